@@ -1,0 +1,161 @@
+"""What the two sides share: a method offers `Method`, the platform offers `Run`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+DevTask = Literal["stsb", "sickr"]
+Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last"]
+Precision = Literal["fp32", "bf16", "fp16"]
+
+
+class Run(Protocol):
+    """The only window a method has on the world outside it."""
+
+    seed: int
+    resume_from: Path | None
+    """A whole checkpoint of this very trial, or None."""
+
+    def report(
+        self,
+        *,
+        step: int,
+        metrics: Mapping[str, float],
+        save: Callable[[Path], None] | None = None,
+    ) -> None:
+        """Publish one dev point; may not return, because the trial can be stopped here.
+
+        Args:
+            step: optimiser steps done.
+            metrics: one number a name; correlations are fractions.
+            save: writes a checkpoint into the folder it is given.
+        """
+
+
+class Settings(BaseModel):
+    """Base of everything that is read from a file: unknown keys are refused, nothing changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CorpusSpec(Settings):
+    """One corpus of raw sentences."""
+
+    name: str = Field(min_length=1, description="a corpus name, or a text file, a sentence a line")
+    drop_empty: bool = Field(default=False, description="drop empty lines instead of refusing")
+
+
+class DevSelection(Settings):
+    """Which dev set picks a trial's checkpoint, which one the search climbs, which are shown."""
+
+    checkpoint: DevTask = "stsb"
+    search: DevTask = "stsb"
+    also: tuple[DevTask, ...] = ("sickr",)
+
+    @property
+    def tasks(self) -> tuple[DevTask, ...]:
+        """Every dev set in use, each once."""
+        return tuple(dict.fromkeys((self.checkpoint, self.search, *self.also)))
+
+
+def _as_corpora(value: Any) -> Any:
+    entries = value if isinstance(value, (list, tuple)) else [value]
+    return tuple({"name": entry} if isinstance(entry, str) else entry for entry in entries)
+
+
+Corpora = Annotated[tuple[CorpusSpec, ...], BeforeValidator(_as_corpora), Field(min_length=1)]
+
+
+class MethodConfig(Settings):
+    """The settings that every method has; a method adds its own."""
+
+    backbone: str = Field(
+        min_length=1, description="short name, hub id or folder of the pre-trained encoder"
+    )
+    corpus: Corpora = Field(description="training sentences; several corpora are joined")
+    data: str | None = Field(
+        default=None,
+        description="`builtin`, `hub` or a folder in the SentEval layout; else CSE_DATA, else hub",
+    )
+    dev: DevSelection = Field(default=DevSelection(), description="the dev sets and their roles")
+
+    epochs: float = Field(default=1, gt=0, description="passes over the corpus")
+    max_steps: int | None = Field(
+        default=None, ge=1, description="optimiser steps; where given, it overrides epochs"
+    )
+    batch_size: int = Field(default=64, ge=2, description="sentences a step, in-batch negatives")
+    gradient_accumulation: int = Field(
+        default=1,
+        ge=1,
+        description="chunks a batch is encoded in to save memory; negatives stay the whole batch",
+    )
+    learning_rate: float = Field(default=3e-5, gt=0, description="AdamW, decays linearly to 0")
+    warmup_ratio: float = Field(default=0.0, ge=0, lt=1, description="share of steps to warm up")
+    weight_decay: float = Field(default=0.0, ge=0, description="AdamW")
+    max_grad_norm: float | None = Field(
+        default=1.0, gt=0, description="gradients are clipped to this L2 norm; null does not clip"
+    )
+    max_length: int = Field(
+        default=32, ge=4, le=512, description="training sentences are cut here, in word pieces"
+    )
+    eval_steps: int = Field(default=125, ge=1, description="optimiser steps between dev points")
+    precision: Precision = Field(default="fp32", description="of the forward pass")
+    pooler: Pooler = Field(default="cls", description="how token vectors become one")
+    first_layer: int = Field(
+        default=1,
+        ge=0,
+        description="what `first` is in avg_first_last: 0 embeddings, 1 first layer",
+    )
+    dropout: float | None = Field(
+        default=None, ge=0, lt=1, description="hidden and attention; null keeps the backbone's"
+    )
+    attention: Literal["sdpa", "eager"] = Field(default="sdpa", description="attention kernel")
+
+    def encoders(self) -> tuple[str, ...]:
+        """Every pre-trained encoder this configuration reads, the backbone first."""
+        return (self.backbone,)
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """What a search may turn: all but the encoder, corpus, data and dev sets; JSON values.
+
+        Settings that are inactive under this configuration are None and left out.
+        """
+        elsewhere = {"backbone", "corpus", "data", "dev"}
+        return self.model_dump(mode="json", exclude=elsewhere, exclude_none=True)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """Where a method comes from."""
+
+    title: str
+    url: str
+    year: int
+
+
+@dataclass(frozen=True)
+class Published:
+    """One column of a paper's hyperparameter table."""
+
+    backbone: str
+    settings: Mapping[str, Any]
+    source: str
+    variant: Mapping[str, Any] = field(default_factory=dict)
+    """The settings that tell this column from its neighbours, e.g. {"rank_loss": "listnet"}."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """One paper's way to train, as the platform sees it."""
+
+    name: str
+    config: type[MethodConfig]
+    paper: Paper
+    revision: int
+    """Raised when the method's numbers change."""
+    train: Callable[[Any, Run], dict[str, float]]
+    """(config, run) -> the dev scores of the best checkpoint."""
+    published: tuple[Published, ...] = ()

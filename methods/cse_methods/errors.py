@@ -1,0 +1,49 @@
+"""What can go wrong, as one tree.
+
+CseError                    everything a user can cause; the commands print it without a traceback
+├── UnknownMethodError      no such method
+├── BackboneError           an encoder that is unknown, missing or not usable
+├── DataError               a corpus or dev set that is missing, damaged or of the wrong size
+├── CheckpointError         a checkpoint that is not whole or belongs to another trial
+└── TrainingError           training cannot go on: a NaN loss, too few sentences for a batch
+
+`SettingError` stands apart: validators raise it, and pydantic gathers it with the other
+problems of a configuration.
+"""
+
+
+class CseError(Exception):
+    """Base of every error that a user can cause and mend."""
+
+
+class UnknownMethodError(CseError):
+    """No method of that name is registered."""
+
+
+class BackboneError(CseError):
+    """An encoder is unknown, missing or cannot be used."""
+
+
+class DataError(CseError):
+    """A corpus or dev set is missing, damaged or of the wrong size."""
+
+
+class CheckpointError(CseError):
+    """A checkpoint is not whole or belongs to another trial."""
+
+
+class TrainingError(CseError):
+    """Training cannot go on."""
+
+
+class SettingError(ValueError):
+    """A setting that is fine alone but not beside the others.
+
+    Args:
+        setting: the name of the setting to blame, so that a file's line can be shown.
+        problem: what was refused, why, and the way out.
+    """
+
+    def __init__(self, setting: str, problem: str) -> None:
+        super().__init__(problem)
+        self.setting = setting

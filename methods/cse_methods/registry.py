@@ -1,0 +1,82 @@
+"""Methods by name. The folder `papers/` is the catalogue; third parties use entry points."""
+
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pkgutil import iter_modules
+from typing import TypeVar
+
+from cse_methods import papers
+from cse_methods.contract import Method, MethodConfig, Paper, Published, Run
+from cse_methods.errors import UnknownMethodError
+
+ENTRY_POINT_GROUP = "cse.methods"
+
+_METHODS: dict[str, Method] = {}
+
+Config = TypeVar("Config", bound=MethodConfig)
+Train = Callable[[Config, Run], dict[str, float]]
+
+
+def register(
+    name: str,
+    *,
+    config: type[Config],
+    paper: Paper,
+    revision: int,
+    published: Sequence[Published] = (),
+) -> Callable[[Train[Config]], Train[Config]]:
+    """Enter the decorated `train(config, run)` into the registry under `name`.
+
+    Args:
+        name: as it stands in a sweep file; the name of the file that registers it.
+        config: the settings of the method, with bounds.
+        paper: where the method comes from.
+        revision: raised when the method's numbers change, so that old rows are not reused.
+        published: the paper's own settings, for start points.
+
+    Raises:
+        ValueError: if another function holds the name.
+    """
+
+    def enter(train: Train[Config]) -> Train[Config]:
+        if name in _METHODS and _METHODS[name].train.__module__ != train.__module__:
+            holder = _METHODS[name].train.__module__
+            raise ValueError(f"method {name!r} is registered already, by {holder}")
+        _METHODS[name] = Method(name, config, paper, revision, train, tuple(published))
+        return train
+
+    return enter
+
+
+def available_methods() -> list[str]:
+    """Names of all methods, without importing any of them (and so without importing torch)."""
+    own = {module.name for module in iter_modules(papers.__path__)}
+    return sorted(own | set(_third_party()))
+
+
+def get_method(name: str) -> Method:
+    """The method of that name, imported now if it was not before.
+
+    Raises:
+        UnknownMethodError: names the nearest method and all known ones.
+    """
+    if name in _METHODS:
+        return _METHODS[name]
+    names = available_methods()
+    if name not in names:
+        nearest = get_close_matches(name, names, n=1)
+        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+        raise UnknownMethodError(f"no method {name!r}.{hint} Known: {', '.join(names)}")
+    if entry := _third_party().get(name):
+        entry.load()
+    else:
+        import_module(f"{papers.__name__}.{name}")
+    if name not in _METHODS:
+        raise UnknownMethodError(f"the entry point of method {name!r} does not register it")
+    return _METHODS[name]
+
+
+def _third_party() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}

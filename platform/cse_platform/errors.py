@@ -1,0 +1,31 @@
+"""What can go wrong on the platform's side, as one tree.
+
+CseError (cse_methods.errors)
+└── PlatformError
+    ├── SweepFileError      a sweep file that cannot be read or means nothing; all problems at once
+    ├── SweepRefusedError   a good file that cannot be run: changed space, missing data, `evaluate:`
+    ├── StoreError          a database or tracking server that is unknown, unreachable or too new
+    └── JournalError        a journal that is damaged before its last line
+"""
+
+from cse_methods.errors import CseError
+
+
+class PlatformError(CseError):
+    """Base of the platform's errors."""
+
+
+class SweepFileError(PlatformError):
+    """A sweep file cannot be read or means nothing."""
+
+
+class SweepRefusedError(PlatformError):
+    """A sweep file is fine, and yet it cannot be run."""
+
+
+class StoreError(PlatformError):
+    """A store is unknown, unreachable or of another schema."""
+
+
+class JournalError(PlatformError):
+    """A journal is damaged before its last line."""

@@ -1,0 +1,126 @@
+"""What the journal holds: everything that happened in a sweep, one event a line."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from cse_methods.contract import Settings
+from pydantic import Field, TypeAdapter
+
+TrialState = Literal["COMPLETE", "PRUNED", "FAIL"]
+Role = Literal["search", "confirm", "repeat"]
+
+
+def now() -> datetime:
+    """This moment, in UTC."""
+    return datetime.now(UTC)
+
+
+class SweepStarted(Settings):
+    """A sweep begins, or begins again after an interruption or with a larger budget."""
+
+    kind: Literal["sweep_started"] = "sweep_started"
+    time: datetime = Field(default_factory=now)
+    sweep: str
+    method: str
+    backbone: str
+    spec: dict[str, Any]
+    """The checked sweep file, as JSON."""
+    provenance: dict[str, str]
+    """Git commit, dirty or not, command line, host, versions."""
+
+
+class TrialStarted(Settings):
+    """A trial begins or, with `resumed_from`, goes on from a checkpoint."""
+
+    kind: Literal["trial_started"] = "trial_started"
+    time: datetime = Field(default_factory=now)
+    sweep: str
+    trial: str
+    """The trial's key: sha256 of all that its numbers follow from."""
+    number: int
+    """Place of the trial in its sweep, from 0."""
+    role: Role
+    search_number: int | None
+    """The Optuna trial it belongs to; None for further seeds."""
+    seed: int
+    method: str
+    revision: int
+    backbone: str
+    configuration: str
+    """Hash of the configuration: the key without the seed."""
+    values: dict[str, Any]
+    """All hyperparameters, defaults included, inactive ones left out."""
+    searched: tuple[str, ...]
+    """The names among `values` that the sweep's space varies."""
+    dev: dict[str, str]
+    """checkpoint, search: dev sets; identity: hash of them and their data; source: builtin, hub
+    or senteval; corpus: name."""
+    resumed_from: int | None = None
+    """Optimiser step of the checkpoint."""
+
+
+class TrialPoint(Settings):
+    """One point of a trial's dev curve."""
+
+    kind: Literal["trial_point"] = "trial_point"
+    time: datetime = Field(default_factory=now)
+    sweep: str
+    trial: str
+    step: int
+    value: float
+    """The dev score that the search climbs, a fraction."""
+    metrics: dict[str, float]
+    """Everything reported: dev/..., train/..., perf/..."""
+    checkpoint: str | None = None
+    """Where the checkpoint of this step lies, whole."""
+
+
+class TrialFinished(Settings):
+    """A trial ends."""
+
+    kind: Literal["trial_finished"] = "trial_finished"
+    time: datetime = Field(default_factory=now)
+    sweep: str
+    trial: str
+    state: TrialState
+    best_step: int | None
+    """Step of the kept checkpoint; None when nothing was reported."""
+    best_value: float | None
+    """The search's dev score at `best_step`, a fraction."""
+    best_metrics: dict[str, float] = Field(default_factory=dict)
+    """All metrics of `best_step`."""
+    model: str | None = None
+    """Folder of the best checkpoint, in sentence-transformers layout."""
+    error: str | None = None
+    """One line, for FAIL."""
+    wall_seconds: float | None = None
+    provenance: dict[str, str] = Field(default_factory=dict)
+    """Of the worker: versions, CPU or GPU, attention kernel, dtype, threads, peak memory."""
+
+
+class TrialReused(Settings):
+    """A sweep takes over a trial that another sweep has completed."""
+
+    kind: Literal["trial_reused"] = "trial_reused"
+    time: datetime = Field(default_factory=now)
+    sweep: str
+    trial: str
+    number: int
+    role: Role
+    search_number: int | None
+
+
+class SweepFinished(Settings):
+    """A sweep has spent its budget, or was interrupted."""
+
+    kind: Literal["sweep_finished"] = "sweep_finished"
+    time: datetime = Field(default_factory=now)
+    sweep: str
+    state: Literal["COMPLETE", "INTERRUPTED"]
+
+
+Event = Annotated[
+    SweepStarted | TrialStarted | TrialPoint | TrialFinished | TrialReused | SweepFinished,
+    Field(discriminator="kind"),
+]
+EVENT: TypeAdapter[Event] = TypeAdapter(Event)
