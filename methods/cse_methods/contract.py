@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 DevTask = Literal["stsb", "sickr"]
 Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last"]
@@ -104,6 +104,10 @@ class MethodConfig(Settings):
     eval_steps: int = Field(default=125, ge=1, description="optimiser steps between dev points")
     precision: Precision = Field(default="fp32", description="of the forward pass")
     pooler: Pooler = Field(default="cls", description="how token vectors become one")
+    head: bool = Field(
+        default=True,
+        description="dense + tanh after the pooler, in training only; default: for cls alone",
+    )
     first_layer: int = Field(
         default=1,
         ge=0,
@@ -113,6 +117,13 @@ class MethodConfig(Settings):
         default=None, ge=0, lt=1, description="hidden and attention; null keeps the backbone's"
     )
     attention: Literal["sdpa", "eager"] = Field(default="sdpa", description="attention kernel")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _head_follows_pooler(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "head" not in values:
+            return {**values, "head": values.get("pooler", "cls") == "cls"}
+        return values
 
     def encoders(self) -> tuple[str, ...]:
         """Every pre-trained encoder this configuration reads, the backbone first."""

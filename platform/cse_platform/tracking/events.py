@@ -3,8 +3,9 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from cse_methods.contract import Settings
 from pydantic import Field, TypeAdapter
+
+from cse_methods.contract import Settings
 
 TrialState = Literal["COMPLETE", "PRUNED", "FAIL"]
 Role = Literal["search", "confirm", "repeat"]
@@ -25,6 +26,8 @@ class SweepStarted(Settings):
     backbone: str
     spec: dict[str, Any]
     """The checked sweep file, as JSON."""
+    best: dict[str, str] = Field(default_factory=dict)
+    """The folder that each reference to a best encoder stands for, by its placeholder."""
     provenance: dict[str, str]
     """Git commit, dirty or not, command line, host, versions."""
 
@@ -108,6 +111,15 @@ class TrialReused(Settings):
     number: int
     role: Role
     search_number: int | None
+    seed: int
+    configuration: str
+    values: dict[str, Any]
+    searched: tuple[str, ...]
+    curve: dict[int, float]
+    """The search's dev score by step."""
+    best_step: int
+    best_value: float
+    model: str | None
 
 
 class SweepFinished(Settings):

@@ -1,0 +1,120 @@
+"""Checkpoints: all that a trial needs to go on bit for bit, and the best encoder so far."""
+
+import hashlib
+import json
+import math
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from cse_methods.contract import DevTask, MethodConfig
+from cse_methods.encoder import Encoder
+from cse_methods.errors import CheckpointError
+from cse_methods.schedule import Schedule
+from cse_methods.student import Student
+
+STATE = "training.pt"
+BEST = "best"
+"""The folder of the best encoder inside a checkpoint, in sentence-transformers layout."""
+
+
+@dataclass
+class TrainingState:
+    """Everything that an optimiser step changes, and what it follows from."""
+
+    config: MethodConfig
+    seed: int
+    schedule: Schedule
+    student: Student
+    optimizer: Optimizer
+    decay: LRScheduler
+    scaler: torch.amp.GradScaler
+    step: int = 0
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of hyperparameters and seed: a checkpoint of another trial is refused."""
+        settings = json.dumps(self.config.hyperparameters(), sort_keys=True)
+        return hashlib.sha256(f"{settings} {self.seed}".encode()).hexdigest()
+
+
+@dataclass
+class Best:
+    """The best encoder so far, on the dev set that picks the checkpoint.
+
+    The encoder lies in a temporary folder, whole, and is copied into every checkpoint.
+    """
+
+    task: DevTask
+    step: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+    _folder: "tempfile.TemporaryDirectory[str] | None" = None
+
+    @property
+    def folder(self) -> Path:
+        """Where the best encoder lies."""
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="cse-best-")
+        return Path(self._folder.name)
+
+    def consider(self, step: int, metrics: dict[str, float], encoder: Encoder) -> None:
+        """Keep `encoder` if it is the first one or better; the earlier of two equals stays."""
+        name = f"dev/{self.task}_spearman"
+        value = metrics[name]
+        if self.metrics and not value > self.metrics[name] and not math.isnan(self.metrics[name]):
+            return
+        self.step, self.metrics = step, dict(metrics)
+        encoder.save(self.folder)
+
+
+def save_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
+    """Write a checkpoint into `folder`; the training state comes last, so it marks it whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(best.folder, folder / BEST, dirs_exist_ok=True)
+    unfinished = folder / f"{STATE}.part"
+    torch.save(_everything(state, best), unfinished)
+    unfinished.rename(folder / STATE)
+
+
+def load_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
+    """Bring `state` and `best` to where the checkpoint in `folder` was written.
+
+    Raises:
+        CheckpointError: if it is not whole, or of another configuration or seed.
+    """
+    path = folder / STATE
+    if not path.is_file():
+        raise CheckpointError(f"{folder} is no whole checkpoint: it has no {STATE}")
+    stored: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+    if stored["fingerprint"] != state.fingerprint:
+        raise CheckpointError(f"{folder} is a checkpoint of another configuration or seed")
+    state.student.load_state_dict(stored["student"])
+    state.optimizer.load_state_dict(stored["optimizer"])
+    state.decay.load_state_dict(stored["decay"])
+    state.scaler.load_state_dict(stored["scaler"])
+    state.step = stored["step"]
+    best.step, best.metrics = stored["best_step"], stored["best_metrics"]
+    shutil.copytree(folder / BEST, best.folder, dirs_exist_ok=True)
+    torch.set_rng_state(stored["rng"])
+    torch.cuda.set_rng_state_all(stored["cuda_rng"][: torch.cuda.device_count()])
+
+
+def _everything(state: TrainingState, best: Best) -> dict[str, Any]:
+    return {
+        "fingerprint": state.fingerprint,
+        "student": state.student.state_dict(),
+        "optimizer": state.optimizer.state_dict(),
+        "decay": state.decay.state_dict(),
+        "scaler": state.scaler.state_dict(),
+        "step": state.step,
+        "best_step": best.step,
+        "best_metrics": best.metrics,
+        "rng": torch.get_rng_state(),
+        "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }

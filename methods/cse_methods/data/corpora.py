@@ -1,0 +1,138 @@
+"""Training corpora: raw sentences by name, from the grammar, a file, a data folder or the hub."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal
+
+from cse_methods.contract import CorpusSpec
+from cse_methods.data.builtin import builtin_corpus
+from cse_methods.data.source import HubFile, Source, data_source
+from cse_methods.data.text import read_lines, sha256_of
+from cse_methods.errors import DataError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sentences to train on, in file order."""
+
+    name: str
+    """As named in the configuration; joined corpora as `a+b`."""
+    sentences: Sequence[str]
+    sha256: str
+    """Of the sentences, each ended by a line feed."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A corpus of the papers, wherever it lies."""
+
+    hub: HubFile
+    local_names: tuple[str, ...]
+    lines: int
+
+
+KNOWN = {
+    "wiki1m": _Known(
+        hub=HubFile("princeton-nlp/datasets-for-simcse", "wiki1m_for_simcse.txt", "main"),
+        local_names=("wiki1m.txt", "wiki1m_for_simcse.txt"),
+        lines=1_000_000,
+    )
+}
+
+
+def load_corpus(specs: Sequence[CorpusSpec], data: str | None) -> Corpus:
+    """The sentences of all named corpora, one corpus after the other.
+
+    A name is `builtin`; a text file (it contains `/` or ends in `.txt`); NAME for the file
+    `corpus/NAME.txt` of the data folder; or `wiki1m`, which is fetched from the hub if need be.
+    Files hold one sentence a line in UTF-8; white space around a sentence is dropped.
+
+    Args:
+        specs: the corpora, at least one.
+        data: the setting `data`: `builtin`, `hub`, a folder, or None for CSE_DATA.
+
+    Raises:
+        DataError: if a name is unknown, a file cannot be fetched or read, has no sentence, has an
+            empty line that `drop_empty` does not allow, or is a known corpus of another size.
+    """
+    source = data_source(data)
+    sentences = [sentence for spec in specs for sentence in _load(spec, source)]
+    return Corpus("+".join(spec.name for spec in specs), sentences, sha256_of(sentences))
+
+
+def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
+    """What `load_corpus` would have to fetch from the hub first, for people; loads nothing.
+
+    Raises:
+        DataError: if a name is unknown or the data folder is not one.
+    """
+    source = data_source(data)
+    places = {spec.name: _locate(spec.name, source) for spec in specs}
+    return [
+        f"corpus {name} ({place.repository})"
+        for name, place in places.items()
+        if isinstance(place, HubFile) and not place.cached
+    ]
+
+
+def _load(spec: CorpusSpec, source: Source) -> Sequence[str]:
+    place = _locate(spec.name, source)
+    if place == "builtin":
+        return builtin_corpus()
+    path = place.fetch() if isinstance(place, HubFile) else place
+    lines = [line.strip() for line in read_lines(path)]
+    if spec.name in KNOWN and len(lines) != KNOWN[spec.name].lines:
+        raise DataError(
+            f"{path}: {spec.name} has {KNOWN[spec.name].lines} lines, found {len(lines)}; "
+            "fetch it again, or name the file by its path to train on it as it is"
+        )
+    return _without_empty(lines, path, drop=spec.drop_empty)
+
+
+def _without_empty(lines: list[str], path: Path, *, drop: bool) -> list[str]:
+    sentences = [line for line in lines if line]
+    if not sentences:
+        raise DataError(f"{path}: no sentences; a corpus holds one sentence a line")
+    empty = len(lines) - len(sentences)
+    if empty and not drop:
+        raise DataError(
+            f"{path}, line {lines.index('') + 1}: empty, the first of {empty}; "
+            "remove them, or set drop_empty: true for this corpus"
+        )
+    if empty:
+        log.info("%s: dropped %d empty lines", path, empty)
+    return sentences
+
+
+def _locate(name: str, source: Source) -> Literal["builtin"] | Path | HubFile:
+    if name == "builtin":
+        return "builtin"
+    if "/" in name or name.endswith(".txt"):
+        path = Path(name).expanduser()
+        if not path.is_file():
+            raise DataError(f"corpus {name!r}: no such file; name a text file, a sentence a line")
+        return path
+    local_names = KNOWN[name].local_names if name in KNOWN else (f"{name}.txt",)
+    if isinstance(source, Path):
+        for local_name in local_names:
+            if (path := source / "corpus" / local_name).is_file():
+                return path
+    if name in KNOWN:
+        return KNOWN[name].hub
+    raise _unknown(name, source)
+
+
+def _unknown(name: str, source: Source) -> DataError:
+    local = {path.stem for path in source.glob("corpus/*.txt")} if isinstance(source, Path) else ()
+    names = sorted({"builtin", *KNOWN, *local})
+    nearest = get_close_matches(name, names, n=1)
+    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    where = f"in {source}" if isinstance(source, Path) else "(CSE_DATA or data: may name a folder)"
+    return DataError(
+        f"no corpus {name!r} {where}.{hint} There are: {', '.join(names)}, or a path to a text file"
+    )

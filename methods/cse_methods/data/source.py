@@ -1,0 +1,79 @@
+"""Where data comes from: the built-in sets, the hub, or a folder in the SentEval layout."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cse_methods.errors import DataError
+
+Source = Literal["builtin", "hub"] | Path
+
+
+def data_source(data: str | None) -> Source:
+    """The source that the setting `data:` names; without it CSE_DATA; without that the hub.
+
+    Args:
+        data: `builtin`, `hub`, or a folder that holds `downstream/`, `corpus/` or both.
+
+    Raises:
+        DataError: if the folder does not exist or holds neither.
+    """
+    value = data or os.environ.get("CSE_DATA") or "hub"
+    if value == "builtin":
+        return "builtin"
+    if value == "hub":
+        return "hub"
+    setting = "data" if data else "CSE_DATA"
+    folder = Path(value).expanduser()
+    if not folder.is_dir():
+        raise DataError(
+            f"{setting}: {value!r} is not a folder; "
+            "name `builtin`, `hub`, or a folder that holds downstream/ or corpus/"
+        )
+    if not any((folder / part).is_dir() for part in ("downstream", "corpus")):
+        raise DataError(
+            f"{setting}: the folder {value!r} holds neither downstream/ nor corpus/; "
+            "name the folder above them, `builtin` or `hub`"
+        )
+    return folder
+
+
+@dataclass(frozen=True)
+class HubFile:
+    """One file of a data set on the hub."""
+
+    repository: str
+    name: str
+    revision: str
+
+    @property
+    def cached(self) -> bool:
+        """Whether this machine has it already."""
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(
+            self.repository, self.name, revision=self.revision, repo_type="dataset"
+        )
+        return isinstance(found, str)
+
+    def fetch(self) -> Path:
+        """Where it lies on this machine, fetched first if need be.
+
+        Raises:
+            DataError: if it is not cached and cannot be fetched.
+        """
+        from huggingface_hub import hf_hub_download
+        from huggingface_hub.errors import EntryNotFoundError
+
+        try:
+            path = hf_hub_download(
+                self.repository, self.name, revision=self.revision, repo_type="dataset"
+            )
+        except (OSError, EntryNotFoundError) as error:
+            raise DataError(
+                f"cannot fetch {self.name} of {self.repository} from the hub "
+                f"({type(error).__name__}); mend the connection, or set data: or CSE_DATA "
+                "to `builtin` or to a folder that has the data"
+            ) from error
+        return Path(path)

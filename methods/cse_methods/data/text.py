@@ -1,0 +1,39 @@
+"""Text as the readers of this package need it: lines of a file, and the checksum of lines."""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from cse_methods.errors import DataError
+
+
+def read_lines(path: Path) -> list[str]:
+    r"""The lines of a UTF-8 file, without their ends (LF or CRLF) and without a byte order mark.
+
+    Only line feeds end a line: U+2028 and its like stand inside sentences of Wikipedia.
+
+    Raises:
+        DataError: if the file cannot be read, or names the first line that is not UTF-8.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}; name a readable file") from error
+    try:
+        text = content.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{path}, line {line}: byte {content[error.start]:#04x} is not UTF-8; "
+            "convert the file to UTF-8"
+        ) from error
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    return lines if lines[-1] else lines[:-1]
+
+
+def sha256_of(lines: Iterable[str]) -> str:
+    """Hex digest of the lines, each ended by one line feed, as UTF-8."""
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(line.encode() + b"\n")
+    return digest.hexdigest()

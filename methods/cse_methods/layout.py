@@ -1,0 +1,97 @@
+"""The folder of a saved encoder, as sentence-transformers lays it out: what says how it pools.
+
+Beside the model and tokenizer files lie modules.json, sentence_bert_config.json,
+config_sentence_transformers.json and 1_Pooling/config.json. `cls` and `avg` are pooling modes that
+sentence-transformers has itself. For the other poolers the configuration names a mode that it does
+not know and refuses to load, rather than giving other vectors than ours.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from cse_methods.contract import Pooler
+from cse_methods.errors import BackboneError
+
+_POOLING_FILE = Path("1_Pooling", "config.json")
+_FLAGS: dict[str, Pooler] = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "avg"}
+_NAMES: dict[str, Pooler] = {"mean": "avg", **{pooler: pooler for pooler in get_args(Pooler)}}
+_MODULES = ("Transformer", ""), ("Pooling", _POOLING_FILE.parent.name)
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """How token vectors become one."""
+
+    pooler: Pooler
+    first_layer: int = 1
+    """What `first` is in avg_first_last: 0 the embeddings, 1 the first layer."""
+
+
+def read_pooling(folder: Path) -> Pooling | None:
+    """The pooling that a saved encoder was trained with; None where the folder does not say.
+
+    Raises:
+        BackboneError: if it is a pooling that we do not have, or the file cannot be read.
+    """
+    file = folder / _POOLING_FILE
+    if not file.is_file():
+        return None
+    try:
+        stored = json.loads(file.read_text("utf-8"))
+        pooler = _pooler(stored)
+        first_layer = int(stored.get("first_layer", 1))
+    except (OSError, ValueError, AttributeError, TypeError) as problem:
+        raise BackboneError(f"{file} is not a pooling configuration: {problem}") from problem
+    if pooler is None:
+        raise BackboneError(
+            f"{file} pools in a way that is not among {', '.join(get_args(Pooler))}; name one "
+            "of these as the pooler of a copy of the folder without 1_Pooling"
+        )
+    return Pooling(pooler, first_layer)
+
+
+def write_layout(folder: Path, pooling: Pooling, *, width: int, max_length: int) -> None:
+    """Add to a folder of model and tokenizer files what makes it a sentence encoder.
+
+    Args:
+        folder: holds config.json, model.safetensors and the tokenizer.
+        pooling: of the encoder.
+        width: of its vectors.
+        max_length: word pieces it can read, special ones included.
+    """
+    modules = [
+        {
+            "idx": place,
+            "name": str(place),
+            "path": path,
+            "type": f"sentence_transformers.models.{kind}",
+        }
+        for place, (kind, path) in enumerate(_MODULES)
+    ]
+    _write(folder / "modules.json", modules)
+    _write(folder / "sentence_bert_config.json", {"max_seq_length": max_length})
+    _write(folder / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
+    _write(folder / _POOLING_FILE, {"word_embedding_dimension": width} | _mode(pooling))
+
+
+def _pooler(stored: dict[str, Any]) -> Pooler | None:
+    if "pooling_mode" in stored:  # as newer releases write it
+        return _NAMES.get(stored["pooling_mode"])
+    chosen = [key for key, on in stored.items() if key.startswith("pooling_mode_") and on]
+    return _FLAGS.get(chosen[0]) if len(chosen) == 1 else None
+
+
+def _mode(pooling: Pooling) -> dict[str, Any]:
+    if pooling.pooler in _FLAGS.values():  # these flags are read by every release
+        return {flag: pooler == pooling.pooler for flag, pooler in _FLAGS.items()}
+    mode = {"pooling_mode": pooling.pooler}
+    if pooling.pooler == "avg_first_last":
+        return mode | {"first_layer": pooling.first_layer}
+    return mode
+
+
+def _write(file: Path, content: Any) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,43 @@
+"""What the list-wise losses share: their checks, a list without its own sentence, reductions."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Reduction = Literal["mean", "sum"]
+"""Over anchors. Papers often write the sum; released code takes the mean."""
+
+
+def check_temperature(name: str, temperature: float) -> None:
+    """Refuse a temperature that cannot divide.
+
+    Raises:
+        ValueError: if it is not above 0; says which and its value.
+    """
+    if not temperature > 0:
+        raise ValueError(f"{name} must be above 0, got {temperature}")
+
+
+def check_lists(**lists: Tensor) -> None:
+    """Refuse lists of candidates that do not match: one (B, B) matrix each, B >= 2.
+
+    Raises:
+        ValueError: states every matrix with its shape.
+    """
+    shapes = [tuple(matrix.shape) for matrix in lists.values()]
+    size = shapes[0][0] if shapes[0] else 0
+    if size < 2 or any(shape != (size, size) for shape in shapes):
+        given = ", ".join(f"{name} {shape}" for name, shape in zip(lists, shapes, strict=True))
+        raise ValueError(f"expected (B, B) similarities of one batch, B >= 2, got {given}")
+
+
+def without_positive(similarities: Tensor) -> Tensor:
+    """The matrix without its diagonal, (B, B) -> (B, B - 1); the order of a row stays."""
+    others = ~torch.eye(len(similarities), dtype=torch.bool, device=similarities.device)
+    return similarities[others].view(len(similarities), -1)
+
+
+def reduce(per_anchor: Tensor, reduction: Reduction) -> Tensor:
+    """One loss per anchor, (B,), to one number."""
+    return per_anchor.mean() if reduction == "mean" else per_anchor.sum()

@@ -1,0 +1,100 @@
+"""Measures of an embedding space: Spearman on graded pairs, alignment, uniformity."""
+
+import math
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import ArrayLike
+from scipy.stats import spearmanr
+from torch import Tensor
+
+_BLOCK_ROWS = 1024
+
+
+def cosines(first: Tensor, second: Tensor) -> Tensor:
+    """Cosine of each row of one (N, D) matrix with its partner in another, shape (N,).
+
+    A zero vector has cosine 0 with everything; a vector that holds NaN has NaN.
+    """
+    return F.cosine_similarity(first, second, dim=1)
+
+
+def spearman(predicted: ArrayLike, gold: ArrayLike) -> float:
+    """Spearman's rank correlation; ties share their mean rank.
+
+    Args:
+        predicted: similarities, shape (N,), N >= 2; NaN counts as 0, as in SentEval.
+        gold: graded similarities, shape (N,).
+
+    Returns:
+        A fraction in [-1, 1]; nan where one side is constant, which has no ranks to compare.
+
+    Raises:
+        ValueError: if the two differ in shape or hold fewer than two values.
+    """
+    guesses = np.nan_to_num(np.asarray(predicted, dtype=np.float64), nan=0.0)
+    truth = np.asarray(gold, dtype=np.float64)
+    if guesses.ndim != 1 or guesses.shape != truth.shape or len(truth) < 2:
+        raise ValueError(
+            "expected two lists of one length N >= 2, "
+            f"got shapes {guesses.shape} (predicted) and {truth.shape} (gold)"
+        )
+    if np.ptp(guesses) == 0 or np.ptp(truth) == 0:
+        return math.nan
+    return float(spearmanr(guesses, truth).statistic)
+
+
+def alignment(first: Tensor, second: Tensor) -> float:
+    r"""Mean squared distance of positive pairs on the unit sphere; less is better.
+
+    Args:
+        first: embeddings, shape (N, D), N >= 1; normalised here.
+        second: embeddings, shape (N, D); row i is the positive of row i.
+
+    Returns:
+        In [0, 4].
+
+    Raises:
+        ValueError: if the two differ in shape or are empty.
+
+    Source:
+        Wang and Isola 2020, :math:`\alpha = 2`.
+    """
+    if first.dim() != 2 or first.shape != second.shape or len(first) == 0:
+        raise ValueError(
+            "expected pairs of embeddings (N, D), N >= 1, "
+            f"got {tuple(first.shape)} and {tuple(second.shape)}"
+        )
+    distances = F.normalize(first.double(), dim=1) - F.normalize(second.double(), dim=1)
+    return float(distances.square().sum(dim=1).mean())
+
+
+def uniformity(embeddings: Tensor) -> float:
+    r"""How evenly embeddings cover the unit sphere; less is better.
+
+    .. math:: \log \frac{2}{N (N - 1)} \sum_{i < j} e^{-2 \|x_i - x_j\|^2}
+
+    Args:
+        embeddings: shape (N, D), N >= 2; normalised here.
+
+    Returns:
+        In [-8, 0]; 0 where all embeddings point one way.
+
+    Raises:
+        ValueError: if there are fewer than two embeddings.
+
+    Source:
+        Wang and Isola 2020, :math:`t = 2`.
+    """
+    if embeddings.dim() != 2 or len(embeddings) < 2:
+        raise ValueError(f"expected embeddings (N, D), N >= 2, got {tuple(embeddings.shape)}")
+    points = F.normalize(embeddings.double(), dim=1)
+    total = torch.zeros((), dtype=torch.float64, device=points.device)
+    # A block of rows at a time: memory grows with N, and |x - y|^2 = 2 - 2 x.y needs no D.
+    for start in range(0, len(points), _BLOCK_ROWS):
+        block = points[start : start + _BLOCK_ROWS]
+        kernel = torch.exp(4 * (block @ points[start:].T - 1))
+        total += kernel.triu(diagonal=1).sum()
+    pairs = len(points) * (len(points) - 1) / 2
+    return float(torch.log(total / pairs))

@@ -1,0 +1,254 @@
+"""RankCSE: SimCSE that also learns to rank a batch as its teachers do.
+
+Paper: Liu et al., ACL 2023, https://arxiv.org/abs/2305.16726.
+Departs from it: every term is a mean over anchors where the paper writes a sum (`reduction: sum`
+is the paper's); teachers read their own tokenisation of the training sentences.
+Departs from the public re-implementation, which is not the authors': the consistency is the true
+Jensen-Shannon divergence, beta is used, and tau2 and tau3 belong to student and teacher.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from pydantic import BeforeValidator, Field, model_validator
+from torch import Tensor
+
+from cse_methods import training
+from cse_methods.contract import MethodConfig, Paper, Published, Run
+from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.errors import SettingError
+from cse_methods.losses.info_nce import info_nce
+from cse_methods.losses.list_mle import list_mle
+from cse_methods.losses.list_net import list_net
+from cse_methods.losses.ranking_consistency import ranking_consistency
+from cse_methods.losses.similarity import cosine_matrix
+from cse_methods.registry import register
+from cse_methods.student import Batch, Student
+from cse_methods.teachers import TeacherSpec, teacher_vectors
+
+
+def _as_list(value: Any) -> Any:
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+Teachers = Annotated[tuple[TeacherSpec, ...], BeforeValidator(_as_list), Field(min_length=1)]
+
+
+class RankCSEConfig(MethodConfig):
+    """Settings of RankCSE."""
+
+    teachers: Teachers = Field(description="frozen encoders whose ranking is learned")
+    teacher_weights: tuple[float, ...] | None = Field(
+        default=None, description="one weight a teacher, for three or more; default: equal"
+    )
+    alpha: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="weight of the first of two teachers, 1 - alpha of the second; default 1/3",
+        json_schema_extra={"symbol": "α"},
+    )
+    rank_loss: Literal["listnet", "listmle"] = Field(
+        default="listnet", description="how the teachers' ranking is learned"
+    )
+    tau1: float = Field(
+        default=0.05,
+        gt=0,
+        description="temperature of the contrastive and consistency terms",
+        json_schema_extra={"symbol": "τ1"},
+    )
+    tau2: float = Field(
+        default=0.025,
+        gt=0,
+        description="the student's temperature in the ranking term",
+        json_schema_extra={"symbol": "τ2"},
+    )
+    tau3: float | None = Field(
+        default=None,
+        gt=0,
+        description="the teachers' temperature, ListNet only; default 0.0125",
+        json_schema_extra={"symbol": "τ3"},
+    )
+    beta: float = Field(
+        default=1.0,
+        ge=0,
+        description="weight of the ranking consistency",
+        json_schema_extra={"symbol": "β"},
+    )
+    gamma: float = Field(
+        default=1.0,
+        ge=0,
+        description="weight of the ranking distillation",
+        json_schema_extra={"symbol": "γ"},
+    )
+    exclude_positive: bool = Field(
+        default=True,
+        description="leave a sentence out of its own list; default: for ListNet alone",
+    )
+    reduction: Literal["mean", "sum"] = Field(
+        default="mean", description="over anchors, of every term; the paper writes sum"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_dependent_defaults(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        listnet = values.get("rank_loss", "listnet") == "listnet"
+        teachers = len(_as_list(values.get("teachers", ())))
+        defaults: dict[str, Any] = {"exclude_positive": listnet}
+        if listnet:
+            defaults["tau3"] = 0.0125
+        if teachers == 2 and values.get("teacher_weights") is None:
+            defaults["alpha"] = 1 / 3
+        return values | {k: v for k, v in defaults.items() if values.get(k) is None}
+
+    @model_validator(mode="after")
+    def _refuse_settings_without_effect(self) -> "RankCSEConfig":
+        count = len(self.teachers)
+        if self.rank_loss == "listmle" and self.tau3 is not None:
+            raise SettingError(
+                "tau3",
+                f"tau3={self.tau3:g} has no effect with rank_loss: listmle; leave it out, "
+                "or search it `when: {rank_loss: listnet}`",
+            )
+        if self.alpha is not None and count != 2:
+            raise SettingError(
+                "alpha",
+                f"alpha={self.alpha:g} weighs two teachers, got {count}; "
+                + ("leave it out" if count == 1 else "give teacher_weights instead"),
+            )
+        if self.alpha is not None and self.teacher_weights is not None:
+            raise SettingError("alpha", "give alpha or teacher_weights, not both")
+        if self.teacher_weights is not None and len(self.teacher_weights) != count:
+            raise SettingError(
+                "teacher_weights", f"{len(self.teacher_weights)} weights for {count} teachers"
+            )
+        return self
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weight of each teacher, in file order."""
+        if self.teacher_weights is not None:
+            return self.teacher_weights
+        if self.alpha is not None:
+            return (self.alpha, 1 - self.alpha)
+        return (1 / len(self.teachers),) * len(self.teachers)
+
+    def encoders(self) -> tuple[str, ...]:
+        """The backbone, then the teachers."""
+        return (self.backbone, *(teacher.model for teacher in self.teachers))
+
+
+class TeacherLists:
+    """The teachers' similarities of any batch, from vectors encoded once a machine."""
+
+    def __init__(self, config: RankCSEConfig, corpus: Corpus) -> None:
+        self.weights = config.weights
+        self.vectors = [
+            teacher_vectors(teacher, corpus, max_length=config.max_length)
+            for teacher in config.teachers
+        ]
+
+    def similarities(self, batch: Batch, *, device: torch.device) -> Tensor:
+        """Weighted sum of the teachers' cosines, shape (B, B).
+
+        Paper: S^T = alpha S1 + (1 - alpha) S2, section 4.4.
+        """
+        total = torch.zeros(len(batch.rows), len(batch.rows), device=device)
+        for weight, vectors in zip(self.weights, self.vectors, strict=True):
+            rows = torch.from_numpy(np.asarray(vectors[batch.rows])).to(device)
+            total += weight * cosine_matrix(rows, rows)
+        return total
+
+
+def _rank_loss(config: RankCSEConfig, student: Tensor, teacher: Tensor) -> Tensor:
+    if config.rank_loss == "listnet":
+        assert config.tau3 is not None
+        return list_net(
+            student,
+            teacher,
+            student_temperature=config.tau2,
+            teacher_temperature=config.tau3,
+            exclude_positive=config.exclude_positive,
+            reduction=config.reduction,
+        )
+    return list_mle(
+        student,
+        teacher,
+        temperature=config.tau2,
+        exclude_positive=config.exclude_positive,
+        reduction=config.reduction,
+    )
+
+
+def _published(
+    backbone: str, rank_loss: str, learning_rate: float, tau2: float, tau3: float | None = None
+) -> Published:
+    family = backbone.split("-")[0]
+    settings: dict[str, Any] = {
+        "teachers": [f"simcse-{family}-base", f"simcse-{family}-large"],
+        "rank_loss": rank_loss,
+        "learning_rate": learning_rate,
+        "tau1": 0.05,
+        "tau2": tau2,
+        "alpha": 1 / 3,
+        "beta": 1.0,
+        "gamma": 1.0,
+        "batch_size": 128,
+        "epochs": 4,
+        "warmup_ratio": 0.05,
+        "eval_steps": 125,
+        "max_length": 32,
+    }
+    if tau3 is not None:
+        settings["tau3"] = tau3
+    variant: Mapping[str, str] = {"rank_loss": rank_loss}
+    return Published(backbone, settings, source="table 9 and appendix A", variant=variant)
+
+
+PUBLISHED: Sequence[Published] = (
+    _published("bert-base", "listnet", 3e-5, 0.025, 0.0125),
+    _published("bert-base", "listmle", 2e-5, 0.05),
+    _published("bert-large", "listnet", 3e-5, 0.05, 0.025),
+    _published("bert-large", "listmle", 2e-5, 0.05),
+    _published("roberta-base", "listnet", 2e-5, 0.05, 0.025),
+    _published("roberta-base", "listmle", 3e-5, 0.05),
+    _published("roberta-large", "listnet", 3e-5, 0.025, 0.0125),
+    _published("roberta-large", "listmle", 3e-5, 0.025),
+)
+
+
+@register(
+    "rankcse",
+    config=RankCSEConfig,
+    paper=Paper(
+        "RankCSE: Unsupervised Sentence Representations Learning via Learning to Rank",
+        "https://arxiv.org/abs/2305.16726",
+        2023,
+    ),
+    revision=1,
+    published=PUBLISHED,
+)
+def train(config: RankCSEConfig, run: Run) -> dict[str, float]:
+    """Train on raw sentences and the teachers' rankings of them; return the best dev metrics."""
+    corpus = load_corpus(config.corpus, config.data)
+    teachers = TeacherLists(config, corpus)
+
+    def objective(student: Student, batch: Batch) -> dict[str, Tensor]:
+        first, second = student.views(batch.sentences, count=2)
+        similarities = cosine_matrix(first, second)
+        ranking = teachers.similarities(batch, device=first.device)
+        contrastive = info_nce(first, second, temperature=config.tau1, reduction=config.reduction)
+        consistency = ranking_consistency(
+            similarities, temperature=config.tau1, reduction=config.reduction
+        )
+        return {
+            "contrastive": contrastive,
+            "consistency": config.beta * consistency,
+            "rank": config.gamma * _rank_loss(config, similarities, ranking),
+        }
+
+    return training.train(config, run, corpus=corpus, objective=objective)

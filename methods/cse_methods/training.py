@@ -1,0 +1,145 @@
+"""The one training loop. A paper hands it an objective; everything else is the same for all."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
+
+from cse_methods.checkpoint import Best, TrainingState, load_checkpoint, save_checkpoint
+from cse_methods.contract import MethodConfig, Run
+from cse_methods.data.corpora import Corpus
+from cse_methods.dev import DevSuite
+from cse_methods.errors import TrainingError
+from cse_methods.schedule import Schedule
+from cse_methods.student import Batch, Student
+
+Objective = Callable[[Student, Batch], dict[str, Tensor]]
+"""(student, batch) -> the parts of the loss by name, each a weighted scalar; they are summed."""
+
+
+def train(
+    config: MethodConfig, run: Run, *, corpus: Corpus, objective: Objective
+) -> dict[str, float]:
+    """Train the backbone of `config` on `corpus` and keep the checkpoint that is best on dev.
+
+    Reports to `run` at step 0 (the untrained backbone), every `eval_steps` and at the last step.
+    On one machine with equal threads a trial repeats bit for bit, resumed or not.
+
+    Args:
+        config: the settings.
+        run: gives the seed and a checkpoint to go on from; takes the dev points.
+        corpus: the training sentences.
+        objective: the paper's loss.
+
+    Returns:
+        The metrics of the best checkpoint by `config.dev.checkpoint`, among trained steps.
+
+    Raises:
+        TrainingError: if the corpus gives no whole batch or the loss is not finite.
+        CheckpointError: if `run.resume_from` is not a whole checkpoint of this configuration.
+    """
+    torch.manual_seed(run.seed)
+    schedule = Schedule.of(config, sentences=len(corpus.sentences))
+    dev = DevSuite(config.dev.tasks, data=config.data)
+    state = start(config, run.seed, schedule)
+    best = Best(config.dev.checkpoint)
+    if run.resume_from is None:
+        run.report(step=0, metrics=dev.evaluate(state.student.encoder))
+    else:
+        load_checkpoint(run.resume_from, state, best)
+    while state.step < schedule.total:
+        losses = train_until(schedule.next_report(state.step), state, corpus, objective)
+        progress = {"train/progress": state.step / schedule.total}
+        metrics = losses | progress | dev.evaluate(state.student.encoder)
+        best.consider(state.step, metrics, state.student.encoder)
+        run.report(
+            step=state.step,
+            metrics=metrics,
+            save=lambda folder: save_checkpoint(folder, state, best),
+        )
+    return best.metrics
+
+
+def start(config: MethodConfig, seed: int, schedule: Schedule) -> TrainingState:
+    """The pre-trained backbone with a fresh head, optimiser and schedule, before step 1."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    student = Student.from_config(config).to(device)
+    optimizer = torch.optim.AdamW(
+        student.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
+    )
+    return TrainingState(
+        config=config,
+        seed=seed,
+        schedule=schedule,
+        student=student,
+        optimizer=optimizer,
+        decay=LambdaLR(optimizer, schedule.learning_rate_factor),
+        scaler=torch.amp.GradScaler(device, enabled=config.precision == "fp16"),
+    )
+
+
+def train_until(
+    step: int, state: TrainingState, corpus: Corpus, objective: Objective
+) -> dict[str, float]:
+    """Train up to `step`.
+
+    Returns:
+        `train/loss`, the mean over the steps trained; `train/loss_<part>`, which sum to it;
+        `train/learning_rate` of the last step; `perf/sentences_per_second`.
+    """
+    started, first = time.perf_counter(), state.step
+    sums: dict[str, Tensor] = {}
+    state.student.train()
+    for batch in batches(state, corpus, until=step):
+        for name, part in optimise(state, objective(state.student, batch)).items():
+            sums[name] = sums[name] + part if name in sums else part
+    means = {f"train/loss_{name}": total.item() / (step - first) for name, total in sums.items()}
+    loss = sum(means.values())
+    if not math.isfinite(loss):
+        raise TrainingError(
+            f"the loss is {loss} between steps {first + 1} and {step} with learning_rate "
+            f"{state.config.learning_rate} and precision {state.config.precision}; "
+            "try a lower learning rate or fp32"
+        )
+    seconds = time.perf_counter() - started
+    return {
+        "train/loss": loss,
+        **means,
+        "train/learning_rate": float(state.decay.get_last_lr()[0]),
+        "perf/sentences_per_second": (step - first) * state.config.batch_size / seconds,
+    }
+
+
+def batches(state: TrainingState, corpus: Corpus, *, until: int) -> Iterator[Batch]:
+    """The batches of the steps up to `until`.
+
+    Each epoch has its own order, drawn from (seed, epoch), so the step alone is the position.
+    """
+    size, per_epoch = state.config.batch_size, state.schedule.per_epoch
+    epoch, order = -1, np.empty(0, dtype=np.int64)
+    while state.step < until:
+        if state.step // per_epoch != epoch:
+            epoch = state.step // per_epoch
+            order = np.random.default_rng([state.seed, epoch]).permutation(len(corpus.sentences))
+        place = state.step % per_epoch * size
+        rows = order[place : place + size]
+        yield Batch([corpus.sentences[row] for row in rows], rows)
+
+
+def optimise(state: TrainingState, parts: dict[str, Tensor]) -> dict[str, Tensor]:
+    """One optimiser step down the sum of `parts`, which are returned detached."""
+    loss = torch.stack(list(parts.values())).sum()
+    torch.autograd.backward(state.scaler.scale(loss))
+    if state.config.max_grad_norm is not None:
+        state.scaler.unscale_(state.optimizer)
+        torch.nn.utils.clip_grad_norm_(state.student.parameters(), state.config.max_grad_norm)
+    state.scaler.step(state.optimizer)
+    state.scaler.update()
+    state.optimizer.zero_grad()
+    state.decay.step()
+    state.step += 1
+    return {name: part.detach() for name, part in parts.items()}

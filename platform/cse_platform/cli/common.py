@@ -1,0 +1,65 @@
+"""What all commands share: where stores are, and the one place where an error gets an exit code."""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from cse_methods.errors import CseError
+
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+RUNS = Path("runs")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def shows_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """What we refuse becomes one line and exit code 1; Ctrl-C becomes 130; a bug stays a bug."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except CseError as error:
+            click.echo(f"Error: {error}", err=True)
+            raise click.exceptions.Exit(1) from error
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(130) from None
+
+    return run
+
+
+def store_options(command: Callable[P, R]) -> Callable[P, R]:
+    """Adds `--runs` and `--store`, which `leaderboard_url` makes one URL of."""
+    runs = click.option(
+        "--runs",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=None,
+        help=f"Folder that a cse-sweep wrote to.  [default: {RUNS}]",
+    )
+    store = click.option(
+        "--store",
+        envvar="CSE_STORE",
+        show_envvar=True,
+        default=None,
+        help="SQL database instead: sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE.",
+    )
+    return runs(store(command))
+
+
+def leaderboard_url(runs: Path | None, store: str | None) -> str:
+    """The URL of the leaderboard; a folder on the command line wins over the environment.
+
+    Raises:
+        UsageError: if both are on the command line.
+    """
+    if runs is None and store is not None:
+        return store
+    typed = click.get_current_context().get_parameter_source("store")
+    if runs is not None and typed is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--runs and --store name two leaderboards; give one of them")
+    return f"sqlite:///{(runs or RUNS) / 'leaderboard.db'}"

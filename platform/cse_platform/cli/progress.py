@@ -1,0 +1,175 @@
+"""A sweep while it runs: a live table on a terminal, a line a finished trial elsewhere."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from cse_platform.runner.state import SweepState
+from cse_platform.tracking.history import TrialHistory
+
+LOOK_SECONDS = 0.5
+SHOWN_TRIALS = 12
+
+
+@contextmanager
+def watching(state: SweepState, console: Console) -> Iterator[None]:
+    """Show the progress of a sweep from a thread of its own while the context is open."""
+    view = Progress(state)
+    done = threading.Event()
+    target = _live if console.is_terminal else _lines
+    thread = threading.Thread(target=target, args=(view, console, done), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+class Progress:
+    """What there is to say about a running sweep.
+
+    Args:
+        state: read only; the driver's thread changes it meanwhile.
+    """
+
+    def __init__(self, state: SweepState) -> None:
+        self.state = state
+        self.started = time.monotonic()
+        self.done_before = self.fraction
+
+    @property
+    def trials(self) -> list[TrialHistory]:
+        """All trials so far, by number."""
+        return list(self.state.history.trials.values())
+
+    @property
+    def planned(self) -> int:
+        """How many trials the sweep will have, further seeds included."""
+        spec = self.state.spec
+        confirm = spec.seeds.confirm
+        further = 0
+        if confirm is not None:
+            new = [seed for seed in confirm.seeds if seed != spec.seeds.search]
+            further = min(confirm.top, spec.budget) * len(new)
+        return max(spec.budget + further, len(self.trials))
+
+    @property
+    def fraction(self) -> float:
+        """Share of the sweep's work that is done, in [0, 1]."""
+        return sum(map(_done, self.trials)) / self.planned
+
+    @property
+    def best(self) -> TrialHistory | None:
+        """The trial with the best dev score so far, finished or not."""
+        scored = [trial for trial in self.trials if self.best_value(trial) is not None]
+        return max(scored, key=lambda trial: self.best_value(trial) or 0.0, default=None)
+
+    def best_value(self, trial: TrialHistory) -> float | None:
+        """A trial's best dev score so far, a fraction."""
+        found = trial.best(checkpoint=self.state.spec.dev.checkpoint)
+        return trial.best_value if found is None else found[1]
+
+    def summary(self) -> str:
+        """One line: how far, the best so far, elapsed and remaining time."""
+        elapsed = time.monotonic() - self.started
+        gained = self.fraction - self.done_before
+        left = elapsed / gained * (1 - self.fraction) if gained > 0 else None
+        finished = sum(trial.state != "RUNNING" for trial in self.trials)
+        parts = [f"{self.state.spec.sweep}: {finished} of {self.planned} trials"]
+        if (best := self.best) is not None:
+            parts.append(f"best {_percent(self.best_value(best))} (trial {best.number})")
+        parts.append(f"elapsed {_clock(elapsed)}")
+        if left is not None:
+            parts.append(f"about {_clock(left)} left")
+        behind = [
+            f"{sink.name} is {sink.behind} events behind ({sink.error})"
+            for sink in self.state.recorder.health()
+            if sink.error
+        ]
+        if self.state.search_error:
+            behind.append(f"search store down ({self.state.search_error})")
+        return " · ".join(parts + behind)
+
+    def line(self, trial: TrialHistory) -> str:
+        """One finished trial."""
+        value = _percent(self.best_value(trial))
+        at = f" at step {trial.best_step}" if trial.best_step is not None else ""
+        why = f": {trial.error}" if trial.error else ""
+        return (
+            f"trial {trial.number:>3} {trial.state:<8} dev {value:>6}{at}  seed {trial.seed}  "
+            f"{settings(trial)}{why}"
+        )
+
+    def table(self) -> Table:
+        """The running trials and the last finished ones."""
+        grid = Table(box=None, pad_edge=False)
+        for name in ("trial", "state", "step", "dev", "best"):
+            grid.add_column(name, justify="left" if name == "state" else "right")
+        grid.add_column("seed", justify="right")
+        grid.add_column("settings", overflow="ellipsis", no_wrap=True, ratio=1)
+        for trial in sorted(self.trials, key=lambda t: (t.state != "RUNNING", -t.number))[
+            :SHOWN_TRIALS
+        ]:
+            last = trial.curve.get(trial.step)
+            grid.add_row(
+                str(trial.number),
+                trial.state.lower(),
+                str(trial.step),
+                _percent(last),
+                _percent(self.best_value(trial)),
+                str(trial.seed),
+                trial.error or settings(trial),
+            )
+        return grid
+
+
+def settings(trial: TrialHistory) -> str:
+    """The searched settings of a trial, short."""
+    return " ".join(f"{name}={_short(v)}" for name, v in trial.searched_values.items())
+
+
+def _live(view: Progress, console: Console, done: threading.Event) -> None:
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+        while not done.wait(LOOK_SECONDS):
+            live.update(Group(Text(view.summary()), view.table()))
+    console.print(view.summary(), highlight=False)
+
+
+def _lines(view: Progress, console: Console, done: threading.Event) -> None:
+    told = {trial.key for trial in view.trials if trial.state != "RUNNING"}
+    last = False
+    while not last:
+        last = done.wait(LOOK_SECONDS)
+        for trial in view.trials:
+            if trial.state != "RUNNING" and trial.key not in told:
+                told.add(trial.key)
+                console.print(view.line(trial), highlight=False, soft_wrap=True)
+    console.print(view.summary(), highlight=False, soft_wrap=True)
+
+
+def _done(trial: TrialHistory) -> float:
+    if trial.state != "RUNNING":
+        return 1.0
+    return trial.metrics.get(trial.step, {}).get("train/progress", 0.0)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _percent(fraction: float | None) -> str:
+    return "" if fraction is None else f"{100 * fraction:.2f}"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,87 @@
+"""cse-sweep: run a sweep file, resume it, extend it."""
+
+import os
+from pathlib import Path
+
+import click
+
+from cse_platform.cli.common import CONTEXT, RUNS, shows_errors
+
+
+class FileOrCommand(click.Group):
+    """A group whose first word is a subcommand if there is one of that name, else a file."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands:
+            args = ["run", *args]
+        return super().resolve_command(ctx, args)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
+            args = ["run", *args]  # options of a run may stand before its file
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=FileOrCommand, context_settings=CONTEXT)
+def main() -> None:
+    """Search a method's hyperparameters as a sweep FILE says; `cse-sweep FILE` is `run FILE`.
+
+    \b
+    Examples:
+        cse-sweep sweeps/quickstart.yaml
+        cse-sweep sweeps/rankcse.yaml --dry-run
+    """
+
+
+@main.command(context_settings=CONTEXT)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, default=False, help="Check everything, start nothing.")
+@click.option("--offline", is_flag=True, default=False, help="Refuse what must be fetched.")
+@click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Change the file.")
+@click.option("--trials", type=click.IntRange(min=1), help="Same as --set search.trials=N.")
+@click.option("--address", help="Of a Ray cluster; default: RAY_ADDRESS, else this machine.")
+@click.option(
+    "--runs",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=RUNS,
+    show_default=True,
+    help="Folder for everything that a sweep leaves behind.",
+)
+@shows_errors
+def run(
+    file: Path,
+    dry_run: bool,
+    offline: bool,
+    overrides: tuple[str, ...],
+    trials: int | None,
+    address: str | None,
+    runs: Path,
+) -> None:
+    """Run the sweep FILE, or go on with it where it was cut off.
+
+    The same command again resumes a sweep that was interrupted or killed, extends it when its
+    budget has grown, and says so when it is complete.
+
+    \b
+    Example:
+        cse-sweep sweeps/rankcse.yaml --trials 60 --set resources.gpu=0.5
+    """
+    if offline:
+        os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1")
+    from cse_platform.sweep.loader import load_sweep
+
+    sweeps = load_sweep(file, overrides=[*overrides, *_trials(trials)])
+    if dry_run:
+        from cse_platform.cli.rehearsal import rehearse
+
+        rehearse(sweeps, runs=runs, offline=offline)
+    else:
+        from cse_platform.cli.session import run_stages
+
+        run_stages(sweeps, runs=runs, address=address, offline=offline)
+
+
+def _trials(trials: int | None) -> list[str]:
+    return [] if trials is None else [f"search.trials={trials}"]

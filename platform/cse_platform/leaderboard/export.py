@@ -1,0 +1,122 @@
+"""Leaderboard rows on standard output: a table for people, JSON and CSV for programs."""
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Literal
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from cse_platform.leaderboard.queries import LeaderboardRow
+
+Form = Literal["table", "json", "csv"]
+
+WIDTH = 100
+HASH_SHOWN = 8
+CSV_COLUMNS = (
+    "method",
+    "backbone",
+    "sweep",
+    "configuration",
+    "values",
+    "seeds",
+    "n",
+    "dev_checkpoint",
+    "dev_search",
+    "dev_identity",
+    "dev_source",
+    "dev_mean",
+    "dev_std",
+    "dev_untrained",
+    "trials",
+)
+
+
+def write(rows: Sequence[LeaderboardRow], *, form: Form) -> None:
+    """Write rows to standard output.
+
+    Args:
+        rows: in the order in which they shall stand.
+        form: `table` is Spearman x 100, for people; `json` and `csv` are fractions.
+    """
+    match form:
+        case "table":
+            _print_table(rows)
+        case "json":
+            json.dump([asdict(row) for row in rows], sys.stdout, indent=2)
+            sys.stdout.write("\n")
+        case "csv":
+            writer = csv.DictWriter(sys.stdout, CSV_COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(map(_flat, rows))
+    sys.stdout.flush()
+
+
+def _print_table(rows: Sequence[LeaderboardRow]) -> None:
+    """Two tables, because one would not fit: how good, and with which settings."""
+    console = Console(highlight=False)
+    console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
+    console.print(_ranking(rows))
+    console.print()
+    console.print(_settings(rows))
+
+
+def _ranking(rows: Sequence[LeaderboardRow]) -> Table:
+    grid = _grid("method", "backbone", "dev set")
+    for name in ("dev", "untrained", "seeds", "trials"):
+        grid.add_column(name, justify="right", no_wrap=True)
+    grid.add_column("configuration", no_wrap=True)
+    for row in rows:
+        std = "" if row.dev_std is None else f" ± {_percent(row.dev_std)}"
+        grid.add_row(
+            row.method,
+            row.backbone,
+            f"{row.dev.search} ({row.dev.source})",
+            _percent(row.dev_mean) + std,
+            "" if row.dev_untrained is None else _percent(row.dev_untrained),
+            str(row.n),
+            str(row.trials),
+            row.configuration.hash[:HASH_SHOWN],
+        )
+    return grid
+
+
+def _settings(rows: Sequence[LeaderboardRow]) -> Table:
+    grid = _grid("configuration", "sweep", "searched")
+    for row in rows:
+        values = row.configuration.values
+        searched = {name: values[name] for name in row.configuration.searched if name in values}
+        settings = " ".join(f"{name}={_short(value)}" for name, value in searched.items())
+        grid.add_row(row.configuration.hash[:HASH_SHOWN], row.sweep, settings)
+    return grid
+
+
+def _grid(*columns: str) -> Table:
+    grid = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for name in columns:
+        grid.add_column(name, overflow="fold")
+    return grid
+
+
+def _flat(row: LeaderboardRow) -> dict[str, Any]:
+    cells = asdict(row)
+    configuration, dev = cells.pop("configuration"), cells.pop("dev")
+    cells |= {f"dev_{name}": value for name, value in dev.items()}
+    cells |= {
+        "configuration": configuration["hash"],
+        "values": json.dumps(configuration["values"], sort_keys=True),
+        "seeds": " ".join(map(str, row.seeds)),
+    }
+    return {name: cells[name] for name in CSV_COLUMNS}
+
+
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.2f}"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

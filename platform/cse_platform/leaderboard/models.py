@@ -1,0 +1,187 @@
+"""The tables of the leaderboard. They refuse nonsense, whoever writes.
+
+Numbers are kept as measured: correlations are fractions, times are UTC, a NaN is NULL.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    CheckConstraint,
+    DateTime,
+    Dialect,
+    Double,
+    ForeignKey,
+    Index,
+    MetaData,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+NAMES = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """A moment in UTC; SQLite forgets the zone, which is put back on reading."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """To UTC, because SQLite compares as text."""
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Always with its zone."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Base(DeclarativeBase):
+    """What all tables share."""
+
+    metadata = MetaData(naming_convention=NAMES)
+    type_annotation_map = {  # noqa: RUF012 -- SQLAlchemy reads it from the class
+        float: Double(),
+        str: Text(),
+        datetime: UtcTime(),
+        dict[str, Any]: JSON(),
+        list[str]: JSON(),
+    }
+
+
+class SweepRecord(Base):
+    """One sweep file."""
+
+    __tablename__ = "sweeps"
+    __table_args__ = (CheckConstraint("state IN ('RUNNING', 'COMPLETE', 'INTERRUPTED')", "state"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    method: Mapped[str]
+    backbone: Mapped[str]
+    spec: Mapped[dict[str, Any]]
+    provenance: Mapped[dict[str, Any]]
+    state: Mapped[str]
+    started: Mapped[datetime]
+    finished: Mapped[datetime | None]
+
+
+class ConfigurationRecord(Base):
+    """One assignment of hyperparameters, and how it did over its complete seeds."""
+
+    __tablename__ = "configurations"
+    __table_args__ = (
+        CheckConstraint("n >= 0 AND n <= trials AND m2 >= 0", "moments"),
+        CheckConstraint("(n = 0) = (mean IS NULL)", "mean_of_something"),
+        Index(None, "method", "backbone", "dev_identity", "mean"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    hash: Mapped[str] = mapped_column(unique=True)
+    method: Mapped[str]
+    revision: Mapped[int]
+    backbone: Mapped[str]
+    dev_identity: Mapped[str]
+    dev_checkpoint: Mapped[str]
+    dev_search: Mapped[str]
+    dev_source: Mapped[str]
+    corpus: Mapped[str]
+    values: Mapped[dict[str, Any]]
+    searched: Mapped[list[str]]
+    trials: Mapped[int] = mapped_column(default=0)
+    """Trials of any state."""
+    n: Mapped[int] = mapped_column(default=0)
+    """Complete ones; `mean` and `m2` are over these."""
+    mean: Mapped[float | None]
+    m2: Mapped[float] = mapped_column(default=0.0)
+    """Sum of squared distances to the mean (Welford)."""
+
+
+class TrialRecord(Base):
+    """One configuration with one seed. Once COMPLETE, it stays as it is."""
+
+    __tablename__ = "trials"
+    __table_args__ = (
+        UniqueConstraint("configuration_id", "seed"),
+        CheckConstraint("state IN ('RUNNING', 'COMPLETE', 'PRUNED', 'FAIL')", "state"),
+        CheckConstraint("state <> 'COMPLETE' OR best_value IS NOT NULL", "complete_has_a_value"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(unique=True)
+    configuration_id: Mapped[int] = mapped_column(ForeignKey("configurations.id"))
+    seed: Mapped[int] = mapped_column(BigInteger)
+    state: Mapped[str]
+    started: Mapped[datetime]
+    finished: Mapped[datetime | None]
+    best_step: Mapped[int | None]
+    best_value: Mapped[float | None]
+    start_value: Mapped[float | None]
+    """The dev score at step 0: the untrained backbone."""
+    model: Mapped[str | None]
+    error: Mapped[str | None]
+    wall_seconds: Mapped[float | None]
+    provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)
+
+
+class SweepTrialRecord(Base):
+    """Which sweep holds which trial; a complete trial can be in several."""
+
+    __tablename__ = "sweep_trials"
+    __table_args__ = (
+        UniqueConstraint("sweep_id", "number"),
+        CheckConstraint("role IN ('search', 'confirm', 'repeat')", "role"),
+    )
+
+    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"), primary_key=True)
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True, index=True)
+    number: Mapped[int]
+    role: Mapped[str]
+    search_number: Mapped[int | None]
+
+
+class DevPointRecord(Base):
+    """One point of a dev curve."""
+
+    __tablename__ = "dev_points"
+    __table_args__ = (CheckConstraint("step >= 0", "step"),)
+
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True)
+    step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    reported_at: Mapped[datetime]
+    value: Mapped[float | None]
+    metrics: Mapped[dict[str, Any]]
+
+
+class ScoreRecord(Base):
+    """One number of one finished trial on one task and split."""
+
+    __tablename__ = "scores"
+    __table_args__ = (CheckConstraint("value BETWEEN -1 AND 1", "fraction"),)
+
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True)
+    task: Mapped[str] = mapped_column(primary_key=True)
+    split: Mapped[str] = mapped_column(primary_key=True)
+    metric: Mapped[str] = mapped_column(primary_key=True)
+    value: Mapped[float]
+
+
+class JournalCursorRecord(Base):
+    """How far a journal has been applied."""
+
+    __tablename__ = "journal_cursors"
+
+    journal: Mapped[str] = mapped_column(primary_key=True)
+    position: Mapped[int] = mapped_column(BigInteger)

@@ -1,0 +1,67 @@
+"""Brings a store to the schema of this version, under a lock that holds others off."""
+
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.models import Base
+
+VERSION_TABLE = "cse_schema_version"
+"""Not `alembic_version`, which Optuna and MLflow both claim."""
+
+MIGRATION_LOCK = 0x0C5E_1EAD
+"""Any number that no other program on the server locks."""
+
+
+def migration_options() -> dict[str, Any]:
+    """What alembic must know about our tables."""
+    return {
+        "target_metadata": Base.metadata,
+        "version_table": VERSION_TABLE,
+        "render_as_batch": True,  # SQLite alters a table by making it anew
+    }
+
+
+def stored_revision(connection: Connection) -> str | None:
+    """The schema of a store; None where there is no leaderboard."""
+    options = migration_options()
+    return MigrationContext.configure(connection, opts=options).get_current_revision()
+
+
+def migrate(connection: Connection) -> None:
+    """Bring an empty or older store to this schema, in the transaction of `connection`.
+
+    Raises:
+        StoreError: if the store is of a schema that this version does not know.
+    """
+    if connection.dialect.name == "postgresql":  # on SQLite the transaction itself locks
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
+    config = alembic_config(connection)
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    current = stored_revision(connection)
+    if current is not None and current not in known:
+        raise StoreError(
+            f"the leaderboard is of schema {current!r}, this version knows up to {max(known)!r}; "
+            "upgrade cse-platform"
+        )
+    command.upgrade(config, "head")
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether a store is of this version's schema."""
+    script = ScriptDirectory.from_config(alembic_config(connection))
+    return stored_revision(connection) == script.get_current_head()
+
+
+def alembic_config(connection: Connection) -> Config:
+    """Alembic's settings for work on an open connection."""
+    config = Config(attributes={"connection": connection})
+    folder = str(Path(__file__).parent / "migrations")
+    config.set_main_option("script_location", folder.replace("%", "%%"))
+    return config

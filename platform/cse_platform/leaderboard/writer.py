@@ -1,0 +1,206 @@
+"""Fills the leaderboard from journals: SQL comes to say what the journal says, and no more."""
+
+import logging
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
+
+from cse_platform.leaderboard.models import (
+    ConfigurationRecord,
+    DevPointRecord,
+    JournalCursorRecord,
+    ScoreRecord,
+    SweepRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+from cse_platform.leaderboard.rows import held_configuration, insert_once, sweep_of, trial_of
+from cse_platform.leaderboard.store import Leaderboard
+from cse_platform.tracking.events import (
+    Event,
+    SweepFinished,
+    SweepStarted,
+    TrialFinished,
+    TrialPoint,
+    TrialReused,
+    TrialStarted,
+)
+
+DEV_SCORE = re.compile(r"dev/(?P<task>\w+)_spearman")
+
+log = logging.getLogger(__name__)
+
+
+class LeaderboardSink:
+    """The SQL leaderboard as a sink: a batch and its cursor are one transaction."""
+
+    name = "leaderboard"
+
+    def __init__(self, leaderboard: Leaderboard) -> None:
+        self._leaderboard = leaderboard
+
+    def position(self, journal: str) -> int:
+        """End offset of the last event applied from this journal; 0 when it is new here."""
+        with self._leaderboard.session() as session:
+            return _position(session, journal)
+
+    def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
+        """Take over all of these events, or none.
+
+        Raises:
+            StoreError: if the database is down, or an event contradicts what is stored.
+        """
+        with self._leaderboard.writing() as session:
+            position = _position(session, journal)
+            for end, event in entries:
+                if end > position:
+                    _apply(session, event)
+                    position = end
+            insert_once(session, JournalCursorRecord, {"journal": journal}, {"position": 0})
+            session.get_one(JournalCursorRecord, journal).position = position
+
+
+def _position(session: Session, journal: str) -> int:
+    cursor = session.get(JournalCursorRecord, journal)
+    return 0 if cursor is None else cursor.position
+
+
+def _apply(session: Session, event: Event) -> None:
+    match event:
+        case SweepStarted():
+            _start_sweep(session, event)
+        case TrialStarted():
+            _start_trial(session, event)
+        case TrialPoint():
+            _add_point(session, event)
+        case TrialFinished():
+            _finish_trial(session, event)
+        case TrialReused():
+            _reuse_trial(session, event)
+        case SweepFinished():
+            sweep = sweep_of(session, event.sweep)
+            sweep.state, sweep.finished = event.state, event.time
+
+
+def _start_sweep(session: Session, event: SweepStarted) -> None:
+    """A sweep that goes on keeps the time of its first start."""
+    first = {
+        "method": event.method,
+        "backbone": event.backbone,
+        "spec": event.spec,
+        "provenance": event.provenance,
+        "state": "RUNNING",
+        "started": event.time,
+    }
+    insert_once(session, SweepRecord, {"name": event.sweep}, first)
+    sweep = sweep_of(session, event.sweep)
+    sweep.spec, sweep.provenance = event.spec, dict(event.provenance)
+    sweep.state, sweep.finished = "RUNNING", None
+
+
+def _start_trial(session: Session, event: TrialStarted) -> None:
+    configuration = _configuration(session, event)
+    first = {
+        "configuration_id": configuration.id,
+        "seed": event.seed,
+        "state": "RUNNING",
+        "started": event.time,
+        "provenance": {},
+    }
+    if insert_once(session, TrialRecord, {"key": event.trial}, first):
+        configuration.trials += 1
+    trial = trial_of(session, event.trial)
+    _link(session, event, trial)
+    if trial.state == "COMPLETE":
+        return
+    if event.resumed_from is None:  # an earlier attempt does not count
+        session.execute(delete(DevPointRecord).where(DevPointRecord.trial_id == trial.id))
+        trial.started, trial.start_value = event.time, None
+    trial.state, trial.finished, trial.error, trial.model = "RUNNING", None, None, None
+    trial.best_step, trial.best_value, trial.wall_seconds = None, None, None
+
+
+def _configuration(session: Session, event: TrialStarted) -> ConfigurationRecord:
+    first = {
+        "method": event.method,
+        "revision": event.revision,
+        "backbone": event.backbone,
+        **{f"dev_{key}": event.dev[key] for key in ("identity", "checkpoint", "search", "source")},
+        "corpus": event.dev["corpus"],
+        "values": event.values,
+        "searched": list(event.searched),
+        "trials": 0,
+        "n": 0,
+        "m2": 0.0,
+    }
+    insert_once(session, ConfigurationRecord, {"hash": event.configuration}, first)
+    return held_configuration(session, ConfigurationRecord.hash == event.configuration)
+
+
+def _link(session: Session, event: TrialStarted | TrialReused, trial: TrialRecord) -> None:
+    link = {"sweep_id": sweep_of(session, event.sweep).id, "trial_id": trial.id}
+    place = {"number": event.number, "role": event.role, "search_number": event.search_number}
+    insert_once(session, SweepTrialRecord, link, place)
+
+
+def _add_point(session: Session, event: TrialPoint) -> None:
+    """The first value of a step stays."""
+    trial = trial_of(session, event.trial)
+    if trial.state == "COMPLETE":
+        return
+    point = {
+        "reported_at": event.time,
+        "value": _number(event.value),
+        "metrics": {name: _number(value) for name, value in event.metrics.items()},
+    }
+    insert_once(session, DevPointRecord, {"trial_id": trial.id, "step": event.step}, point)
+    if event.step == 0 and trial.start_value is None:
+        trial.start_value = _number(event.value)
+
+
+def _finish_trial(session: Session, event: TrialFinished) -> None:
+    trial = trial_of(session, event.trial)
+    if trial.state == "COMPLETE":
+        return
+    trial.state, trial.finished, trial.error = event.state, event.time, event.error
+    trial.best_step, trial.best_value = event.best_step, _number(event.best_value)
+    trial.model, trial.wall_seconds = event.model, event.wall_seconds
+    trial.provenance = dict(event.provenance)
+    if event.state == "COMPLETE" and trial.best_value is not None:
+        _count_in(session, trial.configuration_id, trial.best_value)
+        _add_dev_scores(session, trial, event.best_metrics)
+
+
+def _count_in(session: Session, configuration_id: int, value: float) -> None:
+    """Welford's update of the mean over seeds."""
+    configuration = held_configuration(session, ConfigurationRecord.id == configuration_id)
+    mean = 0.0 if configuration.mean is None else configuration.mean
+    configuration.n += 1
+    configuration.mean = mean + (value - mean) / configuration.n
+    configuration.m2 += (value - mean) * (value - configuration.mean)
+
+
+def _add_dev_scores(session: Session, trial: TrialRecord, metrics: Mapping[str, float]) -> None:
+    for name, value in metrics.items():
+        if not (score := DEV_SCORE.fullmatch(name)):
+            continue
+        if not -1 <= value <= 1:
+            log.warning("trial %s: %s=%s is no correlation, not stored", trial.key, name, value)
+            continue
+        key = {"trial_id": trial.id, "task": score["task"], "split": "dev", "metric": "spearman"}
+        insert_once(session, ScoreRecord, key, {"value": value})
+
+
+def _reuse_trial(session: Session, event: TrialReused) -> None:
+    query = select(TrialRecord).where(TrialRecord.key == event.trial)
+    if (trial := session.scalars(query).one_or_none()) is None:  # it was in another store
+        log.warning("sweep %s: trial %s is not on this leaderboard", event.sweep, event.trial)
+        return
+    _link(session, event, trial)
+
+
+def _number(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

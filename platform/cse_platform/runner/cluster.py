@@ -1,0 +1,96 @@
+"""Ray: started on this machine or joined, and asked how many trials fit."""
+
+import logging
+import os
+from pathlib import Path
+
+import ray
+from ray import tune
+
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.hooks import Hooks
+from cse_platform.runner.trainable import trainable
+from cse_platform.sweep.spec import Resources, SweepSpec
+from cse_platform.sweep.stores import Places
+
+SETTINGS = {
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean the same in a trial as in the file
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # results go through the journal alone
+    "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal resumes a sweep, not Ray's snapshot
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # told in one line, and whole in the sweep's folder
+    "TUNE_MAX_PENDING_TRIALS_PG": "1",
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+}
+
+
+def join_cluster(address: str | None) -> None:
+    """Join the Ray cluster at `address` (or RAY_ADDRESS), else start one on this machine.
+
+    One that this process has joined before is kept; the end of the process leaves it.
+
+    Raises:
+        SweepRefusedError: if nothing answers at the address.
+    """
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+    if ray.is_initialized():
+        return
+    address = address or os.environ.get("RAY_ADDRESS")
+    try:
+        ray.init(
+            address=address,
+            include_dashboard=None if address else False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except (ConnectionError, ValueError) as error:
+        if address is None:
+            raise
+        raise SweepRefusedError(f"no Ray cluster answers at {address}: {error}") from error
+
+
+def capacity(resources: Resources) -> int:
+    """How many trials the cluster, as large as it is now, runs at once.
+
+    Raises:
+        SweepRefusedError: if not one fits.
+    """
+    total = ray.cluster_resources()
+    fits = []
+    for name, wanted in (("CPU", resources.cpu), ("GPU", resources.gpu)):
+        there = total.get(name, 0)
+        if wanted > there:
+            raise SweepRefusedError(
+                f"a trial asks for {wanted:g} {name} and the cluster has {there:g}; "
+                f"--set resources.{name.lower()}={there:g} runs it with what is there"
+            )
+        if wanted > 0:
+            fits.append(int(there / wanted + 1e-9))
+    return min(fits)
+
+
+def fit(spec: SweepSpec, places: Places, hooks: Hooks) -> None:
+    """Run trials until the searcher has no more; returns early on Ctrl-C."""
+    resources = {"cpu": spec.resources.cpu, "gpu": spec.resources.gpu}
+    tuner = tune.Tuner(
+        tune.with_resources(trainable(spec.method), resources),
+        tune_config=tune.TuneConfig(
+            search_alg=hooks.searcher,
+            scheduler=hooks.scheduler,
+            num_samples=-1,
+            reuse_actors=False,  # a process that ends gives all its GPU memory back
+            trial_dirname_creator=lambda trial: str(trial.trial_id),
+        ),
+        run_config=tune.RunConfig(
+            name=Path(places.checkpoints).name,
+            storage_path=places.checkpoints.rpartition("/")[0],
+            verbose=0,
+            checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
+            failure_config=tune.FailureConfig(max_failures=0),  # restarts are the planner's
+        ),
+    )
+    tuner.fit()

@@ -1,0 +1,149 @@
+"""Ray Tune's searcher and scheduler, which only ask the planner and the results.
+
+An exception out of either would end the whole sweep, so none escapes: it is kept, no further
+trial is started, and the launcher raises it when the running trials are done.
+"""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from ray import cloudpickle
+from ray.exceptions import RayActorError, RayTaskError
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+from ray.tune.search import Searcher
+
+from cse_methods.errors import CseError
+from cse_platform.runner.planner import Planner
+from cse_platform.runner.results import Results
+
+log = logging.getLogger(__name__)
+
+
+class Hooks:
+    """The searcher and the scheduler of one sweep, which know the same trials."""
+
+    def __init__(self, planner: Planner, results: Results) -> None:
+        self.planner, self.results = planner, results
+        self.keys: dict[str, str] = {}
+        """Ray's trial id -> our key."""
+        self.broken: Exception | None = None
+        self.searcher = PlannedSearcher(self)
+        self.scheduler = ReportingScheduler(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing: Ray pickles its searcher for a restore of its own, which is never asked for."""
+        return {}
+
+
+class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
+    """Suggests what the planner says, and pickles nothing: resuming is the journal's work."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        super().__init__()
+        self.hooks = hooks
+
+    def set_search_properties(self, *arguments: Any, **keywords: Any) -> bool:
+        return True
+
+    def suggest(self, trial_id: str) -> Any:
+        hooks = self.hooks
+        try:
+            plan = hooks.planner.next() if hooks.broken is None else None
+        except Exception as error:
+            hooks.broken, plan = error, None
+        if plan is not None:
+            hooks.keys[trial_id] = plan.key
+            return plan.param_space()
+        done = hooks.planner.state.finished or hooks.broken is not None
+        return Searcher.FINISHED if done else None
+
+    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+        """The scheduler has heard of it already."""
+
+    def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
+        """Nothing to save."""
+
+    def save(self, checkpoint_path: str) -> None:
+        """Nothing to save."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Nothing to restore."""
+
+
+class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
+    """The first driver code that Ray calls with a result: the one entry of all reports."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        super().__init__()
+        self.hooks = hooks
+
+    def on_trial_result(self, controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        if "step" not in result:
+            return str(TrialScheduler.CONTINUE)
+        try:
+            stop = self.hooks.results.point(
+                self.hooks.keys[trial.trial_id],
+                step=result["step"],
+                metrics=_metrics(result),
+                checkpoint=_checkpoint(trial, result),
+                provenance=_provenance(result),
+            )
+        except Exception as error:
+            self.hooks.broken, stop = error, True
+        return str(TrialScheduler.STOP if stop else TrialScheduler.CONTINUE)
+
+    def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+        if self.hooks.broken is None:
+            self._guarded(lambda key: self.hooks.results.ended(key), trial)
+
+    def on_trial_error(self, controller: Any, trial: Trial) -> None:
+        error = _error(trial)
+        self._guarded(
+            lambda key: self.hooks.results.failed(
+                key,
+                error=_one_line(error),
+                crashed=isinstance(error, RayActorError),
+                traceback=str(error),
+            ),
+            trial,
+        )
+
+    def _guarded(self, call: Any, trial: Trial) -> None:
+        try:
+            call(self.hooks.keys[trial.trial_id])
+        except Exception as error:
+            self.hooks.broken = error
+
+
+def _metrics(result: dict[str, Any]) -> dict[str, float]:
+    return {
+        name: float(value)
+        for name, value in result.items()
+        if name.startswith(("dev/", "train/", "perf/"))
+    }
+
+
+def _provenance(result: dict[str, Any]) -> dict[str, str]:
+    start = "provenance/"
+    return {name[len(start) :]: str(v) for name, v in result.items() if name.startswith(start)}
+
+
+def _checkpoint(trial: Trial, result: dict[str, Any]) -> str | None:
+    """Where Ray's worker has put the checkpoint of this result, before it sent the result."""
+    name = result.get("checkpoint_dir_name")
+    return f"{trial.path}/{name}" if name else None
+
+
+def _error(trial: Trial) -> Exception:
+    """What ended the trial; Ray has written it down a moment before it tells the scheduler."""
+    with Path(trial.pickled_error_file).open("rb") as file:
+        error: Exception = cloudpickle.load(file)
+    return error
+
+
+def _one_line(error: Exception) -> str:
+    cause = error.cause if isinstance(error, RayTaskError) else error
+    lines = str(cause).strip().splitlines() or [""]
+    return lines[0] if isinstance(cause, CseError) else f"{type(cause).__name__}: {lines[0]}"

@@ -1,0 +1,166 @@
+"""Runs one sweep, from its checked file to its last trial."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Literal
+
+from cse_methods.registry import get_method
+from cse_platform.errors import SweepRefusedError
+from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.trials import best_model
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.runner.cluster import capacity, fit, join_cluster
+from cse_platform.runner.hooks import Hooks
+from cse_platform.runner.models import give_back
+from cse_platform.runner.planner import Planner
+from cse_platform.runner.results import Results
+from cse_platform.runner.state import SweepState
+from cse_platform.search.study import Search
+from cse_platform.sweep.best import BestReference
+from cse_platform.sweep.changes import asks_for_no_more, refuse_changes
+from cse_platform.sweep.identity import Identity, dev_identity
+from cse_platform.sweep.spec import SweepSpec, best_references, with_best
+from cse_platform.sweep.start import start_points
+from cse_platform.sweep.stores import Places
+from cse_platform.tracking.events import SweepFinished, SweepStarted
+from cse_platform.tracking.history import History
+from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.mlflow_mirror import MLflowMirror
+from cse_platform.tracking.provenance import sweep_provenance
+from cse_platform.tracking.recorder import Recorder
+from cse_platform.tracking.sink import SinkHealth
+
+FLUSH_SECONDS = 60.0
+"""How long the end of a sweep waits for stores that are behind."""
+
+State = Literal["COMPLETE", "INTERRUPTED", "UNCHANGED"]
+"""UNCHANGED: there was nothing left to do."""
+
+Watch = Callable[[SweepState], AbstractContextManager[object]]
+"""Shows a sweep's progress while its context is open."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one start of a sweep."""
+
+    state: State
+    history: History
+    behind: tuple[SinkHealth, ...] = ()
+    """Stores that do not have everything yet."""
+
+
+def run_sweep(
+    spec: SweepSpec,
+    places: Places,
+    *,
+    address: str | None = None,
+    watch: Watch = lambda state: nullcontext(),
+) -> Outcome:
+    """Run a sweep to its end: from the start, from where it was cut off, or by a larger budget.
+
+    Args:
+        spec: checked, with its data source written out.
+        places: its stores and folders.
+        address: of a Ray cluster; None starts Ray on this machine.
+        watch: shows the progress.
+
+    Raises:
+        SweepRefusedError: if the sweep of that name was another one, or the cluster does not
+            have what a trial asks for.
+        CseError: if a store, the data or an encoder cannot be had.
+    """
+    with (
+        open_leaderboard(places.leaderboard) as leaderboard,
+        Journal(places.folder / "journal.jsonl") as journal,
+    ):
+        history = History(event for _, event in journal.read())
+        refuse_changes(history.spec, spec)
+        mirror = MLflowMirror(places.mlflow, experiment=spec.experiment, artifacts=places.artifacts)
+        recorder = Recorder(journal, [LeaderboardSink(leaderboard), mirror])
+        try:
+            if history.complete and asks_for_no_more(history.spec, spec):
+                state: State = "UNCHANGED"
+            else:
+                running = prepare(spec, places, history, recorder, leaderboard)
+                state = run_trials(running, places, address=address, watch=watch)
+        finally:
+            health = recorder.close(FLUSH_SECONDS)
+    return Outcome(state, history, tuple(sink for sink in health if sink.behind))
+
+
+def prepare(
+    spec: SweepSpec,
+    places: Places,
+    history: History,
+    recorder: Recorder,
+    leaderboard: Leaderboard,
+) -> SweepState:
+    """Everything that can fail before the first trial: encoders, data, the search store."""
+    method = get_method(spec.method)
+    best = history.best or best_folders(spec, leaderboard, best_references(spec))
+    resolved = with_best(spec, {r: best[r.placeholder] for r in best_references(spec)})
+    identity = Identity(resolved, method)
+    search = Search(resolved, url=places.search, start_points=start_points(resolved, method))
+    state = SweepState(resolved, method, identity, history, recorder, search, leaderboard)
+    state.record(
+        SweepStarted(
+            sweep=spec.sweep,
+            method=spec.method,
+            backbone=spec.backbone,
+            spec=spec.model_dump(mode="json", exclude={"stores"}),  # URLs can hold passwords
+            best=best,
+            provenance=sweep_provenance(None),
+        )
+    )
+    return state
+
+
+def run_trials(state: SweepState, places: Places, *, address: str | None, watch: Watch) -> State:
+    """Run what the planner wants, on Ray; the sweep's end, or its interruption, is recorded."""
+    end: State = "INTERRUPTED"
+    try:
+        join_cluster(address)
+        capacity(state.spec.resources)  # refused here rather than inside Ray
+        hooks = Hooks(
+            Planner(state, capacity=lambda: capacity(state.spec.resources)),
+            Results(state, models=places.models, errors=places.folder / "errors"),
+        )
+        with watch(state):
+            fit(state.spec, places, hooks)
+        if hooks.broken is not None:
+            raise hooks.broken
+        if state.finished and not state.live:
+            end = "COMPLETE"
+            give_back(places.checkpoints)
+    finally:
+        state.record(SweepFinished(sweep=state.spec.sweep, state=end))
+    return end
+
+
+def best_folders(
+    spec: SweepSpec, leaderboard: Leaderboard, references: Sequence[BestReference]
+) -> dict[str, str]:
+    """The folder of each of these best encoders, by placeholder.
+
+    Raises:
+        SweepRefusedError: if the leaderboard has no such encoder.
+    """
+    found = {}
+    for reference in references:
+        with leaderboard.session() as session:
+            best = best_model(
+                session,
+                method=reference.method,
+                backbone=reference.backbone,
+                dev_identity=dev_identity(spec)["identity"],
+            )
+        if best is None:
+            raise SweepRefusedError(
+                f"sweep {spec.sweep!r} wants the best {reference.method} on {reference.backbone}, "
+                "and the leaderboard has none with these dev sets; train one first, for example "
+                "in an earlier stage of the same file"
+            )
+        found[reference.placeholder] = best.folder
+    return found

@@ -1,0 +1,205 @@
+"""What a sweep runs next: cut-off trials first, then the search, then the confirmation."""
+
+import logging
+import statistics
+from collections.abc import Callable, Iterator
+
+from cse_methods.contract import MethodConfig
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.trials import completed_trial
+from cse_platform.runner.models import exists
+from cse_platform.runner.plan import TrialPlan
+from cse_platform.runner.state import SweepState
+from cse_platform.search.study import Proposal
+from cse_platform.tracking.events import Role, TrialFinished, TrialReused, TrialStarted
+from cse_platform.tracking.history import TrialHistory
+
+log = logging.getLogger(__name__)
+
+
+class Planner:
+    """Gives one trial at a time.
+
+    Args:
+        state: of the sweep.
+        capacity: how many trials the cluster can run at once now.
+    """
+
+    def __init__(self, state: SweepState, *, capacity: Callable[[], int]) -> None:
+        self.state, self.capacity = state, capacity
+        state.search.reconcile(state.history)
+        state.left_over.extend(state.history.unfinished())
+        known = {trial.search_number for trial in state.history.trials.values()}
+        self._unstarted = [n for n in state.search.running() if n not in known]
+
+    def next(self) -> TrialPlan | None:
+        """The next trial to start; None to wait, and for good once `state.finished` is set."""
+        if len(self.state.live) >= self.capacity():
+            return None
+        while self.state.left_over:
+            if plan := self._resume(self.state.left_over.pop(0)):
+                return self._start(plan)
+        while self._searched() < self.state.spec.budget:
+            proposal = self.state.with_search(self._propose)
+            if proposal is None:
+                return None
+            if plan := self._unless_reused(self._plan_for(proposal)):
+                return self._start(plan)
+        if self.state.live:
+            return None  # which configurations to confirm needs every value of the search
+        for further in self._confirmations():
+            if plan := self._unless_reused(further):
+                return self._start(plan)
+        self.state.finished = True
+        return None
+
+    def _searched(self) -> int:
+        return sum(trial.role != "confirm" for trial in self.state.history.trials.values())
+
+    def _propose(self) -> Proposal:
+        if self._unstarted:
+            number = self._unstarted[0]
+            proposal = self.state.search.adopt(number)
+            self._unstarted.pop(0)
+            return proposal
+        return self.state.search.ask()
+
+    def _plan_for(self, proposal: Proposal) -> TrialPlan:
+        """The search's seed, or one more seed of a configuration that was proposed before."""
+        spec = self.state.spec
+        config = spec.config(proposal.assignment)
+        plan = self._plan(config, "search", seed=spec.seeds.search, search_number=proposal.number)
+        earlier = self._seeds(plan.configuration)
+        if not earlier:
+            return plan
+        why = f"proposed before; run with seed {max(earlier) + 1} instead"
+        self.state.with_search(lambda: self.state.search.close(proposal.number, why=why))
+        return self._plan(config, "repeat", seed=max(earlier) + 1)
+
+    def _confirmations(self) -> Iterator[TrialPlan]:
+        """Further seeds of the best configurations, best first."""
+        confirm = self.state.spec.seeds.confirm
+        if confirm is None:
+            return
+        found = {
+            name: [trial for trial in trials if trial.role != "confirm"]
+            for name, trials in self.state.history.configurations().items()
+        }
+        means = {
+            name: statistics.fmean(t.best_value for t in trials if t.best_value is not None)
+            for name, trials in found.items()
+            if trials
+        }
+        best = sorted(means, key=lambda name: (-means[name], found[name][0].number))
+        for name in best[: confirm.top]:
+            config = self.state.spec.config(found[name][0].searched_values)
+            for seed in confirm.seeds:
+                if seed not in self._seeds(name):
+                    yield self._plan(config, "confirm", seed=seed)
+
+    def _seeds(self, configuration: str) -> set[int]:
+        trials = self.state.history.trials.values()
+        return {trial.seed for trial in trials if trial.configuration == configuration}
+
+    def _plan(
+        self, config: MethodConfig, role: Role, *, seed: int, search_number: int | None = None
+    ) -> TrialPlan:
+        return TrialPlan(
+            key=self.state.identity.key(config, seed=seed),
+            number=len(self.state.history.trials),
+            role=role,
+            search_number=search_number,
+            seed=seed,
+            configuration=self.state.identity.configuration(config),
+            values=config.hyperparameters(),
+            settings=config.model_dump(mode="json"),
+        )
+
+    def _resume(self, trial: TrialHistory) -> TrialPlan | None:
+        """The rest of a trial that was cut off; None, and FAIL, if it cannot be had."""
+        config = self.state.spec.config(trial.searched_values)
+        if self.state.identity.key(config, seed=trial.seed) != trial.key:
+            self._give_up(trial, "cannot be resumed: weights, data or the method have changed")
+            return None
+        step, checkpoint = trial.checkpoint or (0, None)
+        if checkpoint is not None and not exists(checkpoint):
+            log.warning("trial %d starts over: %s is gone", trial.number, checkpoint)
+            step, checkpoint = 0, None
+        return TrialPlan(
+            key=trial.key,
+            number=trial.number,
+            role=trial.role,
+            search_number=trial.search_number,
+            seed=trial.seed,
+            configuration=trial.configuration,
+            values=trial.values,
+            settings=config.model_dump(mode="json"),
+            resumed_from=step,
+            checkpoint=checkpoint,
+        )
+
+    def _give_up(self, trial: TrialHistory, error: str) -> None:
+        self.state.record(
+            TrialFinished(
+                sweep=self.state.spec.sweep,
+                trial=trial.key,
+                state="FAIL",
+                best_step=None,
+                best_value=None,
+                error=error,
+            )
+        )
+        self.state.with_search(lambda: self.state.search.tell(trial))
+
+    def _start(self, plan: TrialPlan) -> TrialPlan:
+        spec = self.state.spec
+        self.state.record(
+            TrialStarted(
+                sweep=spec.sweep,
+                trial=plan.key,
+                number=plan.number,
+                role=plan.role,
+                search_number=plan.search_number,
+                seed=plan.seed,
+                method=spec.method,
+                revision=self.state.method.revision,
+                backbone=spec.backbone,
+                configuration=plan.configuration,
+                values=plan.values,
+                searched=tuple(spec.space),
+                dev=self.state.identity.dev,
+                resumed_from=plan.resumed_from,
+            )
+        )
+        self.state.live.add(plan.key)
+        return plan
+
+    def _unless_reused(self, plan: TrialPlan) -> TrialPlan | None:
+        """The plan, unless another sweep has completed that very trial: then its values."""
+        try:
+            with self.state.leaderboard.session() as session:
+                done = completed_trial(session, plan.key)
+        except StoreError as error:
+            log.warning("%s; trials of other sweeps are not reused", error)
+            return plan
+        if done is None:
+            return plan
+        self.state.record(
+            TrialReused(
+                sweep=self.state.spec.sweep,
+                trial=plan.key,
+                number=plan.number,
+                role=plan.role,
+                search_number=plan.search_number,
+                seed=plan.seed,
+                configuration=plan.configuration,
+                values=plan.values,
+                searched=tuple(self.state.spec.space),
+                curve=dict(done.curve),
+                best_step=done.best_step,
+                best_value=done.best_value,
+                model=done.model,
+            )
+        )
+        self.state.with_search(lambda: self.state.search.reconcile(self.state.history))
+        return None

@@ -1,0 +1,138 @@
+"""What comes back from the trials: the one place that receives every report.
+
+The journal first, then the search store, then the pruner's verdict.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from cse_platform.runner.models import keep_model
+from cse_platform.runner.state import SweepState
+from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialState
+from cse_platform.tracking.history import TrialHistory
+
+log = logging.getLogger(__name__)
+
+MAX_CRASHES = 3
+"""How often a trial whose process died goes on from its last checkpoint."""
+
+
+class Results:
+    """Takes the reports and the ends of the trials of one sweep.
+
+    Args:
+        state: of the sweep.
+        models: folder or URI that keeps the best checkpoint of each complete trial.
+        errors: folder for the tracebacks of failed trials.
+    """
+
+    def __init__(self, state: SweepState, *, models: str, errors: Path) -> None:
+        self.state, self.models, self.errors = state, models, errors
+        self._pruned: set[str] = set()
+        self._crashes: Counter[str] = Counter()
+        self._provenance: dict[str, dict[str, str]] = {}
+
+    def point(
+        self,
+        key: str,
+        *,
+        step: int,
+        metrics: Mapping[str, float],
+        checkpoint: str | None = None,
+        provenance: Mapping[str, str] | None = None,
+    ) -> bool:
+        """Take one dev point; True if the trial is to stop here. A repeated step is dropped.
+
+        Args:
+            key: of the trial.
+            step: optimiser steps done.
+            metrics: everything reported.
+            checkpoint: where the whole checkpoint of this step lies.
+            provenance: of the worker.
+        """
+        trial, spec = self.state.history.trials[key], self.state.spec
+        self._provenance[key] = dict(provenance or {})
+        if step in trial.curve:
+            return False
+        value = metrics[f"dev/{spec.dev.search}_spearman"]
+        self.state.record(
+            TrialPoint(
+                sweep=spec.sweep,
+                trial=key,
+                step=step,
+                value=value,
+                metrics=dict(metrics),
+                checkpoint=checkpoint,
+            )
+        )
+        number = trial.search_number
+        if number is None:
+            return False
+        search = self.state.search
+        prune = self.state.with_search(lambda: search.report(number, step=step, value=value))
+        if not prune or metrics.get("train/progress") == 1:
+            return False
+        self._pruned.add(key)
+        return True
+
+    def ended(self, key: str) -> None:
+        """A trial came to its last step, or was stopped by the pruner."""
+        trial = self.state.history.trials[key]
+        best = trial.best(checkpoint=self.state.spec.dev.checkpoint)
+        if key in self._pruned:
+            self._finish(trial, "PRUNED")
+        elif best is None:
+            self._finish(trial, "FAIL", error="it reported no dev score that is a number")
+        else:
+            self._finish(trial, "COMPLETE")
+
+    def failed(self, key: str, *, error: str, crashed: bool, traceback: str) -> None:
+        """A trial raised an error; or its process died, and it goes on from its checkpoint.
+
+        Args:
+            key: of the trial.
+            error: one line.
+            crashed: the process died without an error of its own.
+            traceback: the whole of it, for a file in the sweep's folder.
+        """
+        trial = self.state.history.trials[key]
+        self.errors.mkdir(parents=True, exist_ok=True)
+        (self.errors / f"trial-{trial.number}.txt").write_text(traceback)
+        self._crashes[key] += crashed
+        if crashed and self._crashes[key] <= MAX_CRASHES:
+            log.warning(
+                "trial %d died (%s); it goes on from step %d",
+                trial.number,
+                error,
+                trial.checkpoint[0] if trial.checkpoint else 0,
+            )
+            self.state.live.discard(key)
+            self.state.left_over.append(trial)
+        else:
+            self._finish(trial, "FAIL", error=error)
+
+    def _finish(self, trial: TrialHistory, state: TrialState, *, error: str | None = None) -> None:
+        best = trial.best(checkpoint=self.state.spec.dev.checkpoint)
+        step, value = best or (None, None)
+        model = None
+        if state == "COMPLETE" and trial.checkpoint is not None:
+            model = keep_model(trial.checkpoint[1], f"{self.models}/{trial.key[:16]}")
+        self.state.record(
+            TrialFinished(
+                sweep=self.state.spec.sweep,
+                trial=trial.key,
+                state=state,
+                best_step=step,
+                best_value=value,
+                best_metrics={} if step is None else trial.metrics[step],
+                model=model,
+                error=error,
+                wall_seconds=trial.busy_seconds,
+                provenance=self._provenance.get(trial.key, {}),
+            )
+        )
+        self.state.live.discard(trial.key)
+        if trial.search_number is not None:
+            self.state.with_search(lambda: self.state.search.tell(trial))

@@ -1,0 +1,63 @@
+"""What the planner and the results of one running sweep share."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from cse_methods.contract import Method
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.store import Leaderboard
+from cse_platform.search.study import Search
+from cse_platform.sweep.identity import Identity
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.events import Event
+from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.recorder import Recorder
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass
+class SweepState:
+    """A running sweep. The history is what the journal says; everything is decided by it."""
+
+    spec: SweepSpec
+    method: Method
+    identity: Identity
+    history: History
+    recorder: Recorder
+    search: Search
+    leaderboard: Leaderboard
+    live: set[str] = field(default_factory=set)
+    """Keys of the trials that Ray has now."""
+    left_over: list[TrialHistory] = field(default_factory=list)
+    """Trials that were cut off and go on from their last checkpoint."""
+    finished: bool = False
+    search_error: str | None = None
+    """Why the search store does not answer; None while it does."""
+
+    def record(self, event: Event) -> None:
+        """Write to the journal; returns when it is written."""
+        self.recorder.record(event)
+        self.history.apply(event)
+
+    def with_search(self, call: Callable[[], T]) -> T | None:
+        """Call the search store; None while it is down.
+
+        What it misses meanwhile is told from the history before its next answer.
+        """
+        try:
+            if self.search_error is not None:
+                self.search.reconcile(self.history)
+                log.warning("the search store is back")
+            answer = call()
+        except StoreError as error:
+            if self.search_error is None:
+                log.warning("%s; no new trials until it is back", error)
+            self.search_error = str(error)
+            return None
+        self.search_error = None
+        return answer

@@ -1,0 +1,27 @@
+"""Dimensions of a sweep as Optuna sees them, and back."""
+
+import json
+from typing import Any
+
+from optuna.trial import Trial
+
+from cse_platform.sweep.dimensions import Choices, Dimension
+
+
+def encode(value: Any) -> bool | int | float | str | None:
+    """A value as Optuna stores it: lists and mappings become canonical JSON strings."""
+    if isinstance(value, (list, tuple, dict)):
+        return json.dumps(value, sort_keys=True)
+    plain: bool | int | float | str | None = value
+    return plain
+
+
+def suggest(trial: Trial, name: str, dimension: Dimension) -> Any:
+    """Let Optuna choose a value of the dimension; choices come back as the file has them."""
+    if isinstance(dimension, Choices):
+        chosen = trial.suggest_categorical(name, [encode(choice) for choice in dimension.choices])
+        return next(choice for choice in dimension.choices if encode(choice) == chosen)
+    low, high, step, log = dimension.low, dimension.high, dimension.step, dimension.log
+    if dimension.whole:
+        return trial.suggest_int(name, int(low), int(high), step=int(step or 1), log=log)
+    return trial.suggest_float(name, low, high, step=step, log=log)

@@ -1,0 +1,91 @@
+"""`{best: {method: …, backbone: …}}`: the best encoder that the leaderboard will then have.
+
+It may stand wherever a teacher stands. The platform resolves it before the first trial starts.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cse_methods.errors import UnknownMethodError
+from cse_methods.registry import get_method
+from cse_platform.sweep.problems import Path, Problem, shown
+
+
+@dataclass(frozen=True)
+class BestReference:
+    """The best trial, by its dev value, of a method on a backbone."""
+
+    method: str
+    backbone: str
+
+    @property
+    def placeholder(self) -> str:
+        """What stands for the folder until the reference is resolved."""
+        return f"best:{self.method}/{self.backbone}"
+
+
+def references_in(value: Any) -> Iterator[BestReference]:
+    """Every well-formed reference inside a value, in order."""
+    for _, inner in _candidates(value, ()):
+        if (reference := _parsed(inner)) is not None:
+            yield reference
+
+
+def replaced(value: Any, stand_in: Callable[[BestReference], Any]) -> Any:
+    """A copy of the value with each reference replaced by what `stand_in` gives for it."""
+    if _is_candidate(value) and (reference := _parsed(value["best"])) is not None:
+        return stand_in(reference)
+    if isinstance(value, Mapping):
+        return {key: replaced(inner, stand_in) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [replaced(inner, stand_in) for inner in value]
+    return value
+
+
+def with_placeholders(value: Any) -> Any:
+    """A copy of the value with each reference replaced by its placeholder."""
+    return replaced(value, lambda reference: reference.placeholder)
+
+
+def reference_problems(value: Any) -> list[Problem]:
+    """What is wrong with the references inside a value; paths start at the value."""
+    return [
+        Problem(path, text)
+        for path, inner in _candidates(value, ())
+        if (text := _objection(inner)) is not None
+    ]
+
+
+def _objection(inner: Any) -> str | None:
+    reference = _parsed(inner)
+    if reference is None:
+        return f"expected {{best: {{method: …, backbone: …}}}}, got {shown({'best': inner})}"
+    try:
+        get_method(reference.method)
+    except UnknownMethodError as error:
+        return str(error)
+    return None
+
+
+def _is_candidate(value: Any) -> bool:
+    return isinstance(value, Mapping) and set(value) == {"best"}
+
+
+def _parsed(inner: Any) -> BestReference | None:
+    if not isinstance(inner, Mapping) or set(inner) != {"method", "backbone"}:
+        return None
+    if not all(isinstance(name, str) and name for name in inner.values()):
+        return None
+    return BestReference(inner["method"], inner["backbone"])
+
+
+def _candidates(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if _is_candidate(value):
+        yield path, value["best"]
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _candidates(inner, (*path, key))
+    elif isinstance(value, (list, tuple)):
+        for position, inner in enumerate(value):
+            yield from _candidates(inner, (*path, position))

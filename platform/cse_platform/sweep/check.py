@@ -1,0 +1,210 @@
+"""A sweep against its method: every value, and the rules between settings, before anything runs."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Any, get_args
+
+from pydantic import ValidationError
+
+from cse_methods.contract import Method
+from cse_platform.sweep.best import reference_problems, with_placeholders
+from cse_platform.sweep.dimensions import Choices, Dimension, Range, canonical_json
+from cse_platform.sweep.kinds import changed_kinds
+from cse_platform.sweep.problems import Path, Problem, nearest
+from cse_platform.sweep.space import Space
+from cse_platform.sweep.spec import METHOD_WIDE, SweepSpec, method_config
+from cse_platform.sweep.wording import reword
+
+MAX_TRIED = 400
+"""Configurations that are built to try the rules between settings."""
+
+
+def check_against(spec: SweepSpec, method: Method) -> list[Problem]:
+    """Everything that the method refuses in `fixed` and `space`; paths start at the sweep."""
+    problems = value_problems(spec, method)
+    return problems + rule_problems(spec, method, refused=[problem.path for problem in problems])
+
+
+def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
+    """Unknown names, and each fixed value, choice and bound that its own setting refuses."""
+    problems = []
+    for section, names in (("fixed", spec.fixed), ("space", spec.space)):
+        for name in names:
+            if text := _misplaced(name, section, spec, method):
+                problems.append(Problem((section, name), text))
+            elif section == "fixed":
+                problems += _refused(method, name, spec.fixed[name], ("fixed", name))
+            else:
+                problems += _dimension_problems(method, name, spec.space[name])
+    return problems
+
+
+def _misplaced(name: str, section: str, spec: SweepSpec, method: Method) -> str | None:
+    if name in METHOD_WIDE:
+        return f"{name!r} belongs at the top of the sweep, and is the same for every trial"
+    known = sorted(set(method.config.model_fields) - set(METHOD_WIDE))
+    if name not in known:
+        hint = nearest(name, known) or f"; known: {', '.join(known)}"
+        return f"method {method.name!r} has no setting {name!r}{hint}"
+    if section == "space" and name in spec.fixed:
+        return f"{name!r} stands under 'fixed' too; keep one of the two"
+    return None
+
+
+def _dimension_problems(method: Method, name: str, dimension: Dimension) -> list[Problem]:
+    if isinstance(dimension, Range):
+        kinds = _kinds(method.config.model_fields[name].annotation)
+        if not kinds & {int, float}:
+            return [Problem(("space", name), "no number, so it takes no range; list its choices")]
+        if float not in kinds and not dimension.whole:
+            text = f"a whole number; write low, high and step as such, got {dimension}"
+            return [Problem(("space", name), text)]
+    return [
+        problem
+        for path, value in _corners(name, dimension)
+        for problem in _refused(method, name, value, path)
+    ]
+
+
+def _corners(name: str, dimension: Dimension) -> list[tuple[Path, Any]]:
+    """The values to try of a dimension, each with its path: all choices, or both bounds."""
+    path: Path = ("space", name)
+    if isinstance(dimension, Choices):
+        return [((*path, "choices", i), choice) for i, choice in enumerate(dimension.choices)]
+    return [((*path, "low"), dimension.low), ((*path, "high"), dimension.high)]
+
+
+def _refused(method: Method, name: str, value: Any, path: Path) -> list[Problem]:
+    """What the setting itself has against a value; rules that ask for other settings wait."""
+    if problems := reference_problems(value):
+        return [problem.under(path) for problem in problems]
+    try:
+        method_config(method.config, {name: with_placeholders(value)})
+    except ValidationError as error:
+        # The other settings are absent, and their absence is no concern of this value.
+        found = reword(error, {name: value})
+        problems = [Problem(p.path[1:], p.text) for p in found if p.path[:1] == (name,)]
+    problems = problems or changed_kinds(method.config, name, with_placeholders(value))
+    return [problem.under(path) for problem in problems]
+
+
+def _kinds(annotation: Any) -> set[Any]:
+    """The types, without None, that a setting's annotation is made of."""
+    parts = get_args(annotation)
+    return set().union(*map(_kinds, parts)) if parts else {annotation} - {type(None)}
+
+
+def rule_problems(spec: SweepSpec, method: Method, *, refused: list[Path]) -> list[Problem]:
+    """What the method's rules between settings refuse, tried on representative configurations.
+
+    Args:
+        spec: the sweep.
+        method: its method.
+        refused: paths of values that are known to be wrong and are left out; where nothing is
+            left of a setting, its rules cannot be tried and none is reported.
+    """
+    sound = {
+        name: [value for path, value in _corners(name, dimension) if not _hit(path, refused)]
+        for name, dimension in spec.space.items()
+    }
+    if any(path[:1] == ("fixed",) or len(path) == 2 for path in refused) or not all(sound.values()):
+        return []
+    if missing := _missing(spec, method):
+        return missing
+    blamed: dict[tuple[Path, str], Problem] = {}
+    for assignment in _representatives(spec.space, sound):
+        for problem in _objections(spec, method, assignment):
+            # One rule refuses many values of a setting: its first complaint tells all.
+            blamed.setdefault((problem.path, "" if problem.path else problem.text), problem)
+    return list(blamed.values())
+
+
+def representatives(spec: SweepSpec) -> Iterator[dict[str, Any]]:
+    """Active assignments that between them have each choice and bound, up to `MAX_TRIED`."""
+    sound = {
+        name: [value for _, value in _corners(name, dimension)]
+        for name, dimension in spec.space.items()
+    }
+    return _representatives(spec.space, sound)
+
+
+def _hit(path: Path, refused: list[Path]) -> bool:
+    return any(other[: len(path)] == path for other in refused)
+
+
+def _missing(spec: SweepSpec, method: Method) -> list[Problem]:
+    return [
+        Problem((), f"method {method.name!r} needs {name!r}; give it under 'fixed' or 'space'")
+        for name, field in method.config.model_fields.items()
+        if field.is_required() and not (name in METHOD_WIDE or name in spec.fixed)
+        if name not in spec.space
+    ]
+
+
+def _objections(spec: SweepSpec, method: Method, assignment: dict[str, Any]) -> list[Problem]:
+    values = spec.settings(assignment)
+    try:
+        method_config(method.config, values)
+    except ValidationError as error:
+        return [_placed(problem, spec) for problem in reword(error, values)]
+    return []
+
+
+def _placed(problem: Problem, spec: SweepSpec) -> Problem:
+    if not problem.path:
+        return problem
+    setting = str(problem.path[0])
+    for section, names in (("space", spec.space), ("fixed", spec.fixed)):
+        if setting in names:
+            return Problem((section, setting), problem.text)
+    if setting in METHOD_WIDE:
+        return problem
+    return Problem((), f"{setting}: {problem.text}")
+
+
+def _representatives(space: Space, sound: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    """Each outcome of the conditions, then each value of each dimension beside the firsts."""
+    first = {name: values[0] for name, values in sound.items()}
+    parents = {parent for _, dimension in space.items() for parent in dimension.when}
+    outcomes = list(islice(_outcomes(space, sound, parents), MAX_TRIED // 4))
+    varied = (
+        outcome | {name: value}
+        for outcome in outcomes
+        for name, values in sound.items()
+        if name not in parents
+        for value in values[1:]
+    )
+    active = (space.active(first | chosen) for chosen in chain(outcomes, varied))
+    return islice(_distinct(active), MAX_TRIED)
+
+
+def _distinct(assignments: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    seen = set()
+    for assignment in assignments:
+        if (key := canonical_json(assignment)) not in seen:
+            seen.add(key)
+            yield assignment
+
+
+def _outcomes(
+    space: Space, sound: Mapping[str, list[Any]], parents: set[str]
+) -> Iterator[dict[str, Any]]:
+    # Not validated: a condition may name a choice that is left out here.
+    choices = {
+        name: space[name].model_copy(update={"choices": tuple(sound[name])})
+        for name in space
+        if name in parents
+    }
+    return Space.model_construct(choices).grid_points()
+
+
+def fitted(spec: SweepSpec, method: Method) -> SweepSpec:
+    """The sweep with ranges of real-valued settings in real numbers, though written 1 to 3."""
+    ranges = {
+        name: dimension.as_real()
+        for name, dimension in spec.space.items()
+        if isinstance(dimension, Range)
+        and float in _kinds(method.config.model_fields[name].annotation)
+    }
+    space = Space(dict(spec.space.items()) | ranges)
+    return spec.model_copy(update={"space": space})

@@ -1,0 +1,84 @@
+"""What a trial's numbers follow from, as hashes: rows are found again by content, not by name."""
+
+import hashlib
+import json
+from typing import Any
+
+from cse_methods.backbones import fetch, resolve, weights_sha256
+from cse_methods.contract import Method, MethodConfig
+from cse_methods.data.corpora import load_corpus
+from cse_methods.data.dev_sets import load_dev_set
+from cse_platform.sweep.spec import SweepSpec
+
+
+def canonical_hash(value: Any) -> str:
+    """sha256 of JSON with sorted keys; floats by repr, so equal numbers have equal hashes."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def dev_identity(spec: SweepSpec) -> dict[str, str]:
+    """What a leaderboard row says of its dev sets; rows of one identity can be compared.
+
+    Raises:
+        DataError: if a dev set cannot be had.
+    """
+    picks, climbs = (load_dev_set(t, spec.data) for t in (spec.dev.checkpoint, spec.dev.search))
+    return {
+        "checkpoint": picks.task,
+        "search": climbs.task,
+        "identity": canonical_hash([picks.task, picks.sha256, climbs.task, climbs.sha256]),
+        "source": climbs.source,
+        "corpus": "+".join(corpus.name for corpus in spec.corpus),
+    }
+
+
+class Identity:
+    """The hashes of one sweep: of its corpus, dev sets and encoders, and of each trial.
+
+    Args:
+        spec: the sweep.
+        method: the sweep's method.
+
+    Raises:
+        CseError: if the corpus, a dev set or an encoder cannot be had.
+    """
+
+    def __init__(self, spec: SweepSpec, method: Method) -> None:
+        self.method = method
+        self.corpus_sha256 = load_corpus(spec.corpus, spec.data).sha256
+        self.selection = spec.dev
+        self.dev_sha256 = {t: load_dev_set(t, spec.data).sha256 for t in spec.dev.tasks}
+        self.dev = dev_identity(spec)
+
+    def configuration(self, config: MethodConfig) -> str:
+        """Hash of all that a trial's numbers follow from, but the seed."""
+        return canonical_hash(self._ingredients(config))
+
+    def key(self, config: MethodConfig, *, seed: int) -> str:
+        """Hash of all that a trial's numbers follow from."""
+        return canonical_hash({**self._ingredients(config), "seed": seed})
+
+    def _ingredients(self, config: MethodConfig) -> dict[str, Any]:
+        weights = {name: _weights(name) for name in config.encoders()}
+        return {
+            "method": self.method.name,
+            "revision": self.method.revision,
+            "configuration": _with_weights(config.hyperparameters(), weights),
+            "backbone": weights[config.backbone],
+            "corpus": self.corpus_sha256,
+            "dev": self.selection.model_dump(mode="json"),
+            "dev_data": self.dev_sha256,
+        }
+
+
+def _weights(name: str) -> str:
+    return weights_sha256(fetch(resolve(name)))
+
+
+def _with_weights(value: Any, weights: dict[str, str]) -> Any:
+    """The value with each encoder's name replaced by the hash of its weights."""
+    if isinstance(value, dict):
+        return {name: _with_weights(entry, weights) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_with_weights(entry, weights) for entry in value]
+    return weights.get(value, value) if isinstance(value, str) else value

@@ -1,0 +1,68 @@
+"""A problem of a sweep file: where, and what; and how names and values are shown in one."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+Path = tuple[str | int, ...]
+"""Keys and list positions from the top of a sweep down to a value."""
+
+MAX_SHOWN = 80
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a sweep.
+
+    Args:
+        path: of the value to blame.
+        text: what was refused, the value, and the way out.
+        place: line (from 1) or `--set …`; None where the path tells it.
+    """
+
+    path: Path
+    text: str
+    place: int | str | None = None
+
+    def under(self, prefix: Path) -> "Problem":
+        """The same problem, seen from further up."""
+        return replace(self, path=prefix + self.path)
+
+
+class ProblemsError(ValueError):
+    """What a validator raises that found several problems, or one at a place of its own.
+
+    Args:
+        problems: their paths start at the value that was validated.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("; ".join(f"{dotted(p.path)}: {p.text}" for p in problems))
+        self.problems = tuple(problems)
+
+
+def dotted(path: Path) -> str:
+    """A path as `--set` takes it, e.g. `space.tau2.1`."""
+    return ".".join(map(str, path))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that was probably meant, as the end of a sentence; empty if none is near."""
+    close = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def shown(value: Any) -> str:
+    """A value on one short line, as YAML would have it, without the passwords of its URLs."""
+    quoted = isinstance(value, str)
+    text = repr(value) if quoted else json.dumps(value, ensure_ascii=False, default=str)
+    text = without_passwords(text)
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
+
+
+def without_passwords(text: str) -> str:
+    """The text with `user:password@` of each URL hidden."""
+    return re.sub(r"://\S*@", "://***@", text)

@@ -1,0 +1,61 @@
+"""What a sweep needs before its first trial: what is missing, and what can be fetched."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from cse_methods.backbones import locate, resolve
+from cse_methods.contract import Method
+from cse_methods.data.corpora import missing_corpora
+from cse_methods.data.dev_sets import missing_dev_sets
+from cse_methods.data.source import data_source
+from cse_platform.errors import SweepRefusedError
+from cse_platform.sweep.best import BestReference
+from cse_platform.sweep.check import representatives
+from cse_platform.sweep.spec import SweepSpec, best_references
+
+
+def pinned(spec: SweepSpec) -> SweepSpec:
+    """The sweep with its data source written out, so that it means the same on every node.
+
+    Raises:
+        DataError: if `data` or CSE_DATA names no folder in the SentEval layout.
+    """
+    source = data_source(spec.data)
+    data = str(source.absolute()) if isinstance(source, Path) else source
+    return spec.model_copy(update={"data": data})
+
+
+def to_fetch(spec: SweepSpec, method: Method) -> list[str]:
+    """Everything of this sweep that must come from the hub, one line each.
+
+    Raises:
+        SweepRefusedError: for what no run can do yet.
+        CseError: for what is missing and cannot be fetched: unknown names, wrong folders.
+    """
+    if spec.evaluate is not None:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} asks for `evaluate:`, and test sets cannot be scored yet; "
+            "leave it out: trials are ranked on dev"
+        )
+    placeholders = {reference.placeholder for reference in best_references(spec)}
+    encoders = dict.fromkeys(name for name in _encoders(spec, method) if name not in placeholders)
+    sources = [source for name in encoders if locate(source := resolve(name)) is None]
+    return [
+        *(
+            f"encoder {source.name}: {source.model} at {source.revision or 'main'}"
+            for source in sources
+        ),
+        *(f"corpus {name}" for name in missing_corpora(spec.corpus, spec.data)),
+        *(f"dev set {name}" for name in missing_dev_sets(spec.dev.tasks, spec.data)),
+    ]
+
+
+def unresolved(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list[BestReference]:
+    """References to a best encoder that no earlier stage of the same file will train."""
+    trained = {(stage.method, stage.backbone) for stage in earlier}
+    return [r for r in best_references(spec) if (r.method, r.backbone) not in trained]
+
+
+def _encoders(spec: SweepSpec, method: Method) -> Iterator[str]:
+    for assignment in representatives(spec):
+        yield from spec.config(assignment).encoders()

@@ -1,0 +1,63 @@
+"""Where a sweep's results go: files under the runs folder, until a lab outgrows them."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cse_platform.errors import SweepRefusedError
+from cse_platform.sweep.spec import SweepSpec
+
+
+@dataclass(frozen=True)
+class Places:
+    """The stores and folders of one sweep."""
+
+    leaderboard: str
+    """URL of the SQL leaderboard."""
+    search: str
+    """URL of Optuna's store."""
+    mlflow: str
+    """URI of the MLflow tracking store."""
+    checkpoints: str
+    """Folder or URI that Ray keeps the sweep's checkpoints in."""
+    models: str
+    """Folder or URI that keeps the best checkpoint of each complete trial."""
+    folder: Path
+    """The sweep's own folder: journal and logs."""
+    artifacts: Path
+    """MLflow's artifacts, where its store is a database."""
+
+
+def places(spec: SweepSpec, *, runs: Path, environment: Mapping[str, str] = os.environ) -> Places:
+    """The sweep file's `stores:` and `storage:`, else the environment's, else files in `runs`.
+
+    Raises:
+        SweepRefusedError: if two of the three stores are the same database.
+    """
+    runs = runs.absolute()
+    urls = {
+        name: given or environment.get(variable) or f"sqlite:///{runs / file}"
+        for name, given, variable, file in (
+            ("leaderboard", spec.stores.leaderboard, "CSE_STORE", "leaderboard.db"),
+            ("search", spec.stores.search, "CSE_SEARCH_STORE", "search.db"),
+            ("mlflow", spec.stores.mlflow, "CSE_MLFLOW_URI", "mlflow.db"),
+        )
+    }
+    taken: dict[str, str] = {}
+    for name, url in urls.items():
+        if (other := taken.setdefault(url.rstrip("/"), name)) != name:
+            raise SweepRefusedError(
+                f"the stores {other!r} and {name!r} have the same URL; each needs a database of "
+                "its own (stores: in the sweep file, CSE_STORE, CSE_SEARCH_STORE, CSE_MLFLOW_URI)"
+            )
+    storage = spec.storage.rstrip("/") if spec.storage else str(runs)
+    if "://" not in storage:
+        storage = str(Path(storage).absolute())
+    return Places(
+        **urls,
+        checkpoints=f"{storage}/sweeps/{spec.sweep}/ray",
+        models=f"{storage}/artifacts/models",
+        folder=runs / "sweeps" / spec.sweep,
+        artifacts=runs / "artifacts",
+    )

@@ -1,0 +1,168 @@
+"""A sweep's history: what its journal says, put together. The driver decides by it alone."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from cse_platform.tracking.events import (
+    Event,
+    Role,
+    SweepFinished,
+    SweepStarted,
+    TrialFinished,
+    TrialPoint,
+    TrialReused,
+    TrialStarted,
+    TrialState,
+)
+
+
+@dataclass
+class TrialHistory:
+    """One trial of a sweep: what was asked for, and what came back."""
+
+    key: str
+    number: int
+    role: Role
+    search_number: int | None
+    seed: int
+    configuration: str
+    values: dict[str, Any]
+    searched: tuple[str, ...]
+    started: datetime
+    state: Literal["RUNNING"] | TrialState = "RUNNING"
+    curve: dict[int, float] = field(default_factory=dict)
+    """The search's dev score by optimiser step."""
+    metrics: dict[int, dict[str, float]] = field(default_factory=dict)
+    checkpoint: tuple[int, str] | None = None
+    """Step and place of the last whole checkpoint."""
+    best_step: int | None = None
+    best_value: float | None = None
+    error: str | None = None
+    finished: datetime | None = None
+    busy_seconds: float = 0.0
+    """Time it ran, interruptions left out."""
+    last_heard: datetime | None = None
+
+    @property
+    def step(self) -> int:
+        """The last step reported."""
+        return max(self.curve, default=0)
+
+    @property
+    def searched_values(self) -> dict[str, Any]:
+        """The values of the dimensions that were active."""
+        return {name: self.values[name] for name in self.searched if name in self.values}
+
+    def hear(self, time: datetime) -> None:
+        """The trial was running until now."""
+        if self.last_heard is not None:
+            self.busy_seconds += (time - self.last_heard).total_seconds()
+        self.last_heard = time
+
+    def best(self, *, checkpoint: str) -> tuple[int, float] | None:
+        """Step and search score of the best checkpoint among trained steps; None if there is none.
+
+        The earliest of equal ones, and never one whose score is not a number.
+
+        Args:
+            checkpoint: the dev set that picks it.
+        """
+        name = f"dev/{checkpoint}_spearman"
+        steps = [s for s in sorted(self.metrics) if s > 0 and not math.isnan(self.metrics[s][name])]
+        if not steps:
+            return None
+        step = max(steps, key=lambda s: self.metrics[s][name])
+        return None if math.isnan(self.curve[step]) else (step, self.curve[step])
+
+
+class History:
+    """All trials of one sweep by key, in the order they were started."""
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self.spec: dict[str, Any] | None = None
+        self.best: dict[str, str] = {}
+        self.complete = False
+        self.trials: dict[str, TrialHistory] = {}
+        for event in events:
+            self.apply(event)
+
+    def apply(self, event: Event) -> None:
+        """Take in one event; those that say nothing new change nothing."""
+        match event:
+            case SweepStarted():
+                self.spec, self.best, self.complete = event.spec, event.best, False
+            case SweepFinished():
+                self.complete = event.state == "COMPLETE"
+            case TrialStarted():
+                self._start(event)
+            case TrialReused():
+                self.trials[event.trial] = _reused(event)
+            case TrialPoint():
+                self._point(event)
+            case TrialFinished():
+                trial = self.trials[event.trial]
+                trial.hear(event.time)
+                trial.state, trial.error, trial.finished = event.state, event.error, event.time
+                trial.best_step, trial.best_value = event.best_step, event.best_value
+
+    def unfinished(self) -> list[TrialHistory]:
+        """Trials that were started and have no end, oldest first."""
+        return [trial for trial in self.trials.values() if trial.state == "RUNNING"]
+
+    def configurations(self) -> dict[str, list[TrialHistory]]:
+        """COMPLETE trials by configuration."""
+        found: dict[str, list[TrialHistory]] = {}
+        for trial in self.trials.values():
+            if trial.state == "COMPLETE":
+                found.setdefault(trial.configuration, []).append(trial)
+        return found
+
+    def _start(self, event: TrialStarted) -> None:
+        known = self.trials.get(event.trial)
+        if known and event.resumed_from is not None:
+            known.last_heard = event.time
+            return
+        self.trials[event.trial] = TrialHistory(
+            key=event.trial,
+            number=event.number,
+            role=event.role,
+            search_number=event.search_number,
+            seed=event.seed,
+            configuration=event.configuration,
+            values=event.values,
+            searched=event.searched,
+            started=event.time,
+            last_heard=event.time,
+        )
+
+    def _point(self, event: TrialPoint) -> None:
+        trial = self.trials[event.trial]
+        trial.hear(event.time)
+        if event.step in trial.curve:
+            return
+        trial.curve[event.step] = event.value
+        trial.metrics[event.step] = event.metrics
+        if event.checkpoint is not None:
+            trial.checkpoint = (event.step, event.checkpoint)
+
+
+def _reused(event: TrialReused) -> TrialHistory:
+    return TrialHistory(
+        key=event.trial,
+        number=event.number,
+        role=event.role,
+        search_number=event.search_number,
+        seed=event.seed,
+        configuration=event.configuration,
+        values=event.values,
+        searched=event.searched,
+        started=event.time,
+        finished=event.time,
+        state="COMPLETE",
+        curve=event.curve,
+        best_step=event.best_step,
+        best_value=event.best_value,
+    )

@@ -1,0 +1,229 @@
+"""The journal of a sweep: an append-only file of JSON lines that outlives its process.
+
+The first line is a header with the journal's identity; every further line is one event. An
+offset is the place in bytes after a line; 0 stands for the beginning.
+"""
+
+import errno
+import json
+import logging
+import os
+import threading
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+from uuid import uuid4
+
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential
+
+from cse_platform.errors import JournalError
+from cse_platform.tracking.events import EVENT, Event
+
+SYNC_SECONDS = 0.2
+"""A power cut may cost this much."""
+
+log = logging.getLogger(__name__)
+
+
+class Journal:
+    """A journal, opened by the one process that may write to it. Safe to use from all threads.
+
+    Args:
+        path: the file; made, with its folder, when it does not exist. A last line that was torn
+            by a crash is cut off.
+
+    Raises:
+        JournalError: if another process has it open, it cannot be opened, or it is damaged before
+            its last line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with ExitStack() as undo:
+                undo.callback(_lock(path).release)
+                self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+                undo.callback(os.close, self._fd)
+                _cut_torn_line(path)
+                if path.stat().st_size == 0:
+                    os.write(self._fd, _encode({"journal": str(uuid4())}))
+                self.id, start = _read_header(path)
+                self._ends = array("q", [start, *(end for end, _ in read_journal(path))])
+                self._held = undo.pop_all()
+        except OSError as error:
+            raise JournalError(f"cannot open the journal {path}: {error.strerror}") from error
+        self._durable = start
+        self._writing = threading.Lock()
+        self._closing = threading.Event()
+        self._on_durable: Callable[[], None] = lambda: None
+        self._syncer = threading.Thread(target=self._sync_forever, name="journal", daemon=True)
+        self._syncer.start()
+
+    @property
+    def end(self) -> int:
+        """Offset after the last event."""
+        return self._ends[-1]
+
+    @property
+    def durable(self) -> int:
+        """Offset up to which a power cut can take nothing. Stores are not filled beyond it."""
+        return self._durable
+
+    def append(self, event: Event) -> int:
+        """Write one event whole, and return its end offset; from then on a kill cannot take it.
+
+        Where it cannot be written (disk full, read-only), this holds and retries until it can.
+        """
+        line = _encode(event.model_dump(mode="json"))
+        retrying = Retrying(
+            retry=retry_if_exception_type(OSError),
+            wait=wait_exponential(multiplier=0.1, max=5),
+            before_sleep=self._say_held,
+        )
+        with self._writing:
+            retrying(self._write, line)
+            self._ends.append(self.end + len(line))
+            return self.end
+
+    def read(self, offset: int = 0) -> Iterator[tuple[int, Event]]:
+        """(end offset, event) of everything after `offset`."""
+        return read_journal(self.path, offset=offset)
+
+    def count_after(self, offset: int) -> int:
+        """Number of events after `offset`.
+
+        Raises:
+            JournalError: if no event of this journal ends there.
+        """
+        place = bisect_right(self._ends, offset)
+        if offset != 0 and (place == 0 or self._ends[place - 1] != offset):
+            raise JournalError(
+                f"{self.path} has no event that ends at byte {offset}, up to where it was applied; "
+                "it is not the newest copy of this journal"
+            )
+        return len(self._ends) - max(place, 1)
+
+    def on_durable(self, callback: Callable[[], None]) -> None:
+        """Call `callback`, from a thread of the journal's own, whenever `durable` has grown."""
+        self._on_durable = callback
+
+    def close(self) -> None:
+        """Bring everything to the disk and let go of the file; a second call does nothing."""
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        self._syncer.join()
+        self._held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _write(self, line: bytes) -> None:
+        if os.fstat(self._fd).st_size > self.end:  # half a line of an attempt that failed
+            os.ftruncate(self._fd, self.end)
+        if os.write(self._fd, line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _say_held(self, attempt: RetryCallState) -> None:
+        if attempt.attempt_number == 1 and attempt.outcome is not None:
+            reason = attempt.outcome.exception()
+            log.warning(
+                "%s cannot be written (%s); everything waits until it can", self.path, reason
+            )
+
+    def _sync_forever(self) -> None:
+        while not self._closing.wait(SYNC_SECONDS):
+            self._sync()
+        self._sync()
+
+    def _sync(self) -> None:
+        end = self.end
+        if end == self._durable:
+            return
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            log.warning("%s cannot be brought to the disk: %s", self.path, error.strerror)
+            return
+        self._durable = end
+        self._on_durable()
+
+
+def read_journal(path: Path, *, offset: int = 0) -> Iterator[tuple[int, Event]]:
+    """(end offset, event) of everything after `offset` in a journal that others may write to.
+
+    Raises:
+        JournalError: names file and line where something else than an event stands.
+    """
+    with path.open("rb") as file:
+        end = file.seek(offset)
+        for number, line in enumerate(file):
+            if not line.endswith(b"\n"):  # still being written
+                return
+            end += len(line)
+            if end == len(line):  # the header
+                continue
+            try:
+                event = EVENT.validate_json(line)
+            except ValidationError as error:
+                raise JournalError(_damage(path, offset, number, error)) from error
+            yield end, event
+
+
+def _damage(path: Path, offset: int, number: int, error: ValidationError) -> str:
+    with path.open("rb") as file:
+        number += file.read(offset).count(b"\n") + 1
+    reason = error.errors()[0]["msg"]
+    return f"{path}, line {number} is no event ({reason}); restore the file from a copy"
+
+
+def _lock(path: Path) -> FileLock:
+    """Make sure that no other process writes here; the lock file names the one that does."""
+    held = path.with_name(path.name + ".lock")
+    lock = FileLock(held, thread_local=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        owner = held.read_text()
+        raise JournalError(f"{path} is in use: the sweep is running already, pid {owner}") from None
+    held.write_text(str(os.getpid()))
+    return lock
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Cut the last line off unless it ends and is JSON: a crash can tear no other."""
+    content = path.read_bytes()
+    start = content.rfind(b"\n", 0, -1) + 1
+    if content and not _is_whole(content[start:]):
+        os.truncate(path, start)
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return line.endswith(b"\n")
+
+
+def _read_header(path: Path) -> tuple[str, int]:
+    with path.open("rb") as file:
+        line = file.readline()
+    try:
+        return str(json.loads(line)["journal"]), len(line)
+    except (ValueError, LookupError, TypeError) as error:
+        raise JournalError(f"{path}, line 1 is no header; this is not a journal") from error
+
+
+def _encode(content: dict[str, object]) -> bytes:
+    # Not pydantic's own JSON, which writes a NaN as null and cannot read it back.
+    return json.dumps(content, separators=(",", ":")).encode() + b"\n"

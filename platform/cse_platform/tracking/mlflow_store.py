@@ -1,0 +1,133 @@
+"""Opening the MLflow store, a tracking server or a database, and the one experiment in it."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cse_platform.errors import StoreError
+from cse_platform.tracking.provenance import hide_password
+
+_DATABASE = re.compile(r"(postgresql|mysql|mssql|sqlite)(\+\w+)?://")
+_SQLITE_FILE = re.compile(r"sqlite(?:\+\w+)?:///(?P<path>[^?]+)")
+_SERVER = re.compile(r"https?://")
+
+# MLflow's own defaults block a caller for minutes when a server is down, print INFO lines and
+# tracebacks to the terminal, and report usage to its makers. What a user has set stays.
+_DEFAULTS = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+}
+_MESSAGE_LENGTH = 300
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An open experiment: the client that reaches it, and its id."""
+
+    client: Any
+    id: str
+
+
+def check_uri(uri: str) -> None:
+    """Refuse what is neither the address of an MLflow server nor of a database.
+
+    Raises:
+        StoreError: names the URI and the forms that are understood.
+    """
+    if not _SERVER.match(uri) and not _DATABASE.match(uri):
+        raise StoreError(
+            f"{hide_password(uri)!r} is no MLflow store; "
+            "give http://HOST:PORT of a server, sqlite:///FILE or postgresql+psycopg://…"
+        )
+
+
+@contextmanager
+def store_errors(uri: str) -> Iterator[None]:
+    """Turn whatever a store that is down, closed or broken raises into one `StoreError`."""
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (MlflowException, SQLAlchemyError, OSError, ImportError) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        reason = re.sub(r"\S+://\S+", lambda url: hide_password(url[0]), lines[0])
+        raise StoreError(
+            f"MLflow at {hide_password(uri)} refuses or does not answer: {reason[:_MESSAGE_LENGTH]}"
+        ) from error
+
+
+def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experiment:
+    """Connect, creating the database's tables and the experiment where they are missing.
+
+    Args:
+        uri: of a tracking server or a database.
+        name: of the experiment.
+        artifacts: folder that a new experiment in a database is given for artifacts; without
+            it MLflow takes `mlruns` in the working directory. A server has its own.
+
+    Raises:
+        StoreError: the store cannot be reached, or the experiment was deleted.
+    """
+    for variable, value in _DEFAULTS.items():
+        os.environ.setdefault(variable, value)
+    with store_errors(uri):
+        client = _connect(uri)
+        location = str(artifacts.absolute()) if artifacts and _DATABASE.match(uri) else None
+        experiment = _experiment(client, name, location)
+    if experiment.lifecycle_stage == "deleted":
+        number = experiment.experiment_id
+        raise StoreError(
+            f"the MLflow experiment {name!r} at {hide_password(uri)} was deleted; `mlflow "
+            f"experiments restore --experiment-id {number}` restores it, `experiment:` in the "
+            "sweep file names another"
+        )
+    return Experiment(client, experiment.experiment_id)
+
+
+def _connect(uri: str) -> Any:
+    from mlflow.tracking import MlflowClient
+
+    if not _DATABASE.match(uri):
+        return MlflowClient(tracking_uri=uri)
+    file = _SQLITE_FILE.match(uri)
+    if file is None:
+        _ping(uri)
+        return MlflowClient(tracking_uri=uri)
+    from filelock import FileLock
+
+    path = Path(file["path"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Two processes that create the tables of one file at once break each other's migration.
+    with FileLock(f"{path}.lock"):
+        _ping(uri)
+        return MlflowClient(tracking_uri=uri)
+
+
+def _ping(uri: str) -> None:
+    """Connect once; MLflow itself would try ten times over two minutes before it complains."""
+    from sqlalchemy import NullPool, create_engine
+
+    with create_engine(uri, poolclass=NullPool).connect():
+        pass
+
+
+def _experiment(client: Any, name: str, location: str | None) -> Any:
+    from mlflow.exceptions import MlflowException
+
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        try:
+            client.create_experiment(name, artifact_location=location)
+        except MlflowException as error:
+            # Another sweep was faster.
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+        found = client.get_experiment_by_name(name)
+    return found

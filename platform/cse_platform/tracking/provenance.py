@@ -1,0 +1,161 @@
+"""Where numbers come from: code, command, machine and library versions, as text by name."""
+
+import os
+import platform
+import re
+import resource
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+_SWEEP_PACKAGES = ("cse-platform", "ray", "torch", "transformers", "optuna", "mlflow", "sqlalchemy")
+_TRIAL_PACKAGES = ("cse-platform", "torch", "transformers")
+_SECRET_PARAMETER = re.compile(r"(?i)([?&]\w*(?:password|passwd|pwd|token|secret)=)[^&#\s]*")
+_TO_PASSWORD = re.compile(r"((?:.*?://)?[^:]*)(:?)", re.DOTALL)
+_TIMEOUT_SECONDS = 10
+
+
+def hide_password(url: str) -> str:
+    """The URL, or an argument that holds one, with `***` for each password in it.
+
+    A malformed URL does no harm: all from the first colon after the scheme to the last `@`
+    counts as password, so rather too much is hidden than too little.
+    """
+    shown = _SECRET_PARAMETER.sub(r"\1***", url)
+    if "@" not in url:
+        return shown
+    # A password with a "?" in it can look like parameters, and take the "@" with it.
+    credentials, at, host = shown.rpartition("@") if "@" in shown else (shown, "", "")
+    user = _TO_PASSWORD.match(credentials)
+    if user is None or not user[2]:
+        return shown
+    return f"{user[1]}:***{at}{host}"
+
+
+def sweep_provenance(repository: Path | None) -> dict[str, str]:
+    """What a sweep is started from: git state, command line, host and library versions.
+
+    Keys: `git_commit` and `git_dirty` ("true" when tracked files differ from the commit) of the
+    repository; `package_commit` and `package_dirty` where this package runs from a checkout of
+    its own code; `command` (passwords hidden), `host`, `python`, `platform`, and the version of
+    each library by name. What cannot be found out is left out.
+
+    Args:
+        repository: a folder in the user's repository; None is the working directory.
+    """
+    package = Path(__file__).parent
+    own = _git_state(package) if _is_tracked(Path(__file__)) else {}
+    return {
+        **{f"git_{name}": value for name, value in _git_state(repository or Path()).items()},
+        **{f"package_{name}": value for name, value in own.items()},
+        "command": _command(),
+        "host": socket.gethostname(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        **_versions(_SWEEP_PACKAGES),
+    }
+
+
+def trial_provenance(
+    *, device: str, precision: str, attention: str, threads: int
+) -> dict[str, str]:
+    """What a trial ran on; called in the worker, at the trial's end.
+
+    Keys: the arguments; `host`, `python`, `cpu`, `cpu_count`, `peak_memory_mib` (of the process,
+    since it began), library versions; on a GPU also `gpu`, `gpu_driver`, `cuda` and
+    `gpu_peak_memory_mib` (of torch's allocator). What cannot be found out is left out.
+
+    Args:
+        device: torch's name of it, e.g. `cpu` or `cuda:0`.
+        precision: of the forward pass.
+        attention: the kernel, e.g. `sdpa`.
+        threads: CPU threads that torch uses.
+    """
+    facts = {
+        "device": device,
+        "precision": precision,
+        "attention": attention,
+        "threads": str(threads),
+        "host": socket.gethostname(),
+        "python": platform.python_version(),
+        "cpu": _cpu_name(),
+        "cpu_count": str(os.cpu_count()),
+        "peak_memory_mib": str(_peak_memory_mib()),
+        **_versions(_TRIAL_PACKAGES),
+    }
+    return facts | (_gpu(device) if device.startswith("cuda") else {})
+
+
+def _command() -> str:
+    program, *arguments = sys.argv
+    return shlex.join([Path(program).name, *map(hide_password, arguments)])
+
+
+def _git_state(folder: Path) -> dict[str, str]:
+    """`commit` and `dirty` of the repository around the folder; nothing outside of one."""
+    commit = _output("git", "-C", str(folder), "rev-parse", "HEAD")
+    status = _output("git", "-C", str(folder), "status", "--porcelain", "--untracked-files=no")
+    if not commit or status is None:
+        return {}
+    return {"commit": commit, "dirty": "true" if status else "false"}
+
+
+def _is_tracked(file: Path) -> bool:
+    """Whether git knows the file: an installed copy can lie in a venv in someone's repository."""
+    return bool(_output("git", "-C", str(file.parent), "ls-files", "--error-unmatch", file.name))
+
+
+def _output(*command: str) -> str | None:
+    """What the command prints, or None if it fails or does not exist."""
+    # Without locks: another git may be at work in the same repository.
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=_TIMEOUT_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _versions(packages: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _peak_memory_mib() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak >> 20 if sys.platform == "darwin" else peak >> 10  # bytes there, KiB elsewhere
+
+
+def _gpu(device: str) -> dict[str, str]:
+    if "torch" not in sys.modules:
+        return {}
+    import torch
+
+    facts = {
+        "gpu": torch.cuda.get_device_name(device),
+        "cuda": str(torch.version.cuda),
+        "gpu_peak_memory_mib": str(torch.cuda.max_memory_allocated(device) >> 20),
+    }
+    query = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    driver = (_output(*query) or "").splitlines()
+    return facts | ({"gpu_driver": driver[0]} if driver else {})

@@ -1,0 +1,152 @@
+"""The one place that every event of a sweep goes through: into the journal, then to the stores."""
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from itertools import islice, takewhile
+from typing import Self
+
+from cse_platform.tracking.events import Event
+from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.sink import Sink, SinkHealth
+
+BATCH = 500
+FIRST_DELAY = 0.5
+LONGEST_DELAY = 30.0
+"""Seconds between attempts on a sink that is down."""
+
+log = logging.getLogger(__name__)
+
+
+class Recorder:
+    """Appends events to the journal and fills the sinks from it, each by a thread of its own.
+
+    A sink that is down is tried again until it is back, and catches up; nothing that happens in a
+    sink reaches the caller. Whatever a former process left unapplied is applied first.
+
+    Args:
+        journal: owned, and closed, by the recorder from here on.
+        sinks: the stores; without one, only the journal is written.
+    """
+
+    def __init__(self, journal: Journal, sinks: Sequence[Sink] = ()) -> None:
+        self._journal = journal
+        self._feeders = [_Feeder(journal, sink) for sink in sinks]
+        journal.on_durable(self._wake)
+        self._wake()
+
+    def record(self, event: Event) -> None:
+        """Append to the journal; holds only while the journal itself cannot be written."""
+        self._journal.append(event)
+
+    def health(self) -> list[SinkHealth]:
+        """How far each sink has come."""
+        return [feeder.health() for feeder in self._feeders]
+
+    def flush(self, timeout: float) -> list[SinkHealth]:
+        """Wait until every sink has all that is recorded now, at most `timeout` seconds."""
+        goal, deadline = self._journal.end, time.monotonic() + timeout
+        for feeder in self._feeders:
+            feeder.wait_until(goal, timeout=max(0.0, deadline - time.monotonic()))
+        return self.health()
+
+    def close(self, timeout: float) -> list[SinkHealth]:
+        """Flush, then stop the threads and close the journal.
+
+        Args:
+            timeout: seconds; what a sink still lacks then waits in the journal for the next start.
+        """
+        health = self.flush(timeout)
+        for feeder in self._feeders:
+            feeder.stop()
+        self._journal.close()
+        return health
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close(timeout=LONGEST_DELAY)
+
+    def _wake(self) -> None:
+        for feeder in self._feeders:
+            feeder.wake()
+
+
+class _Feeder:
+    """Brings the journal to one sink."""
+
+    def __init__(self, journal: Journal, sink: Sink) -> None:
+        self._journal = journal
+        self._sink = sink
+        self._position = 0
+        self._error: str | None = None
+        self._stopped = False
+        self._news = threading.Event()
+        self._hurry = threading.Event()
+        self._moved = threading.Condition()
+        # A daemon: a sink that hangs for good must not keep the process alive.
+        self._thread = threading.Thread(target=self._run, name=f"feed {sink.name}", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._news.set()
+
+    def health(self) -> SinkHealth:
+        behind = self._journal.count_after(self._position)
+        return SinkHealth(self._sink.name, behind, self._error)
+
+    def wait_until(self, goal: int, *, timeout: float) -> None:
+        """Wait for the sink to reach an offset; a pause before the next attempt is cut short."""
+        self._hurry.set()
+        with self._moved:
+            self._moved.wait_for(lambda: self._stopped or self._position >= goal, timeout)
+
+    def stop(self) -> None:
+        """Stop after the batch in hand; a sink that hangs is left behind."""
+        self._stopped = True
+        self._hurry.set()
+        self._news.set()
+        self._thread.join(timeout=1.0)
+
+    def _run(self) -> None:
+        delay = FIRST_DELAY
+        while not self._stopped:
+            try:
+                self._catch_up()
+            except Exception as error:  # whatever a sink raises, the sweep goes on
+                self._note(error)
+                hurried = self._hurry.wait(delay)
+                self._hurry.clear()
+                delay = FIRST_DELAY if hurried else min(2 * delay, LONGEST_DELAY)
+            else:
+                self._note(None)
+                delay = FIRST_DELAY
+                self._news.wait()
+
+    def _catch_up(self) -> None:
+        self._news.clear()
+        self._move_to(self._sink.position(self._journal.id))
+        while not self._stopped and (batch := self._next_batch()):
+            self._sink.apply(self._journal.id, batch)
+            self._move_to(batch[-1][0])
+
+    def _next_batch(self) -> list[tuple[int, Event]]:
+        # A sink that were ahead of the disk would, after a power cut, miss what comes then.
+        durable = self._journal.durable
+        news = takewhile(lambda entry: entry[0] <= durable, self._journal.read(self._position))
+        return list(islice(news, BATCH))
+
+    def _move_to(self, position: int) -> None:
+        self._journal.count_after(position)  # refuses a position that is none of this journal's
+        with self._moved:
+            self._position = position
+            self._moved.notify_all()
+
+    def _note(self, error: Exception | None) -> None:
+        if error is not None and self._error is None:
+            log.warning("%s is behind and will catch up: %s", self._sink.name, error)
+        if error is None and self._error is not None:
+            log.warning("%s is back", self._sink.name)
+        self._error = None if error is None else " ".join(str(error).split()) or repr(error)

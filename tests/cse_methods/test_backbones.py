@@ -1,0 +1,193 @@
+"""Names of encoders: what they stand for, what is refused, and how, offline."""
+
+import json
+import shutil
+from pathlib import Path
+
+import huggingface_hub.constants
+import pytest
+
+from cse_methods.backbones import (
+    Source,
+    fetch,
+    locate,
+    own_pooling,
+    resolve,
+    weights_sha256,
+)
+from cse_methods.errors import BackboneError
+from cse_methods.layout import Pooling
+
+SHORT_NAMES = [
+    *("bert-base", "bert-large", "roberta-base", "roberta-large"),
+    *("simcse-bert-base", "simcse-bert-large", "simcse-roberta-base", "simcse-roberta-large"),
+    *("diffcse-bert-base", "diffcse-roberta-base"),
+]
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty hub cache and no network."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def cached(cache: Path, tiny_bert: Path, hub_id: str, revision: str, names: list[str]) -> Path:
+    """Lay files down as the hub's own cache holds them."""
+    snapshot = cache / f"models--{hub_id.replace('/', '--')}" / "snapshots" / revision
+    snapshot.mkdir(parents=True)
+    for name in names:
+        shutil.copy(tiny_bert / name, snapshot / name)
+    return snapshot
+
+
+@pytest.mark.parametrize("name", SHORT_NAMES)
+def test_short_names_stand_for_hub_ids(name: str) -> None:
+    source = resolve(name)
+    assert source.name == name
+    assert isinstance(source.model, str)
+    assert source.model.count("/") == 1
+    assert source.revision is None or len(source.revision) == 40
+    assert source.pooler == ("cls" if "cse-" in name else "avg")
+
+
+def test_mini_is_in_the_package() -> None:
+    source = resolve("mini")
+    folder = locate(source)
+    assert folder == fetch(source)
+    assert own_pooling(source, fetch(source)) == Pooling("avg")
+    assert sum(file.stat().st_size for file in fetch(source).iterdir()) < 8e6
+
+
+def test_a_folder_carries_its_own_pooler(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_bert, tmp_path / "mine")
+    assert resolve(str(folder)) == Source(str(folder), folder, None, None)
+    assert own_pooling(resolve(str(folder)), folder) == Pooling("avg")
+    file = folder / "1_Pooling" / "config.json"
+    file.parent.mkdir()
+    for stored, expected in [
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, Pooling("cls")),
+        ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, Pooling("avg")),
+        ({"embedding_dimension": 32, "pooling_mode": "mean"}, Pooling("avg")),
+        ({"pooling_mode": "avg_first_last", "first_layer": 0}, Pooling("avg_first_last", 0)),
+    ]:
+        file.write_text(json.dumps(stored))
+        assert resolve(str(folder)).pooler == expected.pooler
+        assert own_pooling(resolve(str(folder)), folder) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"pooling_mode": "lasttoken"}', "pools in a way that is not among cls, avg, avg_top2"),
+        ('{"pooling_mode_max_tokens": true}', "pools in a way that is not among"),
+        (
+            '{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true}',
+            "pools in a way that is not among",
+        ),
+        ("[]", "is not a pooling configuration"),
+        ("{", "is not a pooling configuration"),
+    ],
+)
+def test_poolings_that_are_not_ours(
+    text: str, problem: str, tiny_bert: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(tiny_bert, tmp_path / "mine")
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(text)
+    with pytest.raises(BackboneError, match=problem):
+        resolve(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("brt-base", r"no backbone 'brt-base'\. Did you mean 'bert-base'\? Known: mini, bert-base"),
+        ("BERT-Large", r"Did you mean 'bert-large'\?"),
+        ("zzz", r"no backbone 'zzz'\. Known: mini"),
+        ("two words/x", r"no backbone 'two words/x'\. Known"),
+        ("a/b/c", r"backbone 'a/b/c': a/b/c is not a folder"),
+        ("./here", r"backbone '\./here': here is not a folder"),
+    ],
+)
+def test_unknown_names(name: str, problem: str) -> None:
+    with pytest.raises(BackboneError, match=problem):
+        resolve(name)
+
+
+def test_an_owner_that_is_a_folder_was_meant_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert resolve("models/mine") == Source("models/mine", "models/mine")
+    (tmp_path / "models").mkdir()
+    with pytest.raises(BackboneError, match="models/mine is not a folder"):
+        resolve("models/mine")
+
+
+@pytest.mark.parametrize(
+    ("lacking", "problem"),
+    [
+        ("config.json", r"has no config\.json"),
+        ("model.safetensors", r"has no weights; expected model\.safetensors"),
+        ("tokenizer.json", r"has no tokenizer; expected tokenizer\.json"),
+    ],
+)
+def test_folders_that_are_not_whole(
+    lacking: str, problem: str, tiny_bert: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(tiny_bert, tmp_path / "mine")
+    (folder / lacking).unlink()
+    with pytest.raises(BackboneError, match=problem):
+        resolve(str(folder))
+    with pytest.raises(BackboneError, match=problem):
+        weights_sha256(folder)
+
+
+def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
+    file = tmp_path / "model.bin"
+    file.write_bytes(b"")
+    with pytest.raises(BackboneError, match=r"model\.bin is not a folder"):
+        resolve(str(file))
+
+
+def test_what_has_to_be_fetched_cannot_be_offline(offline: Path) -> None:
+    source = resolve("bert-base")
+    assert locate(source) is None
+    asked = rf"'bert-base' \({source.model} at revision {source.revision}\): .+ Connect to the hub"
+    with pytest.raises(BackboneError, match=asked):
+        fetch(source)
+
+
+def test_the_hub_s_cache_is_used(offline: Path, tiny_bert: Path) -> None:
+    source = resolve("bert-base")
+    assert isinstance(source.model, str)
+    assert source.revision is not None
+    names = ["config.json", "model.safetensors", "tokenizer.json"]
+    snapshot = cached(offline, tiny_bert, source.model, source.revision, names)
+    assert locate(source) == snapshot
+    assert fetch(source) == snapshot
+    (snapshot / "model.safetensors").unlink()
+    assert locate(source) is None
+
+
+def test_a_hub_id_that_the_hub_would_refuse(offline: Path) -> None:
+    source = resolve("owner/bad--name")
+    assert locate(source) is None
+    with pytest.raises(BackboneError, match="cannot fetch backbone 'owner/bad--name'"):
+        fetch(source)
+
+
+def test_the_hash_follows_the_content(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_bert, tmp_path / "mine")
+    original = weights_sha256(tiny_bert)
+    assert weights_sha256(folder) == original
+    (folder / "README.md").write_text("about")
+    assert weights_sha256(folder) == original
+    for name in ("model.safetensors", "config.json", "tokenizer.json"):
+        file, content = folder / name, (folder / name).read_bytes()
+        file.write_bytes(content + b" ")
+        assert weights_sha256(folder) != original
+        file.write_bytes(content)
+        assert weights_sha256(folder) == original

@@ -1,0 +1,165 @@
+"""Dev sets: SentEval's reading rules, counts, and messages that name file and line."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from cse_methods.contract import DevTask
+from cse_methods.data.dev_sets import (
+    FILES,
+    LOWEST,
+    TABLES,
+    load_dev_set,
+    missing_dev_sets,
+)
+from cse_methods.errors import DataError
+
+TASKS: tuple[DevTask, ...] = ("stsb", "sickr")
+Edit = Callable[[list[str]], list[str]]
+
+
+def row(task: DevTask, number: int, *, gold: str = "2.5", first: str = "") -> str:
+    """One line of a task's file, as SentEval's own."""
+    first, second = first or f"First  sentence {number} .", f"Second sentence {number} ."
+    if task == "stsb":
+        return "\t".join(("genre", "file", "year", f"{number:04}", gold, first, second))
+    return "\t".join((str(number), first, second, gold, "NEUTRAL"))
+
+
+def write(folder: Path, task: DevTask, edit: Edit = list, *, end: str = "\n") -> Path:
+    """A whole dev file with made-up pairs, edited; the only file of its folder."""
+    header = ["pair_ID\tsentence_A\tsentence_B\trelatedness_score\tjudgment"]
+    rows = [row(task, number) for number in range(FILES[task].pairs)]
+    path = folder / FILES[task].path
+    path.parent.mkdir(parents=True)
+    lines = edit([*(header if FILES[task].header else []), *rows])
+    path.write_bytes("".join(line + end for line in lines).encode())
+    return folder
+
+
+@pytest.mark.parametrize(("task", "count", "lowest"), [("stsb", 1500, 0), ("sickr", 500, 1)])
+def test_real_files(shared: Path, task: DevTask, count: int, lowest: int) -> None:
+    dev = load_dev_set(task, str(shared / "data"))
+    assert (dev.source, dev.sha256) == ("senteval", FILES[task].sha256)
+    assert len(dev.first) == len(dev.second) == len(dev.gold) == count
+    assert (dev.gold.dtype, dev.gold.max(), dev.gold.min()) == (np.float64, 5, lowest)
+
+
+def test_first_real_rows_by_hand(shared: Path) -> None:
+    stsb, sickr = (load_dev_set(task, str(shared / "data")) for task in TASKS)
+    assert stsb.first[0] == "a man with a hard hat is dancing ."
+    assert stsb.second[0] == "a man wearing a hard hat is dancing ."
+    assert sickr.first[0].startswith("The young boys are playing outdoors")
+    assert (stsb.gold[0], sickr.gold[0]) == (5.0, 3.6)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_real_file_minus_a_line_is_refused(shared: Path, tmp_path: Path, task: DevTask) -> None:
+    lines = (shared / "data" / FILES[task].path).read_text().splitlines()
+    folder = write(tmp_path, task, lambda _: lines[:-1])
+    count, name = FILES[task].pairs, Path(FILES[task].path).name
+    with pytest.raises(DataError, match=f"{name}: expected {count} .*, found {count - 1};"):
+        load_dev_set(task, str(folder))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_other_pairs_of_the_right_number_are_told_apart(
+    tmp_path: Path, task: DevTask, caplog: pytest.LogCaptureFixture
+) -> None:
+    dev = load_dev_set(task, str(write(tmp_path, task)))
+    assert dev.sha256 != FILES[task].sha256
+    assert "not the known pairs" in caplog.text
+    assert dev.first[3] == "First sentence 3 ."
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_line_ends_do_not_matter(tmp_path: Path, task: DevTask) -> None:
+    unix = load_dev_set(task, str(write(tmp_path / "unix", task)))
+    windows = load_dev_set(task, str(write(tmp_path / "windows", task, end="\r\n")))
+    assert unix.sha256 == windows.sha256
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_unscored_rows_are_dropped(tmp_path: Path, task: DevTask) -> None:
+    folder = write(tmp_path, task, lambda lines: [*lines, row(task, 9999, gold="")])
+    assert "First sentence 9999 ." not in load_dev_set(task, str(folder)).first
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("gold", ["5.1", "-1", "nan", "high"])
+def test_a_score_off_the_scale_is_refused(tmp_path: Path, task: DevTask, gold: str) -> None:
+    folder = write(tmp_path, task, lambda lines: [*lines[:7], row(task, 7, gold=gold), *lines[8:]])
+    match = rf", line 8: gold score '{gold}' is no number from {LOWEST[task]:g} to 5;"
+    with pytest.raises(DataError, match=match):
+        load_dev_set(task, str(folder))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_row_of_too_few_columns_is_named(tmp_path: Path, task: DevTask) -> None:
+    folder = write(tmp_path, task, lambda lines: [*lines[:4], "one\ttwo", *lines[5:]])
+    match = rf", line 5: 2 columns, expected {FILES[task].columns}, separated by tabs"
+    with pytest.raises(DataError, match=match):
+        load_dev_set(task, str(folder))
+
+
+def test_an_empty_sentence_is_named(tmp_path: Path) -> None:
+    folder = write(tmp_path, "stsb", lambda lines: [row("stsb", 0, first=" "), *lines[1:]])
+    with pytest.raises(DataError, match=r"sts-dev\.csv, line 1: a sentence of the pair is empty"):
+        load_dev_set("stsb", str(folder))
+
+
+@pytest.mark.parametrize("use", [load_dev_set, lambda task, data: missing_dev_sets([task], data)])
+def test_a_missing_file_is_named(tmp_path: Path, use: Callable[[DevTask, str], object]) -> None:
+    write(tmp_path, "stsb")
+    with pytest.raises(DataError, match=r"SICK_trial\.txt: no such file, and sickr dev is read"):
+        use("sickr", str(tmp_path))
+
+
+def test_builtin() -> None:
+    stsb, sickr = (load_dev_set(task, "builtin") for task in TASKS)
+    assert (stsb.source, len(stsb.gold), len(sickr.gold)) == ("builtin", 400, 250)
+    assert len({stsb.sha256, sickr.sha256}) == 2
+    assert missing_dev_sets(TASKS, "builtin") == []
+
+
+def test_gold_cannot_be_overwritten() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        load_dev_set("stsb", "builtin").gold[0] = 3
+
+
+def test_the_hub_gives_what_is_to_fetch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    missing = missing_dev_sets(TASKS, "hub")
+    assert missing == ["dev set stsb (mteb/stsbenchmark-sts)", "dev set sickr (RobZamp/sick)"]
+    with pytest.raises(DataError, match=r"cannot fetch .* of RobZamp/sick from the hub"):
+        load_dev_set("sickr", "hub")
+
+
+def cached_on_this_machine(cache: Path, task: DevTask, columns: dict[str, object]) -> None:
+    """Put a table where the hub's client keeps what it fetched."""
+    file = TABLES[task].file
+    home = cache / f"datasets--{file.repository.replace('/', '--')}"
+    (home / "refs" / file.revision).parent.mkdir(parents=True)
+    (home / "refs" / file.revision).write_text("0" * 40)
+    path = home / "snapshots" / ("0" * 40) / file.name
+    path.parent.mkdir(parents=True)
+    parquet.write_table(pa.table(columns), path)
+
+
+def test_the_hub_table_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    scores = pa.array([3.7] * 495, pa.float32())
+    texts = {"sentence_A": ["A  man ."] * 495, "sentence_B": ["A dog ."] * 495}
+    cached_on_this_machine(tmp_path, "sickr", {**texts, "relatedness_score": scores})
+    cached_on_this_machine(tmp_path, "stsb", {"text": ["A man ."]})
+    dev = load_dev_set("sickr", "hub")
+    assert (dev.source, len(dev.gold), dev.first[0], dev.gold[0]) == ("hub", 495, "A man .", 3.7)
+    assert missing_dev_sets(TASKS, "hub") == []
+    with pytest.raises(DataError, match="no parquet file with the columns sentence1, sentence2"):
+        load_dev_set("stsb", "hub")

@@ -1,0 +1,276 @@
+"""Encoders of both families: poolers, tokens, vectors, saving, and what is refused."""
+
+import json
+import logging
+import shutil
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from cse_methods.contract import Pooler
+from cse_methods.encoder import Encoder, Head, load_encoder
+from cse_methods.errors import BackboneError
+from cse_methods.layout import Pooling
+from cse_methods.losses.info_nce import info_nce
+from cse_methods.pooling import pool
+
+SENTENCES = [
+    "The nurse thanks the pilot.",
+    "Rain!",
+    "A small dog runs over the green grass, and a cat sleeps in the old library.",
+    "Rain!",
+    "The pilot thanks the nurse.",
+]
+POOLERS: tuple[Pooler, ...] = get_args(Pooler)
+
+
+@pytest.fixture(params=["tiny_bert", "tiny_roberta"])
+def folder(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.getfixturevalue(request.param)
+    return path
+
+
+@pytest.fixture
+def encoder(folder: Path) -> Encoder:
+    return load_encoder(str(folder))
+
+
+def stored(shared: Path, name: str) -> dict[str, Tensor]:
+    with np.load(shared / "reference" / f"{name}.npz", allow_pickle=False) as case:
+        return {key: torch.from_numpy(case[key]) for key in case.files if case[key].ndim}
+
+
+def test_poolers_equal_the_reference(shared: Path) -> None:
+    case = stored(shared, "simcse_poolers_a")
+    states, mask = list(case["in_hidden_states"]), case["in_attention_mask"]
+    for pooling, name in [
+        (Pooling("cls"), "cls_before_pooler"),
+        (Pooling("avg"), "avg"),
+        (Pooling("avg_top2"), "avg_top2"),
+        (Pooling("avg_first_last"), "avg_first_last"),
+        (Pooling("avg_first_last", first_layer=0), "avg_first_last_embedding_layer"),
+    ]:
+        expected = case[f"out_{name}"]
+        torch.testing.assert_close(pool(states, mask, pooling), expected, rtol=1e-9, atol=0)
+
+
+def test_the_head_equals_the_reference(shared: Path) -> None:
+    case = stored(shared, "simcse_infonce_mlp_a")
+    loss = np.load(shared / "reference" / "simcse_infonce_mlp_a.npz")["out_loss"]
+    head = Head(16).double()
+    head.load_state_dict({"dense.weight": case["in_W"], "dense.bias": case["in_b"]})
+    z = case["in_z"].requires_grad_()
+    found = info_nce(head(z[:, 0]), head(z[:, 1]), temperature=0.05)
+    assert found.item() == pytest.approx(float(loss), rel=1e-9)
+    found.backward()
+    for tensor, name in [(z, "z"), (head.dense.weight, "W"), (head.dense.bias, "b")]:
+        assert tensor.grad is not None
+        torch.testing.assert_close(tensor.grad, case[f"grad_{name}"], rtol=1e-7, atol=1e-12)
+
+
+def test_a_fresh_head_is_drawn_as_stated() -> None:
+    torch.manual_seed(0)
+    head = Head(256)
+    assert head.dense.weight.std().item() == pytest.approx(0.02, rel=0.02)
+    assert not head.dense.bias.any()
+
+
+@pytest.mark.parametrize("pooler", POOLERS)
+def test_padding_changes_nothing(folder: Path, pooler: Pooler) -> None:
+    encoder = load_encoder(str(folder), pooler=pooler)
+    together = encoder.encode(SENTENCES)
+    alone = torch.cat([encoder.encode([sentence]) for sentence in SENTENCES])
+    assert together.shape == (5, 32)
+    assert together.dtype == torch.float32
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(together[0], together[1], atol=0.01)
+
+
+def test_a_repeated_sentence_is_encoded_once(encoder: Encoder) -> None:
+    seen: list[int] = []
+    encoder.model.register_forward_pre_hook(
+        lambda _, __, inputs: seen.append(len(inputs["input_ids"])), with_kwargs=True
+    )
+    vectors = encoder.encode(SENTENCES, batch_size=3)
+    assert seen == [3, 1]
+    assert torch.equal(vectors[1], vectors[3])
+
+
+def test_encoding_nothing(encoder: Encoder) -> None:
+    assert encoder.encode([]).shape == (0, 32)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_encoding_leaves_the_mode_and_the_dice_alone(encoder: Encoder, training: bool) -> None:
+    encoder.train(training)
+    dice = torch.get_rng_state()
+    first = encoder.encode(SENTENCES)
+    assert torch.equal(first, encoder.encode(SENTENCES))
+    assert encoder.training is encoder.model.training is training
+    assert torch.equal(torch.get_rng_state(), dice)
+    assert not first.requires_grad
+
+
+def test_dropout_makes_views_differ_in_training(folder: Path) -> None:
+    views = {}
+    for dropout in (0.0, 0.5):
+        encoder = load_encoder(str(folder), dropout=dropout).train()
+        inputs = encoder.tokenize(SENTENCES, max_length=32)
+        views[dropout] = torch.allclose(encoder(inputs), encoder(inputs), atol=1e-6)
+    assert views == {0.0: True, 0.5: False}
+
+
+def test_tokens_are_cut_and_padded(encoder: Encoder) -> None:
+    inputs = encoder.tokenize(SENTENCES, max_length=7)
+    assert inputs.keys() == {"input_ids", "attention_mask"}
+    ids, mask = inputs["input_ids"], inputs["attention_mask"]
+    tokenizer = encoder.tokenizer
+    assert ids.shape == mask.shape == (5, 7)
+    assert (ids[:, 0] == tokenizer.cls_token_id).all()
+    assert ids[2, -1] == tokenizer.sep_token_id
+    assert torch.equal(ids == tokenizer.pad_token_id, mask == 0)
+    assert mask[1].sum() < 7
+
+
+def test_the_family_s_own_tokens(tiny_bert: Path, tiny_roberta: Path) -> None:
+    bert, roberta = (load_encoder(str(folder)).tokenizer for folder in (tiny_bert, tiny_roberta))
+    assert (bert.mask_token, roberta.mask_token) == ("[MASK]", "<mask>")
+    assert (bert.pad_token_id, roberta.pad_token_id) == (0, 1)
+    assert bert.decode(bert("Rain!")["input_ids"]) == "[CLS] rain ! [SEP]"
+    assert roberta.decode(roberta("Rain!")["input_ids"]) == "<s>Rain!</s>"
+
+
+def test_long_sentences_are_cut_at_the_model_s_limit(encoder: Encoder) -> None:
+    long = "the nurse " * 200
+    assert encoder.limit == 64  # RoBERTa's table has 66 rows, and its first two hold no position
+    assert encoder.tokenize([long], max_length=None)["input_ids"].shape == (1, 64)
+    assert encoder.tokenize([long], max_length=500)["input_ids"].shape == (1, 64)
+    assert encoder.encode([long]).isfinite().all()
+
+
+@pytest.mark.parametrize("pooler", POOLERS)
+def test_a_saved_encoder_is_the_same(folder: Path, pooler: Pooler, tmp_path: Path) -> None:
+    encoder = load_encoder(str(folder), pooler=pooler, first_layer=0)
+    before = encoder.encode(SENTENCES, max_length=5)
+    encoder.save(tmp_path / "a")
+    again = load_encoder(str(tmp_path / "a"))
+    assert torch.equal(again.encode(SENTENCES, max_length=5), before)
+    assert again.pooling.pooler == pooler
+    again.save(tmp_path / "b")
+    for file in (tmp_path / "a").rglob("*"):
+        if file.is_file():  # neither truncation nor anything else of a past call is saved
+            other = tmp_path / "b" / file.relative_to(tmp_path / "a")
+            assert other.read_bytes() == file.read_bytes(), file.name
+
+
+def test_the_saved_layout(tiny_bert: Path, tmp_path: Path) -> None:
+    load_encoder(str(tiny_bert), pooler="cls").save(tmp_path)
+    files = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
+    assert files >= {
+        "config.json",
+        "config_sentence_transformers.json",
+        "model.safetensors",
+        "modules.json",
+        "sentence_bert_config.json",
+        "tokenizer.json",
+        "1_Pooling/config.json",
+    }
+    pooling = json.loads((tmp_path / "1_Pooling" / "config.json").read_text())
+    assert pooling["pooling_mode_cls_token"] is True
+    assert pooling["pooling_mode_mean_tokens"] is False
+    assert pooling["word_embedding_dimension"] == 32
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("pooler", ["cls", "avg"])
+def test_sentence_transformers_loads_a_saved_encoder(
+    folder: Path, pooler: Pooler, tmp_path: Path
+) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    encoder = load_encoder(str(folder), pooler=pooler)
+    encoder.save(tmp_path)
+    theirs = library.SentenceTransformer(str(tmp_path), device="cpu").encode(SENTENCES)
+    np.testing.assert_allclose(theirs, encoder.encode(SENTENCES), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("pooler", ["avg_top2", "avg_first_last"])
+def test_sentence_transformers_refuses_poolers_it_lacks(
+    tiny_bert: Path, pooler: Pooler, tmp_path: Path
+) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    load_encoder(str(tiny_bert), pooler=pooler).save(tmp_path)
+    with pytest.raises((ValueError, TypeError), match=r"Invalid pooling mode|'first_layer'"):
+        library.SentenceTransformer(str(tmp_path), device="cpu")
+
+
+def test_weights_are_float32_whatever_is_stored() -> None:
+    encoder = load_encoder("mini")  # stored as float16
+    assert {parameter.dtype for parameter in encoder.parameters()} == {torch.float32}
+    half = load_encoder("mini", dtype=torch.bfloat16)
+    assert {parameter.dtype for parameter in half.parameters()} == {torch.bfloat16}
+    assert half.encode(SENTENCES).dtype == torch.float32
+
+
+def test_attention_kernels_agree(folder: Path) -> None:
+    fast, plain = (load_encoder(str(folder), attention=kind) for kind in ("sdpa", "eager"))
+    assert plain.model.config._attn_implementation == "eager"
+    torch.testing.assert_close(
+        fast.encode(SENTENCES), plain.encode(SENTENCES), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_mini_knows_that_like_sentences_are_near() -> None:
+    encoder = load_encoder("mini")
+    assert (encoder.width, encoder.limit, encoder.pooling) == (192, 512, Pooling("avg"))
+    dog, hound, tax = encoder.encode(
+        ["A dog runs in the park.", "A dog is running in a park.", "The tax was raised in 1931."]
+    )
+    near, far = (torch.cosine_similarity(dog, other, dim=0) for other in (hound, tax))
+    assert near > far
+
+
+def test_loading_is_quiet(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    level = logging.getLogger("transformers").level
+    load_encoder(str(folder))
+    assert capfd.readouterr() == ("", "")
+    assert logging.getLogger("transformers").level == level
+
+
+def edited(folder: Path, target: Path, **changes: object) -> str:
+    copy = shutil.copytree(folder, target)
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | changes))
+    return str(copy)
+
+
+def test_a_family_that_is_not_ours(tiny_bert: Path, tmp_path: Path) -> None:
+    name = edited(tiny_bert, tmp_path / "gpt", model_type="gpt2")
+    with pytest.raises(BackboneError, match="is of the family 'gpt2'; known are bert, roberta"):
+        load_encoder(name)
+
+
+def test_weights_that_do_not_fit(tiny_bert: Path, tmp_path: Path) -> None:
+    deeper = edited(tiny_bert, tmp_path / "deeper", num_hidden_layers=3)
+    with pytest.raises(BackboneError, match=r"lack 16 of the model's tensors, encoder\.layer\.2"):
+        load_encoder(deeper)
+    wider = edited(tiny_bert, tmp_path / "wider", intermediate_size=128)
+    with pytest.raises(BackboneError, match=f"cannot be loaded from {wider}: "):
+        load_encoder(wider)
+
+
+def test_damaged_weights(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = Path(edited(tiny_bert, tmp_path / "damaged"))
+    weights = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    with pytest.raises(BackboneError, match=f"cannot be loaded from {folder}: "):
+        load_encoder(str(folder))
+
+
+def test_a_first_layer_that_is_not_there(tiny_bert: Path) -> None:
+    with pytest.raises(BackboneError, match="first_layer 3 is beyond the 2 layers of backbone"):
+        load_encoder(str(tiny_bert), pooler="avg_first_last", first_layer=3)

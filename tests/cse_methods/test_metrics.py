@@ -1,0 +1,94 @@
+"""Spearman, alignment and uniformity by hand-worked value and by property."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cse_methods.metrics import alignment, cosines, spearman, uniformity
+
+quick = settings(max_examples=25, deadline=None)
+
+
+def test_spearman_by_hand() -> None:
+    # Ranks 1 2 3 4 against 2 1 4 3: 1 - 6 * (1 + 1 + 1 + 1) / (4 * 15).
+    assert spearman([0.1, 0.2, 0.3, 0.4], [2, 1, 5, 4]) == pytest.approx(1 - 24 / 60)
+
+
+def test_spearman_counts_nan_as_zero() -> None:
+    assert spearman([math.nan, -0.5, 0.5], [3, 1, 5]) == pytest.approx(1)
+
+
+def test_spearman_of_a_constant_is_nan() -> None:
+    assert math.isnan(spearman([0.5, 0.5, 0.5], [1, 2, 3]))
+    assert math.isnan(spearman([1, 2, 3], [0.5, 0.5, 0.5]))
+
+
+def test_spearman_reads_float32_tensors() -> None:
+    assert spearman(torch.tensor([0.1, 0.9]), torch.tensor([0.0, 5.0])) == pytest.approx(1)
+
+
+@quick
+@given(st.lists(st.floats(-1, 1), min_size=3, max_size=20, unique=True))
+def test_spearman_depends_on_ranks_alone(values: list[float]) -> None:
+    ranks = [float(sorted(values).index(value)) for value in values]
+    assert spearman(values, ranks) == pytest.approx(1)
+    assert spearman(values, [-rank for rank in ranks]) == pytest.approx(-1)
+
+
+@pytest.mark.parametrize("gold", [[1.0], [1.0, 2.0, 3.0], [[1.0, 2.0]]])
+def test_spearman_of_lists_that_do_not_match(gold: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"N >= 2, got shapes \(.+\) \(predicted\) and \(.+\)"):
+        spearman([0.1, 0.2] if len(gold) != 1 else [0.1], gold)
+
+
+def test_cosines_by_hand() -> None:
+    first = torch.tensor([[3.0, 4.0], [1.0, 0.0], [0.0, 0.0]])
+    second = torch.tensor([[4.0, 3.0], [-2.0, 0.0], [1.0, 0.0]])
+    torch.testing.assert_close(cosines(first, second), torch.tensor([0.96, -1.0, 0.0]))
+
+
+def test_alignment_by_hand() -> None:
+    # Squared distances on the circle: the same direction 0, opposite 4, a right angle 2.
+    first = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
+    second = torch.tensor([[5.0, 0.0], [-1.0, 0.0], [0.0, 0.1]])
+    assert alignment(first, second) == pytest.approx(2)
+
+
+def test_uniformity_by_hand() -> None:
+    # Pairs at squared distances 2, 2 and 4.
+    points = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    expected = math.log((2 * math.exp(-4) + math.exp(-8)) / 3)
+    assert uniformity(points) == pytest.approx(expected)
+
+
+@quick
+@given(seed=st.integers(0, 2**16), rows=st.integers(2, 40))
+def test_uniformity_is_that_of_all_pairs(seed: int, rows: int) -> None:
+    points = torch.randn(rows, 4, generator=torch.Generator().manual_seed(seed))
+    unit = torch.nn.functional.normalize(points.double(), dim=1)
+    expected = torch.pdist(unit).square().mul(-2).exp().mean().log().item()
+    assert uniformity(points) == pytest.approx(expected)
+    assert uniformity(3 * points.flip(0)) == pytest.approx(expected)
+
+
+def test_uniformity_over_several_blocks() -> None:
+    points = torch.randn(2500, 3, generator=torch.Generator().manual_seed(0))
+    unit = torch.nn.functional.normalize(points.double(), dim=1)
+    expected = torch.pdist(unit).square().mul(-2).exp().mean().log().item()
+    assert uniformity(points) == pytest.approx(expected)
+
+
+def test_one_direction_is_the_least_uniform() -> None:
+    assert uniformity(torch.ones(5, 3)) == pytest.approx(0, abs=1e-12)
+
+
+def test_too_few_embeddings() -> None:
+    with pytest.raises(ValueError, match=r"N >= 2, got \(1, 3\)"):
+        uniformity(torch.ones(1, 3))
+    with pytest.raises(ValueError, match=r"N >= 1, got \(0, 3\) and \(0, 3\)"):
+        alignment(torch.ones(0, 3), torch.ones(0, 3))
+    with pytest.raises(ValueError, match=r"got \(2, 3\) and \(3, 3\)"):
+        alignment(torch.ones(2, 3), torch.ones(3, 3))

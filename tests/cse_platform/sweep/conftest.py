@@ -1,0 +1,63 @@
+"""A method that is small enough to see through, registered as `toy`."""
+
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BeforeValidator, Field, model_validator
+
+from cse_methods.contract import Method, MethodConfig, Paper, Published, Run, Settings
+from cse_methods.errors import SettingError
+from cse_methods.registry import get_method, register
+
+
+class ToyTeacher(Settings):
+    """A teacher by name, and how its token vectors become one."""
+
+    model: str = Field(min_length=1)
+    pooler: Literal["cls", "avg"] = "cls"
+
+
+def _as_teacher(value: Any) -> Any:
+    return {"model": value} if isinstance(value, str) else value
+
+
+class ToyConfig(MethodConfig):
+    """`tau3` has an effect in listnet alone."""
+
+    temperature: float = Field(gt=0)
+    rank_loss: Literal["listnet", "listmle"] = "listnet"
+    tau3: float | None = Field(default=None, gt=0)
+    views: int = Field(default=2, ge=1, le=8)
+    teachers: tuple[Annotated[ToyTeacher, BeforeValidator(_as_teacher)], ...] = ()
+
+    @model_validator(mode="after")
+    def _check_tau3(self) -> "ToyConfig":
+        if self.rank_loss == "listmle" and self.tau3 is not None:
+            raise SettingError("tau3", f"tau3={self.tau3} has no effect with rank_loss: listmle")
+        return self
+
+
+def _column(rank_loss: str, **settings: Any) -> Published:
+    return Published("mini", settings, "table 1", variant={"rank_loss": rank_loss})
+
+
+@register(
+    "toy",
+    config=ToyConfig,
+    paper=Paper("Toy", "https://example.org", 2020),
+    revision=1,
+    published=[
+        _column("listnet", temperature=0.05, tau3=0.2, batch_size=128),
+        _column("listmle", temperature=0.1),
+        Published("bert-base", {"temperature": 0.05}, "table 2"),
+    ],
+)
+def train_toy(config: ToyConfig, run: Run) -> dict[str, float]:
+    """Learn nothing."""
+    return {"dev/stsb_spearman": config.temperature}
+
+
+@pytest.fixture
+def toy() -> Method:
+    """The method `toy`."""
+    return get_method("toy")

@@ -1,0 +1,260 @@
+"""Sweep files by hand: what loads, and the exact words for what does not."""
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from cse_platform.errors import SweepFileError
+from cse_platform.sweep.dimensions import Range
+from cse_platform.sweep.loader import load_sweep
+from cse_platform.sweep.spec import SweepSpec
+
+GOOD = """\
+sweep: toy-mini
+method: toy
+backbone: mini
+corpus: builtin
+fixed: {epochs: 2}
+space:
+  temperature: {low: 1e-2, high: 0.1, log: true}
+  rank_loss: [listnet, listmle]
+  tau3: {choices: [0.1, 0.2], when: {rank_loss: listnet}}
+  views: {low: 2, high: 4}
+search: {trials: 4}
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "toy.yaml"
+    path.write_text(dedent(text))
+    return path
+
+
+def problems(folder: Path, text: str, *overrides: str) -> list[str]:
+    path = write(folder, text)
+    with pytest.raises(SweepFileError, match=r"toy\.yaml is not a sweep:\n") as caught:
+        load_sweep(path, overrides=overrides)
+    return str(caught.value).splitlines()[1:]
+
+
+def edited(old: str, new: str) -> str:
+    assert old in GOOD
+    return GOOD.replace(old, new)
+
+
+def test_a_good_file_loads(tmp_path: Path) -> None:
+    (spec,) = load_sweep(write(tmp_path, GOOD)).stages
+    assert (spec.sweep, spec.method, spec.search.trials) == ("toy-mini", "toy", 4)
+    assert spec.pruner.kind == "none" and spec.seeds.search == 42
+    assert spec.space["tau3"].when == {"rank_loss": ("listnet",)}
+    assert spec.config({"temperature": 0.05, "rank_loss": "listmle", "tau3": 0.1}).epochs == 2
+
+
+def test_the_dump_validates_to_the_same_spec(tmp_path: Path) -> None:
+    text = GOOD + "pruner: {kind: hyperband, min_step: 5}\nseeds: {confirm: {top: 1, seeds: [0]}}\n"
+    (spec,) = load_sweep(write(tmp_path, text)).stages
+    assert SweepSpec.model_validate(spec.model_dump(mode="json")) == spec
+    assert SweepSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+def test_a_real_setting_is_searched_in_real_numbers(tmp_path: Path) -> None:
+    text = edited("fixed: {epochs: 2}", "fixed: {}")
+    text = text.replace("space:\n", "space:\n  epochs: {low: 1, high: 3}\n")
+    (spec,) = load_sweep(write(tmp_path, text)).stages
+    epochs, views = spec.space["epochs"], spec.space["views"]
+    assert isinstance(epochs, Range) and not epochs.whole and epochs.low == 1.0
+    assert isinstance(views, Range) and views.whole
+
+
+ONE_PROBLEM = [
+    ("search: {trials: 4}", "search: {trails: 4}", [
+        "line 11, search.trails: no such key; did you mean 'trials'?",
+    ]),
+    ("search: {trials: 4}", "search: {}", [
+        "line 11, search: sampler 'tpe' needs 'trials', how many to try",
+    ]),
+    ("search: {trials: 4}", "search: {trials: 0}", [
+        "line 11, search.trials: expected at least 1, got 0",
+    ]),
+    ("search: {trials: 4}", "search: {trials: true}", [
+        "line 11, search.trials: expected a whole number, got true",
+    ]),
+    ("search: {trials: 4}", "search: {trials: 4, sampler: tpee}", [
+        "line 11, search.sampler: expected 'tpe', 'random' or 'grid', got 'tpee'; "
+        "did you mean 'tpe'?",
+    ]),
+    ("search: {trials: 4}", "search:\n  sampler: grid", [
+        "line 7, space.temperature: a grid needs choices, whole numbers or a step",
+    ]),
+    ("search: {trials: 4}\n", "", ["line 1: the key 'search' is missing"]),
+    ("method: toy", "method: simsce", [
+        "line 2, method: no method 'simsce'. Did you mean 'simcse'? Known: rankcse, simcse",
+    ]),
+    ("sweep: toy-mini", "sweep: a/b", [
+        "line 1, sweep: expected at most 100 letters, digits, '-', '_' and '.', "
+        "the first a letter or digit, got 'a/b'",
+    ]),
+    ("sweep: toy-mini", "sweep: 3", ["line 1, sweep: expected text, got 3"]),
+    ("sweep: toy-mini", "seep: toy-mini", [
+        "line 1: the key 'sweep' is missing",
+        "line 1, seep: no such key; did you mean 'sweep'?",
+    ]),
+    ("corpus: builtin", "corpus: {name: a, split: 3}", [
+        "line 4, corpus.split: no such key; known: drop_empty, name",
+    ]),
+    ("log: true", "log: true, setp: 3", [
+        "line 7, space.temperature.setp: no such key; did you mean 'step'?",
+    ]),
+    ("1e-2", "0.0", [
+        "line 7, space.temperature: a log scale needs low > 0, got low=0.0",
+    ]),
+    ("low: 1e-2", "low: x", ["line 7, space.temperature.low: expected a number, got 'x'"]),
+    ("[listnet, listmle]", "0.5", [
+        "line 8, space.rank_loss: expected a list of choices, {choices: [...]} or "
+        "{low: ..., high: ...}, got 0.5",
+    ]),
+    ("[listnet, listmle]", "\n  - listnet\n  - listmel", [
+        "line 10, space.rank_loss.1: expected 'listnet' or 'listmle', got 'listmel'; "
+        "did you mean 'listmle'?",
+    ]),
+    ("[listnet, listmle]", "{low: 1, high: 2}", [
+        "line 8, space.rank_loss: no number, so it takes no range; list its choices",
+        "line 9, space.tau3.when.rank_loss: a condition needs a dimension with choices, "
+        "and this one is a range",
+    ]),
+    ("{low: 2, high: 4}", "{low: 2, high: 9}", [
+        "line 10, space.views.high: expected at most 8, got 9",
+    ]),
+    ("{low: 2, high: 4}", "{low: 2, high: 4.5}", [
+        "line 10, space.views: a whole number; write low, high and step as such, got 2 to 4.5",
+    ]),
+    ("{low: 2, high: 4}", "[2, 2]", ["line 10, space.views.1: 2 is listed twice; leave one out"]),
+    ("views:", "veiws:", [
+        "line 10, space.veiws: method 'toy' has no setting 'veiws'; did you mean 'views'?",
+    ]),
+    ("{epochs: 2}", "{views: 2}", [
+        "line 10, space.views: 'views' stands under 'fixed' too; keep one of the two",
+    ]),
+    ("{epochs: 2}", "{backbone: mini}", [
+        "line 5, fixed.backbone: 'backbone' belongs at the top of the sweep, and is the same "
+        "for every trial",
+    ]),
+    ("{epochs: 2}", '{epochs: "2"}', ["line 5, fixed.epochs: expected a number, got '2'"]),
+    ("{epochs: 2}", "{epochs: .nan}", ["line 5, fixed.epochs: expected a finite number, got .nan"]),
+    ("{epochs: 2}", "{epochs: no}", ["line 5, fixed.epochs: expected a number, got 'no'"]),
+    ("{epochs: 2}", "{teachers: [a, {model: b, pooler: max}]}", [
+        "line 5, fixed.teachers.1.pooler: expected 'cls' or 'avg', got 'max'",
+    ]),
+    ("{epochs: 2}", "{teachers: [{best: {method: toy}}]}", [
+        "line 5, fixed.teachers.0: expected {best: {method: …, backbone: …}}, "
+        'got {"best": {"method": "toy"}}',
+    ]),
+    (", when: {rank_loss: listnet}", "", [
+        "line 9, space.tau3: tau3=0.1 has no effect with rank_loss: listmle",
+    ]),
+    ("{rank_loss: listnet}", "{rank_loss: listnit}", [
+        "line 9, space.tau3.when.rank_loss: 'listnit' is no choice of rank_loss; "
+        "expected one of [\"listnet\", \"listmle\"]",
+    ]),
+    ("  temperature: {low: 1e-2, high: 0.1, log: true}\n", "", [
+        "line 1: method 'toy' needs 'temperature'; give it under 'fixed' or 'space'",
+    ]),
+    ("fixed: {epochs: 2}", "fixed: {epochs: 2}\nfixed: {}", [
+        "line 6, fixed: a second 'fixed'; the first is on line 5",
+    ]),
+    ("corpus: builtin", "corpus: builtin\n7: x", ["line 5: a key must be text, got '7'"]),
+    ("corpus: builtin", "corpus: !!python/name:os.system x", [
+        "line 4, corpus: no such kind of value: tag:yaml.org,2002:python/name:os.system",
+    ]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), ONE_PROBLEM)
+def test_each_problem_in_its_words(tmp_path: Path, old: str, new: str, expected: list[str]) -> None:
+    assert problems(tmp_path, edited(old, new)) == [f"  {line}" for line in expected]
+
+
+SECTIONS = [
+    ("pruner: {kind: medain}", "pruner: expected {kind: none, median, successive_halving or "
+     'hyperband}, got {"kind": "medain"}'),
+    ("pruner: {kind: median, reduction_factor: 3}", "pruner.reduction_factor: no such key; "
+     "known: interval_steps, kind, min_step, min_trials, startup_trials"),
+    ("pruner: {kind: successive_halving, reduction_factor: 1}",
+     "pruner.reduction_factor: expected at least 2, got 1"),
+    ("seeds: {confirm: {top: 2, seeds: [0, 0]}}",
+     "seeds.confirm.seeds: seeds must be distinct, got [0, 0]"),
+    ("seeds: {confirm: {top: 2, seeds: []}}",
+     "seeds.confirm.seeds: expected 1 or more entries, got []"),
+    ("seeds: {confirm: {top: 2}}", "seeds.confirm: the key 'seeds' is missing"),
+    ("seeds: {search: -1}", "seeds.search: expected at least 0, got -1"),
+    ("resources: {gpu: 2}", "resources.gpu: expected at most 1, got 2"),
+    ("resources: {cpu: 0}", "resources.cpu: expected more than 0, got 0"),
+    ("evaluate: {top: 1, tasks: sts}", "evaluate.tasks: expected a list, got 'sts'"),
+    ("stores: {search: 'sqlite:///a', mlflow: 'sqlite:///a'}",
+     "stores.mlflow: the same URL as 'search'; each store needs a database of its own"),
+    ("stores: postgresql://me:secret@host/db",
+     "stores: expected a mapping, got 'postgresql://***@host/db'"),
+    ("dev: {search: stsbb}",
+     "dev.search: expected 'stsb' or 'sickr', got 'stsbb'; did you mean 'stsb'?"),
+    ("data: 3", "data: expected text, got 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("section", "expected"), SECTIONS)
+def test_each_section_in_its_words(tmp_path: Path, section: str, expected: str) -> None:
+    assert problems(tmp_path, f"{GOOD}{section}\n") == [f"  line 12, {expected}"]
+
+
+def test_all_problems_at_once_in_the_order_of_the_lines(tmp_path: Path) -> None:
+    text = edited("epochs: 2", "epochs: -2, tmperature: 1").replace("trials: 4", "trials: no")
+    text = text.replace("1e-2", "0.0") + "trails: 3\n"
+    assert problems(tmp_path, text) == [
+        "  line 5, fixed.epochs: expected more than 0, got -2",
+        "  line 5, fixed.tmperature: method 'toy' has no setting 'tmperature'; "
+        "did you mean 'temperature'?",
+        "  line 7, space.temperature: a log scale needs low > 0, got low=0.0",
+        "  line 11, search.trials: expected a whole number, got 'no'",
+        "  line 12, trails: no such key; known: backbone, corpus, data, dev, evaluate, experiment, "
+        "fixed, method, pruner, resources, search, seeds, space, storage, stores, sweep",
+    ]
+
+
+def test_a_rule_is_tried_though_another_value_is_wrong(tmp_path: Path) -> None:
+    text = edited(", when: {rank_loss: listnet}", "").replace("high: 4}", "high: 9}")
+    assert problems(tmp_path, text + "trials: 3\n")[:2] == [
+        "  line 9, space.tau3: tau3=0.1 has no effect with rank_loss: listmle",
+        "  line 10, space.views.high: expected at most 8, got 9",
+    ]
+
+
+def test_a_fixed_setting_is_blamed_on_its_line(tmp_path: Path) -> None:
+    text = edited("epochs: 2", "epochs: 2,\n  tau3: 0.3").replace(
+        "  tau3: {choices: [0.1, 0.2], when: {rank_loss: listnet}}\n", ""
+    )
+    assert problems(tmp_path, text) == [
+        "  line 6, fixed.tau3: tau3=0.3 has no effect with rank_loss: listmle"
+    ]
+
+
+def test_stages_are_sweeps_in_order(tmp_path: Path) -> None:
+    second = GOOD.replace("toy-mini", "toy-2").replace("\n", "\n  ").rstrip()
+    first = GOOD.replace("\n", "\n  ").rstrip()
+    text = f"stages:\n- {first}\n- {second}\n"
+    file = load_sweep(write(tmp_path, text))
+    assert [stage.sweep for stage in file.stages] == ["toy-mini", "toy-2"]
+    same = text.replace("toy-2", "toy-mini").replace("- sweep", "- trails: 1\n  sweep", 1)
+    assert problems(tmp_path, same + "method: toy\n") == [
+        "  line 2, stages.0.trails: no such key; known: backbone, corpus, data, dev, evaluate, "
+        "experiment, fixed, method, pruner, resources, search, seeds, space, storage, stores, "
+        "sweep",
+        "  line 14, stages.1.sweep: 'toy-mini' names stages.0 too; each stage needs its own name",
+        "  line 25, method: stands beside 'stages'; a file is one sweep, or 'stages:' and "
+        "nothing else",
+    ]
+
+
+@pytest.mark.parametrize("stages", ["[]", "3", "{sweep: a}"])
+def test_stages_must_be_a_list(tmp_path: Path, stages: str) -> None:
+    (problem,) = problems(tmp_path, f"stages: {stages}")
+    assert problem.startswith("  line 1, stages: expected a list of sweeps, got ")

@@ -1,0 +1,190 @@
+"""The YAML itself: kinds of values, lines, files that cannot be read, and `--set`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cse_platform.errors import SweepFileError
+from cse_platform.sweep.loader import load_sweep
+from cse_platform.sweep.source import UnreadableYamlError, read_yaml
+
+TOY = """\
+sweep: a
+method: toy
+backbone: mini
+corpus: builtin
+fixed: {temperature: 0.1, teachers: [one, two]}
+search: {trials: 1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3e-5", 3e-5),
+        ("no", "no"),
+        ("off", "off"),
+        ("true", True),
+        ("", None),
+        ("~", None),
+        ("0o17", 15),
+        ("2024-05-01", "2024-05-01"),
+        ("{a: [1, {b: c}]}", {"a": [1, {"b": "c"}]}),
+        ("{a: &x {p: 1, q: 2}, b: {<<: *x, q: 3}}", {"a": {"p": 1, "q": 2}, "b": {"q": 3, "p": 1}}),
+        (
+            "- &x {p: 1}\n- &y {<<: *x, q: 2}\n- {<<: [*y]}",
+            [{"p": 1}, {"p": 1, "q": 2}, {"q": 2, "p": 1}],
+        ),
+    ],
+)
+def test_values_are_those_of_yaml_1_2(text: str, value: Any) -> None:
+    source = read_yaml(text)
+    assert (source.data, source.problems) == (value, [])
+    assert type(source.data) is type(value)
+
+
+def test_lines_are_those_of_keys_and_items() -> None:
+    source = read_yaml("# head\na:\n  b:\n  - 1\n  - 2\nc: &x {d: 1}\ne: *x\n")
+    assert source.places == {
+        (): 2, ("a",): 2, ("a", "b"): 3, ("a", "b", 0): 4, ("a", "b", 1): 5,
+        ("c",): 6, ("c", "d"): 6, ("e",): 7, ("e", "d"): 6,
+    }  # fmt: skip
+    assert source.place(("a", "b", 9, "z")) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a: 1\n\tb: 2", "line 2: .*; indent with blanks, not with tabs"),
+        ("a: [1,\nb: 2", "line 2: .*"),
+        ("a: *b", "line 1: found undefined alias"),
+        ("a: 1\n---\nb: 2", "line 2: but found another document"),
+        ("a: \x00", "not YAML: .*"),
+        ("&a [*a]", "values nest deeper than 40"),
+        ("[" * 42 + "]" * 42, "values nest deeper than 40"),
+        ("[" * 1500, "values nest deeper than 40"),
+        ("&a {<<: *a}", "values nest deeper than 40|more than 20000 values"),
+        ("{<<: 3}", "line 1: '<<' merges mappings only"),
+    ],
+)
+def test_what_is_not_yaml_says_why(text: str, reason: str) -> None:
+    with pytest.raises(UnreadableYamlError, match=reason):
+        read_yaml(text)
+
+
+def test_aliases_of_aliases_do_not_fill_the_memory() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
+    with pytest.raises(UnreadableYamlError, match="more than 20000 values"):
+        read_yaml("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (".inf", "expected a finite number, got .inf"),
+        ("1e999", "expected a finite number, got 1e999"),
+        ("9223372036854775808", "the number '9223372036854775808' is too large"),
+        (f"{'9' * 5000}", "cannot read '99"),
+        ("!!int x", "cannot read 'x'"),
+        ('"\\uD800"', "expected text, got half a character"),
+        ("!thing x", "no such kind of value: !thing"),
+        ("{[a]: 1}", "a key must be text, got a list or a mapping"),
+        ("{true: 1}", "a key must be text, got 'true'"),
+        ("{a: 1, a: 2}", "a second 'a'; the first is on line 1"),
+    ],
+)
+def test_what_json_has_not_is_a_problem_of_the_value(text: str, problem: str) -> None:
+    (found,) = read_yaml(f"v: {text}").problems
+    assert found.text.startswith(problem) and found.place == 1
+
+
+def refusal(path: Path, overrides: Sequence[str] = ()) -> str:
+    with pytest.raises(SweepFileError, match=path.name) as caught:
+        load_sweep(path, overrides=overrides)
+    return str(caught.value).replace(str(path), "FILE")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "FILE is not a sweep:\n  line 1: expected a mapping that begins with 'sweep: NAME', "
+         "it is empty"),
+        (b"- a\n", "FILE is not a sweep:\n  line 1: expected a mapping that begins with "
+         "'sweep: NAME', got [\"a\"]"),
+        (b"\xff\xfe\x00", "FILE is not a sweep:\n  byte 0 is not UTF-8 text"),
+        (b"a: [", "FILE is not a sweep:\n  line 1: expected the node content, but found "
+         "'<stream end>'"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_mapping(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_bytes(content)
+    assert refusal(path) == message
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "none.yaml") == "FILE: no such file"
+    assert refusal(tmp_path) == "FILE is a folder; name a sweep file in it"
+    loop = tmp_path / "loop.yaml"
+    loop.symlink_to(loop)
+    assert refusal(loop) == "FILE cannot be read: Too many levels of symbolic links"
+
+
+def test_overrides_replace_and_add(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(TOY)
+    overrides = [
+        "sweep=b",
+        "search.trials=3",
+        "seeds.confirm={top: 1, seeds: [0]}",
+        "fixed.teachers.1=three",
+        "space.views=[2, 3]",
+        "fixed.epochs=2",
+        "data=",
+    ]
+    (spec,) = load_sweep(path, overrides=overrides).stages
+    assert (spec.sweep, spec.search.trials, spec.data) == ("b", 3, None)
+    assert spec.seeds.confirm and spec.seeds.confirm.seeds == (0,)
+    assert spec.fixed == {"temperature": 0.1, "teachers": ["one", "three"], "epochs": 2}
+    assert spec.space["views"].choices == (2, 3)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        ("nothing", ": expected a.b=VALUE, a dotted path and a YAML value"),
+        ("a..b=1", ": expected a.b=VALUE, a dotted path and a YAML value"),
+        ("sweep=[", ": the value cannot be read: line 1: expected the node content, but found "
+         "'<stream end>'"),
+        ("fixed.epochs=.nan", ": expected a finite number, got .nan"),
+        ("sweep.a=1", ": sweep is 'a', which has no 'a' inside"),
+        ("fixed.teachers.2=x", ": fixed.teachers has 2 entries, from 0, and no '2'"),
+        ("stages.0.sweep=b", ": the file has no stages; leave 'stages.N.' out"),
+        ("serach.trials=3", ", serach: no such key; did you mean 'search'?"),
+        ("fixed.teachers=[3]", ", fixed.teachers.0: expected a mapping, got 3"),
+        ("search.trials=0", ", search.trials: expected at least 1, got 0"),
+        ("fixed.temperature=0", ", fixed.temperature: expected more than 0, got 0"),
+        ("stores.search=[sql://me:pw@h]", ", stores.search: expected text, got "
+         '["sql://***@h"]'),
+    ],
+)  # fmt: skip
+def test_a_bad_override_is_named(tmp_path: Path, override: str, problem: str) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(TOY)
+    shown = override.replace("me:pw", "***")
+    first, *rest = refusal(path, [override]).splitlines()
+    assert first == "FILE is not a sweep:"
+    assert rest == [f"  --set {shown}{problem}"]
+
+
+def test_overrides_of_stages_say_which(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("stages:\n- " + TOY.replace("\n", "\n  "))
+    (spec,) = load_sweep(path, overrides=["stages.0.search.trials=5"]).stages
+    assert spec.search.trials == 5
+    assert refusal(path, ["search.trials=5"]).endswith(
+        "  --set search.trials=5: the file has stages; write stages.0.search.trials=…"
+    )

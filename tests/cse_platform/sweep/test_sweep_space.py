@@ -1,0 +1,167 @@
+"""Dimensions, their conditions and the grid, by hand."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from cse_platform.sweep.dimensions import Choices, Range, canonical_json
+from cse_platform.sweep.space import Space
+
+CONDITIONAL = {
+    "tau3": {"choices": [0.1, 0.2, 0.3], "when": {"rank_loss": "listnet"}},
+    "rank_loss": {"choices": ["listnet", "listmle"], "when": {"ranked": [True]}},
+    "ranked": [True, False],
+    "beta": [0, 1],
+}
+
+
+def space(**dimensions: Any) -> Space:
+    return Space.model_validate(dimensions)
+
+
+def test_a_bare_list_is_choices_and_bounds_are_a_range() -> None:
+    found = space(a=[1, [2, 3], {"b": 4}], c={"low": 1, "high": 3})
+    assert isinstance(found["a"], Choices) and found["a"].choices == (1, [2, 3], {"b": 4})
+    assert isinstance(found["c"], Range) and found["c"].whole
+
+
+@pytest.mark.parametrize(
+    ("bounds", "whole"),
+    [
+        ({"low": 1, "high": 3}, True),
+        ({"low": 1, "high": 3, "step": 2}, True),
+        ({"low": 1, "high": 3, "step": 0.5}, False),
+        ({"low": 1.0, "high": 3}, False),
+    ],
+)
+def test_a_range_is_whole_if_all_its_numbers_are(bounds: dict[str, Any], whole: bool) -> None:
+    assert Range.model_validate(bounds).whole is whole
+
+
+@pytest.mark.parametrize(
+    ("dimension", "message"),
+    [
+        ({"low": 0.0, "high": 1.0, "log": True}, "a log scale needs low > 0, got low=0.0"),
+        ({"low": 2, "high": 1}, "low must be below high, got low=2, high=1"),
+        ({"low": 1, "high": 1}, "low must be below high, got low=1, high=1"),
+        ({"low": 1, "high": 3, "log": True, "step": 1}, "log and step=1 exclude each other"),
+        ({"low": 1, "high": 3, "step": 0}, "step must be above 0, got step=0"),
+        ({"low": 0.1, "high": 0.5, "step": 0.3}, "the last one is 0.4"),
+        ({"low": True, "high": 3}, "expected a number, got true"),
+        ({"low": 1, "high": float("inf")}, "expected a number, got Infinity"),
+        ({"low": "1", "high": 3}, "expected a number, got '1'"),
+        ([], "at least 1 item"),
+        ([1, 2, 1.0], "choices.2: 1.0 is listed twice"),
+        ([{"a": 1, "b": 2}, {"b": 2, "a": 1}], "choices.1: .* is listed twice"),
+        (0.05, "a list of choices, "),
+        ({"when": {"b": 1}}, "a list of choices, "),
+    ],
+)
+def test_nonsense_is_refused(dimension: Any, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        space(a=dimension)
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ({"c": 1}, "a.when.c: no such dimension in space"),
+        ({"rnk": 1}, "did you mean 'rank'"),
+        ({"rank": "z"}, "'z' is no choice of rank; expected one of"),
+        ({"rank": []}, "at least 1 item"),
+        ({"beta": 0.5}, "this one is a range"),
+        ({"a": 1}, "a circle of conditions: a -> a"),
+    ],
+)
+def test_a_condition_asks_for_a_choice_of_another_dimension(
+    condition: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValidationError, match=message):
+        space(a={"choices": [1], "when": condition}, rank=["x", "y"], beta={"low": 0, "high": 1})
+
+
+def test_conditions_in_a_circle_are_refused() -> None:
+    with pytest.raises(ValidationError, match="a circle of conditions: a -> b -> a"):
+        space(
+            a={"choices": [1], "when": {"b": 1}},
+            b={"choices": [1], "when": {"a": 1}},
+        )
+
+
+def test_true_is_not_one() -> None:
+    assert len(Choices(choices=(1, True, "1")).choices) == 3
+    with pytest.raises(ValidationError, match="true is no choice of a"):
+        space(a=[1, 2], b={"choices": [1], "when": {"a": True}})
+
+
+def test_a_dimension_is_inactive_with_its_parent() -> None:
+    conditional = space(**CONDITIONAL)
+    full = {"tau3": 0.1, "rank_loss": "listnet", "ranked": True, "beta": 0}
+    assert conditional.active(full) == full
+    assert conditional.active(full | {"rank_loss": "listmle"}).keys() == {
+        "ranked",
+        "rank_loss",
+        "beta",
+    }
+    assert conditional.active(full | {"ranked": False}) == {"ranked": False, "beta": 0}
+
+
+def test_several_conditions_must_all_hold() -> None:
+    both = space(a=[1, 2], b=[1, 2, 3], c={"choices": [0], "when": {"a": 1, "b": [1, 2]}})
+    active = {(a, b) for a in (1, 2) for b in (1, 2, 3) if both.is_active("c", {"a": a, "b": b})}
+    assert active == {(1, 1), (1, 2)}
+
+
+def test_parents_come_first() -> None:
+    order = space(**CONDITIONAL).ordered()
+    assert order.index("ranked") < order.index("rank_loss") < order.index("tau3")
+
+
+def test_grid_by_hand() -> None:
+    # ranked: (listnet x 3 tau3 + listmle) x 2 beta = 8; not ranked: 2 beta.
+    points = list(space(**CONDITIONAL).grid_points())
+    assert len(points) == 10
+    assert len({canonical_json(point) for point in points}) == 10
+    assert points == list(space(**CONDITIONAL).grid_points())
+    assert list(space().grid_points()) == [{}]
+
+
+def test_grid_of_ranges() -> None:
+    points = list(
+        space(a={"low": 1, "high": 3}, b={"low": 0.1, "high": 0.3, "step": 0.1}).grid_points()
+    )
+    assert [point["a"] for point in points] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert [point["b"] for point in points[:3]] == [0.1, 0.2, 0.3]
+
+
+def test_grid_needs_steps() -> None:
+    with pytest.raises(ValueError, match="a grid needs choices, whole numbers or a step"):
+        list(space(a={"low": 0.0, "high": 1.0}).grid_points())
+
+
+@given(st.integers(-20, 20), st.integers(1, 9), st.integers(1, 30), st.booleans())
+def test_every_grid_value_is_found_in_its_range(
+    low: int, step: int, count: int, tenths: bool
+) -> None:
+    unit = 10 if tenths else 1
+    numbers = {"low": low, "high": low + step * count, "step": step}
+    found = Range.model_validate({k: v / unit if tenths else v for k, v in numbers.items()})
+    values = list(found.grid_values())
+    assert len(values) == count + 1
+    assert [found.find(value) for value in values] == values
+    assert (values[0], values[-1]) == (found.low, found.high)
+
+
+@pytest.mark.parametrize("value", [0, 4, 1.5, True, "2", None])
+def test_what_is_outside_a_range_is_not_found(value: Any) -> None:
+    with pytest.raises(LookupError, match=str(value)):
+        Range(low=1, high=3).find(value)
+
+
+def test_a_found_value_is_written_as_the_dimension_writes_it() -> None:
+    assert repr(Range(low=1.0, high=3.0).find(2)) == "2.0"
+    assert repr(Range(low=1, high=3).find(2.0)) == "2"
+    assert repr(Choices(choices=(1, 0.5)).find(1.0)) == "1"

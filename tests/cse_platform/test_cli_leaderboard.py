@@ -1,0 +1,187 @@
+"""cse-leaderboard: fractions for programs, x 100 for people, one sentence for what is refused."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cse_platform.cli.common import shows_errors
+from cse_platform.cli.leaderboard import main
+from cse_platform.leaderboard.store import open_leaderboard
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.tracking.events import Event, SweepStarted
+
+Life = Callable[..., list[Event]]
+Start = Callable[..., SweepStarted]
+
+
+@pytest.fixture
+def runs(tmp_path: Path, sweep_started: Start, trial_life: Life) -> Path:
+    """A runs folder with two methods on its leaderboard."""
+    events = [
+        sweep_started("rankcse-mini"),
+        *trial_life(0, {0: 0.5, 10: 0.75}, sweep="rankcse-mini", configuration="a" * 64, seed=1),
+        *trial_life(1, {0: 0.5, 10: 0.76}, sweep="rankcse-mini", configuration="a" * 64, seed=2),
+        *trial_life(2, {0: 0.5, 10: 0.71}, sweep="rankcse-mini", configuration="b" * 64, seed=1),
+        sweep_started("simcse-bert", method="simcse", backbone="bert-base"),
+        *trial_life(
+            0,
+            {0: 0.25, 10: 0.5},
+            sweep="simcse-bert",
+            configuration="c" * 64,
+            method="simcse",
+            backbone="bert-base",
+            searched=(),
+        ),
+    ]
+    folder = tmp_path / "runs"
+    with open_leaderboard(f"sqlite:///{folder / 'leaderboard.db'}") as board:
+        LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+    return folder
+
+
+def run(*arguments: object, **environment: str) -> Result:
+    words = [str(argument) for argument in arguments]
+    return CliRunner().invoke(main, words, env={"CSE_STORE": None, **environment})
+
+
+def test_the_table_is_for_people(runs: Path) -> None:
+    result = run("--runs", runs)
+    assert result.exit_code == 0, result.stderr
+    header, _, rankcse, simcse, *settings = result.stdout.splitlines()
+    columns = "method backbone dev set dev untrained seeds trials configuration"
+    assert header.split() == columns.split()
+    first = "rankcse mini stsb (builtin) 75.50 ± 0.71 50.00 2 3 aaaaaaaa"
+    assert rankcse.split() == first.split()
+    second = "simcse bert-base stsb (builtin) 50.00 25.00 1 1 cccccccc"
+    assert simcse.split() == second.split()
+    found = "aaaaaaaa rankcse-mini tau2=0.025 rank_loss=listnet"
+    assert found.split() in [line.split() for line in settings]
+    assert "\x1b" not in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 100
+
+
+def test_json_holds_fractions(runs: Path) -> None:
+    rankcse, simcse = json.loads(run("--runs", runs, "--json").stdout)
+    assert rankcse.pop("dev_mean") == pytest.approx(0.755)
+    assert rankcse.pop("dev_std") == pytest.approx(0.01 / 2**0.5)
+    assert rankcse == {
+        "method": "rankcse",
+        "backbone": "mini",
+        "sweep": "rankcse-mini",
+        "configuration": {
+            "hash": "a" * 64,
+            "values": {"tau2": 0.025, "batch_size": 64, "rank_loss": "listnet"},
+            "searched": ["tau2", "rank_loss"],
+        },
+        "seeds": [1, 2],
+        "n": 2,
+        "dev": {"checkpoint": "stsb", "search": "stsb", "identity": "dev-1", "source": "builtin"},
+        "dev_untrained": 0.5,
+        "trials": 3,
+        "test": {},
+    }
+    assert (simcse["dev_mean"], simcse["dev_std"]) == (0.5, None)
+
+
+def test_csv_holds_the_same_numbers(runs: Path) -> None:
+    listed = json.loads(run("--runs", runs, "--all", "--json").stdout)
+    rows = list(csv.DictReader(io.StringIO(run("--runs", runs, "--all", "--csv").stdout)))
+    assert [row["configuration"][0] for row in rows] == ["a", "b", "c"]
+    assert [float(row["dev_mean"]) for row in rows] == [one["dev_mean"] for one in listed]
+    assert [row["dev_std"] for row in rows][1:] == ["", ""]
+    assert rows[0]["seeds"] == "1 2"
+    assert json.loads(rows[0]["values"]) == listed[0]["configuration"]["values"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "methods"),
+    [
+        (["--backbone", "bert-base"], ["simcse"]),
+        (["--method", "rankcse"], ["rankcse"]),
+        (["--sweep", "simcse-bert"], ["simcse"]),
+        (["--method", "rankcse", "--all"], ["rankcse", "rankcse"]),
+    ],
+)
+def test_filters(runs: Path, filters: list[str], methods: list[str]) -> None:
+    rows = json.loads(run("--runs", runs, "--json", *filters).stdout)
+    assert [row["method"] for row in rows] == methods
+
+
+def test_a_filter_that_matches_nothing_says_what_is_there(runs: Path) -> None:
+    result = run("--runs", runs, "--backbone", "bert-huge", "--json")
+    assert (result.exit_code, json.loads(result.stdout)) == (0, [])
+    assert result.stderr == (
+        "No complete trial of backbone 'bert-huge'. On this leaderboard: "
+        "backbones bert-base, mini; methods rankcse, simcse; sweeps rankcse-mini, simcse-bert.\n"
+    )
+
+
+def test_a_missing_leaderboard_is_one_sentence_and_is_not_made(tmp_path: Path) -> None:
+    result = run("--runs", tmp_path / "none")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"Error: no leaderboard at sqlite:///{tmp_path}/none/leaderboard.db; "
+        "a finished cse-sweep creates it\n"
+    )
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_default_is_the_folder_runs_here(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(runs.parent)
+    assert len(json.loads(run("--json").stdout)) == 2
+
+
+def test_runs_and_store_together_are_misuse(runs: Path) -> None:
+    result = run("--runs", runs, "--store", "sqlite:///other.db")
+    assert result.exit_code == 2
+    assert "--runs and --store name two leaderboards" in result.stderr
+
+
+def test_a_typed_folder_wins_over_the_environment(runs: Path, tmp_path: Path) -> None:
+    missing = f"sqlite:///{tmp_path / 'missing.db'}"
+    assert run("--json", CSE_STORE=missing).exit_code == 1
+    assert run("--json", "--runs", runs, CSE_STORE=missing).exit_code == 0
+
+
+def test_the_password_of_a_store_is_not_shown() -> None:
+    result = run("--store", "postgresql+psycopg://u:hidden-one@127.0.0.1:1/d")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: postgresql+psycopg://u:***@127.0.0.1:1/d: ")
+    assert "hidden-one" not in result.output
+
+
+def test_ctrl_c_is_exit_code_130() -> None:
+    import click
+
+    @click.command()
+    @shows_errors
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    assert CliRunner().invoke(interrupted, []).exit_code == 130
+
+
+def test_help_has_an_example_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from cse_platform.cli.leaderboard import main\n"
+        "main(['-h'], standalone_mode=False)\n"
+        "heavy = {'torch', 'ray', 'mlflow', 'sqlalchemy', 'rich', 'pydantic'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "cse-leaderboard --backbone bert-base" in done.stdout
+
+
+def test_a_reader_that_goes_away_is_no_error(runs: Path) -> None:
+    code = "from cse_platform.cli.leaderboard import main; main()"
+    shell = f"'{sys.executable}' -c '{code}' --runs '{runs}' --json | head -c 1"
+    done = subprocess.run(shell, shell=True, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("[", "")

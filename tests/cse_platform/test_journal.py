@@ -1,0 +1,192 @@
+"""The journal loses nothing that `append` returned from, and nothing but a torn last line."""
+
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cse_platform.errors import JournalError
+from cse_platform.tracking.events import Event, TrialPoint
+from cse_platform.tracking.journal import Journal, read_journal
+
+WRITER = """
+import sys
+from pathlib import Path
+from cse_platform.tracking.events import TrialPoint
+from cse_platform.tracking.journal import Journal
+journal = Journal(Path(sys.argv[1]))
+step = 0
+while True:
+    journal.append(TrialPoint(sweep="s", trial="t", step=step, value=0.5, metrics={}))
+    print(step, flush=True)
+    step += 1
+"""
+
+
+def point(step: int, **changes: object) -> TrialPoint:
+    fields = {"sweep": "s", "trial": "t", "step": step, "value": 0.5, "metrics": {}}
+    return TrialPoint.model_validate(fields | changes)
+
+
+def steps(journal: Journal, after: int = 0) -> list[int]:
+    return [event.step for _, event in journal.read(after) if isinstance(event, TrialPoint)]
+
+
+def written(path: Path, count: int) -> list[Event]:
+    events: list[Event] = [point(step) for step in range(count)]
+    with Journal(path) as journal:
+        for event in events:
+            journal.append(event)
+    return events
+
+
+def test_what_was_appended_is_read_from_any_offset(tmp_path: Path) -> None:
+    with Journal(tmp_path / "runs" / "journal.jsonl") as journal:
+        ends = [journal.append(point(step)) for step in range(3)]
+        assert [end for end, _ in journal.read()] == ends
+
+        assert [steps(journal, after) for after in (0, *ends)] == [[0, 1, 2], [1, 2], [2], []]
+        assert [journal.count_after(offset) for offset in (0, *ends)] == [3, 2, 1, 0]
+
+
+def test_not_a_number_comes_back_as_such(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        journal.append(point(0, value=float("nan"), metrics={"train/loss": float("inf")}))
+        [(_, event)] = journal.read()
+    assert isinstance(event, TrialPoint)
+    assert event.value != event.value
+    assert event.metrics == {"train/loss": float("inf")}
+
+
+def test_identity_survives_closing_and_copying(tmp_path: Path) -> None:
+    written(tmp_path / "journal", 1)
+    (tmp_path / "copy").write_bytes((tmp_path / "journal").read_bytes())
+    with Journal(tmp_path / "journal") as first, Journal(tmp_path / "copy") as copy:
+        assert first.id == copy.id
+    with Journal(tmp_path / "other") as other:
+        assert other.id != first.id
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_cut_at_any_byte_is_a_prefix_and_goes_on(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("cut") / "journal"
+    events = written(path, 4)
+    content = path.read_bytes()
+    cut = data.draw(st.integers(0, len(content)))
+    path.write_bytes(content[:cut])
+    with Journal(path) as journal:
+        kept = [event for _, event in journal.read()]
+        assert kept == events[: max(0, content[:cut].count(b"\n") - 1)]
+        journal.append(further := point(99))
+        assert [event for _, event in journal.read()] == [*kept, further]
+
+
+def test_a_reader_does_not_see_half_a_line(tmp_path: Path) -> None:
+    events = written(tmp_path / "journal", 2)
+    with (tmp_path / "journal").open("ab") as file:
+        file.write(b'{"kind": "trial_po')
+    assert [event for _, event in read_journal(tmp_path / "journal")] == events
+
+
+def test_damage_before_the_last_line_is_refused_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    written(path, 3)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], b"\0" * 10 + b"\n", *lines[3:]]))
+    damaged = path.read_bytes()
+    with pytest.raises(JournalError, match=rf"{path}, line 3 is no event"):
+        Journal(path)
+    assert path.read_bytes() == damaged
+
+
+def test_another_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text('"no header"\n')
+    with pytest.raises(JournalError, match="line 1 is no header"):
+        Journal(tmp_path / "notes")
+
+
+def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(JournalError, match=r"cannot open the journal .*file/journal"):
+        Journal(tmp_path / "file" / "journal")
+
+
+def test_a_second_process_is_told_who_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    with Journal(path):
+        again = subprocess.run(
+            [sys.executable, "-c", WRITER, str(path)], capture_output=True, text=True, check=False
+        )
+    assert f"the sweep is running already, pid {os.getpid()}" in again.stderr
+    Journal(path).close()
+
+
+def test_kill_loses_nothing_that_append_returned_from(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    command = [sys.executable, "-c", WRITER, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        returned = [int(writer.stdout.readline()) for _ in range(200)][-1]
+        writer.send_signal(signal.SIGKILL)
+    with Journal(path) as journal:
+        kept = steps(journal)
+    assert kept == list(range(len(kept)))
+    assert len(kept) > returned
+
+
+class Told(logging.Handler):
+    """Sets an event when something is logged."""
+
+    def __init__(self, said: threading.Event) -> None:
+        super().__init__()
+        self.said = said
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.set()
+
+
+def test_a_full_disk_holds_append_until_there_is_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A limit on the size of files stands for the disk: the write is cut short, then refused."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    said = threading.Event()
+    caplog.set_level(logging.WARNING)
+    with Journal(tmp_path / "journal") as journal:
+        journal.append(point(0))
+        log = logging.getLogger("cse_platform.tracking.journal")
+        log.addHandler(Told(said))
+        appending = threading.Thread(target=journal.append, args=[point(1)])
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (journal.end + 10, hard))
+            appending.start()
+            assert said.wait(30)
+            assert steps(journal) == [0]
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            log.handlers.clear()
+        appending.join(30)
+        journal.append(point(2))
+        assert steps(journal) == [0, 1, 2]
+    assert len(caplog.records) == 1
+    assert "everything waits until it can" in caplog.text
+
+
+def test_everything_becomes_durable(tmp_path: Path) -> None:
+    grown = threading.Event()
+    with Journal(tmp_path / "journal") as journal:
+        journal.on_durable(grown.set)
+        end = journal.append(point(0))
+        assert grown.wait(30)
+        assert journal.durable == end

@@ -1,0 +1,415 @@
+"""SQL says what the journal says: once, in order, the first value of a step, Welford over seeds."""
+
+import os
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import create_engine, select, text
+from sqlalchemy.exc import IntegrityError
+
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.models import Base, ConfigurationRecord, SweepRecord, TrialRecord
+from cse_platform.leaderboard.queries import leaderboard
+from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.trials import (
+    BestModel,
+    CompletedTrial,
+    best_model,
+    completed_trial,
+    dev_curve,
+    sweep_spec,
+    trials_of,
+)
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.tracking.events import Event, SweepFinished, SweepStarted, TrialReused
+from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.recorder import Recorder
+
+Life = Callable[..., list[Event]]
+Start = Callable[..., SweepStarted]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def board(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Leaderboard]:
+    """An empty leaderboard in each kind of store."""
+    url = f"sqlite:///{tmp_path / 'leaderboard.db'}"
+    if request.param == "postgres":
+        url = os.environ["CSE_TEST_POSTGRES"]
+        engine = create_engine(url)
+        with engine.begin() as connection:
+            connection.execute(text("DROP SCHEMA public CASCADE"))
+            connection.execute(text("CREATE SCHEMA public"))
+        engine.dispose()
+    with open_leaderboard(url) as opened:
+        yield opened
+
+
+def tell(
+    board: Leaderboard, events: Sequence[Event], *, journal: str = "j", after: int = 0
+) -> None:
+    LeaderboardSink(board).apply(journal, list(enumerate(events, start=after + 1)))
+
+
+def contents(board: Leaderboard) -> dict[str, list[tuple[object, ...]]]:
+    with board.session() as session:
+        return {
+            table.name: sorted(map(tuple, session.execute(select(table))), key=repr)
+            for table in Base.metadata.sorted_tables
+        }
+
+
+def test_a_replay_adds_nothing(board: Leaderboard, sweep_started: Start, trial_life: Life) -> None:
+    events = [sweep_started(), *trial_life(0, {0: 0.5, 10: 0.75}), *trial_life(1, {0: 0.5})]
+    tell(board, events)
+    once = contents(board)
+    tell(board, events)
+    assert contents(board) == once
+    assert LeaderboardSink(board).position("j") == len(events)
+
+
+@settings(max_examples=8, deadline=None)
+@given(cuts=st.lists(st.integers(1, 11), max_size=4))
+def test_batches_do_not_matter(
+    tmp_path_factory: pytest.TempPathFactory, cuts: list[int], events_of_a_sweep: list[Event]
+) -> None:
+    """However the journal is dealt out, overlaps included, the tables are the same."""
+    folder = tmp_path_factory.mktemp("stores")
+    entries = list(enumerate(events_of_a_sweep, start=1))
+    with (
+        open_leaderboard(f"sqlite:///{folder / 'whole.db'}") as whole,
+        open_leaderboard(f"sqlite:///{folder / 'dealt.db'}") as dealt,
+    ):
+        LeaderboardSink(whole).apply("j", entries)
+        for cut in [*sorted(cuts), len(entries)]:
+            LeaderboardSink(dealt).apply("j", entries[:cut])
+        assert contents(dealt) == contents(whole)
+
+
+@pytest.fixture(scope="module")
+def events_of_a_sweep(sweep_started: Start, trial_life: Life) -> list[Event]:
+    """All kinds of events."""
+    return [
+        sweep_started(),
+        *trial_life(0, {0: 0.5, 10: 0.75}),
+        *trial_life(1, {0: 0.5}, state="PRUNED"),
+        *trial_life(2, {0: 0.5, 10: 0.625}, configuration="c0", seed=43),
+        SweepFinished(sweep="first", state="COMPLETE"),
+    ]
+
+
+def test_a_batch_is_applied_whole_or_not_at_all(
+    board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    before = contents(board)
+    orphan = trial_life(1, {0: 0.5})[1:]
+    with pytest.raises(StoreError, match="speaks of trial 'c1-42' before it starts"):
+        tell(board, [sweep_started(), *trial_life(0, {0: 0.5}), *orphan])
+    assert contents(board) == before
+
+
+def test_the_first_value_of_a_step_stays(
+    board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    start, first, finish = trial_life(0, {0: 0.5})
+    second = first.model_copy(update={"value": 0.9})
+    tell(board, [sweep_started(), start, first, second, finish])
+    with board.session() as session:
+        assert [point.value for point in dev_curve(session, "c0-42")] == [0.5]
+
+
+def test_an_attempt_from_scratch_replaces_the_former(
+    board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    killed = trial_life(0, {0: 0.5, 10: 0.6, 20: 0.7}, state=None)
+    tell(board, [sweep_started(), *killed, *trial_life(0, {0: 0.4, 10: 0.8})])
+    with board.session() as session:
+        assert completed_trial(session, "c0-42") == CompletedTrial(
+            "c0-42", [(0, 0.4), (10, 0.8)], best_step=10, best_value=0.8, model=None
+        )
+        assert session.scalars(select(TrialRecord.start_value)).all() == [0.4]
+
+
+def test_a_resumed_attempt_goes_on_with_its_curve(
+    board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    failed = trial_life(0, {0: 0.5, 10: 0.6}, state="FAIL")
+    tell(board, [sweep_started(), *failed, *trial_life(0, {10: 0.9, 20: 0.7}, resumed_from=10)])
+    with board.session() as session:
+        assert [(p.step, p.value) for p in dev_curve(session, "c0-42")] == [
+            (0, 0.5),
+            (10, 0.6),
+            (20, 0.7),
+        ]
+        [row] = trials_of(session, "first")
+        assert (row.state, row.error, row.steps) == ("COMPLETE", None, 20)
+
+
+def test_a_complete_trial_never_changes(
+    board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    tell(board, [sweep_started(), *trial_life(0, {0: 0.5, 10: 0.75})])
+    whole = contents(board)
+    again = trial_life(0, {0: 0.1, 30: 0.2}, state="PRUNED")
+    tell(board, again, after=10)
+    again_whole = contents(board)
+    assert again_whole.pop("journal_cursors") != whole.pop("journal_cursors")
+    assert again_whole == whole
+
+
+def test_not_a_number_is_null(board: Leaderboard, sweep_started: Start, trial_life: Life) -> None:
+    tell(board, [sweep_started(), *trial_life(0, {0: 0.5, 10: float("nan")}, state="FAIL")])
+    with board.session() as session:
+        assert [point.value for point in dev_curve(session, "c0-42")] == [0.5, None]
+        assert dev_curve(session, "c0-42")[1].metrics["dev/stsb_spearman"] is None
+
+
+def test_welford_by_hand(board: Leaderboard, sweep_started: Start, trial_life: Life) -> None:
+    # 0.5, 0.75, 1.0: mean 0.75, squared distances 1/16 + 0 + 1/16 = 1/8, variance 1/16.
+    seeds = [
+        event
+        for seed, value in enumerate((0.5, 0.75, 1.0))
+        for event in trial_life(seed, {10: value}, configuration="c", seed=seed)
+    ]
+    tell(board, [sweep_started(), *seeds])
+    with board.session() as session:
+        moments = select(ConfigurationRecord.n, ConfigurationRecord.mean, ConfigurationRecord.m2)
+        assert session.execute(moments).one() == (3, 0.75, 0.125)
+        [row] = leaderboard(session)
+        assert (row.seeds, row.n, row.dev_mean, row.dev_std) == ([0, 1, 2], 3, 0.75, 0.25)
+
+
+@settings(max_examples=10, deadline=None)
+@given(values=st.lists(st.floats(-1, 1), min_size=2, max_size=12))
+def test_moments_agree_with_numpy(
+    tmp_path_factory: pytest.TempPathFactory,
+    sweep_started: Start,
+    trial_life: Life,
+    values: list[float],
+) -> None:
+    events: list[Event] = [sweep_started()]
+    for seed, value in enumerate(values):
+        events += trial_life(seed, {5: value}, configuration="c", seed=seed)
+    path = tmp_path_factory.mktemp("moments") / "a.db"
+    with open_leaderboard(f"sqlite:///{path}") as board:
+        tell(board, events)
+        with board.session() as session:
+            [row] = leaderboard(session)
+    assert row.dev_mean == pytest.approx(np.mean(values), abs=1e-12)
+    assert row.dev_std == pytest.approx(np.std(values, ddof=1), abs=1e-9)
+
+
+def test_two_sweeps_count_into_one_configuration_at_once(
+    board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    def fill(sweep: str, seeds: range) -> None:
+        events: list[Event] = [sweep_started(sweep)]
+        for seed in seeds:
+            events += trial_life(seed, {5: 0.5}, sweep=sweep, configuration="c", seed=seed)
+        for place, event in enumerate(events, start=1):
+            LeaderboardSink(board).apply(sweep, [(place, event)])
+
+    fillers = [
+        Thread(target=fill, args=["a", range(10)]),
+        Thread(target=fill, args=["b", range(10, 20)]),
+    ]
+    for filler in fillers:
+        filler.start()
+    for filler in fillers:
+        filler.join()
+    with board.session() as session:
+        assert [row.seeds for row in leaderboard(session)] == [list(range(20))]
+        assert [row.n for row in leaderboard(session)] == [20]
+
+
+def test_more_than_one_seed_is_chosen_before_one_lucky_seed(
+    board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    events = [
+        sweep_started(),
+        *trial_life(0, {0: 0.3, 10: 0.99}, configuration="lucky"),
+        *trial_life(1, {0: 0.3, 10: 0.8}, configuration="good", seed=1),
+        *trial_life(2, {0: 0.4, 10: 0.7}, configuration="good", seed=2),
+        *trial_life(3, {0: 0.3, 10: 0.6}, configuration="worse", seed=1),
+        *trial_life(4, {0: 0.3, 10: 0.6}, configuration="worse", seed=2),
+        *trial_life(5, {0: 0.3}, state="PRUNED"),
+        *trial_life(6, {}, state="FAIL"),
+    ]
+    tell(board, events)
+    with board.session() as session:
+        [row] = leaderboard(session)
+        everything = leaderboard(session, per_configuration=True)
+    assert (row.configuration.hash, row.seeds, row.trials) == ("good", [1, 2], 7)
+    assert row.dev_mean == pytest.approx(0.75)
+    assert row.dev_untrained == pytest.approx(0.35)
+    assert row.dev_std == pytest.approx(statistics.stdev([0.8, 0.7]))
+    assert [one.configuration.hash for one in everything] == ["lucky", "good", "worse"]
+    assert everything[0].dev_std is None
+
+
+def test_one_row_for_each_method_backbone_and_dev_identity(
+    board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    real = {
+        "checkpoint": "stsb",
+        "search": "sickr",
+        "identity": "dev-2",
+        "source": "hub",
+        "corpus": "wiki1m",
+    }
+    other = {"sweep": "second"}
+    events = [
+        sweep_started(),
+        *trial_life(0, {10: 0.8}),
+        *trial_life(1, {10: 0.7}),
+        *trial_life(2, {10: 0.6}, dev=real),
+        sweep_started("second"),
+        *trial_life(0, {10: 0.9}, configuration="s", method="simcse", **other),
+        *trial_life(1, {10: 0.5}, configuration="b", backbone="bert-base", **other),
+    ]
+    tell(board, events)
+
+    def rows(**filters: str) -> list[tuple[str, str, str, str]]:
+        with board.session() as session:
+            found = leaderboard(session, **filters)  # type: ignore[arg-type]
+            return [(one.method, one.backbone, one.dev.source, one.sweep) for one in found]
+
+    assert rows() == [
+        ("simcse", "mini", "builtin", "second"),
+        ("rankcse", "mini", "builtin", "first"),
+        ("rankcse", "mini", "hub", "first"),
+        ("rankcse", "bert-base", "builtin", "second"),
+    ]
+    assert rows(backbone="bert-base") == [("rankcse", "bert-base", "builtin", "second")]
+    assert rows(method="simcse", sweep="second") == [("simcse", "mini", "builtin", "second")]
+    assert rows(sweep="nowhere") == []
+
+
+def test_a_reused_trial_is_in_both_sweeps(
+    board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    reused = {
+        "sweep": "second",
+        "number": 0,
+        "role": "search",
+        "search_number": 0,
+        "seed": 42,
+        "configuration": "c3",
+        "values": {},
+        "searched": (),
+        "curve": {0: 0.5, 10: 0.75},
+        "best_step": 10,
+        "best_value": 0.75,
+        "model": "/m",
+    }
+    tell(board, [sweep_started(), *trial_life(3, {0: 0.5, 10: 0.75}, model="/m")])
+    tell(
+        board,
+        [
+            sweep_started("second"),
+            TrialReused.model_validate({"trial": "c3-42", **reused}),
+            TrialReused.model_validate({"trial": "of-another-store", **reused}),
+        ],
+        journal="k",
+    )
+    with board.session() as session:
+        assert [row.key for row in trials_of(session, "second")] == ["c3-42"]
+        assert [row.sweep for row in leaderboard(session, sweep="second")] == ["second"]
+        assert [row.sweep for row in leaderboard(session)] == ["first"]
+        [row] = trials_of(session, "first")
+        assert (row.number, row.best_value, row.best_step, row.steps) == (3, 0.75, 10, 10)
+
+
+def test_the_best_model_is_one_that_was_kept(
+    board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    events = [
+        sweep_started(),
+        *trial_life(0, {10: 0.9}),
+        *trial_life(1, {10: 0.8}, model="/good"),
+        *trial_life(2, {10: 0.7}, model="/worse"),
+        *trial_life(3, {10: 0.99}, model="/pruned", state="PRUNED"),
+    ]
+    tell(board, events)
+    with board.session() as session:
+        found = best_model(session, method="rankcse", backbone="mini", dev_identity="dev-1")
+        assert found == BestModel("c1-42", "/good", 0.8)
+        assert not best_model(session, method="rankcse", backbone="mini", dev_identity="dev-2")
+        assert completed_trial(session, "c3-42") is None
+
+
+def test_a_sweep_that_goes_on_keeps_its_start_and_gets_the_new_file(
+    board: Leaderboard, sweep_started: Start
+) -> None:
+    first, again = sweep_started(), sweep_started(spec={"trials": 8})
+    interrupted = SweepFinished(sweep="first", state="INTERRUPTED")
+    tell(board, [first, interrupted, again])
+    with board.session() as session:
+        sweep = session.scalars(select(SweepRecord)).one()
+        assert (sweep.state, sweep.started, sweep.finished) == ("RUNNING", first.time, None)
+        assert sweep_spec(session, "first") == {"trials": 8}
+        assert sweep_spec(session, "second") is None
+    tell(board, [SweepFinished(sweep="first", state="COMPLETE")], after=3)
+    with board.session() as session:
+        assert session.scalars(select(SweepRecord.state)).one() == "COMPLETE"
+
+
+def test_dev_scores_are_stored_and_nonsense_is_not(
+    board: Leaderboard,
+    sweep_started: Start,
+    trial_life: Life,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    *begin, finish = trial_life(0, {10: 0.75})
+    scores = {"dev/stsb_spearman": 0.75, "dev/sickr_spearman": 75.0, "dev/alignment": 0.2}
+    tell(board, [sweep_started(), *begin, finish.model_copy(update={"best_metrics": scores})])
+    assert contents(board)["scores"] == [(1, "stsb", "dev", "spearman", 0.75)]
+    assert "dev/sickr_spearman=75.0 is no correlation" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        "UPDATE scores SET value = 75",
+        "UPDATE trials SET state = 'DONE'",
+        "UPDATE trials SET best_value = NULL",
+        "UPDATE trials SET configuration_id = 99",
+        "UPDATE configurations SET n = -1",
+        "UPDATE configurations SET n = 0",
+        "UPDATE sweeps SET state = 'PRUNED'",
+        "UPDATE sweep_trials SET role = 'extra'",
+        "UPDATE dev_points SET step = -1",
+        "DELETE FROM trials",
+    ],
+)
+def test_the_tables_refuse_nonsense(
+    board: Leaderboard, sweep_started: Start, trial_life: Life, nonsense: str
+) -> None:
+    tell(board, [sweep_started(), *trial_life(0, {0: 0.5})])
+    with pytest.raises(StoreError) as caught, board.writing() as session:
+        session.execute(text(nonsense))
+    assert isinstance(caught.value.__cause__, IntegrityError)
+
+
+def test_a_locked_leaderboard_catches_up(
+    tmp_path: Path, sweep_started: Start, trial_life: Life
+) -> None:
+    """Another writer holds the file while the sweep writes on."""
+    with open_leaderboard(f"sqlite:///{tmp_path / 'a.db'}") as board:
+        events = [sweep_started(), *trial_life(0, {0: 0.5, 10: 0.75})]
+        with Recorder(Journal(tmp_path / "journal"), [LeaderboardSink(board)]) as recorder:
+            with board.writing() as session:
+                session.execute(text("SELECT 1"))
+                for event in events:
+                    recorder.record(event)
+                [health] = recorder.flush(0.5)
+                assert health.behind == len(events)
+            [health] = recorder.flush(30)
+            assert (health.behind, health.error) == (0, None)
+        with board.session() as session:
+            assert [row.dev_mean for row in leaderboard(session)] == [0.75]

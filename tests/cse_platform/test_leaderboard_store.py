@@ -1,0 +1,151 @@
+"""Opening a store: made, upgraded or refused in one sentence, never half."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine, inspect, text
+
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.models import Base
+from cse_platform.leaderboard.schema import alembic_config, migration_options
+from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
+
+OPEN = (
+    "import sys; from cse_platform.leaderboard.store import open_leaderboard as o; o(sys.argv[1])"
+)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty store of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'runs' / 'leaderboard.db'}"
+    server = os.environ["CSE_TEST_POSTGRES"]
+    engine = create_engine(server)
+    with engine.begin() as connection:
+        connection.execute(text("DROP SCHEMA public CASCADE"))
+        connection.execute(text("CREATE SCHEMA public"))
+    engine.dispose()
+    return server
+
+
+def test_the_models_are_what_the_migrations_make(url: str) -> None:
+    open_leaderboard(url).close()
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts=migration_options())
+        assert compare_metadata(context, Base.metadata) == []
+    engine.dispose()
+
+
+def test_checks_are_what_the_migrations_make(url: str) -> None:
+    """Alembic does not compare these."""
+    open_leaderboard(url).close()
+    engine = create_engine(url)
+    for table in Base.metadata.sorted_tables:
+        checks = inspect(engine).get_check_constraints(table.name)
+        declared = {str(one.name) for one in table.constraints if hasattr(one, "sqltext")}
+        assert {one["name"] for one in checks} == declared
+    engine.dispose()
+
+
+def test_down_and_up_again(url: str) -> None:
+    open_leaderboard(url).close()
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        command.downgrade(alembic_config(connection), "base")
+        assert inspect(connection).get_table_names() == ["cse_schema_version"]
+    engine.dispose()
+    open_leaderboard(url).close()
+
+
+def test_a_newer_schema_is_refused(url: str) -> None:
+    open_leaderboard(url).close()
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE cse_schema_version SET version_num = '9999'"))
+    engine.dispose()
+    with pytest.raises(StoreError, match=r"of schema '9999', this version knows up to '\d{4}'"):
+        open_leaderboard(url)
+
+
+def test_processes_that_open_an_empty_store_at_once_do_not_collide(url: str) -> None:
+    openers = [
+        subprocess.Popen([sys.executable, "-c", OPEN, url], stderr=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    assert [(one.communicate()[1], one.returncode) for one in openers] == [("", 0)] * 4
+
+
+def test_a_missing_store_is_not_made_for_a_reader(url: str) -> None:
+    with pytest.raises(StoreError, match=r"no leaderboard at .*; a finished cse-sweep creates it"):
+        open_leaderboard(url, create=False)
+    open_leaderboard(url).close()
+    open_leaderboard(url, create=False).close()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("postgresql+psycopg//u:hidden-one@h/d", "cannot be read; write sqlite:///FILE"),
+        ("postgresql+psycopg://u:hidden-one@127.0.0.1:1/d", r"u:\*\*\*@127.0.0.1:1/d: .*refused"),
+        ("postgresql+psycopg://u@127.0.0.1:1/d?password=hidden-one", "127.0.0.1:1/d: .*refused"),
+        ("mysql://u:hidden-one@h/d", r"cannot live at mysql://u:\*\*\*@h/d"),
+        ("sqlite://", "sqlite:// would be lost at the end"),
+        ("postgresql+nothing://u:hidden-one@h/d", "needs a driver that is not here"),
+    ],
+)
+def test_a_wrong_url_is_one_sentence_without_password(url: str, message: str) -> None:
+    with pytest.raises(StoreError, match=message) as caught:
+        open_leaderboard(url)
+    assert "hidden-one" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_another_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no database, but longer than the header of one\n" * 50)
+    with pytest.raises(StoreError, match=r"notes.txt: file is not a database"):
+        open_leaderboard(f"sqlite:///{tmp_path / 'notes.txt'}")
+
+
+def test_a_place_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"file/leaderboard.db: "):
+        open_leaderboard(f"sqlite:///{tmp_path / 'file' / 'leaderboard.db'}")
+
+
+def test_sqlite_is_set_up_for_one_writer_and_many_readers(tmp_path: Path) -> None:
+    with open_leaderboard(f"sqlite:///{tmp_path / 'a.db'}") as board, board.session() as session:
+        assert session.scalar(text("PRAGMA journal_mode")) == "wal"
+        assert session.scalar(text("PRAGMA foreign_keys")) == 1
+        assert session.scalar(text("PRAGMA busy_timeout")) == 30_000
+
+
+def test_database_errors_are_translated_and_nothing_stays(tmp_path: Path) -> None:
+    with open_leaderboard(f"sqlite:///{tmp_path / 'a.db'}") as board:
+        with pytest.raises(StoreError, match=r"a.db: NOT NULL constraint failed"):
+            _write_nonsense(board)
+        with board.session() as session:
+            assert session.scalar(text("SELECT count(*) FROM journal_cursors")) == 0
+
+
+def _write_nonsense(board: Leaderboard) -> None:
+    with board.writing() as session:
+        session.execute(text("INSERT INTO journal_cursors VALUES ('a', 1)"))
+        session.execute(text("INSERT INTO journal_cursors VALUES ('b', NULL)"))
+
+
+def test_readers_do_not_wait_for_the_writer(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with open_leaderboard(f"sqlite:///{path}") as board, board.writing() as session:
+        session.execute(text("INSERT INTO journal_cursors VALUES ('a', 1)"))
+        reader = sqlite3.connect(path, timeout=0)
+        assert reader.execute("SELECT count(*) FROM journal_cursors").fetchone() == (0,)
+        reader.close()

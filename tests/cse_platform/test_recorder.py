@@ -1,0 +1,125 @@
+"""Every sink gets every event once and in order, whatever happens to it meanwhile."""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from cse_platform.tracking import journal as journal_module
+from cse_platform.tracking import recorder as recorder_module
+from cse_platform.tracking.events import Event, TrialPoint
+from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.recorder import Recorder
+from cse_platform.tracking.sink import SinkHealth
+
+
+class Memory:
+    """A store outside ours, that is down for its first `failures` calls."""
+
+    def __init__(self, name: str = "memory", *, failures: int = 0) -> None:
+        self.name = name
+        self.steps: list[int] = []
+        self.batches: list[int] = []
+        self.failures = failures
+        self.failed = threading.Event()
+        self.cursor = 0
+
+    def position(self, journal: str) -> int:
+        if self.failures:
+            self.failures -= 1
+            self.failed.set()
+            raise ConnectionError("no route\nto host")
+        return self.cursor
+
+    def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
+        self.steps += [event.step for _, event in entries if isinstance(event, TrialPoint)]
+        self.batches.append(len(entries))
+        self.cursor = entries[-1][0]
+
+
+def point(step: int) -> TrialPoint:
+    return TrialPoint(sweep="s", trial="t", step=step, value=0.5, metrics={})
+
+
+def test_every_sink_gets_all_in_order(tmp_path: Path) -> None:
+    sinks = [Memory("a"), Memory("b")]
+    with Recorder(Journal(tmp_path / "journal"), sinks) as recorder:
+        for step in range(1200):
+            recorder.record(point(step))
+        assert recorder.flush(30) == [SinkHealth("a", 0, None), SinkHealth("b", 0, None)]
+    for sink in sinks:
+        assert sink.steps == list(range(1200))
+        assert max(sink.batches) <= 500
+
+
+def test_a_sink_that_is_down_catches_up_and_harms_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(recorder_module, "FIRST_DELAY", 0.01)
+    down, up = Memory("down", failures=5), Memory("up")
+    with Recorder(Journal(tmp_path / "journal"), [down, up]) as recorder:
+        recorder.record(point(0))
+        recorder.record(point(1))
+        assert recorder.flush(30) == [SinkHealth("down", 0, None), SinkHealth("up", 0, None)]
+    assert down.steps == up.steps == [0, 1]
+    assert [record.getMessage() for record in caplog.records] == [
+        "down is behind and will catch up: no route\nto host",
+        "down is back",
+    ]
+
+
+def test_a_sink_that_stays_down_is_visible_and_filled_at_the_next_start(tmp_path: Path) -> None:
+    sink = Memory(failures=10**6)
+    recorder = Recorder(Journal(tmp_path / "journal"), [sink])
+    recorder.record(point(0))
+    recorder.record(point(1))
+    assert sink.failed.wait(30)
+    assert recorder.close(timeout=0.1) == [SinkHealth("memory", 2, "no route to host")]
+    sink.failures = 0
+    with Recorder(Journal(tmp_path / "journal"), [sink]) as recorder:
+        recorder.record(point(2))
+    assert sink.steps == [0, 1, 2]
+
+
+def test_a_sink_goes_on_from_its_own_cursor(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    ends = [journal.append(point(step)) for step in range(4)]
+    sink = Memory()
+    sink.cursor = ends[1]
+    with Recorder(journal, [sink]) as recorder:
+        recorder.flush(30)
+    assert sink.steps == [2, 3]
+
+
+def test_an_older_copy_of_the_journal_is_not_applied(tmp_path: Path) -> None:
+    sink = Memory()
+    sink.cursor = 10**6
+    recorder = Recorder(Journal(tmp_path / "journal"), [sink])
+    recorder.record(point(0))
+    [health] = recorder.close(timeout=0.5)
+    assert health.behind == 1
+    assert health.error is not None
+    assert "it is not the newest copy of this journal" in health.error
+    assert sink.steps == []
+
+
+def test_closing_twice_is_closing_once(tmp_path: Path) -> None:
+    with Recorder(Journal(tmp_path / "journal"), [Memory(failures=10**6)]) as recorder:
+        recorder.record(point(0))
+        [first], [second] = recorder.close(timeout=0), recorder.close(timeout=30)
+        assert first.behind == second.behind == 1
+
+
+def test_no_sink_is_ahead_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a power cut the journal would go on before the place that the sink has reached."""
+    monkeypatch.setattr(journal_module, "SYNC_SECONDS", 3600.0)
+    sink = Memory()
+    recorder = Recorder(Journal(tmp_path / "journal"), [sink])
+    recorder.record(point(0))
+    assert recorder.close(timeout=0.3) == [SinkHealth("memory", 1, None)]
+    assert sink.steps == []
+    monkeypatch.undo()
+    with Recorder(Journal(tmp_path / "journal"), [sink]) as recorder:
+        recorder.flush(30)
+    assert sink.steps == [0]
