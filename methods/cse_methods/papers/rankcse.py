@@ -191,6 +191,7 @@ def _published(
     settings: dict[str, Any] = {
         "teachers": [f"simcse-{family}-base", f"simcse-{family}-large"],
         "rank_loss": rank_loss,
+        "pooler": "cls",
         "learning_rate": learning_rate,
         "tau1": 0.05,
         "tau2": tau2,

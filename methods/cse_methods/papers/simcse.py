@@ -31,6 +31,7 @@ def _published(backbone: str, batch_size: int, learning_rate: float) -> Publishe
         "batch_size": batch_size,
         "learning_rate": learning_rate,
         "temperature": 0.05,
+        "pooler": "cls",
         "max_length": 32,
         "epochs": 1,
         "eval_steps": 125,

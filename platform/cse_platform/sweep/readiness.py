@@ -45,8 +45,8 @@ def to_fetch(spec: SweepSpec, method: Method) -> list[str]:
             f"encoder {source.name}: {source.model} at {source.revision or 'main'}"
             for source in sources
         ),
-        *(f"corpus {name}" for name in missing_corpora(spec.corpus, spec.data)),
-        *(f"dev set {name}" for name in missing_dev_sets(spec.dev.tasks, spec.data)),
+        *(name for name in missing_corpora(spec.corpus, spec.data)),
+        *(name for name in missing_dev_sets(spec.dev.tasks, spec.data)),
     ]
 
 

@@ -1,0 +1,53 @@
+# Needs nothing but Python >= 3.11 and make; everything else goes into .venv.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help quickstart test check test-slow test-real test-postgres clean
+
+help:  ## show this
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+quickstart: .venv/installed  ## run a first sweep and show its leaderboard
+	$(BIN)/cse-sweep sweeps/quickstart.yaml
+	$(BIN)/cse-leaderboard --backbone mini
+
+test: check  ## lint, types, imports, tests
+	$(BIN)/pytest
+
+check: .venv/installed-dev  ## lint, types and imports only
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test-slow: .venv/installed-dev  ## the tests that take minutes
+	$(BIN)/pytest -m slow
+
+test-real: .venv/installed-real  ## on real data and a real encoder of another make
+	$(BIN)/pytest -m real
+
+test-postgres: .venv/installed-dev  ## the stores on a PostgreSQL server of its own
+	tests/with_postgres.sh $(BIN)/pytest -m postgres
+
+clean:  ## remove the virtual environment and all caches, but no results
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+.venv/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python >= 3.11 is needed; try: make PYTHON=python3.11"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/pip pyproject.toml constraints.txt
+	$(PIP) --editable .
+	@touch $@
+
+.venv/installed-dev: .venv/bin/pip pyproject.toml constraints.txt
+	$(PIP) --editable '.[dev]'
+	@touch $@ .venv/installed
+
+.venv/installed-real: .venv/bin/pip pyproject.toml constraints.txt
+	$(PIP) --editable '.[dev,real]'
+	@touch $@ .venv/installed-dev .venv/installed
