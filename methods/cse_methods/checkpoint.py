@@ -1,17 +1,16 @@
 """Checkpoints: all that a trial needs to go on bit for bit, and the best encoder so far."""
 
 import hashlib
-import json
 import math
 import shutil
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
 
 from cse_methods.contract import DevTask, MethodConfig
 from cse_methods.encoder import Encoder
@@ -33,14 +32,16 @@ class TrainingState:
     schedule: Schedule
     student: Student
     optimizer: Optimizer
-    decay: LRScheduler
     scaler: torch.amp.GradScaler
     step: int = 0
 
     @property
     def fingerprint(self) -> str:
-        """Hash of hyperparameters and seed: a checkpoint of another trial is refused."""
-        settings = json.dumps(self.config.hyperparameters(), sort_keys=True)
+        """Hash of configuration and seed: a checkpoint of another trial is refused.
+
+        `data` may differ, because a folder may move between two starts.
+        """
+        settings = self.config.model_dump_json(exclude={"data"})
         return hashlib.sha256(f"{settings} {self.seed}".encode()).hexdigest()
 
 
@@ -48,7 +49,8 @@ class TrainingState:
 class Best:
     """The best encoder so far, on the dev set that picks the checkpoint.
 
-    The encoder lies in a temporary folder, whole, and is copied into every checkpoint.
+    The encoder lies in a temporary folder, whole, and is copied into every checkpoint. While no
+    trained step had a dev score that is a number, there is none, and `metrics` is empty.
     """
 
     task: DevTask
@@ -64,19 +66,22 @@ class Best:
         return Path(self._folder.name)
 
     def consider(self, step: int, metrics: dict[str, float], encoder: Encoder) -> None:
-        """Keep `encoder` if it is the first one or better; the earlier of two equals stays."""
+        """Keep `encoder` if it is better than all before; the earliest of equals stays."""
         name = f"dev/{self.task}_spearman"
-        value = metrics[name]
-        if self.metrics and not value > self.metrics[name] and not math.isnan(self.metrics[name]):
-            return
-        self.step, self.metrics = step, dict(metrics)
-        encoder.save(self.folder)
+        # NaN is greater than nothing, so it is never kept.
+        if metrics[name] > self.metrics.get(name, -math.inf):
+            self.step, self.metrics = step, dict(metrics)
+            encoder.save(self.folder)
 
 
 def save_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
-    """Write a checkpoint into `folder`; the training state comes last, so it marks it whole."""
+    """Write a checkpoint into `folder`, which is empty or not there yet.
+
+    The training state comes last, so it marks the checkpoint as whole.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(best.folder, folder / BEST, dirs_exist_ok=True)
+    if best.metrics:
+        shutil.copytree(best.folder, folder / BEST)
     unfinished = folder / f"{STATE}.part"
     torch.save(_everything(state, best), unfinished)
     unfinished.rename(folder / STATE)
@@ -88,21 +93,38 @@ def load_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
     Raises:
         CheckpointError: if it is not whole, or of another configuration or seed.
     """
-    path = folder / STATE
-    if not path.is_file():
-        raise CheckpointError(f"{folder} is no whole checkpoint: it has no {STATE}")
-    stored: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+    stored = _read(folder)
     if stored["fingerprint"] != state.fingerprint:
-        raise CheckpointError(f"{folder} is a checkpoint of another configuration or seed")
+        raise CheckpointError(
+            f"{folder} is a checkpoint of another configuration or seed; "
+            "start this trial without it"
+        )
     state.student.load_state_dict(stored["student"])
     state.optimizer.load_state_dict(stored["optimizer"])
-    state.decay.load_state_dict(stored["decay"])
     state.scaler.load_state_dict(stored["scaler"])
     state.step = stored["step"]
     best.step, best.metrics = stored["best_step"], stored["best_metrics"]
-    shutil.copytree(folder / BEST, best.folder, dirs_exist_ok=True)
+    if best.metrics:
+        shutil.copytree(folder / BEST, best.folder, dirs_exist_ok=True)
     torch.set_rng_state(stored["rng"])
     torch.cuda.set_rng_state_all(stored["cuda_rng"][: torch.cuda.device_count()])
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    try:
+        stored: dict[str, Any] = torch.load(folder / STATE, weights_only=True, map_location="cpu")
+    except (OSError, RuntimeError, EOFError, UnpicklingError) as problem:
+        missing = isinstance(problem, FileNotFoundError)
+        reason = f"it has no {STATE}" if missing else f"its {STATE} cannot be read"
+        raise CheckpointError(
+            f"{folder} is no whole checkpoint: {reason}; resume from an earlier one, or start over"
+        ) from problem
+    if stored["best_metrics"] and not (folder / BEST).is_dir():
+        raise CheckpointError(
+            f"{folder} is no whole checkpoint: it has no folder {BEST}; "
+            "resume from an earlier one, or start over"
+        )
+    return stored
 
 
 def _everything(state: TrainingState, best: Best) -> dict[str, Any]:
@@ -110,7 +132,6 @@ def _everything(state: TrainingState, best: Best) -> dict[str, Any]:
         "fingerprint": state.fingerprint,
         "student": state.student.state_dict(),
         "optimizer": state.optimizer.state_dict(),
-        "decay": state.decay.state_dict(),
         "scaler": state.scaler.state_dict(),
         "step": state.step,
         "best_step": best.step,

@@ -36,9 +36,9 @@ class Run(Protocol):
 
 
 class Settings(BaseModel):
-    """Base of everything that is read from a file: unknown keys are refused, nothing changes."""
+    """Base of what is read from a file: unknown keys and infinities are refused; it is frozen."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class CorpusSpec(Settings):
@@ -132,10 +132,16 @@ class MethodConfig(Settings):
     def hyperparameters(self) -> dict[str, Any]:
         """What a search may turn: all but the encoder, corpus, data and dev sets; JSON values.
 
-        Settings that are inactive under this configuration are None and left out.
+        Settings that are None because they are inactive here are left out. A None that was chosen
+        over another default stays: without it the values would not give this configuration again.
         """
         elsewhere = {"backbone", "corpus", "data", "dev"}
-        return self.model_dump(mode="json", exclude=elsewhere, exclude_none=True)
+        chosen: dict[str, Any] = {
+            name: None
+            for name, setting in type(self).model_fields.items()
+            if getattr(self, name) is None and setting.default is not None
+        }
+        return chosen | self.model_dump(mode="json", exclude=elsewhere, exclude_none=True)
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,10 @@ def register(
     """
 
     def enter(train: Train[Config]) -> Train[Config]:
-        if name in _METHODS and _METHODS[name].train.__module__ != train.__module__:
-            holder = _METHODS[name].train.__module__
-            raise ValueError(f"method {name!r} is registered already, by {holder}")
+        if name in _METHODS and (holder := _place(_METHODS[name].train)) != _place(train):
+            raise ValueError(
+                f"method {name!r} is registered already, by {holder}; choose another name"
+            )
         _METHODS[name] = Method(name, config, paper, revision, train, tuple(published))
         return train
 
@@ -52,15 +53,18 @@ def register(
 
 def available_methods() -> list[str]:
     """Names of all methods, without importing any of them (and so without importing torch)."""
-    own = {module.name for module in iter_modules(papers.__path__)}
-    return sorted(own | set(_third_party()))
+    return sorted(_own() | set(_third_party()))
 
 
 def get_method(name: str) -> Method:
     """The method of that name, imported now if it was not before.
 
+    A method of ours wins over an entry point of the same name, so that no package that happens to
+    be installed changes what a name means.
+
     Raises:
-        UnknownMethodError: names the nearest method and all known ones.
+        UnknownMethodError: names the nearest method and all known ones; or the entry point, if it
+            cannot be loaded or does not register the method.
     """
     if name in _METHODS:
         return _METHODS[name]
@@ -69,14 +73,33 @@ def get_method(name: str) -> Method:
         nearest = get_close_matches(name, names, n=1)
         hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
         raise UnknownMethodError(f"no method {name!r}.{hint} Known: {', '.join(names)}")
-    if entry := _third_party().get(name):
-        entry.load()
-    else:
+    if name in _own():
         import_module(f"{papers.__name__}.{name}")
-    if name not in _METHODS:
-        raise UnknownMethodError(f"the entry point of method {name!r} does not register it")
+    else:
+        _load(_third_party()[name])
     return _METHODS[name]
+
+
+def _own() -> set[str]:
+    return {module.name for module in iter_modules(papers.__path__)}
 
 
 def _third_party() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+def _load(entry: EntryPoint) -> None:
+    try:
+        entry.load()
+    except (ImportError, AttributeError) as problem:
+        raise UnknownMethodError(
+            f"method {entry.name!r}: its entry point {entry.value!r} cannot be loaded: {problem}"
+        ) from problem
+    if entry.name not in _METHODS:
+        raise UnknownMethodError(
+            f"method {entry.name!r}: its entry point {entry.value!r} does not register it"
+        )
+
+
+def _place(function: Callable[..., object]) -> str:
+    return f"{function.__module__}.{function.__qualname__}"

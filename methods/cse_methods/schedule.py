@@ -37,7 +37,11 @@ class Schedule:
         return min(self.total, (step // self.eval_steps + 1) * self.eval_steps)
 
     def learning_rate_factor(self, step: int) -> float:
-        """Linear warm-up from 0, then linear decay to 0 at the last step; in [0, 1]."""
+        """For the step that follows `step` others: linear warm-up, then linear decay.
+
+        Returns:
+            In [0, 1]: 0 at step 0 if there is a warm-up, 1 at its end, 0 after `total` steps.
+        """
         if step < self.warmup:
             return step / self.warmup
         return max(0, self.total - step) / max(1, self.total - self.warmup)

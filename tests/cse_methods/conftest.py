@@ -1,5 +1,10 @@
-"""Tiny random encoders of both families, made on the spot: no download, no stored weights."""
+"""Tiny random encoders of both families, made on the spot; and a `Run` that remembers.
 
+No download, no stored weights.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +44,45 @@ SIZES: dict[str, Any] = {
     # Ten times the usual spread, so that sentences differ visibly though nothing was learned.
     "initializer_range": 0.2,
 }
+
+
+@dataclass
+class Recording:
+    """A `Run` that keeps the curve in memory and every checkpoint in `folder/<step>`."""
+
+    folder: Path
+    seed: int = 0
+    resume_from: Path | None = None
+    curve: dict[int, dict[str, float]] = field(default_factory=dict)
+    """Metrics by step, without those that measure the machine."""
+
+    def report(
+        self,
+        *,
+        step: int,
+        metrics: Mapping[str, float],
+        save: Callable[[Path], None] | None = None,
+    ) -> None:
+        assert step not in self.curve
+        self.curve[step] = {k: v for k, v in metrics.items() if not k.startswith("perf/")}
+        if save is not None:
+            save(self.folder / str(step))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """Sums in one order: curves repeat bit for bit, also in a process of their own."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def new_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Recording]:
+    """Makes a recording run from `seed` and `resume_from`, with a folder of its own."""
+
+    def make(*, seed: int = 0, resume_from: Path | None = None) -> Recording:
+        return Recording(tmp_path_factory.mktemp("run"), seed, resume_from)
+
+    return make
 
 
 @pytest.fixture(scope="session")

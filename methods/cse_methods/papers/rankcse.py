@@ -40,7 +40,7 @@ class RankCSEConfig(MethodConfig):
     """Settings of RankCSE."""
 
     teachers: Teachers = Field(description="frozen encoders whose ranking is learned")
-    teacher_weights: tuple[float, ...] | None = Field(
+    teacher_weights: tuple[Annotated[float, Field(ge=0)], ...] | None = Field(
         default=None, description="one weight a teacher, for three or more; default: equal"
     )
     alpha: float | None = Field(

@@ -1,0 +1,210 @@
+"""Checkpoints: the best is kept, what is not whole or not ours is refused, a kill costs nothing."""
+
+import math
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from cse_methods.checkpoint import BEST, STATE, Best, load_checkpoint, save_checkpoint
+from cse_methods.contract import MethodConfig
+from cse_methods.encoder import load_encoder
+from cse_methods.errors import CheckpointError
+from cse_methods.papers import simcse
+from cse_methods.schedule import Schedule
+from cse_methods.training import start
+
+SETTINGS = {
+    "corpus": "builtin",
+    "data": "builtin",
+    "dev": {"checkpoint": "sickr", "search": "sickr", "also": []},
+    "batch_size": 4,
+    "max_steps": 12,
+    "eval_steps": 2,
+}
+
+
+def started(backbone: Path, *, seed: int = 0, **others: Any) -> Any:
+    config = MethodConfig.model_validate(SETTINGS | {"backbone": str(backbone)} | others)
+    return start(config, seed, Schedule.of(config, sentences=80))
+
+
+def scored(value: float) -> dict[str, float]:
+    return {"dev/stsb_spearman": value}
+
+
+def saved(folder: Path, state: Any) -> Path:
+    best = Best("stsb")
+    best.consider(1, scored(0.5), state.student.encoder)
+    save_checkpoint(folder, state, best)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        ([0.5, 0.7, 0.6], 2),
+        ([0.5, 0.7, 0.7], 2),
+        ([-0.2], 1),
+        ([math.nan, -0.1, math.nan], 2),
+        ([0.3, math.nan, 0.2], 1),
+    ],
+)
+def test_the_earliest_of_the_best(values: list[float], step: int, tiny_bert: Path) -> None:
+    best, encoder = Best("stsb"), load_encoder(str(tiny_bert))
+    weight = encoder.model.embeddings.word_embeddings.weight
+    for number, value in enumerate(values, start=1):
+        torch.nn.init.constant_(weight, number)
+        best.consider(number, scored(value), encoder)
+    assert best.step == step
+    assert best.metrics == scored(values[step - 1])
+    kept = load_encoder(str(best.folder)).model.embeddings.word_embeddings.weight
+    assert_close(kept, torch.full_like(kept, step))
+
+
+def test_without_a_score_there_is_no_best(tiny_bert: Path, tmp_path: Path) -> None:
+    state, best = started(tiny_bert), Best("stsb")
+    best.consider(1, scored(math.nan), state.student.encoder)
+    assert best.metrics == {}
+    save_checkpoint(tmp_path / "2", state, best)
+    assert not (tmp_path / "2" / BEST).exists()
+    load_checkpoint(tmp_path / "2", state, best)
+    assert best.metrics == {}
+
+
+def test_all_that_a_step_changes_comes_back(tiny_bert: Path, tmp_path: Path) -> None:
+    state = started(tiny_bert, precision="fp16")
+    torch.autograd.backward(state.student.head.dense.bias.sum())
+    state.optimizer.step()
+    state.scaler.load_state_dict(state.scaler.state_dict() | {"scale": 32.0, "_growth_tracker": 7})
+    state.step = 3
+    saved(tmp_path, state)
+    expected = torch.rand(3)
+    fresh, best = started(tiny_bert, seed=0, precision="fp16"), Best("stsb")
+    load_checkpoint(tmp_path, fresh, best)
+    assert_close(torch.rand(3), expected, rtol=0, atol=0)
+    assert fresh.step == 3
+    assert fresh.scaler.state_dict()["scale"] == 32.0
+    assert fresh.scaler.state_dict()["_growth_tracker"] == 7
+    for mine, theirs in ((fresh.student, state.student), (fresh.optimizer, state.optimizer)):
+        assert_close(mine.state_dict(), theirs.state_dict(), rtol=0, atol=0)
+    assert (best.step, best.metrics) == (1, scored(0.5))
+
+
+@pytest.mark.parametrize(
+    "other", [{"seed": 1}, {"learning_rate": 1e-4}, {"max_steps": 21}, {"corpus": "wiki1m"}]
+)
+def test_a_checkpoint_of_another_trial(
+    other: dict[str, Any], tiny_bert: Path, tmp_path: Path
+) -> None:
+    saved(tmp_path, started(tiny_bert))
+    with pytest.raises(CheckpointError, match="is a checkpoint of another configuration or seed"):
+        load_checkpoint(tmp_path, started(tiny_bert, **other), Best("stsb"))
+
+
+def test_a_checkpoint_of_another_backbone(
+    tiny_bert: Path, tiny_roberta: Path, tmp_path: Path
+) -> None:
+    saved(tmp_path, started(tiny_bert))
+    with pytest.raises(CheckpointError, match="is a checkpoint of another configuration or seed"):
+        load_checkpoint(tmp_path, started(tiny_roberta), Best("stsb"))
+
+
+def test_the_data_folder_may_move(tiny_bert: Path, tmp_path: Path) -> None:
+    saved(tmp_path, started(tiny_bert))
+    load_checkpoint(tmp_path, started(tiny_bert, data=str(tmp_path)), Best("stsb"))
+
+
+def shortened(folder: Path) -> None:
+    whole = (folder / STATE).read_bytes()
+    (folder / STATE).write_bytes(whole[: len(whole) // 2])
+
+
+def emptied(folder: Path) -> None:
+    (folder / STATE).write_bytes(b"")
+
+
+def unfinished(folder: Path) -> None:
+    (folder / STATE).rename(folder / f"{STATE}.part")
+
+
+def without_best(folder: Path) -> None:
+    (folder / BEST).rename(folder / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (shortened, f"its {STATE} cannot be read"),
+        (emptied, f"its {STATE} cannot be read"),
+        (unfinished, f"it has no {STATE}"),
+        (without_best, f"it has no folder {BEST}"),
+    ],
+)
+def test_a_checkpoint_that_is_not_whole(
+    damage: Callable[[Path], None], reason: str, tiny_bert: Path, tmp_path: Path
+) -> None:
+    damage(saved(tmp_path, started(tiny_bert)))
+    with pytest.raises(CheckpointError, match=f"is no whole checkpoint: {reason}; resume from an"):
+        load_checkpoint(tmp_path, started(tiny_bert), Best("stsb"))
+
+
+def test_a_trial_says_so_before_it_trains(
+    tiny_bert: Path, tmp_path: Path, new_run: Callable[..., Any]
+) -> None:
+    config = simcse.SimCSEConfig.model_validate(SETTINGS | {"backbone": str(tiny_bert)})
+    run = new_run(resume_from=tmp_path / "gone")
+    with pytest.raises(CheckpointError, match=f"gone is no whole checkpoint: it has no {STATE}"):
+        simcse.train(config, run)
+    assert run.curve == {}
+
+
+VICTIM = """
+import json, sys
+from pathlib import Path
+import torch
+from cse_methods.papers import simcse
+
+torch.set_num_threads(1)
+settings, folder = sys.argv[1:]
+
+class Run:
+    seed, resume_from = 7, None
+
+    def report(self, *, step, metrics, save=None):
+        if save is not None:
+            save(Path(folder) / str(step))
+        print(step, flush=True)
+
+simcse.train(simcse.SimCSEConfig.model_validate_json(settings), Run())
+"""
+
+
+def test_killed_half_way_and_resumed(
+    tiny_bert: Path, tmp_path: Path, new_run: Callable[..., Any]
+) -> None:
+    config = simcse.SimCSEConfig.model_validate(SETTINGS | {"backbone": str(tiny_bert)})
+    command = [sys.executable, "-c", VICTIM, config.model_dump_json(), str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as victim:
+        assert victim.stdout is not None
+        reported = [int(victim.stdout.readline()) for _ in range(4)]
+        victim.kill()
+        reported += [int(line) for line in victim.stdout]
+    assert victim.returncode == -signal.SIGKILL
+    assert reported[:4] == [0, 2, 4, 6]
+    assert reported[-1] < 12
+
+    undisturbed, resumed = new_run(seed=7), new_run(seed=7)
+    simcse.train(config, undisturbed)
+    resumed.resume_from = tmp_path / str(reported[-1])
+    simcse.train(config, resumed)
+    assert resumed.curve
+    assert resumed.curve == {s: p for s, p in undisturbed.curve.items() if s > reported[-1]}
+    last, again = (load_encoder(str(run.folder / "12" / BEST)) for run in (undisturbed, resumed))
+    assert_close(again.state_dict(), last.state_dict(), rtol=0, atol=0)

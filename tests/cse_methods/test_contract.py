@@ -1,0 +1,107 @@
+"""The settings that every method has."""
+
+import math
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from cse_methods.contract import CorpusSpec, DevSelection, MethodConfig
+from cse_methods.registry import available_methods, get_method
+
+
+def configured(**settings: Any) -> MethodConfig:
+    return MethodConfig.model_validate({"backbone": "mini", "corpus": "builtin"} | settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "head"),
+    [
+        ({}, True),
+        ({"pooler": "cls"}, True),
+        ({"pooler": "avg"}, False),
+        ({"pooler": "avg_first_last"}, False),
+        ({"pooler": "avg", "head": True}, True),
+        ({"head": False}, False),
+    ],
+)
+def test_the_head_follows_the_pooler(settings: dict[str, Any], head: bool) -> None:
+    assert configured(**settings).head is head
+
+
+def test_one_corpus_or_several() -> None:
+    both = configured(corpus=["builtin", {"name": "a.txt", "drop_empty": True}]).corpus
+    assert both == (CorpusSpec(name="builtin"), CorpusSpec(name="a.txt", drop_empty=True))
+    assert configured(corpus="builtin").corpus == (CorpusSpec(name="builtin"),)
+    assert configured(corpus={"name": "builtin"}).corpus == (CorpusSpec(name="builtin"),)
+
+
+def test_each_dev_set_once() -> None:
+    assert DevSelection().tasks == ("stsb", "sickr")
+    assert DevSelection(checkpoint="sickr", also=()).tasks == ("sickr", "stsb")
+    assert DevSelection(also=("stsb",)).tasks == ("stsb",)
+
+
+@pytest.mark.parametrize(
+    ("settings", "place"),
+    [
+        ({"learning_rat": 1e-5}, "learning_rat"),
+        ({"learning_rate": 0}, "learning_rate"),
+        ({"learning_rate": math.inf}, "learning_rate"),
+        ({"batch_size": 1}, "batch_size"),
+        ({"epochs": 0}, "epochs"),
+        ({"max_steps": 0}, "max_steps"),
+        ({"warmup_ratio": 1}, "warmup_ratio"),
+        ({"max_grad_norm": 0}, "max_grad_norm"),
+        ({"dropout": 1}, "dropout"),
+        ({"gradient_accumulation": 0}, "gradient_accumulation"),
+        ({"precision": "fp64"}, "precision"),
+        ({"pooler": "max"}, "pooler"),
+        ({"corpus": []}, "corpus"),
+        ({"dev": {"search": "sts12"}}, "dev.search"),
+        ({"backbone": ""}, "backbone"),
+    ],
+)
+def test_what_is_refused_and_where(settings: dict[str, Any], place: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        configured(**settings)
+    (problem,) = caught.value.errors()
+    assert ".".join(map(str, problem["loc"])) == place
+
+
+def test_hyperparameters_leave_out_what_a_search_does_not_turn_and_what_is_inactive() -> None:
+    values = configured(learning_rate=1e-5).hyperparameters()
+    assert values["learning_rate"] == 1e-5
+    assert values["batch_size"] == 64
+    assert not {"backbone", "corpus", "data", "dev"} & set(values)
+    assert not {"dropout", "max_steps"} & set(values)
+
+
+def test_a_null_that_was_chosen_stays() -> None:
+    config = configured(max_grad_norm=None)
+    assert config.max_grad_norm is None
+    assert config.hyperparameters()["max_grad_norm"] is None
+    assert configured(**config.hyperparameters()) == config
+
+
+def test_configurations_do_not_change() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        configured().learning_rate = 1.0
+
+
+@pytest.mark.parametrize("name", available_methods())
+def test_every_setting_says_what_it_is(name: str) -> None:
+    for setting, field in get_method(name).config.model_fields.items():
+        assert field.description, setting
+
+
+@pytest.mark.parametrize("name", available_methods())
+def test_published_configurations_survive_json(name: str) -> None:
+    """So a worker, and whoever copies the values of a row, gets the very same configuration."""
+    method = get_method(name)
+    assert method.published
+    for column in method.published:
+        origin = {"backbone": column.backbone, "corpus": "wiki1m"}
+        config = method.config.model_validate(origin | dict(column.settings))
+        assert method.config.model_validate_json(config.model_dump_json()) == config
+        assert method.config.model_validate(origin | config.hyperparameters()) == config

@@ -1,0 +1,198 @@
+"""What the papers' own settings allow, fill in and refuse; and the numbers that they published."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from torch.testing import assert_close
+
+from cse_methods.data.corpora import Corpus
+from cse_methods.encoder import load_encoder
+from cse_methods.papers.rankcse import RankCSEConfig, TeacherLists
+from cse_methods.papers.simcse import SimCSEConfig
+from cse_methods.registry import get_method
+from cse_methods.student import Batch
+
+ONE, TWO, THREE = ["mini"], ["mini", "bert-base"], ["mini", "bert-base", "bert-large"]
+COLUMNS = [
+    pytest.param(name, column, id=f"{name}-{column.backbone}-{'-'.join(column.variant.values())}")
+    for name in ("simcse", "rankcse")
+    for column in get_method(name).published
+]
+
+
+def rankcse(**settings: Any) -> RankCSEConfig:
+    return RankCSEConfig.model_validate({"backbone": "mini", "corpus": "builtin"} | settings)
+
+
+def test_simcse_defaults_are_the_released_script_s() -> None:
+    config = SimCSEConfig.model_validate({"backbone": "bert-base", "corpus": "wiki1m"})
+    assert config.temperature == 0.05
+    assert config.encoders() == ("bert-base",)
+    with pytest.raises(ValidationError, match="greater than 0"):
+        SimCSEConfig.model_validate({"backbone": "mini", "corpus": "builtin", "temperature": 0})
+
+
+def test_rankcse_needs_a_teacher() -> None:
+    with pytest.raises(ValidationError, match=r"teachers\s+Field required"):
+        rankcse()
+    with pytest.raises(ValidationError, match=r"teachers\s+Value should have at least 1 item"):
+        rankcse(teachers=[])
+
+
+@pytest.mark.parametrize("teachers", ["mini", ["mini"], {"model": "mini"}, [{"model": "mini"}]])
+def test_one_teacher_in_any_form(teachers: Any) -> None:
+    config = rankcse(teachers=teachers)
+    assert [teacher.model for teacher in config.teachers] == ["mini"]
+    assert config.weights == (1,)
+    assert "alpha" not in config.hyperparameters()
+
+
+@pytest.mark.parametrize(
+    ("settings", "weights"),
+    [
+        ({"teachers": TWO}, (1 / 3, 2 / 3)),
+        ({"teachers": TWO, "alpha": None}, (1 / 3, 2 / 3)),
+        ({"teachers": TWO, "alpha": 0.25}, (0.25, 0.75)),
+        ({"teachers": TWO, "alpha": 0}, (0, 1)),
+        ({"teachers": TWO, "teacher_weights": [1, 2]}, (1, 2)),
+        ({"teachers": THREE}, (1 / 3, 1 / 3, 1 / 3)),
+        ({"teachers": THREE, "teacher_weights": [0.5, 0.3, 0.2]}, (0.5, 0.3, 0.2)),
+    ],
+)
+def test_weights_of_the_teachers(settings: dict[str, Any], weights: tuple[float, ...]) -> None:
+    assert rankcse(**settings).weights == pytest.approx(weights)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"teachers": ONE, "alpha": 0.5}, "alpha=0.5 weighs two teachers, got 1; leave it out"),
+        ({"teachers": THREE, "alpha": 0.5}, "got 3; give teacher_weights instead"),
+        ({"teachers": TWO, "alpha": 0.5, "teacher_weights": [1, 1]}, "not both"),
+        ({"teachers": TWO, "teacher_weights": [1]}, "1 weights for 2 teachers"),
+        ({"teachers": TWO, "teacher_weights": [2, -1]}, "greater than or equal to 0"),
+        ({"teachers": TWO, "alpha": 1.5}, "less than or equal to 1"),
+        ({"teachers": ONE, "rank_loss": "listmle", "tau3": 0.05}, "tau3=0.05 has no effect"),
+        ({"teachers": ONE, "rank_loss": "ranknet"}, "'listnet' or 'listmle'"),
+        ({"teachers": ONE, "tau2": 0}, "greater than 0"),
+        ({"teachers": ONE, "beta": -1}, "greater than or equal to 0"),
+        ({"teachers": ONE, "temperature": 0.05}, "Extra inputs are not permitted"),
+    ],
+)
+def test_what_rankcse_refuses(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        rankcse(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "tau3", "exclude_positive"),
+    [
+        ({}, 0.0125, True),
+        ({"tau3": 0.05}, 0.05, True),
+        ({"tau3": None, "exclude_positive": False}, 0.0125, False),
+        ({"rank_loss": "listmle"}, None, False),
+        ({"rank_loss": "listmle", "exclude_positive": True}, None, True),
+    ],
+)
+def test_defaults_that_follow_the_rank_loss(
+    settings: dict[str, Any], tau3: float | None, exclude_positive: bool
+) -> None:
+    config = rankcse(teachers=ONE, **settings)
+    assert (config.tau3, config.exclude_positive) == (tau3, exclude_positive)
+    assert ("tau3" in config.hyperparameters()) == (tau3 is not None)
+
+
+def test_rankcse_reads_its_teachers_too() -> None:
+    assert rankcse(teachers=TWO).encoders() == ("mini", "mini", "bert-base")
+
+
+def test_the_ranking_is_the_weighted_sum_of_the_teachers_cosines(
+    tiny_bert: Path, tiny_roberta: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CSE_CACHE", str(tmp_path))
+    teachers = [str(tiny_bert), str(tiny_roberta)]
+    corpus = Corpus("three", ["The nurse sings.", "Rain falls.", "A dog runs."], "a1")
+    batch = Batch(["A dog runs.", "The nurse sings."], np.array([2, 0]))
+    config = rankcse(teachers=teachers, alpha=0.25)
+    similarities = TeacherLists(config, corpus).similarities(batch, device=torch.device("cpu"))
+    vectors = [load_encoder(teacher).encode(batch.sentences) for teacher in teachers]
+    first, second = (torch.cosine_similarity(v[0], v[1], dim=0).item() for v in vectors)
+    other = 0.25 * first + 0.75 * second
+    assert_close(similarities, torch.tensor([[1, other], [other, 1]]), rtol=1e-4, atol=1e-5)
+
+
+def test_beta_and_gamma_weigh_what_is_added_to_simcse(
+    tiny_bert: Path,
+    tiny_roberta: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    new_run: Callable[..., Any],
+) -> None:
+    """Before the first step, all three trials stand at the same point."""
+    monkeypatch.setenv("CSE_CACHE", str(tmp_path))
+    origin = {"backbone": str(tiny_bert), "corpus": "builtin", "data": "builtin", "max_steps": 1}
+    dev = {"dev": {"checkpoint": "sickr", "search": "sickr", "also": []}, "batch_size": 8}
+    ranked = origin | dev | {"teachers": str(tiny_roberta), "tau1": 0.1}
+    trials = {
+        "simcse": ("simcse", origin | dev | {"temperature": 0.1}),
+        "plain": ("rankcse", ranked),
+        "weighed": ("rankcse", ranked | {"beta": 2, "gamma": 0.5}),
+    }
+    losses = {}
+    for trial, (name, settings) in trials.items():
+        method, run = get_method(name), new_run()
+        method.train(method.config.model_validate(settings), run)
+        losses[trial] = {n: v for n, v in run.curve[1].items() if n.startswith("train/loss_")}
+    plain = losses["plain"]
+    assert plain["train/loss_contrastive"] == losses["simcse"]["train/loss_contrastive"]
+    assert min(plain.values()) > 0
+    assert losses["weighed"] == {
+        "train/loss_contrastive": plain["train/loss_contrastive"],
+        "train/loss_consistency": 2 * plain["train/loss_consistency"],
+        "train/loss_rank": 0.5 * plain["train/loss_rank"],
+    }
+
+
+def as_published(text: str) -> Any:
+    """A cell of the table of hyperparameters: a number, a name, or names with bars between."""
+    try:
+        return float(text)
+    except ValueError:
+        return text.split("|") if "|" in text else text
+
+
+@pytest.mark.parametrize(("name", "column"), COLUMNS)
+def test_published_settings_are_the_paper_s(name: str, column: Any, shared: Path) -> None:
+    """Every number of the table but the paper's search space, and nothing beside it."""
+    variant = ";".join(f"{key}={value}" for key, value in column.variant.items())
+    with (shared / "published" / "hyperparameters.csv").open(newline="") as table:
+        expected = {
+            row["hyperparameter"]: as_published(row["value"])
+            for row in csv.DictReader(table)
+            if (row["paper"], row["method"]) == (name, name)
+            and (row["backbone"], row["settings"]) == (column.backbone, variant)
+            and not row["hyperparameter"].startswith("search_")
+        }
+    ours = {key: value for key, value in column.settings.items() if key not in column.variant}
+    assert ours == expected | {"pooler": "cls"}
+
+
+@pytest.mark.parametrize("name", ["simcse", "rankcse"])
+def test_no_published_column_is_left_out(name: str, shared: Path) -> None:
+    with (shared / "published" / "hyperparameters.csv").open(newline="") as table:
+        expected = {
+            (row["backbone"], row["settings"])
+            for row in csv.DictReader(table)
+            if (row["paper"], row["method"]) == (name, name)
+        }
+    ours = {
+        (column.backbone, ";".join(f"{key}={value}" for key, value in column.variant.items()))
+        for column in get_method(name).published
+    }
+    assert ours == expected

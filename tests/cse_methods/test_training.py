@@ -1,0 +1,245 @@
+"""The loop by hand: when it steps, on what, how far, and what it does when that goes wrong."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.testing import assert_close
+
+from cse_methods.contract import MethodConfig
+from cse_methods.data.corpora import Corpus
+from cse_methods.errors import TrainingError
+from cse_methods.losses.info_nce import info_nce
+from cse_methods.papers import simcse
+from cse_methods.schedule import Schedule
+from cse_methods.student import Student
+from cse_methods.training import batches, optimise, start, train
+
+CORPUS = Corpus("numbers", [f"the pilot counts {number}" for number in range(22)], "")
+
+
+def settings(backbone: Path | str = "mini", **others: Any) -> MethodConfig:
+    """Four sentences a step, five steps of 0.1 each to go by hand."""
+    given = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin"}
+    chosen = {"batch_size": 4, "max_steps": 5, "eval_steps": 2, "learning_rate": 0.1}
+    return MethodConfig.model_validate(given | chosen | others)
+
+
+def schedule(sentences: int = 22, **others: Any) -> Schedule:
+    return Schedule.of(settings(**others), sentences=sentences)
+
+
+def started(config: MethodConfig, *, seed: int = 0) -> Any:
+    return start(config, seed, Schedule.of(config, sentences=len(CORPUS.sentences)))
+
+
+@pytest.mark.parametrize(
+    ("others", "total"),
+    [
+        ({"max_steps": None}, 5),  # 22 sentences are 5 whole batches of 4
+        ({"max_steps": None, "epochs": 3}, 15),
+        ({"max_steps": None, "epochs": 0.5}, 3),
+        ({"max_steps": None, "epochs": 1.25}, 7),
+        ({"max_steps": 2, "epochs": 3}, 2),
+        ({"max_steps": 40}, 40),
+    ],
+)
+def test_how_many_steps(others: dict[str, Any], total: int) -> None:
+    assert schedule(**others).total == total
+
+
+def test_too_few_sentences_for_a_batch() -> None:
+    assert schedule(sentences=4).per_epoch == 1
+    with pytest.raises(TrainingError, match="batch_size 4 is more than the corpus's 3 sentences"):
+        schedule(sentences=3)
+
+
+def test_dev_points_fall_on_multiples_and_on_the_last_step() -> None:
+    plan = schedule(max_steps=10, eval_steps=4)
+    assert [plan.next_report(step) for step in range(10)] == [4] * 4 + [8] * 4 + [10] * 2
+    assert schedule(max_steps=3, eval_steps=125).next_report(0) == 3
+
+
+def test_the_learning_rate_warms_up_and_decays() -> None:
+    plan = schedule(max_steps=10, warmup_ratio=0.4)
+    expected = [0, 1 / 4, 2 / 4, 3 / 4, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6, 0]
+    assert [plan.learning_rate_factor(step) for step in range(11)] == pytest.approx(expected)
+    plan = schedule(max_steps=4)
+    assert [plan.learning_rate_factor(step) for step in range(5)] == [1, 3 / 4, 1 / 2, 1 / 4, 0]
+
+
+@given(steps=st.integers(1, 500), ratio=st.floats(0, 0.99))
+def test_the_learning_rate_is_never_negative_nor_above_its_peak(steps: int, ratio: float) -> None:
+    plan = schedule(max_steps=steps, warmup_ratio=ratio)
+    assert all(0 <= plan.learning_rate_factor(step) <= 1 for step in range(steps + 1))
+    assert plan.learning_rate_factor(plan.warmup) == (1 if plan.warmup < steps else 0)
+
+
+def orders(state: Any, *, until: int) -> list[list[int]]:
+    """The corpus rows of each step."""
+    found = []
+    for batch in batches(state, CORPUS, until=until):
+        assert batch.sentences == [CORPUS.sentences[row] for row in batch.rows]
+        found.append(batch.rows.tolist())
+        state.step += 1
+    return found
+
+
+def test_every_epoch_is_an_order_of_its_own(tiny_bert: Path) -> None:
+    rows = orders(started(settings(tiny_bert, max_steps=10), seed=3), until=10)
+    first, second = np.ravel(rows[:5]).tolist(), np.ravel(rows[5:]).tolist()
+    assert len(set(first)) == len(set(second)) == 20  # whole batches: two of 22 are left out
+    assert set(first) | set(second) <= set(range(22))
+    assert first != second
+    assert orders(started(settings(tiny_bert), seed=4), until=5) != rows[:5]
+
+
+@pytest.mark.parametrize("step", [1, 4, 5, 7])
+def test_the_step_alone_is_the_position(step: int, tiny_bert: Path) -> None:
+    config = settings(tiny_bert, max_steps=10)
+    rows = orders(started(config), until=10)
+    state = started(config)
+    state.step = step
+    assert orders(state, until=10) == rows[step:]
+
+
+def pushed_bias(state: Any, *, steps: int) -> Tensor:
+    """The head's bias after steps down 3 times its sum: its gradient is 3 everywhere."""
+    bias: Tensor = state.student.head.dense.bias
+    for _ in range(steps):
+        optimise(state, {"contrastive": bias.sum(), "rank": 2 * bias.sum()})
+    return bias
+
+
+def test_steps_by_hand(tiny_bert: Path) -> None:
+    """Under a constant gradient, Adam moves by the learning rate: 0.1 times 1, 4/5, 3/5, …"""
+    state = started(settings(tiny_bert))
+    before = [p.clone() for p in state.student.encoder.parameters()]
+    bias = pushed_bias(state, steps=1)
+    assert_close(bias, torch.full_like(bias, -0.1))
+    bias = pushed_bias(state, steps=4)
+    assert_close(bias, torch.full_like(bias, -0.1 * (1 + 4 / 5 + 3 / 5 + 2 / 5 + 1 / 5)))
+    assert state.step == 5
+    assert bias.grad is None
+    assert_close(list(state.student.encoder.parameters()), before, rtol=0, atol=0)
+
+
+def test_weight_decay_by_hand(tiny_bert: Path) -> None:
+    """AdamW: 1 - 0.1 * 0.5 * 1, and then the step of 0.1."""
+    state = started(settings(tiny_bert, weight_decay=0.5))
+    torch.nn.init.ones_(state.student.head.dense.bias)
+    bias = pushed_bias(state, steps=1)
+    assert_close(bias, torch.full_like(bias, 0.85))
+
+
+@pytest.mark.parametrize(("limit", "norm"), [(2.0, 2.0), (99.0, 16.9706), (None, 16.9706)])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_gradients_are_clipped(
+    precision: str, limit: float | None, norm: float, tiny_bert: Path
+) -> None:
+    """32 gradients of 3 have norm 3 * sqrt(32) = 16.97; Adam's average holds a tenth of it."""
+    state = started(settings(tiny_bert, max_grad_norm=limit, precision=precision))
+    bias = pushed_bias(state, steps=1)
+    average = state.optimizer.state[bias]["exp_avg"]
+    assert average.norm().item() == pytest.approx(norm / 10, rel=1e-5)
+
+
+def chunked(backbone: Path, *, chunks: int, dropout: float) -> Student:
+    torch.manual_seed(0)  # the head's weights
+    return Student.from_config(
+        settings(backbone, gradient_accumulation=chunks, dropout=dropout)
+    ).train()
+
+
+def gradients(student: Student, embeddings: Tensor) -> dict[str, Tensor]:
+    """Of a loss that compares every sentence with every other."""
+    loss = info_nce(*embeddings.chunk(2), temperature=0.05)
+    torch.autograd.backward(loss)
+    return {"loss": loss} | {n: p.grad for n, p in student.named_parameters() if p.grad is not None}
+
+
+def inputs_of(student: Student, count: int = 7) -> dict[str, Tensor]:
+    inputs = student.encoder.tokenize(CORPUS.sentences[:count], max_length=16)
+    return {name: rows.repeat(2, 1) for name, rows in inputs.items()}
+
+
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
+def test_a_batch_in_chunks_is_the_whole_batch(family: str, request: pytest.FixtureRequest) -> None:
+    backbone = request.getfixturevalue(family)
+    whole, pieces = (chunked(backbone, chunks=n, dropout=0) for n in (1, 4))
+    expected = gradients(whole, whole.embed(inputs_of(whole)))
+    found = gradients(pieces, pieces.embed(inputs_of(pieces)))  # 14 rows: 4, 4, 4 and 2
+    assert len(expected) > 10
+    assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_chunks_are_encoded_again_under_their_own_dropout(tiny_bert: Path) -> None:
+    """Both ways draw the same masks; only one keeps the activations of all chunks."""
+    kept, again = (chunked(tiny_bert, chunks=n, dropout=0.3) for n in (1, 2))
+    inputs, halves = inputs_of(kept), (slice(0, 7), slice(7, 14))
+    torch.manual_seed(5)
+    parts = [kept.embed({n: rows[half] for n, rows in inputs.items()}) for half in halves]
+    expected = gradients(kept, torch.cat(parts))
+    torch.manual_seed(5)
+    assert_close(gradients(again, again.embed(inputs)), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"precision": "bf16"},
+        {"precision": "fp16", "gradient_accumulation": 2},
+        {"precision": "fp16", "max_grad_norm": None},
+    ],
+    ids=lambda others: "-".join(map(str, others.values())),
+)
+def test_resumed_bit_for_bit(
+    others: dict[str, Any], tiny_bert: Path, new_run: Callable[..., Any]
+) -> None:
+    plain = settings(tiny_bert, learning_rate=1e-3).model_dump() | others
+    config = simcse.SimCSEConfig.model_validate(plain | {"dev": {"search": "sickr", "also": []}})
+    run = new_run()
+    simcse.train(config, run)
+    assert all(math.isfinite(value) for point in run.curve.values() for value in point.values())
+    resumed = new_run(resume_from=run.folder / "2")
+    simcse.train(config, resumed)
+    assert resumed.curve == {step: run.curve[step] for step in (4, 5)}
+
+
+@pytest.mark.parametrize(
+    ("precision", "advice"),
+    [("fp32", "rate$"), ("bf16", "rate or precision: fp32$")],
+)
+def test_a_loss_that_is_not_a_number_ends_the_trial(
+    precision: str, advice: str, tiny_bert: Path, new_run: Callable[..., Any]
+) -> None:
+    config = settings(tiny_bert, learning_rate=1e6, precision=precision)
+    run = new_run()
+    # The loss of the second step: what follows a first step that went too far.
+    losses = iter([1.0, math.nan])
+
+    def objective(student: Student, batch: Any) -> dict[str, Tensor]:
+        (view,) = student.views(batch.sentences, count=1)
+        return {"contrastive": view.sum() * next(losses)}
+
+    message = (
+        "the loss is nan between steps 1 and 2 with learning_rate 1e\\+06 and precision "
+        f"{precision}; try a lower learning {advice}"
+    )
+    with pytest.raises(TrainingError, match=message):
+        train(config, run, corpus=CORPUS, objective=objective)
+    assert list(run.curve) == [0]
+
+
+def test_a_learning_rate_that_ruins_a_real_trial(new_run: Callable[..., Any]) -> None:
+    plain = settings("mini", learning_rate=1e6).model_dump()
+    config = simcse.SimCSEConfig.model_validate(plain | {"dev": {"search": "sickr", "also": []}})
+    with pytest.raises(TrainingError, match="the loss is nan between steps 1 and 2"):
+        simcse.train(config, new_run())
