@@ -4,7 +4,8 @@ CseError (cse_methods.errors)
 └── PlatformError
     ├── SweepFileError      a sweep file that cannot be read or means nothing; all problems at once
     ├── SweepRefusedError   a good file that cannot be run: changed space, missing data, `evaluate:`
-    ├── StoreError          a database or tracking server that is unknown, unreachable or too new
+    ├── SettingsError       the settings of a trial, in a script of one's own, mean nothing
+├── StoreError          a database or tracking server that is unknown, unreachable or too new
     └── JournalError        a journal that is damaged before its last line
 """
 
@@ -21,6 +22,10 @@ class SweepFileError(PlatformError):
 
 class SweepRefusedError(PlatformError):
     """A sweep file is fine, and yet it cannot be run."""
+
+
+class SettingsError(PlatformError):
+    """A method refuses the settings of a trial."""
 
 
 class StoreError(PlatformError):

@@ -1,5 +1,6 @@
 """What all commands share: where stores are, and the one place where an error gets an exit code."""
 
+import signal
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -28,6 +29,8 @@ def shows_errors(command: Callable[P, R]) -> Callable[P, R]:
             click.echo(f"Error: {error}", err=True)
             raise click.exceptions.Exit(1) from error
         except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is tidying up
+            click.echo("Interrupted; the same command goes on from here.", err=True)
             raise click.exceptions.Exit(130) from None
 
     return run

@@ -140,7 +140,7 @@ def _live(view: Progress, console: Console, done: threading.Event) -> None:
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         while not done.wait(LOOK_SECONDS):
             live.update(Group(Text(view.summary()), view.table()))
-    console.print(view.summary(), highlight=False)
+    console.print(view.summary())
 
 
 def _lines(view: Progress, console: Console, done: threading.Event) -> None:
@@ -151,8 +151,8 @@ def _lines(view: Progress, console: Console, done: threading.Event) -> None:
         for trial in view.trials:
             if trial.state != "RUNNING" and trial.key not in told:
                 told.add(trial.key)
-                console.print(view.line(trial), highlight=False, soft_wrap=True)
-    console.print(view.summary(), highlight=False, soft_wrap=True)
+                console.print(view.line(trial), soft_wrap=True)
+    console.print(view.summary(), soft_wrap=True)
 
 
 def _done(trial: TrialHistory) -> float:

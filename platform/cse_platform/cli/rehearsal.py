@@ -9,11 +9,14 @@ from cse_platform.cli.session import refuse_missing
 from cse_platform.leaderboard.store import open_leaderboard
 from cse_platform.runner.launch import best_folders
 from cse_platform.search.study import preview
+from cse_platform.sweep.changes import refuse_changes
 from cse_platform.sweep.problems import shown
 from cse_platform.sweep.readiness import pinned, unresolved
 from cse_platform.sweep.spec import SweepFile, SweepSpec
 from cse_platform.sweep.start import start_points
-from cse_platform.sweep.stores import places
+from cse_platform.sweep.stores import Places, places
+from cse_platform.tracking.history import History
+from cse_platform.tracking.journal import read_journal
 
 SAMPLES = 10
 
@@ -28,16 +31,23 @@ def rehearse(sweeps: SweepFile, *, runs: Path, offline: bool) -> None:
     for stage in sweeps.stages:
         spec = pinned(stage)
         missing = refuse_missing(spec, offline=offline)
-        _check_best(spec, earlier, runs)
+        where = places(spec, runs=runs)
+        _check_changes(spec, where)
+        _check_best(spec, earlier, where)
         _tell(spec, missing)
         earlier.append(spec)
 
 
-def _check_best(spec: SweepSpec, earlier: list[SweepSpec], runs: Path) -> None:
+def _check_changes(spec: SweepSpec, where: Places) -> None:
+    if where.journal.exists():
+        refuse_changes(History(event for _, event in read_journal(where.journal)).spec, spec)
+
+
+def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: Places) -> None:
     wanted = unresolved(spec, earlier)
     if not wanted:
         return
-    with open_leaderboard(places(spec, runs=runs).leaderboard, create=False) as leaderboard:
+    with open_leaderboard(where.leaderboard, create=False) as leaderboard:
         best_folders(spec, leaderboard, wanted)
 
 

@@ -28,9 +28,9 @@ def run_stages(sweeps: SweepFile, *, runs: Path, address: str | None, offline: b
 
     Raises:
         CseError: if a sweep cannot be run.
-        click.exceptions.Exit: 1 if a sweep ended without a complete trial, 130 if interrupted.
+        KeyboardInterrupt: if a sweep was interrupted; its stores and journal are closed.
     """
-    console = Console()
+    console = Console(markup=False, highlight=False)  # what a trial says is no markup
     stages = [pinned(stage) for stage in sweeps.stages]
     for spec in stages:
         refuse_missing(spec, offline=offline)
@@ -41,8 +41,7 @@ def run_stages(sweeps: SweepFile, *, runs: Path, address: str | None, offline: b
         )
         _tell(spec, outcome, console)
         if outcome.state == "INTERRUPTED":
-            click.echo("Interrupted; the same command goes on from here.", err=True)
-            raise click.exceptions.Exit(130)
+            raise KeyboardInterrupt
         if not outcome.history.configurations():
             raise SweepRefusedError(_nothing_completed(spec, outcome.history))
     _tell_where(stages[-1], places(stages[-1], runs=runs), console)
@@ -68,9 +67,7 @@ def _tell(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
     said = {"COMPLETE": "complete", "INTERRUPTED": "interrupted"}.get(
         outcome.state, "is complete already; a larger --trials extends it"
     )
-    console.print(
-        f"{spec.sweep}: {said}, {len(trials)} trials ({listed})", highlight=False, soft_wrap=True
-    )
+    console.print(f"{spec.sweep}: {said}, {len(trials)} trials ({listed})", soft_wrap=True)
     best = max(
         (trial for trial in trials if trial.state == "COMPLETE"),
         key=lambda trial: trial.best_value or 0.0,
@@ -80,7 +77,6 @@ def _tell(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
         console.print(
             f"best dev {spec.dev.search}: {100 * best.best_value:.2f} at step {best.best_step} "
             f"(trial {best.number}, seed {best.seed}, {settings(best)})",
-            highlight=False,
             soft_wrap=True,
         )
     for sink in outcome.behind:
@@ -103,7 +99,7 @@ def _tell_where(spec: SweepSpec, where: Places, console: Console) -> None:
     console.print()
     uri = hide_password(where.mlflow)
     target = uri if uri.startswith("http") else f"mlflow ui --backend-store-uri {uri}"
-    console.print(f"Compare runs: {target}", highlight=False, soft_wrap=True)
+    console.print(f"Compare runs: {target}", soft_wrap=True)
 
 
 def _nothing_completed(spec: SweepSpec, history: History) -> str:

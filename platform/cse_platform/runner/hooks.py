@@ -4,7 +4,7 @@ An exception out of either would end the whole sweep, so none escapes: it is kep
 trial is started, and the launcher raises it when the running trials are done.
 """
 
-import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,6 @@ from ray.tune.search import Searcher
 from cse_methods.errors import CseError
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.results import Results
-
-log = logging.getLogger(__name__)
 
 
 class Hooks:
@@ -96,21 +94,20 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
 
     def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
         if self.hooks.broken is None:
-            self._guarded(lambda key: self.hooks.results.ended(key), trial)
+            self._guarded(self.hooks.results.ended, trial)
 
     def on_trial_error(self, controller: Any, trial: Trial) -> None:
-        error = _error(trial)
-        self._guarded(
-            lambda key: self.hooks.results.failed(
-                key,
-                error=_one_line(error),
-                crashed=isinstance(error, RayActorError),
-                traceback=str(error),
-            ),
-            trial,
+        self._guarded(lambda key: self._failed(key, _error(trial)), trial)
+
+    def _failed(self, key: str, error: Exception) -> None:
+        self.hooks.results.failed(
+            key,
+            error=_one_line(error),
+            crashed=isinstance(error, RayActorError),
+            traceback=str(error),
         )
 
-    def _guarded(self, call: Any, trial: Trial) -> None:
+    def _guarded(self, call: Callable[[str], None], trial: Trial) -> None:
         try:
             call(self.hooks.keys[trial.trial_id])
         except Exception as error:

@@ -73,48 +73,51 @@ def run_sweep(
     """
     with (
         open_leaderboard(places.leaderboard) as leaderboard,
-        Journal(places.folder / "journal.jsonl") as journal,
+        Journal(places.journal) as journal,
     ):
         history = History(event for _, event in journal.read())
         refuse_changes(history.spec, spec)
         mirror = MLflowMirror(places.mlflow, experiment=spec.experiment, artifacts=places.artifacts)
+        unchanged = history.complete and asks_for_no_more(history.spec, spec)
+        begin = None if unchanged else prepare(spec, places, history, leaderboard)
         recorder = Recorder(journal, [LeaderboardSink(leaderboard), mirror])
         try:
-            if history.complete and asks_for_no_more(history.spec, spec):
-                state: State = "UNCHANGED"
-            else:
-                running = prepare(spec, places, history, recorder, leaderboard)
-                state = run_trials(running, places, address=address, watch=watch)
+            state: State = "UNCHANGED"
+            if begin is not None:
+                state = run_trials(begin(recorder), places, address=address, watch=watch)
         finally:
             health = recorder.close(FLUSH_SECONDS)
     return Outcome(state, history, tuple(sink for sink in health if sink.behind))
 
 
 def prepare(
-    spec: SweepSpec,
-    places: Places,
-    history: History,
-    recorder: Recorder,
-    leaderboard: Leaderboard,
-) -> SweepState:
-    """Everything that can fail before the first trial: encoders, data, the search store."""
+    spec: SweepSpec, places: Places, history: History, leaderboard: Leaderboard
+) -> Callable[[Recorder], SweepState]:
+    """Everything that can fail before the first trial: encoders, data, the search store.
+
+    Returns:
+        What begins the sweep: nothing is recorded of one that is refused here.
+    """
     method = get_method(spec.method)
     best = history.best or best_folders(spec, leaderboard, best_references(spec))
     resolved = with_best(spec, {r: best[r.placeholder] for r in best_references(spec)})
     identity = Identity(resolved, method)
     search = Search(resolved, url=places.search, start_points=start_points(resolved, method))
-    state = SweepState(resolved, method, identity, history, recorder, search, leaderboard)
-    state.record(
-        SweepStarted(
-            sweep=spec.sweep,
-            method=spec.method,
-            backbone=spec.backbone,
-            spec=spec.model_dump(mode="json", exclude={"stores"}),  # URLs can hold passwords
-            best=best,
-            provenance=sweep_provenance(None),
-        )
+    started = SweepStarted(
+        sweep=spec.sweep,
+        method=spec.method,
+        backbone=spec.backbone,
+        spec=spec.model_dump(mode="json", exclude={"stores"}),  # URLs can hold passwords
+        best=best,
+        provenance=sweep_provenance(None),
     )
-    return state
+
+    def begin(recorder: Recorder) -> SweepState:
+        state = SweepState(resolved, method, identity, history, recorder, search, leaderboard)
+        state.record(started)
+        return state
+
+    return begin
 
 
 def run_trials(state: SweepState, places: Places, *, address: str | None, watch: Watch) -> State:

@@ -18,6 +18,8 @@ class TrialPlan:
     configuration: str
     values: dict[str, Any]
     """All hyperparameters, defaults included."""
+    searched: tuple[str, ...]
+    """The names among `values` that the search has chosen."""
     settings: dict[str, Any]
     """The method's whole configuration, as JSON values."""
     resumed_from: int | None = None

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable, Iterator
 
 from cse_methods.contract import MethodConfig
-from cse_platform.errors import StoreError
+from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.trials import completed_trial
 from cse_platform.runner.models import exists
 from cse_platform.runner.plan import TrialPlan
@@ -29,8 +29,6 @@ class Planner:
         self.state, self.capacity = state, capacity
         state.search.reconcile(state.history)
         state.left_over.extend(state.history.unfinished())
-        known = {trial.search_number for trial in state.history.trials.values()}
-        self._unstarted = [n for n in state.search.running() if n not in known]
 
     def next(self) -> TrialPlan | None:
         """The next trial to start; None to wait, and for good once `state.finished` is set."""
@@ -45,36 +43,49 @@ class Planner:
                 return None
             if plan := self._unless_reused(self._plan_for(proposal)):
                 return self._start(plan)
-        if self.state.live:
+        if self._searching():
             return None  # which configurations to confirm needs every value of the search
         for further in self._confirmations():
             if plan := self._unless_reused(further):
                 return self._start(plan)
-        self.state.finished = True
+        if not self.state.live:  # one that crashes has to go on
+            self.state.finished = self.state.with_search(self._close_surplus) is not None
         return None
+
+    def _searching(self) -> bool:
+        trials = self.state.history.trials
+        return any(trials[key].role != "confirm" for key in self.state.live)
 
     def _searched(self) -> int:
         return sum(trial.role != "confirm" for trial in self.state.history.trials.values())
 
     def _propose(self) -> Proposal:
-        if self._unstarted:
-            number = self._unstarted[0]
-            proposal = self.state.search.adopt(number)
-            self._unstarted.pop(0)
-            return proposal
-        return self.state.search.ask()
+        """What was asked for and never started, then what the sampler draws."""
+        unstarted = self._unstarted()
+        return self.state.search.adopt(unstarted[0]) if unstarted else self.state.search.ask()
+
+    def _unstarted(self) -> list[int]:
+        known = {trial.search_number for trial in self.state.history.trials.values()}
+        return [number for number in self.state.search.running() if number not in known]
+
+    def _close_surplus(self) -> bool:
+        """Leave nothing RUNNING in the study; reached only while the search store answers."""
+        for number in self._unstarted():
+            self.state.search.close(number, why="the budget was spent")
+        return True
 
     def _plan_for(self, proposal: Proposal) -> TrialPlan:
         """The search's seed, or one more seed of a configuration that was proposed before."""
         spec = self.state.spec
         config = spec.config(proposal.assignment)
-        plan = self._plan(config, "search", seed=spec.seeds.search, search_number=proposal.number)
-        earlier = self._seeds(plan.configuration)
-        if not earlier:
-            return plan
-        why = f"proposed before; run with seed {max(earlier) + 1} instead"
-        self.state.with_search(lambda: self.state.search.close(proposal.number, why=why))
-        return self._plan(config, "repeat", seed=max(earlier) + 1)
+        earlier = self._seeds(self.state.identity.configuration(config))
+        return self._plan(
+            config,
+            "repeat" if earlier else "search",
+            seed=max(earlier) + 1 if earlier else spec.seeds.search,
+            searched=tuple(name for name in spec.space if name in proposal.assignment),
+            search_number=proposal.number,
+        )
 
     def _confirmations(self) -> Iterator[TrialPlan]:
         """Further seeds of the best configurations, best first."""
@@ -92,17 +103,24 @@ class Planner:
         }
         best = sorted(means, key=lambda name: (-means[name], found[name][0].number))
         for name in best[: confirm.top]:
-            config = self.state.spec.config(found[name][0].searched_values)
+            first = found[name][0]
+            config = self.state.spec.config_of(first.values)
             for seed in confirm.seeds:
                 if seed not in self._seeds(name):
-                    yield self._plan(config, "confirm", seed=seed)
+                    yield self._plan(config, "confirm", seed=seed, searched=first.searched)
 
     def _seeds(self, configuration: str) -> set[int]:
         trials = self.state.history.trials.values()
         return {trial.seed for trial in trials if trial.configuration == configuration}
 
     def _plan(
-        self, config: MethodConfig, role: Role, *, seed: int, search_number: int | None = None
+        self,
+        config: MethodConfig,
+        role: Role,
+        *,
+        seed: int,
+        searched: tuple[str, ...],
+        search_number: int | None = None,
     ) -> TrialPlan:
         return TrialPlan(
             key=self.state.identity.key(config, seed=seed),
@@ -112,13 +130,14 @@ class Planner:
             seed=seed,
             configuration=self.state.identity.configuration(config),
             values=config.hyperparameters(),
+            searched=searched,
             settings=config.model_dump(mode="json"),
         )
 
     def _resume(self, trial: TrialHistory) -> TrialPlan | None:
         """The rest of a trial that was cut off; None, and FAIL, if it cannot be had."""
-        config = self.state.spec.config(trial.searched_values)
-        if self.state.identity.key(config, seed=trial.seed) != trial.key:
+        config = self._again(trial)
+        if config is None:
             self._give_up(trial, "cannot be resumed: weights, data or the method have changed")
             return None
         step, checkpoint = trial.checkpoint or (0, None)
@@ -133,10 +152,20 @@ class Planner:
             seed=trial.seed,
             configuration=trial.configuration,
             values=trial.values,
+            searched=trial.searched,
             settings=config.model_dump(mode="json"),
             resumed_from=step,
             checkpoint=checkpoint,
         )
+
+    def _again(self, trial: TrialHistory) -> MethodConfig | None:
+        """The configuration of a trial, if it still means what it meant."""
+        try:
+            config = self.state.spec.config_of(trial.values)
+        except SweepRefusedError:
+            return None
+        same = self.state.identity.key(config, seed=trial.seed) == trial.key
+        return config if same else None
 
     def _give_up(self, trial: TrialHistory, error: str) -> None:
         self.state.record(
@@ -166,13 +195,18 @@ class Planner:
                 backbone=spec.backbone,
                 configuration=plan.configuration,
                 values=plan.values,
-                searched=tuple(spec.space),
+                searched=plan.searched,
                 dev=self.state.identity.dev,
                 resumed_from=plan.resumed_from,
             )
         )
         self.state.live.add(plan.key)
+        if plan.role == "repeat":
+            self._reconcile()
         return plan
+
+    def _reconcile(self) -> None:
+        self.state.with_search(lambda: self.state.search.reconcile(self.state.history))
 
     def _unless_reused(self, plan: TrialPlan) -> TrialPlan | None:
         """The plan, unless another sweep has completed that very trial: then its values."""
@@ -194,12 +228,12 @@ class Planner:
                 seed=plan.seed,
                 configuration=plan.configuration,
                 values=plan.values,
-                searched=tuple(self.state.spec.space),
+                searched=plan.searched,
                 curve=dict(done.curve),
                 best_step=done.best_step,
                 best_value=done.best_value,
                 model=done.model,
             )
         )
-        self.state.with_search(lambda: self.state.search.reconcile(self.state.history))
+        self._reconcile()
         return None

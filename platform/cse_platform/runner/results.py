@@ -31,6 +31,7 @@ class Results:
     def __init__(self, state: SweepState, *, models: str, errors: Path) -> None:
         self.state, self.models, self.errors = state, models, errors
         self._pruned: set[str] = set()
+        self._refused: dict[str, str] = {}
         self._crashes: Counter[str] = Counter()
         self._provenance: dict[str, dict[str, str]] = {}
 
@@ -43,7 +44,9 @@ class Results:
         checkpoint: str | None = None,
         provenance: Mapping[str, str] | None = None,
     ) -> bool:
-        """Take one dev point; True if the trial is to stop here. A repeated step is dropped.
+        """Take one dev point; True if the trial is to stop here.
+
+        A repeated step is dropped; a report that means nothing ends the trial.
 
         Args:
             key: of the trial.
@@ -56,35 +59,34 @@ class Results:
         self._provenance[key] = dict(provenance or {})
         if step in trial.curve:
             return False
-        value = metrics[f"dev/{spec.dev.search}_spearman"]
+        if refusal := self._refusal(step, metrics):
+            self._refused[key] = refusal
+            return True
         self.state.record(
             TrialPoint(
                 sweep=spec.sweep,
                 trial=key,
                 step=step,
-                value=value,
+                value=metrics[f"dev/{spec.dev.search}_spearman"],
                 metrics=dict(metrics),
                 checkpoint=checkpoint,
             )
         )
-        number = trial.search_number
-        if number is None:
-            return False
-        search = self.state.search
-        prune = self.state.with_search(lambda: search.report(number, step=step, value=value))
+        prune = self.state.with_search(lambda: self.state.search.report(trial, step=step))
         if not prune or metrics.get("train/progress") == 1:
             return False
         self._pruned.add(key)
         return True
 
     def ended(self, key: str) -> None:
-        """A trial came to its last step, or was stopped by the pruner."""
+        """A trial came to its last step, or was stopped by `point`."""
         trial = self.state.history.trials[key]
-        best = trial.best(checkpoint=self.state.spec.dev.checkpoint)
-        if key in self._pruned:
-            self._finish(trial, "PRUNED")
-        elif best is None:
+        if key in self._refused:
+            self._finish(trial, "FAIL", error=self._refused[key])
+        elif trial.best(checkpoint=self.state.spec.dev.checkpoint) is None:
             self._finish(trial, "FAIL", error="it reported no dev score that is a number")
+        elif key in self._pruned:
+            self._finish(trial, "PRUNED")
         else:
             self._finish(trial, "COMPLETE")
 
@@ -97,6 +99,9 @@ class Results:
             crashed: the process died without an error of its own.
             traceback: the whole of it, for a file in the sweep's folder.
         """
+        if key in self._pruned or key in self._refused:
+            self.ended(key)  # it was being stopped already
+            return
         trial = self.state.history.trials[key]
         self.errors.mkdir(parents=True, exist_ok=True)
         (self.errors / f"trial-{trial.number}.txt").write_text(traceback)
@@ -134,5 +139,16 @@ class Results:
             )
         )
         self.state.live.discard(trial.key)
-        if trial.search_number is not None:
-            self.state.with_search(lambda: self.state.search.tell(trial))
+        self.state.with_search(lambda: self.state.search.tell(trial))
+
+    def _refusal(self, step: int, metrics: Mapping[str, float]) -> str | None:
+        """Why a report means nothing; None if it does. NaN is a value: the end tells it."""
+        if step < 0:
+            return f"it reported step {step}; steps count from 0"
+        dev = self.state.spec.dev
+        for name in (f"dev/{dev.checkpoint}_spearman", f"dev/{dev.search}_spearman"):
+            if name not in metrics:
+                return f"it reported no {name} at step {step}"
+            if abs(metrics[name]) > 1:
+                return f"it reported {name} = {metrics[name]:g} at step {step}, no correlation"
+        return None

@@ -2,14 +2,21 @@
 
 import os
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
 from ray import tune
 
+from cse_methods.contract import MethodConfig
 from cse_methods.registry import get_method
+from cse_platform.errors import SettingsError
+from cse_platform.runner.models import filesystem
+from cse_platform.sweep.problems import dotted
+from cse_platform.sweep.wording import reword
+from cse_platform.tracking.provenance import trial_provenance
 
 RESERVED = frozenset({"seed", "resume_from"})
 """Entries of `param_space` that are not settings of the method."""
@@ -35,9 +42,9 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
         _use_assigned_threads()
         found = get_method(method)
         given = {name: value for name, value in settings.items() if name not in RESERVED}
-        config = found.config.model_validate(given)
-        run = TuneRun(settings.get("seed", 0), settings.get("resume_from"), config)
-        return found.train(config, run)
+        config = _checked(method, found.config, given)
+        with _checkpoint(settings.get("resume_from")) as folder:
+            return found.train(config, TuneRun(settings.get("seed", 0), folder, config))
 
     run_trial.__name__ = method
     return run_trial
@@ -48,23 +55,14 @@ class TuneRun:
 
     Args:
         seed: of the trial.
-        resume_from: place of a checkpoint of a former start of this trial; one that Tune itself
-            has (after `Tuner.restore`) is newer and wins.
+        resume_from: a checkpoint of this trial, or None.
         config: of the trial, for the provenance.
     """
 
-    def __init__(self, seed: int, resume_from: str | None, config: Any) -> None:
-        from cse_platform.tracking.provenance import trial_provenance
-
+    def __init__(self, seed: int, resume_from: Path | None, config: MethodConfig) -> None:
         self.seed = seed
-        self.resume_from = _fetched(resume_from)
-        self._started = time.perf_counter()
-        self._provenance = lambda: trial_provenance(
-            device=_device(),
-            precision=config.precision,
-            attention=config.attention,
-            threads=_threads(),
-        )
+        self.resume_from = resume_from
+        self._config = config
 
     def report(
         self,
@@ -77,7 +75,6 @@ class TuneRun:
         result = {
             "step": step,
             **metrics,
-            "perf/wall_seconds": time.perf_counter() - self._started,
             "provenance": self._provenance(),
         }
         if save is None:
@@ -87,19 +84,41 @@ class TuneRun:
             save(Path(folder))
             tune.report(result, checkpoint=tune.Checkpoint.from_directory(folder))
 
+    def _provenance(self) -> dict[str, str]:
+        """With the peak memory until now."""
+        return trial_provenance(
+            device=_device(),
+            precision=self._config.precision,
+            attention=self._config.attention,
+            threads=_threads(),
+        )
 
-def _fetched(place: str | None) -> Path | None:
-    """A local folder with the checkpoint; one from an object store is downloaded."""
+
+def _checked(method: str, config: type[MethodConfig], settings: Mapping[str, Any]) -> MethodConfig:
+    try:
+        return config.model_validate(settings)
+    except ValidationError as error:
+        problems = reword(error, settings, model=config)
+        told = "; ".join(f"{dotted(p.path)}: {p.text}".lstrip(": ") for p in problems)
+        raise SettingsError(f"{method} refuses its settings: {told}") from None
+
+
+@contextmanager
+def _checkpoint(place: str | None) -> Iterator[Path | None]:
+    """A local folder with the checkpoint to go on from.
+
+    One that Tune itself has, after `Tuner.restore`, is newer than that of `place` and wins; one
+    from an object store is downloaded for the while.
+    """
     checkpoint = tune.get_checkpoint()
-    if checkpoint is None and place is None:
-        return None
-    if checkpoint is None:
-        from cse_platform.runner.models import filesystem
-
-        files, path = filesystem(str(place))
+    if checkpoint is None and place is not None:
+        files, path = filesystem(place)
         checkpoint = tune.Checkpoint(path, filesystem=files)
-    folder: str = checkpoint.to_directory()
-    return Path(folder)
+    if checkpoint is None:
+        yield None
+        return
+    with checkpoint.as_directory() as folder:
+        yield Path(folder)
 
 
 def _threads() -> int:

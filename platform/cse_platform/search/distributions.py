@@ -1,6 +1,7 @@
 """Dimensions of a sweep as Optuna sees them, and back."""
 
 import json
+from decimal import Decimal
 from typing import Any
 
 from optuna.trial import Trial
@@ -24,4 +25,11 @@ def suggest(trial: Trial, name: str, dimension: Dimension) -> Any:
     low, high, step, log = dimension.low, dimension.high, dimension.step, dimension.log
     if dimension.whole:
         return trial.suggest_int(name, int(low), int(high), step=int(step or 1), log=log)
-    return trial.suggest_float(name, low, high, step=step, log=log)
+    value = trial.suggest_float(name, low, high, step=step, log=log)
+    return value if step is None else _exact(value, low=low, step=step)
+
+
+def _exact(value: float, *, low: float, step: float) -> float:
+    """The number as the file would write it: 0.3, not Optuna's 0.1 + 2 * 0.1."""
+    start, distance = Decimal(str(low)), Decimal(str(step))
+    return float(start + distance * round((Decimal(str(value)) - start) / distance))

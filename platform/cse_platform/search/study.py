@@ -12,7 +12,7 @@ from typing import Any
 import optuna
 from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreError
@@ -73,7 +73,8 @@ class Search:
     def adopt(self, number: int) -> Proposal:
         """A configuration asked for before an interruption, with what was missing drawn now."""
         with self._store():
-            return _draw(self.study, self._trial(number), self.spec)
+            trial = Trial(self.study, self._frozen(number)._trial_id)
+            return _draw(self.study, trial, self.spec)
 
     def running(self) -> list[int]:
         """Numbers of the trials that were asked for and never told."""
@@ -81,16 +82,29 @@ class Search:
             found = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
             return [trial.number for trial in found]
 
-    def report(self, number: int, *, step: int, value: float) -> bool:
-        """Tell a dev point; True if the pruner would stop the trial here."""
+    def report(self, trial: TrialHistory, *, step: int) -> bool:
+        """Tell a point of a trial's curve; True if the pruner would stop the trial here.
+
+        Trials of further seeds, and those that the study has closed, are never stopped.
+        """
+        if trial.role != "search" or trial.search_number is None:
+            return False
         with self._store():
-            trial = self._trial(number)
-            trial.report(value, step)
-            return trial.should_prune()
+            frozen = self._frozen(trial.search_number)
+            if frozen.state.is_finished():
+                return False
+            told = Trial(self.study, frozen._trial_id)
+            if step not in frozen.intermediate_values:
+                told.report(trial.curve[step], step)
+            return told.should_prune()
 
     def tell(self, trial: TrialHistory) -> None:
-        """Tell how a trial ended; COMPLETE with its best value, which is never NaN."""
-        assert trial.search_number is not None
+        """Tell how a trial ended: COMPLETE with its best value, which is never NaN.
+
+        The study hears nothing of further seeds.
+        """
+        if trial.role != "search" or trial.search_number is None:
+            return
         with self._store():
             self.study.tell(
                 trial.search_number,
@@ -102,21 +116,39 @@ class Search:
     def close(self, number: int, *, why: str) -> None:
         """End a trial that will not be run, as FAIL, with the reason as user attribute."""
         with self._store():
-            self._trial(number).set_user_attr("closed", why)
+            Trial(self.study, self._frozen(number)._trial_id).set_user_attr("closed", why)
             self.study.tell(number, state=TrialState.FAIL)
 
     def reconcile(self, history: History) -> None:
-        """Tell the study everything that the journal knows and the study does not."""
+        """Tell the study everything that the journal knows and the study does not.
+
+        Raises:
+            StoreError: also if the study does not know a trial that the journal knows.
+        """
         with self._store():
             known = {trial.number: trial for trial in self.study.get_trials(deepcopy=False)}
         for trial in history.trials.values():
-            frozen = known.get(trial.search_number) if trial.search_number is not None else None
-            if frozen is None or frozen.state.is_finished():
+            if trial.search_number is None:
                 continue
-            for step in sorted(set(trial.curve) - set(frozen.intermediate_values)):
-                self.report(frozen.number, step=step, value=trial.curve[step])
-            if trial.state != "RUNNING":
-                self.tell(trial)
+            frozen = known.get(trial.search_number)
+            if frozen is None or frozen.state == TrialState.WAITING:
+                raise StoreError(
+                    f"search store {hide_password(self.url)} has lost trial {trial.search_number} "
+                    f"of sweep {self.spec.sweep!r}, which the journal knows; put the newest copy "
+                    "of the store back, or start anew, with --set sweep=NEWNAME"
+                )
+            if not frozen.state.is_finished():
+                self._catch_up(frozen, trial)
+
+    def _catch_up(self, frozen: FrozenTrial, trial: TrialHistory) -> None:
+        if trial.role == "repeat":
+            why = f"proposed before; run with seed {trial.seed} instead"
+            self.close(frozen.number, why=why)
+            return
+        for step in sorted(set(trial.curve) - set(frozen.intermediate_values)):
+            self.report(trial, step=step)
+        if trial.state != "RUNNING":
+            self.tell(trial)
 
     def _next_number(self) -> int:
         waiting = self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
@@ -124,9 +156,8 @@ class Search:
             return min(trial.number for trial in waiting)
         return len(self.study.get_trials(deepcopy=False))
 
-    def _trial(self, number: int) -> Trial:
-        frozen = self.study.get_trials(deepcopy=False)[number]
-        return Trial(self.study, frozen._trial_id)
+    def _frozen(self, number: int) -> FrozenTrial:
+        return self.study.get_trials(deepcopy=False)[number]
 
     @contextmanager
     def _store(self) -> Iterator[None]:
@@ -155,25 +186,41 @@ def preview(
 def _enqueue(
     study: optuna.Study, spec: SweepSpec, start_points: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Start points come first, each once; a grid is nothing but start points."""
-    grid = spec.space.grid_points() if spec.search.sampler == "grid" else ()
-    for point in (*start_points, *grid):
+    """Start points come first, each once; a grid's are those of its points that hold them."""
+    points = start_points
+    if spec.search.sampler == "grid":
+        grid = list(spec.space.grid_points())
+        points = [p for start in points for p in grid if start.items() <= p.items()] + grid
+    # Optuna's own skip_if_exists holds numbers for equal that differ by less than 1e-5 of them.
+    known = [t.system_attrs.get("fixed_params", t.params) for t in study.get_trials(deepcopy=False)]
+    for point in points:
         encoded = {name: encode(value) for name, value in point.items()}
-        study.enqueue_trial(encoded, skip_if_exists=True)
+        if encoded not in known:
+            study.enqueue_trial(encoded)
+            known.append(encoded)
 
 
 def _draw(study: optuna.Study, trial: Trial, spec: SweepSpec) -> Proposal:
-    """Values for the dimensions that are active, parents first."""
+    """Values for the dimensions that are active, parents first.
+
+    A dimension's seed follows from its name, so that the order of the file changes nothing.
+    """
     assignment: dict[str, Any] = {}
-    for place, name in enumerate(spec.space.ordered(), start=1):
+    places = {name: place for place, name in enumerate(sorted(spec.space), start=1)}
+    for name in spec.space.ordered():
         if spec.space.is_active(name, assignment):
-            study.sampler = samplers.sampler(spec.search, trial=trial.number, dimension=place)
+            study.sampler = samplers.sampler(
+                spec.search, trial=trial.number, dimension=places[name]
+            )
             assignment[name] = suggest(trial, name, spec.space[name])
     return Proposal(trial.number, assignment)
 
 
 def _storage(url: str) -> RDBStorage:
-    storage = RDBStorage(url, engine_kwargs={"pool_pre_ping": True})
+    try:
+        storage = RDBStorage(url, engine_kwargs={"pool_pre_ping": True})
+    except (ImportError, ValueError, RuntimeError) as error:  # driver, port, schema
+        raise StoreError(f"search store {hide_password(url)}: {error}") from error
     if storage.engine.dialect.name == "sqlite":
         with storage.engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")

@@ -2,9 +2,10 @@
 
 import hashlib
 import json
+from dataclasses import asdict
 from typing import Any
 
-from cse_methods.backbones import fetch, resolve, weights_sha256
+from cse_methods.backbones import fetch, own_pooling, resolve, weights_sha256
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.dev_sets import load_dev_set
@@ -59,26 +60,27 @@ class Identity:
         return canonical_hash({**self._ingredients(config), "seed": seed})
 
     def _ingredients(self, config: MethodConfig) -> dict[str, Any]:
-        weights = {name: _weights(name) for name in config.encoders()}
         return {
             "method": self.method.name,
             "revision": self.method.revision,
-            "configuration": _with_weights(config.hyperparameters(), weights),
-            "backbone": weights[config.backbone],
+            "configuration": _by_content(config.hyperparameters(), set(config.encoders())),
+            "backbone": weights_sha256(fetch(resolve(config.backbone))),
             "corpus": self.corpus_sha256,
             "dev": self.selection.model_dump(mode="json"),
             "dev_data": self.dev_sha256,
         }
 
 
-def _weights(name: str) -> str:
-    return weights_sha256(fetch(resolve(name)))
-
-
-def _with_weights(value: Any, weights: dict[str, str]) -> Any:
-    """The value with each encoder's name replaced by the hash of its weights."""
+def _by_content(value: Any, encoders: set[str]) -> Any:
+    """The value with each encoder's name replaced by what its vectors follow from."""
     if isinstance(value, dict):
-        return {name: _with_weights(entry, weights) for name, entry in value.items()}
+        return {name: _by_content(entry, encoders) for name, entry in value.items()}
     if isinstance(value, list):
-        return [_with_weights(entry, weights) for entry in value]
-    return weights.get(value, value) if isinstance(value, str) else value
+        return [_by_content(entry, encoders) for entry in value]
+    return _teacher(value) if isinstance(value, str) and value in encoders else value
+
+
+def _teacher(name: str) -> dict[str, Any]:
+    source = resolve(name)
+    folder = fetch(source)
+    return {"weights": weights_sha256(folder), **asdict(own_pooling(source, folder))}

@@ -173,20 +173,33 @@ class SweepSpec(Settings):
         Raises:
             SweepRefusedError: if the method refuses the settings together.
         """
-        values = self.settings(assignment)
+        return self._checked(self.settings(assignment), tried=assignment)
+
+    def config_of(self, values: Mapping[str, Any]) -> MethodConfig:
+        """The configuration of a trial that has these hyperparameters, defaults included.
+
+        Raises:
+            SweepRefusedError: if the method, as it is now, refuses them.
+        """
+        return self._checked(self._top() | dict(values), tried=values)
+
+    def _checked(self, settings: dict[str, Any], *, tried: Mapping[str, Any]) -> MethodConfig:
         try:
-            return method_config(get_method(self.method).config, values)
+            return method_config(get_method(self.method).config, settings)
         except ValidationError as error:
-            problems = reword(error, values)
+            problems = reword(error, settings)
             told = "; ".join(f"{dotted(p.path)}: {p.text}".lstrip(": ") for p in problems)
             raise SweepRefusedError(
-                f"sweep {self.sweep!r} cannot try {shown(dict(assignment))}: {told}"
+                f"sweep {self.sweep!r} cannot try {shown(dict(tried))}: {told}"
             ) from None
 
     def settings(self, assignment: Mapping[str, Any]) -> dict[str, Any]:
         """What `config` gives to the method: top-level, fixed and active settings, JSON values."""
-        top = self.model_dump(mode="json", include=set(METHOD_WIDE))
-        return with_placeholders(top | self.fixed | self.space.active(assignment))  # type: ignore[no-any-return]
+        active = self.space.active(assignment)
+        return with_placeholders(self._top() | self.fixed | active)  # type: ignore[no-any-return]
+
+    def _top(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", include=set(METHOD_WIDE))
 
 
 def method_config(config: type[MethodConfig], values: Mapping[str, Any]) -> MethodConfig:

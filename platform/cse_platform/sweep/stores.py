@@ -28,6 +28,11 @@ class Places:
     artifacts: Path
     """MLflow's artifacts, where its store is a database."""
 
+    @property
+    def journal(self) -> Path:
+        """The sweep's journal."""
+        return self.folder / "journal.jsonl"
+
 
 def places(spec: SweepSpec, *, runs: Path, environment: Mapping[str, str] = os.environ) -> Places:
     """The sweep file's `stores:` and `storage:`, else the environment's, else files in `runs`.
@@ -46,7 +51,7 @@ def places(spec: SweepSpec, *, runs: Path, environment: Mapping[str, str] = os.e
     }
     taken: dict[str, str] = {}
     for name, url in urls.items():
-        if (other := taken.setdefault(url.rstrip("/"), name)) != name:
+        if (other := taken.setdefault(_database(url), name)) != name:
             raise SweepRefusedError(
                 f"the stores {other!r} and {name!r} have the same URL; each needs a database of "
                 "its own (stores: in the sweep file, CSE_STORE, CSE_SEARCH_STORE, CSE_MLFLOW_URI)"
@@ -61,3 +66,11 @@ def places(spec: SweepSpec, *, runs: Path, environment: Mapping[str, str] = os.e
         folder=runs / "sweeps" / spec.sweep,
         artifacts=runs / "artifacts",
     )
+
+
+def _database(url: str) -> str:
+    """What equal URLs of one database have in common, whoever asks and through which driver."""
+    scheme, _, place = url.partition("://")
+    if scheme.startswith("sqlite"):
+        return str(Path(place.partition("?")[0].removeprefix("/")).absolute())
+    return f"{scheme.partition('+')[0]}://{place.rpartition('@')[2].partition('?')[0].rstrip('/')}"

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from cse_methods.contract import Settings
 
@@ -16,7 +16,13 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-class SweepStarted(Settings):
+class Recorded(Settings):
+    """Base of the events. Unlike a setting, a measured number may be NaN or infinite."""
+
+    model_config = ConfigDict(allow_inf_nan=True)
+
+
+class SweepStarted(Recorded):
     """A sweep begins, or begins again after an interruption or with a larger budget."""
 
     kind: Literal["sweep_started"] = "sweep_started"
@@ -32,7 +38,7 @@ class SweepStarted(Settings):
     """Git commit, dirty or not, command line, host, versions."""
 
 
-class TrialStarted(Settings):
+class TrialStarted(Recorded):
     """A trial begins or, with `resumed_from`, goes on from a checkpoint."""
 
     kind: Literal["trial_started"] = "trial_started"
@@ -44,7 +50,7 @@ class TrialStarted(Settings):
     """Place of the trial in its sweep, from 0."""
     role: Role
     search_number: int | None
-    """The Optuna trial it belongs to; None for further seeds."""
+    """The Optuna trial that proposed it, which a repeat closes; None for confirmations."""
     seed: int
     method: str
     revision: int
@@ -62,7 +68,7 @@ class TrialStarted(Settings):
     """Optimiser step of the checkpoint."""
 
 
-class TrialPoint(Settings):
+class TrialPoint(Recorded):
     """One point of a trial's dev curve."""
 
     kind: Literal["trial_point"] = "trial_point"
@@ -78,7 +84,7 @@ class TrialPoint(Settings):
     """Where the checkpoint of this step lies, whole."""
 
 
-class TrialFinished(Settings):
+class TrialFinished(Recorded):
     """A trial ends."""
 
     kind: Literal["trial_finished"] = "trial_finished"
@@ -101,7 +107,7 @@ class TrialFinished(Settings):
     """Of the worker: versions, CPU or GPU, attention kernel, dtype, threads, peak memory."""
 
 
-class TrialReused(Settings):
+class TrialReused(Recorded):
     """A sweep takes over a trial that another sweep has completed."""
 
     kind: Literal["trial_reused"] = "trial_reused"
@@ -122,7 +128,7 @@ class TrialReused(Settings):
     model: str | None
 
 
-class SweepFinished(Settings):
+class SweepFinished(Recorded):
     """A sweep has spent its budget, or was interrupted."""
 
     kind: Literal["sweep_finished"] = "sweep_finished"

@@ -94,6 +94,8 @@ class History:
         match event:
             case SweepStarted():
                 self.spec, self.best, self.complete = event.spec, event.best, False
+                for trial in self.unfinished():
+                    trial.last_heard = None  # nothing ran while the driver was away
             case SweepFinished():
                 self.complete = event.state == "COMPLETE"
             case TrialStarted():
@@ -103,10 +105,7 @@ class History:
             case TrialPoint():
                 self._point(event)
             case TrialFinished():
-                trial = self.trials[event.trial]
-                trial.hear(event.time)
-                trial.state, trial.error, trial.finished = event.state, event.error, event.time
-                trial.best_step, trial.best_value = event.best_step, event.best_value
+                self._finish(event)
 
     def unfinished(self) -> list[TrialHistory]:
         """Trials that were started and have no end, oldest first."""
@@ -147,6 +146,12 @@ class History:
         trial.metrics[event.step] = event.metrics
         if event.checkpoint is not None:
             trial.checkpoint = (event.step, event.checkpoint)
+
+    def _finish(self, event: TrialFinished) -> None:
+        trial = self.trials[event.trial]
+        trial.hear(event.time)
+        trial.state, trial.error, trial.finished = event.state, event.error, event.time
+        trial.best_step, trial.best_value = event.best_step, event.best_value
 
 
 def _reused(event: TrialReused) -> TrialHistory:

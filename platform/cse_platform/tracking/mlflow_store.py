@@ -106,8 +106,23 @@ def _connect(uri: str) -> Any:
     path.parent.mkdir(parents=True, exist_ok=True)
     # Two processes that create the tables of one file at once break each other's migration.
     with FileLock(f"{path}.lock"):
+        if not path.exists():
+            _create(path)
         _ping(uri)
         return MlflowClient(tracking_uri=uri)
+
+
+def _create(path: Path) -> None:
+    """A database with MLflow's tables, which gets its name when it is whole.
+
+    MLflow could not go on with tables that a killed process has left half made.
+    """
+    from mlflow.tracking import MlflowClient
+
+    unfinished = path.with_name(f"{path.name}.part")
+    unfinished.unlink(missing_ok=True)
+    MlflowClient(tracking_uri=f"sqlite:///{unfinished}")
+    unfinished.rename(path)
 
 
 def _ping(uri: str) -> None:

@@ -1,0 +1,272 @@
+"""Whole sweeps without Ray: real stores, the real planner and results, made-up scores."""
+
+import random
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import optuna
+import pytest
+from optuna.storages._rdb.storage import _VersionManager
+from pydantic import Field
+
+from cse_methods.checkpoint import BEST
+from cse_methods.contract import Method, MethodConfig, Paper, Run
+from cse_methods.registry import get_method, register
+from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.runner.plan import TrialPlan
+from cse_platform.runner.planner import Planner
+from cse_platform.runner.results import Results
+from cse_platform.runner.state import SweepState
+from cse_platform.search.study import Search
+from cse_platform.sweep.identity import Identity
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.start import start_points
+from cse_platform.tracking.events import SweepFinished, SweepStarted
+from cse_platform.tracking.history import History
+from cse_platform.tracking.journal import Journal, read_journal
+from cse_platform.tracking.recorder import Recorder
+
+STEPS = (0, 2, 4)
+"""Where a trial reports."""
+
+SWEEP: dict[str, Any] = {
+    "sweep": "small", "method": "cheap", "backbone": "mini", "corpus": "builtin",
+    "data": "builtin",
+    "space": {"temperature": {"low": 0.01, "high": 1.0, "log": True}, "kind": ["a", "b"]},
+    "search": {"sampler": "random", "trials": 3, "seed": 1},
+}  # fmt: skip
+
+Score = Callable[[Mapping[str, Any], int, int], float]
+"""(hyperparameters, seed, step) -> dev score."""
+
+
+class CheapConfig(MethodConfig):
+    """`depth` has an effect in kind b alone."""
+
+    temperature: float = Field(default=0.05, gt=0)
+    kind: Literal["a", "b"] = "a"
+    depth: int | None = Field(default=None, ge=1)
+    parts: tuple[str, ...] = ()
+    extra: dict[str, float] = Field(default={})
+
+
+@register(
+    "cheap", config=CheapConfig, paper=Paper("Cheap", "https://example.org", 2020), revision=1
+)
+def train_cheap(config: CheapConfig, run: Run) -> dict[str, float]:
+    """Learn nothing."""
+    return {}
+
+
+def lucky(values: Mapping[str, Any], seed: int, step: int) -> float:
+    """A score that follows from what it is given, and from nothing else."""
+    return random.Random(f"{sorted(values.items())} {seed} {step}").uniform(0.2, 0.8)
+
+
+class Drive:
+    """One start of a sweep's driver.
+
+    Args:
+        folder: of the journal, the search store and the checkpoints.
+        spec: the sweep.
+        identity: of the sweep.
+        leaderboard: which completed trials are taken over from.
+        capacity: trials at a time.
+        score: what trials report.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        spec: SweepSpec,
+        identity: Identity,
+        leaderboard: Leaderboard,
+        *,
+        capacity: int = 1,
+        score: Score = lucky,
+    ) -> None:
+        self.folder, self.spec, self.score = folder, spec, score
+        method = get_method(spec.method)
+        journal = Journal(folder / "journal.jsonl")
+        self.recorder = Recorder(journal, [LeaderboardSink(leaderboard)])
+        try:
+            history = History(event for _, event in journal.read())
+            search = Search(
+                spec,
+                url=f"sqlite:///{folder / 'search.db'}",
+                start_points=start_points(spec, method),
+            )
+            self.state = SweepState(
+                spec, method, identity, history, self.recorder, search, leaderboard
+            )
+            self.state.record(
+                SweepStarted(
+                    sweep=spec.sweep, method=spec.method, backbone=spec.backbone,
+                    spec=spec.model_dump(mode="json"), provenance={},
+                )
+            )  # fmt: skip
+            self.planner = Planner(self.state, capacity=lambda: capacity)
+        except BaseException:
+            self.recorder.close(10)
+            raise
+        self.results = Results(self.state, models=str(folder / "models"), errors=folder / "errors")
+        self.running: dict[str, Iterator[int]] = {}
+
+    @property
+    def history(self) -> History:
+        return self.state.history
+
+    def start(self) -> list[TrialPlan]:
+        """Start what the planner wants now."""
+        plans = []
+        while (plan := self.planner.next()) is not None:
+            last = plan.resumed_from if plan.checkpoint else None
+            self.running[plan.key] = iter([s for s in STEPS if last is None or s > last])
+            plans.append(plan)
+        return plans
+
+    def report(self, key: str, step: int, **metrics: float) -> bool:
+        """One dev point, with a checkpoint from the first trained step on."""
+        trial = self.history.trials[key]
+        value = self.score(trial.values, trial.seed, step)
+        given = {"dev/stsb_spearman": value, "train/progress": step / STEPS[-1], **metrics}
+        checkpoint = self.folder / "checkpoints" / key[:12] / str(step) if step else None
+        if checkpoint is not None:
+            (checkpoint / BEST).mkdir(parents=True, exist_ok=True)
+        place = str(checkpoint) if checkpoint else None
+        return self.results.point(key, step=step, metrics=given, checkpoint=place)
+
+    def advance(self, key: str) -> None:
+        """The next report of a trial, or its end."""
+        step = next(self.running[key], None)
+        if step is None or self.report(key, step):
+            del self.running[key]
+            self.results.ended(key)
+
+    def fail(self, key: str, error: str, *, crashed: bool) -> None:
+        """A trial raises an error, or its process dies."""
+        self.running.pop(key)
+        self.results.failed(key, error=error, crashed=crashed, traceback=f"all of {error}")
+
+    def run(self) -> None:
+        """To the end of the sweep."""
+        self.run_until_idle()
+        assert self.state.finished
+        self.state.record(SweepFinished(sweep=self.spec.sweep, state="COMPLETE"))
+
+    def run_until_idle(self) -> None:
+        """Until nothing runs and nothing more is started."""
+        while self.start() or self.running:
+            for key in list(self.running):
+                self.advance(key)
+
+    def close(self) -> None:
+        """As after a kill: nothing more is said."""
+        health = self.recorder.close(10)
+        assert [sink.error for sink in health] == [None]
+
+    def outcome(self) -> dict[tuple[str, int], tuple[str, float | None, dict[int, float]]]:
+        """(configuration, seed) -> state, best value and dev curve."""
+        return {
+            (trial.configuration, trial.seed): (trial.state, trial.best_value, trial.curve)
+            for trial in self.history.trials.values()
+        }
+
+    def study(self) -> optuna.Study:
+        """The study as Optuna alone sees it."""
+        return optuna.load_study(
+            study_name=self.spec.sweep, storage=f"sqlite:///{self.folder / 'search.db'}"
+        )
+
+    def assert_sound(self) -> None:
+        """No point twice, nothing RUNNING, and Optuna says what the journal says."""
+        points = [
+            (event.trial, event.step)
+            for _, event in read_journal(self.folder / "journal.jsonl")
+            if event.kind == "trial_point"
+        ]
+        assert len(points) == len(set(points))
+        told = {trial.number: trial for trial in self.study().trials}
+        assert "RUNNING" not in {trial.state.name for trial in told.values()}
+        for trial in self.history.trials.values():
+            assert trial.state != "RUNNING"
+            if trial.role == "search":
+                assert trial.search_number is not None
+                there = told[trial.search_number]
+                assert (there.state.name, there.intermediate_values) == (trial.state, trial.curve)
+                if trial.state == "COMPLETE":
+                    assert there.value == trial.best_value
+
+
+NewSpec = Callable[..., SweepSpec]
+NewDrive = Callable[..., Drive]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_optuna() -> Iterator[None]:
+    """Optuna loads all its migrations, for their newest number, whenever a store is opened."""
+    with pytest.MonkeyPatch.context() as patch:
+        newest = cache(lambda: _VersionManager._create_alembic_script(manager).get_current_head())
+        manager = _VersionManager.__new__(_VersionManager)
+        manager.url = "sqlite://"
+        patch.setattr(_VersionManager, "get_head_version", lambda self: newest())
+        yield
+
+
+@pytest.fixture(scope="session")
+def new_spec() -> NewSpec:
+    """Makes a sweep: the small one, with changes at its top level."""
+
+    def make(**changes: Any) -> SweepSpec:
+        search = SWEEP["search"] | changes.pop("search", {})
+        return SweepSpec.model_validate(SWEEP | {"search": search} | changes)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def cheap() -> Method:
+    """The method `cheap`."""
+    return get_method("cheap")
+
+
+@pytest.fixture(scope="session")
+def identity(new_spec: NewSpec, cheap: Method) -> Identity:
+    """Of all sweeps here, which differ in nothing that it depends on."""
+    return Identity(new_spec(), cheap)
+
+
+@pytest.fixture(scope="session")
+def empty_leaderboard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database file with the schema and no rows."""
+    file = tmp_path_factory.mktemp("leaderboard") / "empty.db"
+    open_leaderboard(f"sqlite:///{file}").close()
+    return file
+
+
+@pytest.fixture
+def new_drive(identity: Identity, empty_leaderboard: Path) -> Iterator[NewDrive]:
+    """Starts a driver in a folder; `leaderboard` names the folder of another one's database."""
+    opened: list[Drive] = []
+    boards: list[Leaderboard] = []
+
+    def make(
+        folder: Path, spec: SweepSpec, *, leaderboard: Path | None = None, **how: Any
+    ) -> Drive:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (leaderboard or folder) / "leaderboard.db"
+        if not file.exists():
+            shutil.copy(empty_leaderboard, file)
+        boards.append(open_leaderboard(f"sqlite:///{file}"))
+        opened.append(Drive(folder, spec, how.pop("identity", identity), boards[-1], **how))
+        return opened[-1]
+
+    yield make
+    for drive in opened:
+        drive.recorder.close(10)
+    for board in boards:
+        board.close()

@@ -1,0 +1,126 @@
+"""A driver killed between any two of its writes, and started again: as if nothing had been."""
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.events import TrialFinished, TrialStarted
+
+NewSpec = Callable[..., SweepSpec]
+NewDrive = Callable[..., Any]
+
+WRITES = (
+    "create_new_trial", "set_trial_param", "set_trial_intermediate_value",
+    "set_trial_state_values", "set_trial_user_attr",
+)  # fmt: skip
+"""Everything that the driver commits to the search store."""
+
+
+class Witness:
+    """Copies journal and search store after each write to either, as a kill would leave them."""
+
+    def __init__(self, drive: Any, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.drive, self.folder = drive, folder
+        self.ends_of_trials: list[int] = []
+        self.count = 0
+        self._watch(patch, drive.recorder, "record")
+        for name in WRITES:
+            self._watch(patch, drive.state.search.study._storage, name)
+
+    def _watch(self, patch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+        write = getattr(owner, name)
+
+        def then_copy(*arguments: Any, **keywords: Any) -> Any:
+            answer = write(*arguments, **keywords)
+            self._copy()
+            if arguments and isinstance(arguments[0], TrialFinished):
+                self.ends_of_trials.append(self.count)
+            return answer
+
+        patch.setattr(owner, name, then_copy)
+
+    def _copy(self) -> None:
+        target = self.folder / str(self.count)
+        target.mkdir(parents=True)
+        shutil.copy(self.drive.folder / "journal.jsonl", target)
+        source = sqlite3.connect(self.drive.folder / "search.db")
+        copy = sqlite3.connect(target / "search.db")
+        source.backup(copy)
+        copy.close()
+        source.close()
+        self.count += 1
+
+
+def check_each_kill(
+    tmp_path: Path, new_drive: NewDrive, spec: SweepSpec, patch: pytest.MonkeyPatch, *, every: bool
+) -> None:
+    """Go on from each copy, or from those of one trial's life; the end is always the same."""
+    with patch.context() as watching:
+        drive = new_drive(tmp_path / "undisturbed", spec)
+        witness = Witness(drive, tmp_path / "killed", watching)
+        drive.run()
+        drive.close()
+    expected = drive.outcome()
+    first, second, *_ = witness.ends_of_trials
+    kills = range(witness.count) if every else range(first, second + 3)
+    assert len(kills) > 8
+    for kill in kills:
+        again = new_drive(tmp_path / "killed" / str(kill), spec)
+        again.run()
+        again.assert_sound()
+        again.close()
+        assert again.outcome() == expected, kill
+
+
+REPEATING: dict[str, Any] = {
+    "space": {"kind": ["a", "b"]}, "search": {"trials": 4},
+    "seeds": {"confirm": {"top": 1, "seeds": [0]}},
+}  # fmt: skip
+
+
+def test_killed_anywhere_in_the_life_of_a_trial(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_each_kill(tmp_path, new_drive, new_spec(), monkeypatch, every=False)
+
+
+def test_killed_anywhere_around_a_repeat(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = new_spec(space={"kind": ["a"]}, search={"trials": 2})
+    check_each_kill(tmp_path, new_drive, spec, monkeypatch, every=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [{"search": {"trials": 4}}, REPEATING])
+def test_killed_anywhere(
+    tmp_path: Path,
+    new_drive: NewDrive,
+    new_spec: NewSpec,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any],
+) -> None:
+    check_each_kill(tmp_path, new_drive, new_spec(**changes), monkeypatch, every=True)
+
+
+def test_a_resumed_trial_is_started_once_more_and_keeps_its_number(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    first = new_drive(tmp_path, new_spec(), capacity=2)
+    plans = first.start()
+    first.advance(plans[0].key)
+    first.advance(plans[0].key)
+    first.close()
+    second = new_drive(tmp_path, new_spec(), capacity=3)
+    again = second.start()
+    assert [(p.key, p.number, p.search_number) for p in again[:2]] == [
+        (p.key, p.number, p.search_number) for p in plans
+    ]
+    assert [p.resumed_from for p in again] == [2, 0, None]
+    started = [e for _, e in second.recorder._journal.read() if isinstance(e, TrialStarted)]
+    assert [e.resumed_from for e in started] == [None, None, 2, 0, None]

@@ -1,0 +1,213 @@
+"""What comes back: points, ends, crashes, and reports that mean nothing."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.events import TrialFinished
+from cse_platform.tracking.journal import read_journal
+
+NewSpec = Callable[..., SweepSpec]
+NewDrive = Callable[..., Any]
+
+
+@pytest.fixture
+def one(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> tuple[Any, str]:
+    """A sweep of one trial, which is running, and its key."""
+    drive = new_drive(tmp_path, new_spec(search={"trials": 1}))
+    (plan,) = drive.start()
+    return drive, plan.key
+
+
+def point(drive: Any, key: str, step: int, value: float, **metrics: float) -> bool:
+    return bool(drive.report(key, step, **{"dev/stsb_spearman": value, **metrics}))
+
+
+def finished(drive: Any) -> TrialFinished:
+    """The one end in the journal."""
+    events = [event for _, event in read_journal(drive.folder / "journal.jsonl")]
+    (end,) = [event for event in events if isinstance(event, TrialFinished)]
+    return end
+
+
+def test_a_trial_ends_with_its_best_trained_step(one: tuple[Any, str]) -> None:
+    """Step 0 is the untrained backbone, which is never the best."""
+    drive, key = one
+    for step, value in ((0, 0.9), (2, 0.5), (4, 0.4)):
+        assert point(drive, key, step, value) is False
+    drive.results.ended(key)
+    end = finished(drive)
+    assert (end.state, end.best_step, end.best_value) == ("COMPLETE", 2, 0.5)
+    assert end.best_metrics["dev/stsb_spearman"] == 0.5
+    assert end.model is not None and Path(end.model).is_dir()
+    assert drive.study().trials[0].value == 0.5
+    assert drive.state.live == set()
+
+
+def test_the_checkpoint_set_picks_and_the_search_set_is_told(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    drive = new_drive(
+        tmp_path, new_spec(dev={"checkpoint": "sickr", "search": "stsb"}, search={"trials": 1})
+    )
+    (plan,) = drive.start()
+    point(drive, plan.key, 2, 0.7, **{"dev/sickr_spearman": 0.1})
+    point(drive, plan.key, 4, 0.6, **{"dev/sickr_spearman": 0.2})
+    drive.results.ended(plan.key)
+    assert (finished(drive).best_step, finished(drive).best_value) == (4, 0.6)
+
+
+def test_a_repeated_step_changes_nothing(one: tuple[Any, str]) -> None:
+    drive, key = one
+    point(drive, key, 2, 0.5)
+    assert point(drive, key, 2, 0.6) is False
+    assert drive.history.trials[key].curve == {2: 0.5}
+    point(drive, key, 4, 0.4)
+    drive.results.ended(key)
+    drive.assert_sound()
+
+
+@pytest.mark.parametrize(
+    ("step", "metrics", "error"),
+    [
+        (2, {"dev/stsb_spearman": 1.5},
+         "it reported dev/stsb_spearman = 1.5 at step 2, no correlation"),
+        (2, {"dev/stsb_spearman": -math.inf},
+         "it reported dev/stsb_spearman = -inf at step 2, no correlation"),
+        (2, {"train/loss": 1.0}, "it reported no dev/stsb_spearman at step 2"),
+        (-1, {"dev/stsb_spearman": 0.5}, "it reported step -1; steps count from 0"),
+    ],
+)  # fmt: skip
+def test_a_report_that_means_nothing_ends_the_trial(
+    one: tuple[Any, str], step: int, metrics: dict[str, float], error: str
+) -> None:
+    drive, key = one
+    point(drive, key, 0, 0.5)
+    assert drive.results.point(key, step=step, metrics=metrics) is True
+    drive.results.ended(key)
+    assert (finished(drive).state, finished(drive).error) == ("FAIL", error)
+    assert drive.history.trials[key].curve == {0: 0.5}
+    drive.assert_sound()
+    drive.close()  # and SQL takes it all
+
+
+def test_no_number_is_a_failure(one: tuple[Any, str]) -> None:
+    drive, key = one
+    for step in (0, 2, 4):
+        point(drive, key, step, math.nan)
+    drive.results.ended(key)
+    end = finished(drive)
+    assert (end.state, end.best_step, end.best_value) == ("FAIL", None, None)
+    assert end.error == "it reported no dev score that is a number"
+    drive.close()
+    assert drive.study().trials[0].state.name == "FAIL"
+
+
+def test_one_number_among_others_is_the_best(one: tuple[Any, str]) -> None:
+    drive, key = one
+    for step, value in ((2, math.nan), (4, 0.3), (6, math.nan)):
+        point(drive, key, step, value)
+    drive.results.ended(key)
+    assert (finished(drive).state, finished(drive).best_value) == ("COMPLETE", 0.3)
+    drive.close()
+
+
+@pytest.fixture
+def two(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> tuple[Any, str]:
+    """A sweep with a strict pruner whose first trial was good, and the key of its second."""
+    pruner = {"kind": "median", "startup_trials": 1}
+    drive = new_drive(tmp_path, new_spec(search={"trials": 2}, pruner=pruner))
+    (first,) = drive.start()
+    for step in (0, 2, 4):
+        point(drive, first.key, step, 0.8)
+    drive.results.ended(first.key)
+    (second,) = drive.start()
+    point(drive, second.key, 0, 0.1)
+    return drive, second.key
+
+
+@pytest.mark.parametrize("died", [False, True])
+def test_a_pruned_trial_keeps_its_curve(two: tuple[Any, str], died: bool) -> None:
+    """Also where its process died while it was being stopped."""
+    drive, key = two
+    assert point(drive, key, 2, 0.2) is True
+    if died:
+        drive.fail(key, "SIGTERM", crashed=True)
+    else:
+        drive.results.ended(key)
+    trial = drive.history.trials[key]
+    assert (trial.state, trial.curve, trial.best_value) == ("PRUNED", {0: 0.1, 2: 0.2}, 0.2)
+    drive.assert_sound()
+
+
+def test_a_pruned_trial_without_a_number_has_failed(two: tuple[Any, str]) -> None:
+    drive, key = two
+    assert point(drive, key, 2, math.nan) is True
+    drive.results.ended(key)
+    assert drive.history.trials[key].state == "FAIL"
+
+
+def test_the_last_step_is_never_pruned(two: tuple[Any, str]) -> None:
+    drive, key = two
+    assert point(drive, key, 4, 0.2) is False
+    drive.results.ended(key)
+    assert drive.history.trials[key].state == "COMPLETE"
+
+
+def test_further_seeds_are_never_pruned(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    spec = new_spec(
+        search={"trials": 1},
+        pruner={"kind": "median", "startup_trials": 0},
+        seeds={"confirm": {"top": 1, "seeds": [0]}},
+    )
+    drive = new_drive(tmp_path, spec)
+    (first,) = drive.start()
+    for step in (0, 2, 4):
+        point(drive, first.key, step, 0.8)
+    drive.results.ended(first.key)
+    (further,) = drive.start()
+    assert [point(drive, further.key, step, 0.1) for step in (0, 2)] == [False, False]
+
+
+def test_a_trial_whose_process_died_goes_on_three_times(one: tuple[Any, str]) -> None:
+    drive, key = one
+    point(drive, key, 0, 0.3)
+    point(drive, key, 2, 0.5)
+    for _ in range(3):
+        drive.fail(key, "SIGKILL", crashed=True)
+        assert drive.history.trials[key].state == "RUNNING"
+        (plan,) = drive.start()
+        assert (plan.key, plan.resumed_from) == (key, 2)
+        assert plan.param_space()["resume_from"] == plan.checkpoint
+    drive.fail(key, "SIGKILL", crashed=True)
+    assert (finished(drive).state, finished(drive).error) == ("FAIL", "SIGKILL")
+    assert (drive.folder / "errors" / "trial-0.txt").read_text() == "all of SIGKILL"
+    drive.run()
+    drive.assert_sound()
+
+
+def test_an_error_of_its_own_fails_a_trial_at_once(one: tuple[Any, str]) -> None:
+    drive, key = one
+    point(drive, key, 2, 0.5)
+    drive.fail(key, "ValueError: no", crashed=False)
+    assert (finished(drive).state, finished(drive).error) == ("FAIL", "ValueError: no")
+    drive.run()
+    assert drive.state.finished
+    drive.assert_sound()
+
+
+def test_a_model_that_cannot_be_kept_does_not_fail_the_trial(
+    one: tuple[Any, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    drive, key = one
+    (drive.folder / "models").write_text("in the way")
+    point(drive, key, 2, 0.5)
+    drive.results.ended(key)
+    assert (finished(drive).state, finished(drive).model) == ("COMPLETE", None)
+    assert "cannot be kept" in caplog.text

@@ -1,0 +1,157 @@
+"""A trial's key follows from all that its numbers follow from, and from nothing else."""
+
+import dataclasses
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cse_methods.backbones import resolve
+from cse_methods.registry import get_method
+from cse_platform.sweep.identity import Identity, canonical_hash, dev_identity
+from cse_platform.sweep.spec import SweepSpec
+
+Sweep = Callable[..., SweepSpec]
+
+SENTENCES = "A dog runs.\nA cat sleeps.\n"
+
+
+@pytest.fixture
+def encoder(tmp_path: Path) -> Path:
+    """The mini encoder in a folder of its own."""
+    source = resolve("mini").model
+    assert isinstance(source, Path)
+    target = tmp_path / "encoder"
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.py"))
+    return target
+
+
+def sweep(**changes: Any) -> SweepSpec:
+    given: dict[str, Any] = {
+        "sweep": "a", "method": "rankcse", "backbone": "mini", "corpus": "builtin",
+        "data": "builtin", "fixed": {"teachers": ["mini"]},
+        "space": {"tau2": [0.025, 0.05], "rank_loss": ["listnet", "listmle"]},
+        "search": {"trials": 1},
+    }  # fmt: skip
+    return SweepSpec.model_validate(given | changes)
+
+
+def key(
+    spec: SweepSpec, assignment: dict[str, Any] | None = None, *, seed: int = 42, revision: int = 1
+) -> str:
+    method = dataclasses.replace(get_method(spec.method), revision=revision)
+    return Identity(spec, method).key(spec.config(assignment or {}), seed=seed)
+
+
+def test_canonical_hash_by_hand() -> None:
+    text = json.dumps({"a": [0.1, 1.0], "b": None})
+    assert canonical_hash({"b": None, "a": [0.1, 1.0]}) == hashlib.sha256(text.encode()).hexdigest()
+    assert canonical_hash(0.1 + 0.2) != canonical_hash(0.3)
+
+
+def test_the_key_is_the_configuration_and_the_seed() -> None:
+    spec = sweep()
+    identity = Identity(spec, get_method("rankcse"))
+    config = spec.config({"tau2": 0.05})
+    assert identity.key(config, seed=1) != identity.key(config, seed=2)
+    assert identity.configuration(config) != identity.configuration(spec.config({"tau2": 0.025}))
+    assert len(identity.key(config, seed=1)) == 64
+
+
+def test_what_changes_the_numbers_changes_the_key(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text(SENTENCES)
+    (tmp_path / "two.txt").write_text(SENTENCES + "A bird sings.\n")
+    one, two = str(tmp_path / "one.txt"), str(tmp_path / "two.txt")
+    keys = [
+        key(sweep()),
+        key(sweep(), seed=43),
+        key(sweep(), {"tau2": 0.05}),
+        key(sweep(), {"rank_loss": "listmle"}),
+        key(sweep(), revision=2),
+        key(sweep(fixed={"teachers": ["mini"], "precision": "bf16"})),
+        key(sweep(fixed={"teachers": ["mini"], "eval_steps": 7})),
+        key(sweep(fixed={"teachers": [{"model": "mini", "pooler": "cls"}]})),
+        key(sweep(corpus=one)),
+        key(sweep(corpus=two)),
+        key(sweep(dev={"checkpoint": "sickr"})),
+        key(sweep(dev={"search": "sickr"})),
+        key(sweep(dev={"also": []})),
+        key(sweep(method="simcse", fixed={}, space={})),
+    ]
+    assert len(set(keys)) == len(keys)
+
+
+def test_names_and_orders_do_not_change_the_key(tmp_path: Path, encoder: Path) -> None:
+    for name in ("one.txt", "two.txt"):
+        (tmp_path / name).write_text(SENTENCES)
+    copy = tmp_path / "copy"
+    shutil.copytree(encoder, copy)
+    one = sweep(
+        sweep="a", corpus=str(tmp_path / "one.txt"), backbone=str(encoder),
+        fixed={"teachers": [str(encoder)], "beta": 1},
+    )  # fmt: skip
+    other = sweep(
+        sweep="b", corpus=str(tmp_path / "two.txt"), backbone=str(copy),
+        fixed={"beta": 1.0, "teachers": [str(copy)]},
+    )  # fmt: skip
+    assert key(one, {"tau2": 0.05, "rank_loss": "listnet"}) == key(
+        other, {"rank_loss": "listnet", "tau2": 0.05}
+    )
+
+
+def test_a_default_is_the_same_written_out_and_an_inactive_dimension_is_left_out() -> None:
+    space = {"rank_loss": ["listnet", "listmle"],
+             "tau3": {"choices": [0.1, 0.2], "when": {"rank_loss": "listnet"}}}  # fmt: skip
+    spec = sweep(space=space)
+    left_out = {"rank_loss": "listmle"}
+    assert key(spec, left_out) == key(spec, left_out | {"tau3": 0.1}) == key(spec, left_out)
+    assert key(sweep(), {}) == key(sweep(), {"rank_loss": "listnet"})
+    assert key(sweep(fixed={"teachers": ["mini"], "batch_size": 64})) == key(sweep())
+
+
+@pytest.mark.parametrize("place", ["backbone", "teacher"])
+def test_other_weights_change_the_key(encoder: Path, place: str) -> None:
+    def now() -> str:
+        if place == "backbone":
+            return key(sweep(backbone=str(encoder)))
+        return key(sweep(fixed={"teachers": [str(encoder)]}))
+
+    before = now()
+    assert now() == before
+    config = encoder / "config.json"
+    config.write_text(config.read_text() + "\n")
+    assert now() != before
+
+
+def test_how_a_teacher_is_read_is_part_of_the_key(encoder: Path) -> None:
+    """Two folders with one content but for the pooling that the teacher states."""
+    spec = sweep(fixed={"teachers": [str(encoder)]})
+    before = key(spec)
+    (encoder / "modules.json").write_text(
+        json.dumps([
+            {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+            {"idx": 1, "name": "1", "path": "1_Pooling",
+             "type": "sentence_transformers.models.Pooling"},
+        ])
+    )  # fmt: skip
+    (encoder / "1_Pooling").mkdir()
+    (encoder / "1_Pooling" / "config.json").write_text(
+        json.dumps({
+            "word_embedding_dimension": 192,
+            "pooling_mode_cls_token": True,
+            "pooling_mode_mean_tokens": False,
+        })
+    )  # fmt: skip
+    assert key(spec) != before
+
+
+def test_dev_identity_tells_dev_sets_apart() -> None:
+    one = dev_identity(sweep())
+    assert one["checkpoint"] == one["search"] == "stsb"
+    assert (one["source"], one["corpus"]) == ("builtin", "builtin")
+    assert dev_identity(sweep(dev={"also": []}))["identity"] == one["identity"]
+    assert dev_identity(sweep(dev={"search": "sickr"}))["identity"] != one["identity"]

@@ -1,0 +1,141 @@
+"""Where a sweep's results go, and what it needs before its first trial."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cse_methods.contract import Method
+from cse_methods.errors import BackboneError, DataError
+from cse_methods.registry import get_method
+from cse_platform.errors import SweepRefusedError
+from cse_platform.sweep.best import BestReference
+from cse_platform.sweep.readiness import pinned, to_fetch, unresolved
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.stores import places
+
+
+def sweep(**changes: Any) -> SweepSpec:
+    given: dict[str, Any] = {
+        "sweep": "a", "method": "toy", "backbone": "mini", "corpus": "builtin",
+        "data": "builtin", "fixed": {"temperature": 0.05}, "search": {"trials": 1},
+    }  # fmt: skip
+    return SweepSpec.model_validate(given | changes)
+
+
+def test_without_a_word_everything_lies_in_runs(tmp_path: Path) -> None:
+    here = places(sweep(), runs=tmp_path, environment={})
+    assert here.leaderboard == f"sqlite:///{tmp_path}/leaderboard.db"
+    assert here.search == f"sqlite:///{tmp_path}/search.db"
+    assert here.mlflow == f"sqlite:///{tmp_path}/mlflow.db"
+    assert here.checkpoints == f"{tmp_path}/sweeps/a/ray"
+    assert here.models == f"{tmp_path}/artifacts/models"
+    assert here.journal == tmp_path / "sweeps" / "a" / "journal.jsonl"
+    assert here.artifacts == tmp_path / "artifacts"
+
+
+def test_the_file_wins_over_the_environment(tmp_path: Path) -> None:
+    spec = sweep(stores={"search": "sqlite:///file.db"}, storage="s3://bucket/lab/")
+    environment = {"CSE_SEARCH_STORE": "sqlite:///ignored.db", "CSE_STORE": "sqlite:///kept.db"}
+    here = places(spec, runs=tmp_path, environment=environment)
+    assert (here.search, here.leaderboard) == ("sqlite:///file.db", "sqlite:///kept.db")
+    assert here.checkpoints == "s3://bucket/lab/sweeps/a/ray"
+    assert here.models == "s3://bucket/lab/artifacts/models"
+
+
+@pytest.mark.parametrize(
+    ("stores", "environment", "names"),
+    [
+        ({}, {"CSE_STORE": "sqlite:///x.db", "CSE_SEARCH_STORE": "sqlite:///x.db"},
+         ("leaderboard", "search")),
+        ({"search": "sqlite:///x.db"}, {"CSE_MLFLOW_URI": "sqlite:///./x.db"},
+         ("search", "mlflow")),
+        ({"leaderboard": "postgresql+psycopg://a:one@host/lab"},
+         {"CSE_MLFLOW_URI": "postgresql://b:two@host/lab?sslmode=require"},
+         ("leaderboard", "mlflow")),
+    ],
+)  # fmt: skip
+def test_one_database_for_two_stores_is_refused(
+    tmp_path: Path, stores: dict[str, str], environment: dict[str, str], names: tuple[str, str]
+) -> None:
+    first, second = names
+    with pytest.raises(SweepRefusedError, match="have the same URL") as caught:
+        places(sweep(stores=stores), runs=tmp_path, environment=environment)
+    assert str(caught.value) == (
+        f"the stores {first!r} and {second!r} have the same URL; each needs a database of its own "
+        "(stores: in the sweep file, CSE_STORE, CSE_SEARCH_STORE, CSE_MLFLOW_URI)"
+    )
+
+
+def test_a_runs_folder_is_a_store_of_its_own(tmp_path: Path) -> None:
+    """A URL of another store that names a file of `runs` is the same database too."""
+    environment = {"CSE_MLFLOW_URI": f"sqlite:///{tmp_path / 'search.db'}"}
+    with pytest.raises(SweepRefusedError, match="'search' and 'mlflow'"):
+        places(sweep(), runs=tmp_path, environment=environment)
+
+
+def test_two_databases_of_one_server_are_two_stores(tmp_path: Path) -> None:
+    server = "postgresql+psycopg://lab@host"
+    environment = {"CSE_STORE": f"{server}/one", "CSE_SEARCH_STORE": f"{server}/two"}
+    assert places(sweep(), runs=tmp_path, environment=environment).search == f"{server}/two"
+
+
+def test_the_data_source_is_written_out(
+    toy: Method, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data" / "corpus").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CSE_DATA", "data")
+    assert pinned(sweep(data=None)).data == str(tmp_path / "data")
+    assert pinned(sweep()).data == "builtin"
+    monkeypatch.delenv("CSE_DATA")
+    assert pinned(sweep(data=None)).data == "hub"
+    with pytest.raises(DataError, match="'nowhere' is not a folder"):
+        pinned(sweep(data="nowhere"))
+
+
+def test_what_ships_with_the_package_needs_no_fetching(toy: Method) -> None:
+    assert to_fetch(sweep(), toy) == []
+
+
+def test_what_the_hub_has_is_listed(toy: Method, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = sweep(
+        method="rankcse", backbone="bert-base", corpus="wiki1m", data="hub",
+        fixed={}, space={"teachers": [["simcse-bert-base"], ["nobody/nothing"]]},
+    )  # fmt: skip
+    listed = to_fetch(spec, get_method("rankcse"))
+    assert listed[:3] == [
+        "encoder bert-base: google-bert/bert-base-uncased at "
+        "86b5e0934494bd15c9632b12f734a8a67f723594",
+        "encoder simcse-bert-base: princeton-nlp/unsup-simcse-bert-base-uncased at main",
+        "encoder nobody/nothing: nobody/nothing at main",
+    ]
+    assert "wiki1m" in listed[3]
+    assert len(listed) == 6  # and the two dev sets
+
+
+def test_what_no_hub_has_is_refused(toy: Method, tmp_path: Path) -> None:
+    with pytest.raises(BackboneError, match=r"no backbone 'brt-base'\. Did you mean 'bert-base'"):
+        to_fetch(sweep(backbone="brt-base"), toy)
+    with pytest.raises(BackboneError, match="nowhere is not a folder"):
+        to_fetch(sweep(backbone=str(tmp_path / "nowhere")), toy)
+    with pytest.raises(DataError, match="no-such-corpus"):
+        to_fetch(sweep(corpus="no-such-corpus"), toy)
+
+
+def test_evaluate_is_refused_in_one_sentence(toy: Method) -> None:
+    with pytest.raises(SweepRefusedError, match="evaluate") as caught:
+        to_fetch(sweep(evaluate={"top": 1, "tasks": ["sts"]}), toy)
+    assert str(caught.value) == (
+        "sweep 'a' asks for `evaluate:`, and test sets cannot be scored yet; "
+        "leave it out: trials are ranked on dev"
+    )
+
+
+def test_a_best_encoder_is_found_in_an_earlier_stage_or_not_at_all() -> None:
+    best = {"best": {"method": "simcse", "backbone": "mini"}}
+    spec = sweep(method="rankcse", fixed={"teachers": [best]})
+    assert to_fetch(spec, get_method("rankcse")) == []
+    assert unresolved(spec, []) == [BestReference("simcse", "mini")]
+    assert unresolved(spec, [sweep(method="simcse", fixed={})]) == []
+    assert unresolved(spec, [sweep(method="simcse", backbone="bert-base", fixed={})]) != []

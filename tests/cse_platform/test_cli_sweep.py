@@ -1,0 +1,198 @@
+"""The command `cse-sweep` as a person types it, as far as it starts nothing."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cse_platform.cli.sweep import main
+from cse_platform.tracking.events import SweepStarted
+from cse_platform.tracking.journal import Journal
+
+SWEEP: dict[str, Any] = {
+    "sweep": "tiny", "method": "simcse", "backbone": "mini", "corpus": "builtin",
+    "data": "builtin",
+    "space": {"temperature": [0.05, 0.1], "learning_rate": {"low": 1e-5, "high": 1e-3}},
+    "search": {"sampler": "random", "trials": 12, "seed": 1},
+}  # fmt: skip
+BEST = {"best": {"method": "simcse", "backbone": "mini"}}
+TAUGHT: dict[str, Any] = SWEEP | {
+    "sweep": "taught", "method": "rankcse", "fixed": {"teachers": [BEST]},
+    "space": {"gamma": [0.5, 1.0]},
+}  # fmt: skip
+
+Typed = Callable[..., Result]
+
+
+@pytest.fixture
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """Types a command in an empty folder, where no lab has set anything."""
+    for name in ("CSE_STORE", "CSE_SEARCH_STORE", "CSE_MLFLOW_URI", "CSE_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE"):
+        monkeypatch.setenv(name, "1")  # a test asks no hub, and --offline's own are undone
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Result:
+        result = CliRunner().invoke(main, arguments)
+        assert result.exception is None or isinstance(result.exception, SystemExit), result
+        assert "Traceback" not in result.output
+        return result
+
+    return run
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., str]:
+    """Writes a sweep file: the tiny one, with changes, or other content."""
+
+    def file(name: str = "sweep.yaml", content: Any = None, **changes: Any) -> str:
+        (tmp_path / name).write_text(json.dumps(content or SWEEP | changes))
+        return name
+
+    return file
+
+
+def test_help_needs_no_heavy_library() -> None:
+    code = (
+        "import sys; from cse_platform.cli.sweep import main\n"
+        "try: main(['run', '--help'])\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "heavy = 'torch ray mlflow optuna sqlalchemy transformers pydantic numpy'.split()\n"
+        "sys.exit(', '.join(name for name in heavy if name in sys.modules) or None)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["run", "--help"]])
+def test_every_help_has_an_example(typed: Typed, arguments: list[str]) -> None:
+    result = typed(*arguments)
+    assert result.exit_code == 0
+    assert "Example" in result.output and "cse-sweep sweeps/" in result.output
+
+
+def test_a_dry_run_shows_ten_configurations_and_writes_nothing(
+    typed: Typed, write: Callable[..., str], tmp_path: Path
+) -> None:
+    file = write(seeds={"confirm": {"top": 2, "seeds": [0, 1, 2]}})
+    result = typed(file, "--dry-run")
+    assert result.exit_code == 0
+    head, *drawn = result.output.splitlines()
+    assert head == "tiny: simcse on mini, 12 trials and 3 seeds of the best 2"
+    assert len(drawn) == len(set(drawn)) == 10
+    assert all(line.startswith("  temperature=0.") for line in drawn)
+    assert all(" learning_rate=" in line for line in drawn)
+    assert typed("--dry-run", file).output == result.output  # an option may stand first
+    assert [path.name for path in tmp_path.iterdir()] == [file]
+
+
+def test_a_file_can_be_named_like_a_command(typed: Typed, write: Callable[..., str]) -> None:
+    assert "12 trials" in typed(f"./{write('run')}", "--dry-run").output
+    assert typed("run", "--dry-run").exit_code == 2
+
+
+def test_the_command_line_changes_the_file(typed: Typed, write: Callable[..., str]) -> None:
+    result = typed(
+        write(), "--dry-run", "--trials", "3", "--set", "sweep=other",
+        "--set", "space.temperature=[0.07]",
+    )  # fmt: skip
+    head, *drawn = result.output.splitlines()
+    assert head == "other: simcse on mini, 3 trials"
+    assert len(drawn) == 3 and all("temperature=0.07 " in line for line in drawn)
+    assert typed(write(), "--trials", "0").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"trails": 3}, "trails: no such key"),
+        ({"method": "simsce"}, "Did you mean 'simcse'?"),
+        ({"backbone": "brt-base"}, "no backbone 'brt-base'. Did you mean 'bert-base'?"),
+        ({"data": "nowhere"}, "'nowhere' is not a folder"),
+        ({"evaluate": {"top": 1, "tasks": ["sts"]}}, "leave it out: trials are ranked on dev"),
+        ({"fixed": {"batch_size": 1}}, "fixed.batch_size"),
+    ],
+)
+def test_what_is_wrong_is_one_message_and_exit_code_1(
+    typed: Typed, write: Callable[..., str], tmp_path: Path, changes: dict[str, Any], told: str
+) -> None:
+    file = write(**changes)
+    for how in (["--dry-run"], []):
+        result = typed(file, *how)
+        assert result.exit_code == 1
+        assert result.stderr.startswith("Error: ") and told in result.stderr
+        assert result.stdout == ""
+    assert [path.name for path in tmp_path.iterdir()] == [file]
+
+
+def test_a_file_that_is_not_there(typed: Typed) -> None:
+    result = typed("nowhere.yaml")
+    assert (result.exit_code, result.stderr) == (1, "Error: nowhere.yaml: no such file\n")
+
+
+def test_what_the_hub_has_is_listed_and_offline_refused(
+    typed: Typed, write: Callable[..., str]
+) -> None:
+    file = write(backbone="bert-large")
+    listed = typed(file, "--dry-run")
+    assert listed.exit_code == 0
+    assert "to fetch: encoder bert-large: google-bert/bert-large-uncased" in listed.output
+    for how in (["--dry-run", "--offline"], ["--offline"]):
+        result = typed(file, *how)
+        assert result.exit_code == 1
+        assert result.stderr.startswith(
+            "Error: sweep 'tiny' must fetch, and is offline: encoder bert-large: "
+        )
+
+
+def test_two_stores_in_one_database_are_refused(
+    typed: Typed, write: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CSE_MLFLOW_URI", "sqlite:///runs/search.db")
+    for how in (["--dry-run"], []):
+        result = typed(write(), *how)
+        assert result.exit_code == 1
+        assert "the stores 'search' and 'mlflow' have the same URL" in result.stderr
+
+
+def test_a_dry_run_says_that_a_sweep_of_that_name_was_another(
+    typed: Typed, write: Callable[..., str], tmp_path: Path
+) -> None:
+    from cse_platform.sweep.loader import load_sweep
+
+    (spec,) = load_sweep(Path(write())).stages
+    with Journal(tmp_path / "runs" / "sweeps" / "tiny" / "journal.jsonl") as journal:
+        journal.append(
+            SweepStarted(
+                sweep="tiny", method="simcse", backbone="mini", provenance={},
+                spec=spec.model_dump(mode="json", exclude={"stores"}),
+            )
+        )  # fmt: skip
+    assert typed("sweep.yaml", "--dry-run", "--trials", "20").exit_code == 0
+    result = typed("sweep.yaml", "--dry-run", "--set", "search.seed=2")
+    assert result.exit_code == 1
+    assert "search.seed = 1, and now it is 2; run it as another sweep" in result.stderr
+
+
+def test_a_best_encoder_of_an_earlier_stage_is_taken_on_trust(
+    typed: Typed, write: Callable[..., str]
+) -> None:
+    result = typed(write(content={"stages": [SWEEP, TAUGHT]}), "--dry-run")
+    assert result.exit_code == 0
+    assert "taught: rankcse on mini, 12 trials" in result.output
+
+
+def test_a_best_encoder_that_is_nowhere_is_refused(
+    typed: Typed, write: Callable[..., str], tmp_path: Path
+) -> None:
+    file = write(content=TAUGHT)
+    result = typed(file, "--dry-run")
+    assert result.exit_code == 1
+    assert "no leaderboard at" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [file]

@@ -1,0 +1,185 @@
+"""What a journal says, put together: by hand, and whatever part of it there is."""
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cse_platform.tracking.events import (
+    Event,
+    SweepFinished,
+    SweepStarted,
+    TrialFinished,
+    TrialPoint,
+    TrialReused,
+    TrialStarted,
+)
+from cse_platform.tracking.history import History
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+DEV = {"checkpoint": "stsb", "search": "stsb", "identity": "d", "source": "builtin", "corpus": "c"}
+
+
+def at(minutes: float) -> datetime:
+    return NOON + timedelta(minutes=minutes)
+
+
+def begun(minutes: float = 0) -> SweepStarted:
+    return SweepStarted(
+        sweep="s", method="m", backbone="mini", spec={"trials": 2}, provenance={},
+        best={"best:m/mini": "/models/1"}, time=at(minutes),
+    )  # fmt: skip
+
+
+def start(number: int, minutes: float = 0, *, resumed_from: int | None = None) -> TrialStarted:
+    return TrialStarted(
+        sweep="s", trial=f"t{number}", number=number, role="search", search_number=number, seed=42,
+        method="m", revision=1, backbone="mini", configuration=f"c{number}", dev=DEV,
+        values={"tau": 0.1, "rate": 1e-5, "size": 64}, searched=("rate", "tau", "left_out"),
+        resumed_from=resumed_from, time=at(minutes),
+    )  # fmt: skip
+
+
+def point(
+    number: int, step: int, value: float, minutes: float = 0, *, whole: bool = False
+) -> TrialPoint:
+    return TrialPoint(
+        sweep="s", trial=f"t{number}", step=step, value=value, time=at(minutes),
+        metrics={"dev/stsb_spearman": value, "dev/sickr_spearman": -value},
+        checkpoint=f"/at/{step}" if whole else None,
+    )  # fmt: skip
+
+
+def end(number: int, minutes: float = 0, **fields: Any) -> TrialFinished:
+    given: dict[str, Any] = {"state": "COMPLETE", "best_step": 2, "best_value": 0.5} | fields
+    return TrialFinished(sweep="s", trial=f"t{number}", time=at(minutes), **given)
+
+
+def reused(number: int) -> TrialReused:
+    return TrialReused(
+        sweep="s", trial=f"t{number}", number=number, role="search", search_number=number,
+        seed=42, configuration=f"c{number}", values={"tau": 0.1}, searched=("tau",),
+        curve={0: 0.1, 2: 0.7}, best_step=2, best_value=0.7, model=None, time=at(0),
+    )  # fmt: skip
+
+
+def test_a_whole_sweep_by_hand() -> None:
+    history = History([
+        begun(), start(0, 0), point(0, 0, 0.1, 1), point(0, 2, 0.5, 3, whole=True), end(0, 4),
+        start(1, 4), point(1, 0, 0.2, 5), end(1, 6, state="FAIL", error="no", best_value=None),
+        reused(2), SweepFinished(sweep="s", state="COMPLETE"),
+    ])  # fmt: skip
+    first, second, third = history.trials.values()
+    assert (first.state, first.best_step, first.best_value) == ("COMPLETE", 2, 0.5)
+    assert (first.curve, first.step, first.checkpoint) == ({0: 0.1, 2: 0.5}, 2, (2, "/at/2"))
+    assert (first.busy_seconds, first.finished) == (240, at(4))
+    assert first.searched_values == {"rate": 1e-5, "tau": 0.1}
+    assert (second.state, second.error, second.best_value) == ("FAIL", "no", None)
+    assert (third.state, third.curve, third.best_value) == ("COMPLETE", {0: 0.1, 2: 0.7}, 0.7)
+    assert list(history.configurations()) == ["c0", "c2"]
+    assert history.complete and history.spec == {"trials": 2}
+    assert history.best == {"best:m/mini": "/models/1"}
+    history.apply(begun())
+    assert not history.complete
+
+
+def test_an_interruption_is_no_time_of_work_and_loses_no_point() -> None:
+    history = History([
+        begun(), start(0, 0), point(0, 0, 0.1, 1), point(0, 2, 0.5, 2, whole=True),
+        point(0, 4, 0.6, 3),  # its checkpoint was not whole when the driver was killed
+        begun(60), start(0, 61, resumed_from=2), point(0, 4, 0.7, 63, whole=True), end(0, 64),
+    ])  # fmt: skip
+    (trial,) = history.trials.values()
+    assert trial.curve == {0: 0.1, 2: 0.5, 4: 0.6}  # the first values stay
+    assert trial.started == at(0)
+    assert trial.busy_seconds == 60 * (3 + 3)
+
+
+def test_a_trial_that_is_given_up_was_not_busy_while_the_driver_was_away() -> None:
+    history = History([begun(), start(0, 0), point(0, 0, 0.1, 2), begun(60), end(0, 60)])
+    assert history.trials["t0"].busy_seconds == 120
+
+
+@pytest.mark.parametrize(
+    ("curve", "best"),
+    [
+        ({}, None),
+        ({0: 0.9}, None),  # the untrained backbone is no result
+        ({0: 0.9, 2: 0.5, 4: 0.5}, (2, 0.5)),  # the earlier of equals
+        ({2: math.nan, 4: 0.1, 6: math.nan}, (4, 0.1)),
+        ({2: math.nan}, None),
+        ({2: -0.2, 4: -0.1}, (4, -0.1)),
+    ],
+)
+def test_the_best_step(curve: dict[int, float], best: tuple[int, float] | None) -> None:
+    history = History([start(0), *(point(0, step, value) for step, value in curve.items())])
+    assert history.trials["t0"].best(checkpoint="stsb") == best
+
+
+def test_one_dev_set_picks_and_the_other_is_the_value() -> None:
+    history = History([start(0), point(0, 2, 0.3), point(0, 4, 0.5)])
+    assert history.trials["t0"].best(checkpoint="sickr") == (2, 0.3)
+
+
+@st.composite
+def journals(draw: st.DrawFn) -> list[Event]:
+    """Some trials side by side, with interruptions, as a driver would write them."""
+    events: list[Event] = [begun()]
+    steps: dict[int, int] = {}
+    minutes = 0.0
+    for action in draw(st.lists(st.integers(0, 9), max_size=40)):
+        minutes += 1
+        running = sorted(steps)
+        if action == 0:
+            events.append(begun(minutes))
+            events += [start(n, minutes, resumed_from=0) for n in running]
+        elif action < 4 or not running:
+            number = sum(isinstance(e, TrialStarted) and e.resumed_from is None for e in events)
+            events.append(start(number, minutes))
+            steps[number] = 0
+        elif action < 9:
+            number = running[action % len(running)]
+            events.append(point(number, steps[number], action / 10, minutes, whole=True))
+            steps[number] += 2
+        else:
+            events.append(end(running[0], minutes, state="PRUNED"))
+            del steps[running[0]]
+    return events
+
+
+def everything(history: History) -> Any:
+    trials = {key: vars(trial) for key, trial in history.trials.items()}
+    return trials, history.spec, history.best, history.complete
+
+
+@given(journals())
+def test_any_beginning_of_a_journal_is_a_consistent_history(events: list[Event]) -> None:
+    """What a torn journal says is what the whole one said at that time, and never more."""
+    history = History()
+    for place, event in enumerate(events, start=1):
+        history.apply(event)
+        assert everything(History(events[:place])) == everything(history)
+        assert [t.number for t in history.trials.values()] == list(range(len(history.trials)))
+        for trial in history.trials.values():
+            assert (trial in history.unfinished()) == (trial.finished is None)
+            assert set(trial.curve) == set(trial.metrics)
+            assert trial.checkpoint is None or trial.checkpoint[0] == trial.step
+            assert trial.busy_seconds >= 0
+
+
+@given(journals())
+def test_an_event_that_comes_twice_counts_once(events: list[Event]) -> None:
+    twice = [event for event in events for _ in range(2)]
+    assert everything(History(twice)) == everything(History(events))
+    assert everything(History(events + events)) == everything(History(events))
+
+
+def test_events_survive_the_journal(trial_life: Callable[..., list[Event]]) -> None:
+    """The fixture that other tests are fed with says the same."""
+    history = History(trial_life(0, {0: 0.1, 2: 0.6, 4: 0.5}))
+    (trial,) = history.trials.values()
+    assert (trial.state, trial.best_step, trial.best_value) == ("COMPLETE", 2, 0.6)

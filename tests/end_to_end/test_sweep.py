@@ -1,0 +1,145 @@
+"""One sweep from its file to the leaderboard, by the real commands; then the same file again."""
+
+import json
+import shutil
+import statistics
+import subprocess
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+Ended = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture
+def again(undisturbed, tmp_path):
+    """The complete sweep, as a copy that may be changed."""
+    sweep, _ = undisturbed
+    shutil.copytree(sweep.file.parent, tmp_path, dirs_exist_ok=True)
+    return type(sweep)(tmp_path / "sweep.yaml", tmp_path / "runs", sweep.name)
+
+
+def test_sweep_runs_to_its_end_and_says_what_it_found(undisturbed) -> None:
+    sweep, ended = undisturbed
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "tiny: complete, 5 trials (5 complete)" in ended.stdout
+    assert f"mlflow ui --backend-store-uri sqlite:///{sweep.runs}/mlflow.db" in ended.stdout
+    trials = list(sweep.history().trials.values())
+    assert [trial.role for trial in trials] == ["search"] * 3 + ["confirm"] * 2
+    assert [trial.seed for trial in trials] == [42, 42, 42, 0, 1]
+    assert all(sorted(trial.curve) == [0, 2, 4, 6] for trial in trials)
+
+
+def test_the_best_configuration_is_the_one_confirmed(undisturbed) -> None:
+    sweep, _ = undisturbed
+    trials = list(sweep.history().trials.values())
+    best = max(trials[:3], key=lambda trial: trial.best_value)
+    assert [trial.configuration for trial in trials[3:]] == [best.configuration] * 2
+
+
+def test_every_store_holds_the_same(undisturbed) -> None:
+    undisturbed[0].assert_stores_agree()
+
+
+def test_best_encoders_are_kept_and_checkpoints_are_not(undisturbed) -> None:
+    sweep, _ = undisturbed
+    for trial in sweep.history().trials.values():
+        folder = sweep.runs / "artifacts" / "models" / trial.key[:16]
+        assert {"modules.json", "model.safetensors"} <= {path.name for path in folder.iterdir()}
+    assert not (sweep.runs / "sweeps" / "tiny" / "ray").exists()
+
+
+def test_mlflow_has_a_parent_and_nested_children_with_all_there_is(undisturbed) -> None:
+    sweep, _ = undisturbed
+    runs = _mlflow_runs(sweep.runs)
+    (parent,) = (run for run in runs if "mlflow.parentRunId" not in run.data.tags)
+    children = [run for run in runs if run is not parent]
+    assert (parent.info.status, len(children)) == ("FINISHED", 5)
+    commit = subprocess.check_output(
+        ["git", "rev-parse", "HEAD"], cwd=sweep.file.parent, text=True
+    ).strip()
+    trials = sweep.history().trials
+    for child in children:
+        trial, tags = trials[child.data.tags["trial"]], child.data.tags
+        expected = {
+            "mlflow.parentRunId": parent.info.run_id,
+            "sweep": "tiny",
+            "method": "simcse",
+            "backbone": "mini",
+            "seed": str(trial.seed),
+            "configuration": trial.configuration,
+            "git_commit": commit,
+            "git_dirty": "false",
+            "env.threads": "1",
+            "env.precision": "fp32",
+        }
+        assert expected.items() <= tags.items()
+        assert {"env.torch", "env.cpu", "env.attention", "env.peak_memory_mib"} <= tags.keys()
+        assert float(child.data.params["learning_rate"]) == trial.values["learning_rate"]
+        assert {"batch_size": "8", "seed": str(trial.seed)}.items() <= child.data.params.items()
+        assert child.data.metrics["best/stsb_spearman"] == trial.best_value
+        assert {
+            "dev/stsb_spearman",
+            "dev/sickr_spearman",
+            "dev/alignment",
+            "dev/uniformity",
+            "train/loss",
+            "train/loss_contrastive",
+            "perf/sentences_per_second",
+            "perf/wall_seconds",
+            "best/sickr_spearman",
+            "best/step",
+        } <= child.data.metrics.keys()
+
+
+def test_leaderboard_is_what_the_journal_says(undisturbed, command) -> None:
+    sweep, _ = undisturbed
+    shown = command("cse-leaderboard", "--runs", str(sweep.runs), "--backbone", "mini", "--json")
+    (row,) = json.loads(shown.stdout)
+    trials = list(sweep.history().trials.values())
+    confirmed = [trial for trial in trials if trial.configuration == trials[3].configuration]
+    values = [trial.best_value for trial in confirmed]
+    assert row["dev_mean"] == pytest.approx(statistics.fmean(values), abs=1e-12)
+    assert row["dev_std"] == pytest.approx(statistics.stdev(values), abs=1e-12)
+    assert (row["seeds"], row["n"], row["trials"]) == ([0, 1, 42], 3, 5)
+    assert row["configuration"]["hash"] == trials[3].configuration
+    assert row["configuration"]["values"] == trials[3].values
+    assert (row["method"], row["backbone"], row["sweep"]) == ("simcse", "mini", "tiny")
+
+
+def test_complete_sweep_says_so_and_changes_nothing(again) -> None:
+    before = again.journal_file.read_bytes()
+    ended = again.run()
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "tiny: is complete already" in ended.stdout
+    assert again.journal_file.read_bytes() == before
+    again.assert_stores_agree()
+
+
+def test_larger_budget_runs_what_is_missing(again) -> None:
+    before = again.history().trials
+    ended = again.run("--trials", "4")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    trials = again.history().trials
+    assert list(trials)[:5] == list(before)
+    (new,) = list(trials.values())[5:]
+    assert (new.role, new.state, new.search_number) == ("search", "COMPLETE", 3)
+    again.assert_stores_agree()
+
+
+def test_changed_space_under_the_old_name_is_refused(again) -> None:
+    before = again.journal_file.read_bytes()
+    ended = again.run("--set", "space.temperature=[0.05, 0.2]")
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert "0.2" in line
+    assert "--set sweep=NEWNAME" in line
+    assert again.journal_file.read_bytes() == before
+
+
+def _mlflow_runs(runs: Path) -> list[Run]:
+    client = MlflowClient(f"sqlite:///{runs / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("cse")
+    return list(client.search_runs([experiment.experiment_id]))
