@@ -110,7 +110,7 @@ class Sweep:
         points = _journal_points(self.events())
         assert _sql(self) == (states, points)
         assert _mlflow(self) == (states, points)
-        searched = [trial for trial in trials.values() if trial.search_number is not None]
+        searched = [trial for trial in trials.values() if trial.role == "search"]
         assert _optuna(self) == {
             t.search_number: (t.state, t.best_value if t.state == "COMPLETE" else None, t.curve)
             for t in searched

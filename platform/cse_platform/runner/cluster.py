@@ -9,7 +9,7 @@ from ray import tune
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.hooks import Hooks
-from cse_platform.runner.trainable import trainable
+from cse_platform.runner.worker import trainable
 from cse_platform.sweep.spec import Resources, SweepSpec
 from cse_platform.sweep.stores import Places
 

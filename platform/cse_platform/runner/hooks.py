@@ -4,6 +4,7 @@ An exception out of either would end the whole sweep, so none escapes: it is kep
 trial is started, and the launcher raises it when the running trials are done.
 """
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             key,
             error=_one_line(error),
             crashed=isinstance(error, RayActorError),
-            traceback=str(error),
+            traceback=re.sub(r"\x1b\[\d*m", "", str(error)),  # Ray colours it
         )
 
     def _guarded(self, call: Callable[[str], None], trial: Trial) -> None:

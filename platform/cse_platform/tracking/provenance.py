@@ -142,7 +142,12 @@ def _cpu_name() -> str:
 
 
 def _peak_memory_mib() -> int:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        # Linux's ru_maxrss begins with what the parent held when it started this process.
+        status = Path("/proc/self/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) >> 10
+    except (OSError, IndexError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak >> 20 if sys.platform == "darwin" else peak >> 10  # bytes there, KiB elsewhere
 
 

@@ -10,10 +10,10 @@ from typing import Any, Literal
 import optuna
 import pytest
 from optuna.storages._rdb.storage import _VersionManager
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from cse_methods.checkpoint import BEST
-from cse_methods.contract import Method, MethodConfig, Paper, Run
+from cse_methods.contract import Method, MethodConfig, Paper, Run, Settings
 from cse_methods.registry import get_method, register
 from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.writer import LeaderboardSink
@@ -44,13 +44,24 @@ Score = Callable[[Mapping[str, Any], int, int], float]
 """(hyperparameters, seed, step) -> dev score."""
 
 
+class Part(Settings):
+    """Something that is written as a bare name, and kept as more than that."""
+
+    name: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+
 class CheapConfig(MethodConfig):
     """`depth` has an effect in kind b alone."""
 
     temperature: float = Field(default=0.05, gt=0)
     kind: Literal["a", "b"] = "a"
     depth: int | None = Field(default=None, ge=1)
-    parts: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
     extra: dict[str, float] = Field(default={})
 
 

@@ -28,7 +28,7 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
     `param_space` holds `seed` (0 if left out), the settings of the method (`backbone`, `corpus`,
     `data`, `dev` and hyperparameters), and optionally `resume_from`, a checkpoint folder. Every
     report has `step`, the metrics of `Run.report` and `provenance`, and from the first trained
-    step on a checkpoint.
+    step on a checkpoint. The last result, without `step`, is that of the best checkpoint.
 
     Args:
         method: as in a sweep file.
