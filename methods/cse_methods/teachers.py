@@ -4,20 +4,24 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from filelock import FileLock
 from numpy.typing import NDArray
 from platformdirs import user_cache_path
 from pydantic import Field, model_validator
+from torch import Tensor
 
 from cse_methods.backbones import fetch, own_pooling, resolve, weights_sha256
 from cse_methods.contract import Pooler, Settings
 from cse_methods.data.corpora import Corpus
+from cse_methods.encoder import load_encoder
 from cse_methods.errors import BackboneError
+from cse_methods.losses.similarity import cosine_matrix
 
 _CHUNK = 8192
 """Sentences encoded between two writes: 32 MB at width 1024."""
@@ -39,6 +43,40 @@ class TeacherSpec(Settings):
     @classmethod
     def _from_name(cls, value: Any) -> Any:
         return {"model": value} if isinstance(value, str) else value
+
+
+class TeacherRanking:
+    """What teachers say of the sentences of a batch, from vectors encoded once a machine.
+
+    Args:
+        teachers: frozen encoders.
+        weights: one a teacher.
+        corpus: the training sentences.
+        max_length: sentences are cut here, in the teacher's own word pieces.
+    """
+
+    def __init__(
+        self,
+        teachers: Sequence[TeacherSpec],
+        weights: Sequence[float],
+        *,
+        corpus: Corpus,
+        max_length: int,
+    ) -> None:
+        self.weights = tuple(weights)
+        self.vectors = [teacher_vectors(one, corpus, max_length=max_length) for one in teachers]
+
+    def similarities(self, rows: NDArray[np.int64]) -> Tensor:
+        """Weighted sum of the teachers' cosines, shape (B, B), on the CPU.
+
+        Args:
+            rows: places of the batch's sentences in the corpus, shape (B,).
+        """
+        total = torch.zeros(len(rows), len(rows))
+        for weight, vectors in zip(self.weights, self.vectors, strict=True):
+            batch = torch.from_numpy(np.asarray(vectors[rows]))
+            total += weight * cosine_matrix(batch, batch)
+        return total
 
 
 def teacher_vectors(
@@ -115,9 +153,6 @@ def _encode_once(
 
 
 def _encode(teacher: TeacherSpec, corpus: Corpus, max_length: int, file: Path) -> None:
-    import torch
-
-    from cse_methods.encoder import load_encoder
 
     encoder = load_encoder(teacher.model, pooler=teacher.pooler)
     encoder.to("cuda" if torch.cuda.is_available() else "cpu")

@@ -5,7 +5,7 @@ CseError (cse_methods.errors)
     ├── SweepFileError      a sweep file that cannot be read or means nothing; all problems at once
     ├── SweepRefusedError   a good file that cannot be run: changed space, missing data, `evaluate:`
     ├── SettingsError       the settings of a trial, in a script of one's own, mean nothing
-├── StoreError          a database or tracking server that is unknown, unreachable or too new
+    ├── StoreError          a database or tracking server that is unknown, unreachable or too new
     └── JournalError        a journal that is damaged before its last line
 """
 

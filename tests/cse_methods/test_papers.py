@@ -13,10 +13,10 @@ from torch.testing import assert_close
 
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoder import load_encoder
-from cse_methods.papers.rankcse import RankCSEConfig, TeacherLists
+from cse_methods.papers.rankcse import RankCSEConfig
 from cse_methods.papers.simcse import SimCSEConfig
 from cse_methods.registry import get_method
-from cse_methods.student import Batch
+from cse_methods.teachers import TeacherRanking
 
 ONE, TWO, THREE = ["mini"], ["mini", "bert-base"], ["mini", "bert-base", "bert-large"]
 COLUMNS = [
@@ -118,10 +118,11 @@ def test_the_ranking_is_the_weighted_sum_of_the_teachers_cosines(
     monkeypatch.setenv("CSE_CACHE", str(tmp_path))
     teachers = [str(tiny_bert), str(tiny_roberta)]
     corpus = Corpus("three", ["The nurse sings.", "Rain falls.", "A dog runs."], "a1")
-    batch = Batch(["A dog runs.", "The nurse sings."], np.array([2, 0]))
     config = rankcse(teachers=teachers, alpha=0.25)
-    similarities = TeacherLists(config, corpus).similarities(batch, device=torch.device("cpu"))
-    vectors = [load_encoder(teacher).encode(batch.sentences) for teacher in teachers]
+    ranking = TeacherRanking(config.teachers, config.weights, corpus=corpus, max_length=32)
+    similarities = ranking.similarities(np.array([2, 0]))
+    batch = ["A dog runs.", "The nurse sings."]
+    vectors = [load_encoder(teacher).encode(batch) for teacher in teachers]
     first, second = (torch.cosine_similarity(v[0], v[1], dim=0).item() for v in vectors)
     other = 0.25 * first + 0.75 * second
     assert_close(similarities, torch.tensor([[1, other], [other, 1]]), rtol=1e-4, atol=1e-5)

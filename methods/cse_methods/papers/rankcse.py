@@ -10,14 +10,12 @@ Jensen-Shannon divergence, beta is used, and tau2 and tau3 belong to student and
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-import numpy as np
-import torch
 from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
 from cse_methods import training
 from cse_methods.contract import MethodConfig, Paper, Published, Run
-from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.data.corpora import load_corpus
 from cse_methods.errors import SettingError
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.losses.list_mle import list_mle
@@ -26,7 +24,7 @@ from cse_methods.losses.ranking_consistency import ranking_consistency
 from cse_methods.losses.similarity import cosine_matrix
 from cse_methods.registry import register
 from cse_methods.student import Batch, Student
-from cse_methods.teachers import TeacherSpec, teacher_vectors
+from cse_methods.teachers import TeacherRanking, TeacherSpec
 
 
 def _as_list(value: Any) -> Any:
@@ -142,28 +140,6 @@ class RankCSEConfig(MethodConfig):
         return (self.backbone, *(teacher.model for teacher in self.teachers))
 
 
-class TeacherLists:
-    """The teachers' similarities of any batch, from vectors encoded once a machine."""
-
-    def __init__(self, config: RankCSEConfig, corpus: Corpus) -> None:
-        self.weights = config.weights
-        self.vectors = [
-            teacher_vectors(teacher, corpus, max_length=config.max_length)
-            for teacher in config.teachers
-        ]
-
-    def similarities(self, batch: Batch, *, device: torch.device) -> Tensor:
-        """Weighted sum of the teachers' cosines, shape (B, B).
-
-        Paper: S^T = alpha S1 + (1 - alpha) S2, section 4.4.
-        """
-        total = torch.zeros(len(batch.rows), len(batch.rows), device=device)
-        for weight, vectors in zip(self.weights, self.vectors, strict=True):
-            rows = torch.from_numpy(np.asarray(vectors[batch.rows])).to(device)
-            total += weight * cosine_matrix(rows, rows)
-        return total
-
-
 def _rank_loss(config: RankCSEConfig, student: Tensor, teacher: Tensor) -> Tensor:
     if config.rank_loss == "listnet":
         assert config.tau3 is not None
@@ -236,12 +212,14 @@ PUBLISHED: Sequence[Published] = (
 def train(config: RankCSEConfig, run: Run) -> dict[str, float]:
     """Train on raw sentences and the teachers' rankings of them; return the best dev metrics."""
     corpus = load_corpus(config.corpus, config.data)
-    teachers = TeacherLists(config, corpus)
+    teachers = TeacherRanking(
+        config.teachers, config.weights, corpus=corpus, max_length=config.max_length
+    )
 
     def objective(student: Student, batch: Batch) -> dict[str, Tensor]:
         first, second = student.views(batch.sentences, count=2)
         similarities = cosine_matrix(first, second)
-        ranking = teachers.similarities(batch, device=first.device)
+        ranking = teachers.similarities(batch.rows).to(first.device)
         contrastive = info_nce(first, second, temperature=config.tau1, reduction=config.reduction)
         consistency = ranking_consistency(
             similarities, temperature=config.tau1, reduction=config.reduction
