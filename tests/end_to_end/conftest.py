@@ -177,7 +177,15 @@ def _optuna(sweep: Sweep) -> dict[int, tuple[str, float | None, dict[int, float]
     study = optuna.load_study(
         study_name=sweep.name, storage=f"sqlite:///{sweep.runs / 'search.db'}"
     )
-    return {t.number: (t.state.name, t.value, t.intermediate_values) for t in study.trials}
+    return {
+        # Of a pruned trial Optuna itself makes the last point the value.
+        t.number: (
+            t.state.name,
+            t.value if t.state.name == "COMPLETE" else None,
+            t.intermediate_values,
+        )
+        for t in study.trials
+    }
 
 
 @pytest.fixture(scope="session")

@@ -109,6 +109,7 @@ def test_mlflow_that_is_down_for_the_whole_sweep(new_sweep, tmp_path, monkeypatc
     sweep.assert_stores_agree()
 
 
+@pytest.mark.slow  # `make quickstart` runs stages too
 def test_stages_of_which_the_second_is_taught_by_the_first(new_sweep, tmp_path) -> None:
     taught = {
         "sweep": "taught",
