@@ -29,6 +29,7 @@ def test_killed_driver(undisturbed, new_sweep, tmp_path, end_of) -> None:
     sweep.assert_stores_agree()
 
 
+@pytest.mark.slow
 def test_killed_workers_then_ctrl_c(undisturbed, new_sweep, tmp_path, end_of) -> None:
     sweep = new_sweep(tmp_path)
     with end_of(sweep.start()) as process:
@@ -60,6 +61,7 @@ def test_ctrl_c_while_ray_starts(new_sweep, tmp_path, end_of) -> None:
     assert sweep.events()[-1].state == "INTERRUPTED"
 
 
+@pytest.mark.slow
 def test_impatient_ctrl_c(new_sweep, tmp_path, end_of) -> None:
     sweep = new_sweep(tmp_path)
     with end_of(sweep.start()) as process:
@@ -75,6 +77,7 @@ def test_impatient_ctrl_c(new_sweep, tmp_path, end_of) -> None:
     assert sweep.events()[-1].state == "INTERRUPTED"
 
 
+@pytest.mark.slow
 def test_killed_while_mlflow_makes_its_tables(new_sweep, tmp_path, end_of) -> None:
     sweep = new_sweep(tmp_path)
     unfinished = sweep.runs / "mlflow.db.part"

@@ -118,6 +118,7 @@ def test_complete_sweep_says_so_and_changes_nothing(again) -> None:
     again.assert_stores_agree()
 
 
+@pytest.mark.slow
 def test_larger_budget_runs_what_is_missing(again) -> None:
     before = again.history().trials
     ended = again.run("--trials", "4")

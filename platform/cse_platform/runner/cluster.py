@@ -53,23 +53,25 @@ def join_cluster(address: str | None) -> None:
 
 
 def capacity(resources: Resources) -> int:
-    """How many trials the cluster, as large as it is now, runs at once.
+    """How many trials the cluster, as large as it is now, runs at once; 0 while nodes are lost."""
+    total = ray.cluster_resources()
+    wanted = {"CPU": resources.cpu, "GPU": resources.gpu}
+    return min(int(total.get(name, 0) / each + 1e-9) for name, each in wanted.items() if each > 0)
+
+
+def refuse_too_small(resources: Resources) -> None:
+    """Make sure that the cluster has what one trial asks for.
 
     Raises:
-        SweepRefusedError: if not one fits.
+        SweepRefusedError: names what is missing, and the way out.
     """
     total = ray.cluster_resources()
-    fits = []
     for name, wanted in (("CPU", resources.cpu), ("GPU", resources.gpu)):
-        there = total.get(name, 0)
-        if wanted > there:
+        if wanted > (there := total.get(name, 0)):
             raise SweepRefusedError(
                 f"a trial asks for {wanted:g} {name} and the cluster has {there:g}; "
                 f"--set resources.{name.lower()}={there:g} runs it with what is there"
             )
-        if wanted > 0:
-            fits.append(int(there / wanted + 1e-9))
-    return min(fits)
 
 
 def fit(spec: SweepSpec, places: Places, hooks: Hooks) -> None:

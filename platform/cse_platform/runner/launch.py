@@ -10,7 +10,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.trials import best_model
 from cse_platform.leaderboard.writer import LeaderboardSink
-from cse_platform.runner.cluster import capacity, fit, join_cluster
+from cse_platform.runner.cluster import capacity, fit, join_cluster, refuse_too_small
 from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.models import give_back
 from cse_platform.runner.planner import Planner
@@ -125,7 +125,7 @@ def run_trials(state: SweepState, places: Places, *, address: str | None, watch:
     end: State = "INTERRUPTED"
     try:
         join_cluster(address)
-        capacity(state.spec.resources)  # refused here rather than inside Ray
+        refuse_too_small(state.spec.resources)
         hooks = Hooks(
             Planner(state, capacity=lambda: capacity(state.spec.resources)),
             Results(state, models=places.models, errors=places.folder / "errors"),

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from cse_platform.runner.models import keep_model
+from cse_platform.runner.models import give_back, keep_model
 from cse_platform.runner.state import SweepState
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialState
 from cse_platform.tracking.history import TrialHistory
@@ -138,6 +138,8 @@ class Results:
                 provenance=self._provenance.get(trial.key, {}),
             )
         )
+        if model is not None and trial.checkpoint is not None:
+            give_back(trial.checkpoint[1])  # whole checkpoints of a long search would fill a disk
         self.state.live.discard(trial.key)
         self.state.with_search(lambda: self.state.search.tell(trial))
 
