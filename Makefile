@@ -12,7 +12,6 @@ help:  ## show this
 
 quickstart: .venv/installed  ## run a first sweep and show its leaderboard
 	$(BIN)/cse-sweep sweeps/quickstart.yaml
-	$(BIN)/cse-leaderboard --backbone mini
 
 test: check  ## lint, types, imports, tests
 	$(BIN)/pytest

@@ -76,7 +76,7 @@ def _tell(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
     if best is not None and best.best_value is not None:
         console.print(
             f"best dev {spec.dev.search}: {100 * best.best_value:.2f} at step {best.best_step} "
-            f"(trial {best.number}, seed {best.seed}, {settings(best)})",
+            f"(trial {best.number}, seed {best.seed}{', ' * bool(best.searched)}{settings(best)})",
             soft_wrap=True,
         )
     for sink in outcome.behind:
