@@ -2,7 +2,12 @@
 
 import logging
 import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import ray
 from ray import tune
@@ -23,6 +28,31 @@ SETTINGS = {
     "TUNE_MAX_PENDING_TRIALS_PG": "1",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
+
+
+@contextmanager
+def interrupts_deferred() -> Iterator[None]:
+    """Let a first Ctrl-C take effect at the end of the block.
+
+    Ray's start forks and loads; a KeyboardInterrupt that hits one of Python's own hooks there
+    would be printed and lost.
+    """
+    heard = threading.Event()
+
+    def hear(_number: int, _frame: FrameType | None) -> None:
+        heard.set()
+        signal.signal(signal.SIGINT, before)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, hear)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if heard.is_set():
+        raise KeyboardInterrupt
 
 
 def join_cluster(address: str | None) -> None:

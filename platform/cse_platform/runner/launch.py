@@ -10,7 +10,13 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.trials import best_model
 from cse_platform.leaderboard.writer import LeaderboardSink
-from cse_platform.runner.cluster import capacity, fit, join_cluster, refuse_too_small
+from cse_platform.runner.cluster import (
+    capacity,
+    fit,
+    interrupts_deferred,
+    join_cluster,
+    refuse_too_small,
+)
 from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.models import give_back
 from cse_platform.runner.planner import Planner
@@ -124,7 +130,8 @@ def run_trials(state: SweepState, places: Places, *, address: str | None, watch:
     """Run what the planner wants, on Ray; the sweep's end, or its interruption, is recorded."""
     end: State = "INTERRUPTED"
     try:
-        join_cluster(address)
+        with interrupts_deferred():
+            join_cluster(address)
         refuse_too_small(state.spec.resources)
         hooks = Hooks(
             Planner(state, capacity=lambda: capacity(state.spec.resources)),
