@@ -5,13 +5,17 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test check test-slow test-real test-postgres clean
+.PHONY: help quickstart docs test check test-slow test-real test-postgres clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 quickstart: .venv/installed  ## run a first sweep and show its leaderboard
 	$(BIN)/cse-sweep sweeps/quickstart.yaml
+
+docs: .venv/installed  ## write docs/methods.md, the methods' settings
+	$(BIN)/cse-sweep describe --markdown > docs/methods.new
+	mv docs/methods.new docs/methods.md
 
 test: check  ## lint, types, imports, tests
 	$(BIN)/pytest

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cse_methods.contract import Pooler
 from cse_methods.errors import BackboneError
-from cse_methods.layout import Pooling, read_pooling
+from cse_methods.layout import Pooling, dense_folders, read_pooling
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 TOKENIZER = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
@@ -171,11 +171,13 @@ def weights_sha256(folder: Path) -> str:
     if problem := _problem(folder):
         raise BackboneError(problem)
     shards = {file.name for pattern in _SAFETENSORS for file in folder.glob(pattern)}
-    names = sorted((shards or {"pytorch_model.bin"}) | {"config.json", *TOKENIZER})
+    dense = {f"{name}/model.safetensors" for name in dense_folders(folder)}
+    names = sorted((shards or {"pytorch_model.bin"}) | {"config.json", *TOKENIZER} | dense)
     files = [folder / name for name in names if (folder / name).is_file()]
     stamps = [(file.stat().st_mtime_ns, file.stat().st_size) for file in files]
     digests = [_sha256(file, *stamp) for file, stamp in zip(files, stamps, strict=True)]
-    lines = [f"{file.name} {digest}\n" for file, digest in zip(files, digests, strict=True)]
+    places = [file.relative_to(folder).as_posix() for file in files]
+    lines = [f"{place} {digest}\n" for place, digest in zip(places, digests, strict=True)]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

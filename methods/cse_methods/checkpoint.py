@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from cse_methods.contract import DevTask, MethodConfig
+from cse_methods.contract import DevTask, TrainingConfig
 from cse_methods.encoder import Encoder
 from cse_methods.errors import CheckpointError
+from cse_methods.objective import Objective
 from cse_methods.schedule import Schedule
 from cse_methods.student import Student
 
@@ -27,10 +28,11 @@ BEST = "best"
 class TrainingState:
     """Everything that an optimiser step changes, and what it follows from."""
 
-    config: MethodConfig
+    config: TrainingConfig
     seed: int
     schedule: Schedule
     student: Student
+    objective: Objective
     optimizer: Optimizer
     scaler: torch.amp.GradScaler
     step: int = 0
@@ -100,6 +102,7 @@ def load_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
             "start this trial without it"
         )
     state.student.load_state_dict(stored["student"])
+    state.objective.load_state_dict(stored["objective"])
     state.optimizer.load_state_dict(stored["optimizer"])
     state.scaler.load_state_dict(stored["scaler"])
     state.step = stored["step"]
@@ -131,6 +134,7 @@ def _everything(state: TrainingState, best: Best) -> dict[str, Any]:
     return {
         "fingerprint": state.fingerprint,
         "student": state.student.state_dict(),
+        "objective": state.objective.state_dict(),
         "optimizer": state.optimizer.state_dict(),
         "scaler": state.scaler.state_dict(),
         "step": state.step,

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from cse_methods.errors import SettingError
+
 DevTask = Literal["stsb", "sickr"]
-Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last"]
+Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last", "mask"]
 Precision = Literal["fp32", "bf16", "fp16"]
 
 
@@ -46,6 +48,12 @@ class CorpusSpec(Settings):
 
     name: str = Field(min_length=1, description="a corpus name, or a text file, a sentence a line")
     drop_empty: bool = Field(default=False, description="drop empty lines instead of refusing")
+    split_at: int | None = Field(
+        default=None,
+        ge=4,
+        description="sentences longer than this many word pieces, special ones included, are cut "
+        "into several; null does not cut",
+    )
 
 
 class DevSelection(Settings):
@@ -69,8 +77,26 @@ def _as_corpora(value: Any) -> Any:
 Corpora = Annotated[tuple[CorpusSpec, ...], BeforeValidator(_as_corpora), Field(min_length=1)]
 
 
+Conditions = Mapping[str, Mapping[str, tuple[Any, ...]]]
+"""By setting: the values of other settings beside which alone it has an effect."""
+
+
+def setting(default: Any, *, symbol: str = "", source: str = "", **told: Any) -> Any:
+    """A pydantic field with what the paper calls it and where it stands there.
+
+    Args:
+        default: the value where a file gives none.
+        symbol: of the paper, e.g. "τ".
+        source: where the paper, or its released code, has it, e.g. "eq. 2".
+        told: the field's description and bounds, as for `pydantic.Field`.
+    """
+    return Field(default=default, json_schema_extra={"symbol": symbol, "source": source}, **told)
+
+
 class MethodConfig(Settings):
-    """The settings that every method has; a method adds its own."""
+    """The settings that every method has, trained or not; a method adds its own."""
+
+    conditions: ClassVar[Conditions] = {}
 
     backbone: str = Field(
         min_length=1, description="short name, hub id or folder of the pre-trained encoder"
@@ -81,6 +107,97 @@ class MethodConfig(Settings):
         description="`builtin`, `hub` or a folder in the SentEval layout; else CSE_DATA, else hub",
     )
     dev: DevSelection = Field(default=DevSelection(), description="the dev sets and their roles")
+
+    max_length: int = Field(
+        default=32, ge=4, le=512, description="training sentences are cut here, in word pieces"
+    )
+    pooler: Pooler = Field(default="cls", description="how token vectors become one")
+    first_layer: int = Field(
+        default=1,
+        ge=0,
+        description="what `first` is in avg_first_last: 0 embeddings, 1 first layer",
+    )
+    attention: Literal["sdpa", "eager"] = Field(default="sdpa", description="attention kernel")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_dependent_defaults(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        filled = cls.dependent_defaults(values).items()
+        return values | {name: value for name, value in filled if values.get(name) is None}
+
+    @model_validator(mode="after")
+    def _refuse_settings_without_effect(self) -> Self:
+        for name, (other, allowed) in self._inactive().items():
+            value = getattr(self, name)
+            if value != type(self).model_fields[name].default:
+                need = allowed[0] if len(allowed) == 1 else list(allowed)
+                raise SettingError(
+                    name,
+                    f"{name}={value} has no effect with {other}: {getattr(self, other)}; "
+                    f"leave it out, or search it `when: {{{other}: {need}}}`",
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _refuse_a_mask_without_a_prompt(self) -> Self:
+        if self.pooler == "mask" and self.test_prompt() is None:
+            raise SettingError(
+                "pooler",
+                "the pooler mask needs a prompt, which this method does not have; "
+                "take cls, avg, avg_top2 or avg_first_last",
+            )
+        return self
+
+    @classmethod
+    def dependent_defaults(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Defaults that follow from the other settings, as a file gives them, not yet checked."""
+        del values
+        return {}
+
+    def _inactive(self) -> dict[str, tuple[str, tuple[Any, ...]]]:
+        """Settings without effect here, each with the setting to blame and its needed values."""
+        return {
+            name: (other, allowed)
+            for name, condition in self.conditions.items()
+            for other, allowed in condition.items()
+            if getattr(self, other) not in allowed
+        }
+
+    def encoders(self) -> tuple[str, ...]:
+        """Every pre-trained encoder this configuration reads, the backbone first."""
+        return (self.backbone,)
+
+    def test_prompt(self) -> str | None:
+        """The words around a sentence at test time, for the pooler `mask`."""
+        return None
+
+    def files(self) -> tuple[str, ...]:
+        """Every file of its own that this configuration reads; the corpora are not among them."""
+        return ()
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """What a search may turn: all but the encoder, corpus, data and dev sets; JSON values.
+
+        Settings that are inactive here are left out, be it by a condition or by being None. A None
+        that was chosen over another default stays: without it the values would not give this
+        configuration again.
+        """
+        left_out = {"backbone", "corpus", "data", "dev", *self._inactive()}
+        chosen: dict[str, Any] = {
+            name: None
+            for name, setting in type(self).model_fields.items()
+            if name not in left_out and getattr(self, name) is None and setting.default is not None
+        }
+        return chosen | self.model_dump(mode="json", exclude=left_out, exclude_none=True)
+
+
+class TrainingConfig(MethodConfig):
+    """The settings of every method that trains."""
+
+    head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls", "mask")
+    """The poolers that a head follows by default."""
 
     epochs: float = Field(default=1, gt=0, description="passes over the corpus")
     max_steps: int | None = Field(
@@ -98,50 +215,21 @@ class MethodConfig(Settings):
     max_grad_norm: float | None = Field(
         default=1.0, gt=0, description="gradients are clipped to this L2 norm; null does not clip"
     )
-    max_length: int = Field(
-        default=32, ge=4, le=512, description="training sentences are cut here, in word pieces"
-    )
     eval_steps: int = Field(default=125, ge=1, description="optimiser steps between dev points")
     precision: Precision = Field(default="fp32", description="of the forward pass")
-    pooler: Pooler = Field(default="cls", description="how token vectors become one")
     head: bool = Field(
         default=True,
-        description="dense + tanh after the pooler, in training only; default: for cls alone",
-    )
-    first_layer: int = Field(
-        default=1,
-        ge=0,
-        description="what `first` is in avg_first_last: 0 embeddings, 1 first layer",
+        description="dense + tanh after the pooler, in training only; null: as the paper has it",
     )
     dropout: float | None = Field(
         default=None, ge=0, lt=1, description="hidden and attention; null keeps the backbone's"
     )
-    attention: Literal["sdpa", "eager"] = Field(default="sdpa", description="attention kernel")
 
-    @model_validator(mode="before")
     @classmethod
-    def _head_follows_pooler(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "head" not in values:
-            return {**values, "head": values.get("pooler", "cls") == "cls"}
-        return values
-
-    def encoders(self) -> tuple[str, ...]:
-        """Every pre-trained encoder this configuration reads, the backbone first."""
-        return (self.backbone,)
-
-    def hyperparameters(self) -> dict[str, Any]:
-        """What a search may turn: all but the encoder, corpus, data and dev sets; JSON values.
-
-        Settings that are None because they are inactive here are left out. A None that was chosen
-        over another default stays: without it the values would not give this configuration again.
-        """
-        elsewhere = {"backbone", "corpus", "data", "dev"}
-        chosen: dict[str, Any] = {
-            name: None
-            for name, setting in type(self).model_fields.items()
-            if getattr(self, name) is None and setting.default is not None
-        }
-        return chosen | self.model_dump(mode="json", exclude=elsewhere, exclude_none=True)
+    def dependent_defaults(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The head follows the pooler."""
+        pooler = values.get("pooler") or cls.model_fields["pooler"].default
+        return {**super().dependent_defaults(values), "head": pooler in cls.head_poolers}
 
 
 @dataclass(frozen=True)
@@ -162,6 +250,8 @@ class Published:
     source: str
     variant: Mapping[str, Any] = field(default_factory=dict)
     """The settings that tell this column from its neighbours, e.g. {"rank_loss": "listnet"}."""
+    searched: Mapping[str, Any] = field(default_factory=dict)
+    """The space the paper searched: choices as a tuple, or a range as {"low": …, "high": …}."""
 
 
 @dataclass(frozen=True)

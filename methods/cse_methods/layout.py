@@ -1,12 +1,14 @@
 """The folder of a saved encoder, as sentence-transformers lays it out: what says how it pools.
 
 Beside the model and tokenizer files lie modules.json, sentence_bert_config.json,
-config_sentence_transformers.json and 1_Pooling/config.json. `cls` and `avg` are pooling modes that
+config_sentence_transformers.json, 1_Pooling/config.json and, for each dense layer after the pooler,
+a folder such as 2_Dense. `cls` and `avg` are pooling modes that
 sentence-transformers has itself. For the other poolers the configuration names a mode that it does
 not know and refuses to load, rather than giving other vectors than ours.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -17,7 +19,7 @@ from cse_methods.errors import BackboneError
 _POOLING_FILE = Path("1_Pooling", "config.json")
 _FLAGS: dict[str, Pooler] = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "avg"}
 _NAMES: dict[str, Pooler] = {"mean": "avg", **{pooler: pooler for pooler in get_args(Pooler)}}
-_MODULES = ("Transformer", ""), ("Pooling", _POOLING_FILE.parent.name)
+_MODULES_FILE = "modules.json"
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class Pooling:
     pooler: Pooler
     first_layer: int = 1
     """What `first` is in avg_first_last: 0 the embeddings, 1 the first layer."""
+    prompt: str | None = None
+    """For `mask`: the words around a sentence, with {} for it and [MASK] where its vector is."""
 
 
 def read_pooling(folder: Path) -> Pooling | None:
@@ -41,7 +45,7 @@ def read_pooling(folder: Path) -> Pooling | None:
     try:
         stored = json.loads(file.read_text("utf-8"))
         pooler = _pooler(stored)
-        first_layer = int(stored.get("first_layer", 1))
+        first_layer, prompt = int(stored.get("first_layer", 1)), stored.get("prompt")
     except (OSError, ValueError, AttributeError, TypeError) as problem:
         raise BackboneError(f"{file} is not a pooling configuration: {problem}") from problem
     if pooler is None:
@@ -49,18 +53,38 @@ def read_pooling(folder: Path) -> Pooling | None:
             f"{file} pools in a way that is not among {', '.join(get_args(Pooler))}; name one "
             "of these as the pooler of a copy of the folder without 1_Pooling"
         )
-    return Pooling(pooler, first_layer)
+    return Pooling(pooler, first_layer, prompt)
 
 
-def write_layout(folder: Path, pooling: Pooling, *, width: int, max_length: int) -> None:
+def dense_folders(folder: Path) -> list[str]:
+    """The names of the dense layers' folders in a saved encoder, in order.
+
+    Raises:
+        BackboneError: if modules.json cannot be read.
+    """
+    file = folder / _MODULES_FILE
+    if not file.is_file():
+        return []
+    try:
+        modules = json.loads(file.read_text("utf-8"))
+        return [module["path"] for module in modules if module["type"].endswith(".Dense")]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise BackboneError(f"{file} is not a list of modules: {problem}") from problem
+
+
+def write_layout(
+    folder: Path, pooling: Pooling, *, width: int, max_length: int, dense: Sequence[str] = ()
+) -> None:
     """Add to a folder of model and tokenizer files what makes it a sentence encoder.
 
     Args:
         folder: holds config.json, model.safetensors and the tokenizer.
         pooling: of the encoder.
-        width: of its vectors.
+        width: of the pooler's vectors.
         max_length: word pieces it can read, special ones included.
+        dense: names of the folders of dense layers after the pooler, in order.
     """
+    kinds = [("Transformer", ""), ("Pooling", _POOLING_FILE.parent.name)]
     modules = [
         {
             "idx": place,
@@ -68,9 +92,9 @@ def write_layout(folder: Path, pooling: Pooling, *, width: int, max_length: int)
             "path": path,
             "type": f"sentence_transformers.models.{kind}",
         }
-        for place, (kind, path) in enumerate(_MODULES)
+        for place, (kind, path) in enumerate([*kinds, *(("Dense", name) for name in dense)])
     ]
-    _write(folder / "modules.json", modules)
+    _write(folder / _MODULES_FILE, modules)
     _write(folder / "sentence_bert_config.json", {"max_seq_length": max_length})
     _write(folder / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
     _write(folder / _POOLING_FILE, {"word_embedding_dimension": width} | _mode(pooling))
@@ -89,7 +113,7 @@ def _mode(pooling: Pooling) -> dict[str, Any]:
     mode = {"pooling_mode": pooling.pooler}
     if pooling.pooler == "avg_first_last":
         return mode | {"first_layer": pooling.first_layer}
-    return mode
+    return mode | ({"prompt": pooling.prompt} if pooling.prompt else {})
 
 
 def _write(file: Path, content: Any) -> None:

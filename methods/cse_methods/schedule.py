@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from cse_methods.contract import MethodConfig
+from cse_methods.contract import TrainingConfig
 from cse_methods.errors import TrainingError
 
 
@@ -17,7 +17,7 @@ class Schedule:
     per_epoch: int
 
     @classmethod
-    def of(cls, config: MethodConfig, *, sentences: int) -> "Schedule":
+    def of(cls, config: TrainingConfig, *, sentences: int) -> "Schedule":
         """Whole batches only; `max_steps`, or `epochs` passes, rounded up.
 
         Raises:

@@ -1,7 +1,8 @@
 """The encoder being trained, with its head: what an objective sees of the model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -9,8 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from cse_methods.contract import MethodConfig, Precision
-from cse_methods.encoder import Encoder, Head, load_encoder
+from cse_methods.contract import Precision, TrainingConfig
+from cse_methods.encoder import Encoder
+from cse_methods.head import Head
+from cse_methods.loading import load_encoder
+from cse_methods.template import Template
 
 AUTOCAST: dict[Precision, torch.dtype | None] = {
     "fp32": None,
@@ -19,13 +23,37 @@ AUTOCAST: dict[Precision, torch.dtype | None] = {
 }
 
 
+Dress = Callable[[Sequence[int]], list[int]]
+"""Makes a row that the model reads of a sentence's word pieces: a template, say."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """One batch of training sentences."""
 
     sentences: list[str]
     rows: NDArray[np.int64]
-    """Their places in the corpus, shape (B,): where a teacher's vectors are looked up."""
+    """Their places in the corpus, shape (B,): where what belongs to a sentence is looked up."""
+
+
+class Views(Protocol):
+    """What an objective asks of a student: the views of a batch, as `Student` gives them."""
+
+    @property
+    def encoder(self) -> Encoder: ...
+
+    @property
+    def head(self) -> nn.Module: ...
+
+    def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]: ...
+
+    def encode(
+        self,
+        contents: Sequence[list[int]],
+        *dresses: Dress,
+        head: bool = True,
+        encoder: Encoder | None = None,
+    ) -> tuple[Tensor, ...]: ...
 
 
 class Student(nn.Module):
@@ -57,12 +85,13 @@ class Student(nn.Module):
         self.autocast = AUTOCAST[precision]
 
     @classmethod
-    def from_config(cls, config: MethodConfig) -> "Student":
+    def from_config(cls, config: TrainingConfig) -> "Student":
         """The backbone of `config`, and a fresh head where it asks for one."""
         encoder = load_encoder(
             config.backbone,
             pooler=config.pooler,
             first_layer=config.first_layer,
+            prompt=config.test_prompt(),
             attention=config.attention,
             dropout=config.dropout,
         )
@@ -75,27 +104,57 @@ class Student(nn.Module):
             precision=config.precision,
         )
 
-    def views(self, sentences: Sequence[str], *, count: int) -> tuple[Tensor, ...]:
-        """`count` encodings of each sentence, which differ by dropout alone.
+    def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]:
+        """Word pieces of each sentence without special ones, cut to what a training row holds."""
+        return self.encoder.pieces(sentences, template, max_length=self.max_length)
+
+    def encode(
+        self,
+        contents: Sequence[list[int]],
+        *dresses: Dress,
+        head: bool = True,
+        encoder: Encoder | None = None,
+    ) -> tuple[Tensor, ...]:
+        """One encoding of each content in each dress.
+
+        Args:
+            contents: B >= 1 sentences' word pieces without special ones.
+            dresses: what makes the row that the model reads of a content, one a view.
+            head: whether the head follows the pooler.
+            encoder: another one of the same family in place of the student's own.
 
         Returns:
-            `count` tensors of shape (B, D), float32, after the head.
+            A tensor of shape (B, D), float32, for each dress.
         """
-        inputs = self.encoder.tokenize(sentences, max_length=self.max_length)
-        repeated = {name: rows.repeat(count, 1) for name, rows in inputs.items()}
-        return self.embed(repeated).chunk(count)
+        rows = [dress(content) for dress in dresses for content in contents]
+        encoder = encoder or self.encoder
+        layers = nn.Sequential(encoder, self.head) if head else encoder
+        return self._chunked(layers, encoder.pad(rows)).chunk(len(dresses))
 
-    def embed(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        """Token ids and masks of shape (N, L) to embeddings of shape (N, D), after the head."""
+    def _chunked(self, layers: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
         if self.chunks == 1:
-            return self._encode(dict(inputs))
-        rows = len(next(iter(inputs.values())))
-        pieces = torch.arange(rows).chunk(self.chunks)
-        parts = [{name: rows[piece] for name, rows in inputs.items()} for piece in pieces]
-        return torch.cat([checkpoint(self._encode, part, use_reentrant=False) for part in parts])
+            return self._encode(layers, inputs)
+        rows = len(inputs["input_ids"])
+        parts = [
+            {name: value[piece] for name, value in inputs.items()}
+            for piece in torch.arange(rows).chunk(self.chunks)
+        ]
+        return torch.cat(
+            [checkpoint(self._encode, layers, part, use_reentrant=False) for part in parts]
+        )
 
-    def _encode(self, inputs: dict[str, Tensor]) -> Tensor:
+    def _encode(self, layers: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
         device, dtype = self.encoder.device.type, self.autocast
         with torch.autocast(device, dtype=dtype, enabled=dtype is not None):
-            embeddings: Tensor = self.head(self.encoder(inputs))
+            embeddings: Tensor = layers(inputs)
         return embeddings.float()
+
+
+def dropout_views(student: Views, sentences: Sequence[str], *, count: int) -> tuple[Tensor, ...]:
+    """`count` encodings of each sentence, which differ by dropout alone.
+
+    Returns:
+        `count` tensors of shape (B, D), float32, after the head.
+    """
+    template = student.encoder.template
+    return student.encode(student.pieces(sentences, template), *[template] * count)

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from torch import Tensor
 from cse_methods.backbones import fetch, own_pooling, resolve, weights_sha256
 from cse_methods.contract import Pooler, Settings
 from cse_methods.data.corpora import Corpus
-from cse_methods.encoder import load_encoder
 from cse_methods.errors import BackboneError
+from cse_methods.loading import load_encoder
 from cse_methods.losses.similarity import cosine_matrix
 
 _CHUNK = 8192
@@ -125,8 +126,7 @@ def _key(teacher: TeacherSpec, corpus: Corpus, max_length: int) -> str:
         "revision": _REVISION,
         "weights": weights_sha256(folder),
         "corpus": corpus.sha256,
-        "pooler": teacher.pooler or own.pooler,
-        "first_layer": own.first_layer,
+        "pooling": asdict(own) | ({"pooler": teacher.pooler} if teacher.pooler else {}),
         "max_length": max_length,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]

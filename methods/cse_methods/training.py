@@ -9,19 +9,21 @@ import torch
 from torch import Tensor
 
 from cse_methods.checkpoint import Best, TrainingState, load_checkpoint, save_checkpoint
-from cse_methods.contract import MethodConfig, Run
+from cse_methods.contract import Run, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.dev import DevSuite
 from cse_methods.errors import TrainingError
+from cse_methods.objective import Objective
 from cse_methods.schedule import Schedule
 from cse_methods.student import Batch, Student
 
-Objective = Callable[[Student, Batch], dict[str, Tensor]]
-"""(student, batch) -> the parts of the loss by name, each a weighted scalar; they are summed."""
-
 
 def train(
-    config: MethodConfig, run: Run, *, corpus: Corpus, objective: Objective
+    config: TrainingConfig,
+    run: Run,
+    *,
+    corpus: Corpus,
+    objective: Callable[[Student], Objective],
 ) -> dict[str, float]:
     """Train the backbone of `config` on `corpus` and keep the checkpoint that is best on dev.
 
@@ -32,7 +34,7 @@ def train(
         config: the settings.
         run: gives the seed and a checkpoint to go on from; takes the dev points.
         corpus: the training sentences.
-        objective: the paper's loss.
+        objective: makes the paper's loss for the student that is trained.
 
     Returns:
         The metrics of the best checkpoint by `config.dev.checkpoint`, among trained steps: the
@@ -45,17 +47,18 @@ def train(
     torch.manual_seed(run.seed)
     schedule = Schedule.of(config, sentences=len(corpus.sentences))
     dev = DevSuite(config.dev.tasks, data=config.data)
-    state = start(config, run.seed, schedule)
+    state = start(config, run.seed, schedule, objective)
     best = Best(config.dev.checkpoint)
     if run.resume_from is None:
         run.report(step=0, metrics=dev.evaluate(state.student.encoder))
     else:
         load_checkpoint(run.resume_from, state, best)
     while state.step < schedule.total:
-        losses = train_until(schedule.next_report(state.step), state, corpus, objective)
+        losses = train_until(schedule.next_report(state.step), state, corpus)
         progress = {"train/progress": state.step / schedule.total}
-        metrics = losses | progress | dev.evaluate(state.student.encoder)
-        best.consider(state.step, metrics, state.student.encoder)
+        encoder = state.objective.tested(state.student)
+        metrics = losses | progress | dev.evaluate(encoder)
+        best.consider(state.step, metrics, encoder)
         run.report(
             step=state.step,
             metrics=metrics,
@@ -64,13 +67,20 @@ def train(
     return best.metrics
 
 
-def start(config: MethodConfig, seed: int, schedule: Schedule) -> TrainingState:
-    """The pre-trained backbone with a fresh head, optimiser and schedule, before step 1."""
+def start(
+    config: TrainingConfig,
+    seed: int,
+    schedule: Schedule,
+    objective: Callable[[Student], Objective],
+) -> TrainingState:
+    """The pre-trained backbone with a fresh head, objective and optimiser, before step 1."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     student = Student.from_config(config).to(device)
+    own = objective(student).to(device)
+    trained = [p for p in (*student.parameters(), *own.parameters()) if p.requires_grad]
     # Fused takes a third of the time of PyTorch's default, on CPU too.
     optimizer = torch.optim.AdamW(
-        student.parameters(),
+        trained,
         lr=config.learning_rate,
         weight_decay=config.weight_decay,
         fused=True,
@@ -80,14 +90,13 @@ def start(config: MethodConfig, seed: int, schedule: Schedule) -> TrainingState:
         seed=seed,
         schedule=schedule,
         student=student,
+        objective=own,
         optimizer=optimizer,
         scaler=torch.amp.GradScaler(device, enabled=config.precision == "fp16"),
     )
 
 
-def train_until(
-    step: int, state: TrainingState, corpus: Corpus, objective: Objective
-) -> dict[str, float]:
+def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, float]:
     """Train up to `step`.
 
     Returns:
@@ -98,7 +107,7 @@ def train_until(
     sums: dict[str, Tensor] = {}
     state.student.train()
     for batch in batches(state, corpus, until=step):
-        for name, part in optimise(state, objective(state.student, batch)).items():
+        for name, part in optimise(state, state.objective(state.student, batch)).items():
             sums[name] = sums[name] + part if name in sums else part
     means = {f"train/loss_{name}": total.item() / (step - first) for name, total in sums.items()}
     loss = sum(means.values())
@@ -143,7 +152,8 @@ def optimise(state: TrainingState, parts: dict[str, Tensor]) -> dict[str, Tensor
     torch.autograd.backward(state.scaler.scale(loss))
     if state.config.max_grad_norm is not None:
         state.scaler.unscale_(state.optimizer)
-        torch.nn.utils.clip_grad_norm_(state.student.parameters(), state.config.max_grad_norm)
+        trained = state.optimizer.param_groups[0]["params"]
+        torch.nn.utils.clip_grad_norm_(trained, state.config.max_grad_norm)
     state.scaler.step(state.optimizer)
     state.scaler.update()
     state.optimizer.zero_grad()

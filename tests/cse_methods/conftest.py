@@ -1,13 +1,15 @@
-"""Tiny random encoders of both families, made on the spot; and a `Run` that remembers.
+"""Tiny random encoders of both families, made on the spot; a `Run` that remembers; golden values.
 
 No download, no stored weights.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tokenizers import (
@@ -67,6 +69,76 @@ class Recording:
         self.curve[step] = {k: v for k, v in metrics.items() if not k.startswith("perf/")}
         if save is not None:
             save(self.folder / str(step))
+
+
+Tensors = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One stored reference case, in float64."""
+
+    params: dict[str, Any]
+    inputs: Tensors
+    """Leaves that gather gradients, where they are real numbers."""
+    outputs: dict[str, np.ndarray]
+    gradients: dict[str, np.ndarray]
+
+    def is_reproduced_by(
+        self,
+        compute: Callable[[Tensors, dict[str, Any]], Tensors],
+        *,
+        without: frozenset[str] = frozenset(),
+    ) -> None:
+        """Assert what `compute` makes of inputs and params: outputs, gradients of its `loss`.
+
+        Args:
+            compute: gives every output of the case by its name.
+            without: outputs that it does not give.
+        """
+        before = {key: value.detach().clone() for key, value in self.inputs.items()}
+        values = compute(self.inputs, self.params)
+        assert values.keys() == self.outputs.keys() - without
+        for key, value in values.items():
+            expected = self.outputs[key]
+            np.testing.assert_allclose(value.detach(), expected, rtol=1e-9, atol=1e-12, err_msg=key)
+        if self.gradients:
+            values["loss"].backward()
+        for key, gradient in self.gradients.items():
+            found = self.inputs[key].grad
+            np.testing.assert_allclose(found, gradient, rtol=1e-7, atol=1e-12, err_msg=key)
+        for key, value in self.inputs.items():
+            assert torch.equal(value.detach(), before[key]), f"{key} was changed in place"
+
+
+@pytest.fixture(scope="session")
+def golden(shared: Path) -> Callable[[str], Case]:
+    """Reads the reference case of a name."""
+
+    def read(name: str) -> Case:
+        with np.load(shared / "reference" / f"{name}.npz", allow_pickle=False) as stored:
+            arrays = {key: stored[key] for key in stored.files}
+
+        def having(prefix: str) -> dict[str, np.ndarray]:
+            return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+
+        inputs = {k: torch.from_numpy(v) for k, v in having("in_").items()}
+        for value in inputs.values():
+            value.requires_grad_(value.is_floating_point())
+        params = json.loads(str(arrays["params"]))
+        return Case(params, inputs, having("out_"), having("grad_"))
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def golden_names(shared: Path) -> Callable[..., set[str]]:
+    """The names of all reference cases that match one of some patterns."""
+
+    def names(*patterns: str) -> set[str]:
+        return {path.stem for p in patterns for path in (shared / "reference").glob(f"{p}.npz")}
+
+    return names
 
 
 @pytest.fixture(scope="session", autouse=True)

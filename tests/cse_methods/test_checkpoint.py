@@ -13,9 +13,10 @@ import torch
 from torch.testing import assert_close
 
 from cse_methods.checkpoint import BEST, STATE, Best, load_checkpoint, save_checkpoint
-from cse_methods.contract import MethodConfig
-from cse_methods.encoder import load_encoder
+from cse_methods.contract import TrainingConfig
 from cse_methods.errors import CheckpointError
+from cse_methods.loading import load_encoder
+from cse_methods.objective import Objective
 from cse_methods.papers import simcse
 from cse_methods.schedule import Schedule
 from cse_methods.training import start
@@ -31,8 +32,8 @@ SETTINGS = {
 
 
 def started(backbone: Path, *, seed: int = 0, **others: Any) -> Any:
-    config = MethodConfig.model_validate(SETTINGS | {"backbone": str(backbone)} | others)
-    return start(config, seed, Schedule.of(config, sentences=80))
+    config = TrainingConfig.model_validate(SETTINGS | {"backbone": str(backbone)} | others)
+    return start(config, seed, Schedule.of(config, sentences=80), lambda _: Objective())
 
 
 def scored(value: float) -> dict[str, float]:
@@ -80,7 +81,7 @@ def test_without_a_score_there_is_no_best(tiny_bert: Path, tmp_path: Path) -> No
 
 def test_all_that_a_step_changes_comes_back(tiny_bert: Path, tmp_path: Path) -> None:
     state = started(tiny_bert, precision="fp16")
-    torch.autograd.backward(state.student.head.dense.bias.sum())
+    torch.autograd.backward(state.student.head.linear.bias.sum())
     state.optimizer.step()
     state.scaler.load_state_dict(state.scaler.state_dict() | {"scale": 32.0, "_growth_tracker": 7})
     state.step = 3

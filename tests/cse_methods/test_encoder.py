@@ -11,12 +11,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from cse_methods.backbones import weights_sha256
 from cse_methods.contract import Pooler
-from cse_methods.encoder import Encoder, Head, load_encoder
+from cse_methods.encoder import Encoder
 from cse_methods.errors import BackboneError
+from cse_methods.head import Head
 from cse_methods.layout import Pooling
+from cse_methods.loading import load_encoder
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.pooling import pool
+from cse_methods.tail import Dense
 
 SENTENCES = [
     "The nurse thanks the pilot.",
@@ -26,6 +30,7 @@ SENTENCES = [
     "The pilot thanks the nurse.",
 ]
 POOLERS: tuple[Pooler, ...] = get_args(Pooler)
+PROMPT = 'This one : " {} " means [MASK] .'
 
 
 @pytest.fixture(params=["tiny_bert", "tiny_roberta"])
@@ -37,6 +42,14 @@ def folder(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture
 def encoder(folder: Path) -> Encoder:
     return load_encoder(str(folder))
+
+
+def read(encoder: Encoder, sentences: list[str], *, max_length: int | None) -> dict[str, Tensor]:
+    """What the model reads of sentences, in the encoder's own template."""
+    template = encoder.template
+    return encoder.pad(
+        [template(c) for c in encoder.pieces(sentences, template, max_length=max_length)]
+    )
 
 
 def stored(shared: Path, name: str) -> dict[str, Tensor]:
@@ -62,12 +75,12 @@ def test_the_head_equals_the_reference(shared: Path) -> None:
     case = stored(shared, "simcse_infonce_mlp_a")
     loss = np.load(shared / "reference" / "simcse_infonce_mlp_a.npz")["out_loss"]
     head = Head(16).double()
-    head.load_state_dict({"dense.weight": case["in_W"], "dense.bias": case["in_b"]})
+    head.load_state_dict({"linear.weight": case["in_W"], "linear.bias": case["in_b"]})
     z = case["in_z"].requires_grad_()
     found = info_nce(head(z[:, 0]), head(z[:, 1]), temperature=0.05)
     assert found.item() == pytest.approx(float(loss), rel=1e-9)
     found.backward()
-    for tensor, name in [(z, "z"), (head.dense.weight, "W"), (head.dense.bias, "b")]:
+    for tensor, name in [(z, "z"), (head.linear.weight, "W"), (head.linear.bias, "b")]:
         assert tensor.grad is not None
         torch.testing.assert_close(tensor.grad, case[f"grad_{name}"], rtol=1e-7, atol=1e-12)
 
@@ -75,13 +88,13 @@ def test_the_head_equals_the_reference(shared: Path) -> None:
 def test_a_fresh_head_is_drawn_as_stated() -> None:
     torch.manual_seed(0)
     head = Head(256)
-    assert head.dense.weight.std().item() == pytest.approx(0.02, rel=0.02)
-    assert not head.dense.bias.any()
+    assert head.linear.weight.std().item() == pytest.approx(0.02, rel=0.02)
+    assert not head.linear.bias.any()
 
 
 @pytest.mark.parametrize("pooler", POOLERS)
 def test_padding_changes_nothing(folder: Path, pooler: Pooler) -> None:
-    encoder = load_encoder(str(folder), pooler=pooler)
+    encoder = load_encoder(str(folder), pooler=pooler, prompt=PROMPT)
     together = encoder.encode(SENTENCES)
     alone = torch.cat([encoder.encode([sentence]) for sentence in SENTENCES])
     assert together.shape == (5, 32)
@@ -119,13 +132,13 @@ def test_dropout_makes_views_differ_in_training(folder: Path) -> None:
     views = {}
     for dropout in (0.0, 0.5):
         encoder = load_encoder(str(folder), dropout=dropout).train()
-        inputs = encoder.tokenize(SENTENCES, max_length=32)
+        inputs = read(encoder, SENTENCES, max_length=32)
         views[dropout] = torch.allclose(encoder(inputs), encoder(inputs), atol=1e-6)
     assert views == {0.0: True, 0.5: False}
 
 
 def test_tokens_are_cut_and_padded(encoder: Encoder) -> None:
-    inputs = encoder.tokenize(SENTENCES, max_length=7)
+    inputs = read(encoder, SENTENCES, max_length=7)
     assert inputs.keys() == {"input_ids", "attention_mask"}
     ids, mask = inputs["input_ids"], inputs["attention_mask"]
     tokenizer = encoder.tokenizer
@@ -147,24 +160,78 @@ def test_the_family_s_own_tokens(tiny_bert: Path, tiny_roberta: Path) -> None:
 def test_long_sentences_are_cut_at_the_model_s_limit(encoder: Encoder) -> None:
     long = "the nurse " * 200
     assert encoder.limit == 64  # RoBERTa's table has 66 rows, and its first two hold no position
-    assert encoder.tokenize([long], max_length=None)["input_ids"].shape == (1, 64)
-    assert encoder.tokenize([long], max_length=500)["input_ids"].shape == (1, 64)
+    assert read(encoder, [long], max_length=None)["input_ids"].shape == (1, 64)
+    assert read(encoder, [long], max_length=500)["input_ids"].shape == (1, 64)
     assert encoder.encode([long]).isfinite().all()
 
 
 @pytest.mark.parametrize("pooler", POOLERS)
 def test_a_saved_encoder_is_the_same(folder: Path, pooler: Pooler, tmp_path: Path) -> None:
-    encoder = load_encoder(str(folder), pooler=pooler, first_layer=0)
-    before = encoder.encode(SENTENCES, max_length=5)
+    cut = 40 if pooler == "mask" else 5
+    encoder = load_encoder(str(folder), pooler=pooler, first_layer=0, prompt=PROMPT)
+    before = encoder.encode(SENTENCES, max_length=cut)
     encoder.save(tmp_path / "a")
     again = load_encoder(str(tmp_path / "a"))
-    assert torch.equal(again.encode(SENTENCES, max_length=5), before)
+    assert torch.equal(again.encode(SENTENCES, max_length=cut), before)
     assert again.pooling.pooler == pooler
     again.save(tmp_path / "b")
     for file in (tmp_path / "a").rglob("*"):
         if file.is_file():  # neither truncation nor anything else of a past call is saved
             other = tmp_path / "b" / file.relative_to(tmp_path / "a")
             assert other.read_bytes() == file.read_bytes(), file.name
+
+
+def test_a_saved_tail_is_the_same(folder: Path, tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    affine = Dense.affine(torch.randn(32, 8, generator=generator), torch.ones(8))
+    encoder = load_encoder(str(folder), pooler="avg").with_tail(affine, Head(8))
+    before = encoder.encode(SENTENCES)
+    plain = load_encoder(str(folder), pooler="avg")
+    by_hand = torch.tanh(affine(plain.encode(SENTENCES)) @ encoder.tail[1].linear.weight.T)
+    torch.testing.assert_close(before, by_hand.detach(), rtol=1e-5, atol=1e-6)
+    plain_hash = weights_sha256(folder)
+    encoder.save(tmp_path)
+    again = load_encoder(str(tmp_path))
+    assert again.width == 8
+    assert torch.equal(again.encode(SENTENCES), before)
+    assert weights_sha256(tmp_path) != plain_hash
+    (tmp_path / "2_Dense" / "config.json").write_text("{}")
+    with pytest.raises(BackboneError, match="2_Dense is not a dense layer"):
+        load_encoder(str(tmp_path))
+
+
+def test_a_prompt_is_read_at_its_mask(folder: Path) -> None:
+    encoder = load_encoder(str(folder), pooler="mask", prompt=PROMPT)
+    tokenizer = encoder.tokenizer
+    rows = read(encoder, ["the nurse", "the nurse ."], max_length=None)
+    assert rows["input_ids"][0].tolist() == rows["input_ids"][1].tolist()  # a final mark is added
+    words = PROMPT.replace("[MASK]", tokenizer.mask_token).format("the nurse .")
+    assert rows["input_ids"][0].tolist() == tokenizer(words)["input_ids"]
+    place = rows["input_ids"][0].tolist().index(tokenizer.mask_token_id)
+    with torch.no_grad():
+        hidden = encoder.model(**{name: row[:1] for name, row in rows.items()}).last_hidden_state
+    torch.testing.assert_close(encoder.encode(["the nurse"])[0], hidden[0, place])
+
+
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        ("means [MASK] .", "expected {} for the sentence and after it"),
+        ("{} means", "expected {} for the sentence and after it"),
+        ("[MASK] is {}", "expected {} for the sentence and after it"),
+        ("{} means [MASK] [MASK]", "each once"),
+        (None, "the pooler mask needs a prompt"),
+    ],
+)
+def test_prompts_that_cannot_be_read(prompt: str | None, message: str, tiny_bert: Path) -> None:
+    with pytest.raises(BackboneError, match=message):
+        load_encoder(str(tiny_bert), pooler="mask", prompt=prompt)
+
+
+def test_a_prompt_that_leaves_no_room(tiny_bert: Path) -> None:
+    encoder = load_encoder(str(tiny_bert), pooler="mask", prompt=PROMPT)
+    with pytest.raises(BackboneError, match="8 word pieces have no room for a sentence beside"):
+        encoder.encode(SENTENCES, max_length=8)
 
 
 def test_the_saved_layout(tiny_bert: Path, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from cse_methods.data.corpora import Corpus
-from cse_methods.encoder import load_encoder
 from cse_methods.errors import BackboneError
+from cse_methods.loading import load_encoder
 from cse_methods.teachers import TeacherSpec, teacher_vectors
 
 CORPUS = Corpus(

@@ -13,31 +13,33 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from cse_methods.contract import MethodConfig
+from cse_methods.contract import TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce
+from cse_methods.objective import Objective
 from cse_methods.papers import simcse
 from cse_methods.schedule import Schedule
-from cse_methods.student import Student
+from cse_methods.student import Student, Views, dropout_views
 from cse_methods.training import batches, optimise, start, train
 
 CORPUS = Corpus("numbers", [f"the pilot counts {number}" for number in range(22)], "")
 
 
-def settings(backbone: Path | str = "mini", **others: Any) -> MethodConfig:
+def settings(backbone: Path | str = "mini", **others: Any) -> TrainingConfig:
     """Four sentences a step, five steps of 0.1 each to go by hand."""
     given = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin"}
     chosen = {"batch_size": 4, "max_steps": 5, "eval_steps": 2, "learning_rate": 0.1}
-    return MethodConfig.model_validate(given | chosen | others)
+    return TrainingConfig.model_validate(given | chosen | others)
 
 
 def schedule(sentences: int = 22, **others: Any) -> Schedule:
     return Schedule.of(settings(**others), sentences=sentences)
 
 
-def started(config: MethodConfig, *, seed: int = 0) -> Any:
-    return start(config, seed, Schedule.of(config, sentences=len(CORPUS.sentences)))
+def started(config: TrainingConfig, *, seed: int = 0) -> Any:
+    plan = Schedule.of(config, sentences=len(CORPUS.sentences))
+    return start(config, seed, plan, lambda _: Objective())
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_the_step_alone_is_the_position(step: int, tiny_bert: Path) -> None:
 
 def pushed_bias(state: Any, *, steps: int) -> Tensor:
     """The head's bias after steps down 3 times its sum: its gradient is 3 everywhere."""
-    bias: Tensor = state.student.head.dense.bias
+    bias: Tensor = state.student.head.linear.bias
     for _ in range(steps):
         optimise(state, {"contrastive": bias.sum(), "rank": 2 * bias.sum()})
     return bias
@@ -134,7 +136,7 @@ def test_steps_by_hand(tiny_bert: Path) -> None:
 def test_weight_decay_by_hand(tiny_bert: Path) -> None:
     """AdamW: 1 - 0.1 * 0.5 * 1, and then the step of 0.1."""
     state = started(settings(tiny_bert, weight_decay=0.5))
-    torch.nn.init.ones_(state.student.head.dense.bias)
+    torch.nn.init.ones_(state.student.head.linear.bias)
     bias = pushed_bias(state, steps=1)
     assert_close(bias, torch.full_like(bias, 0.85))
 
@@ -165,17 +167,17 @@ def gradients(student: Student, embeddings: Tensor) -> dict[str, Tensor]:
     return {"loss": loss} | {n: p.grad for n, p in student.named_parameters() if p.grad is not None}
 
 
-def inputs_of(student: Student, count: int = 7) -> dict[str, Tensor]:
-    inputs = student.encoder.tokenize(CORPUS.sentences[:count], max_length=16)
-    return {name: rows.repeat(2, 1) for name, rows in inputs.items()}
+def embedded(student: Student) -> Tensor:
+    """Two views of each sentence, one under the other."""
+    return torch.cat(dropout_views(student, CORPUS.sentences[:7], count=2))
 
 
 @pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
 def test_a_batch_in_chunks_is_the_whole_batch(family: str, request: pytest.FixtureRequest) -> None:
     backbone = request.getfixturevalue(family)
     whole, pieces = (chunked(backbone, chunks=n, dropout=0) for n in (1, 4))
-    expected = gradients(whole, whole.embed(inputs_of(whole)))
-    found = gradients(pieces, pieces.embed(inputs_of(pieces)))  # 14 rows: 4, 4, 4 and 2
+    expected = gradients(whole, embedded(whole))
+    found = gradients(pieces, embedded(pieces))  # 14 rows: 4, 4, 4 and 2
     assert len(expected) > 10
     assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
@@ -183,12 +185,11 @@ def test_a_batch_in_chunks_is_the_whole_batch(family: str, request: pytest.Fixtu
 def test_chunks_are_encoded_again_under_their_own_dropout(tiny_bert: Path) -> None:
     """Both ways draw the same masks; only one keeps the activations of all chunks."""
     kept, again = (chunked(tiny_bert, chunks=n, dropout=0.3) for n in (1, 2))
-    inputs, halves = inputs_of(kept), (slice(0, 7), slice(7, 14))
     torch.manual_seed(5)
-    parts = [kept.embed({n: rows[half] for n, rows in inputs.items()}) for half in halves]
-    expected = gradients(kept, torch.cat(parts))
+    views = [dropout_views(kept, CORPUS.sentences[:7], count=1)[0] for _ in range(2)]
+    expected = gradients(kept, torch.cat(views))
     torch.manual_seed(5)
-    assert_close(gradients(again, again.embed(inputs)), expected, rtol=1e-5, atol=1e-5)
+    assert_close(gradients(again, embedded(again)), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -225,16 +226,17 @@ def test_a_loss_that_is_not_a_number_ends_the_trial(
     # The loss of the second step: what follows a first step that went too far.
     losses = iter([1.0, math.nan])
 
-    def objective(student: Student, batch: Any) -> dict[str, Tensor]:
-        (view,) = student.views(batch.sentences, count=1)
-        return {"contrastive": view.sum() * next(losses)}
+    class Failing(Objective):
+        def forward(self, student: Views, batch: Any) -> dict[str, Tensor]:
+            (view,) = dropout_views(student, batch.sentences, count=1)
+            return {"contrastive": view.sum() * next(losses)}
 
     message = (
         "the loss is nan between steps 1 and 2 with learning_rate 1e\\+06 and precision "
         f"{precision}; try a lower learning {advice}"
     )
     with pytest.raises(TrainingError, match=message):
-        train(config, run, corpus=CORPUS, objective=objective)
+        train(config, run, corpus=CORPUS, objective=lambda _: Failing())
     assert list(run.curve) == [0]
 
 

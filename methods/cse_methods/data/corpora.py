@@ -1,7 +1,7 @@
 """Training corpora: raw sentences by name, from the grammar, a file, a data folder or the hub."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Literal
 
 from cse_methods.contract import CorpusSpec
 from cse_methods.data.builtin import builtin_corpus
+from cse_methods.data.cutting import cut_sentences, load_tokenizer
 from cse_methods.data.source import HubFile, Source, data_source
 from cse_methods.data.text import read_lines, sha256_of
 from cse_methods.errors import DataError
@@ -45,7 +46,9 @@ KNOWN = {
 }
 
 
-def load_corpus(specs: Sequence[CorpusSpec], data: str | None) -> Corpus:
+def load_corpus(
+    specs: Sequence[CorpusSpec], data: str | None, *, backbone: str | None = None
+) -> Corpus:
     """The sentences of all named corpora, one corpus after the other.
 
     A name is `builtin`; a text file (it contains `/` or ends in `.txt`); NAME for the file
@@ -55,13 +58,18 @@ def load_corpus(specs: Sequence[CorpusSpec], data: str | None) -> Corpus:
     Args:
         specs: the corpora, at least one.
         data: the setting `data`: `builtin`, `hub`, a folder, or None for CSE_DATA.
+        backbone: the encoder in whose word pieces `split_at` counts.
 
     Raises:
         DataError: if a name is unknown, a file cannot be fetched or read, has no sentence, has an
             empty line that `drop_empty` does not allow, or is a known corpus of another size.
+        BackboneError: if `split_at` is set and the backbone's tokenizer cannot be had.
+        ValueError: if `split_at` is set and no backbone is given.
     """
     source = data_source(data)
-    sentences = [sentence for spec in specs for sentence in _load(spec, source)]
+    sentences = [
+        sentence for spec in specs for sentence in _fitting(_load(spec, source), spec, backbone)
+    ]
     return Corpus("+".join(spec.name for spec in specs), sentences, sha256_of(sentences))
 
 
@@ -92,6 +100,17 @@ def _load(spec: CorpusSpec, source: Source) -> Sequence[str]:
             "fetch it again, or name the file by its path to train on it as it is"
         )
     return _without_empty(lines, path, drop=spec.drop_empty)
+
+
+def _fitting(sentences: Sequence[str], spec: CorpusSpec, backbone: str | None) -> Iterable[str]:
+    if spec.split_at is None:
+        return sentences
+    if backbone is None:
+        raise ValueError(
+            f"corpus {spec.name!r} has split_at={spec.split_at}, which counts the word pieces "
+            "of a backbone; pass backbone="
+        )
+    return cut_sentences(sentences, load_tokenizer(backbone), length=spec.split_at)
 
 
 def _without_empty(lines: list[str], path: Path, *, drop: bool) -> list[str]:

@@ -1,11 +1,16 @@
-"""InfoNCE with in-batch negatives, the contrastive loss of SimCSE."""
+"""InfoNCE with in-batch negatives: SimCSE's loss, ESimCSE's queue, HiCL's literal negatives."""
+
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from cse_methods.losses.lists import Reduction, check_temperature
-from cse_methods.losses.similarity import cosine_matrix
+from cse_methods.losses.similarity import check_views, cosine_matrix
+
+NegativesFrom = Literal["other_view", "same_view"]
+"""Where in-batch negatives come from: the positives' view, as in SimCSE's code, or the anchors'."""
 
 
 def info_nce(
@@ -15,18 +20,23 @@ def info_nce(
     temperature: float,
     negatives: Tensor | None = None,
     hard_negative_weight: float = 0.0,
+    queue: Tensor | None = None,
+    negatives_from: NegativesFrom = "other_view",
     reduction: Reduction = "mean",
 ) -> Tensor:
     r"""Cross-entropy of finding each anchor's positive among the batch.
 
     With :math:`s_{ij}` the cosine of anchor :math:`i` and positive :math:`j`,
 
-    .. math:: L = -\frac{1}{B} \sum_i \log
-              \frac{e^{s_{ii} / \tau}}{\sum_j e^{s_{ij} / \tau} + \sum_j e^{n_{ij} / \tau + w_{ij}}}
+    .. math:: L = -\frac{1}{B} \sum_i \log \frac{e^{s_{ii} / \tau}}
+              {\sum_j e^{s_{ij} / \tau} + \sum_j e^{n_{ij} / \tau + w_{ij}}
+              + \sum_m e^{q_{im} / \tau}}
 
-    where :math:`n_{ij}` is the cosine of anchor :math:`i` and hard negative :math:`j`, and
-    :math:`w_{ij}` is `hard_negative_weight` for :math:`i = j`, else 0. Not symmetrised: only
-    anchors look for positives.
+    where :math:`n_{ij}` is the cosine of anchor :math:`i` and hard negative :math:`j`,
+    :math:`w_{ij}` is `hard_negative_weight` for :math:`i = j`, else 0, and :math:`q_{im}` is the
+    cosine of anchor :math:`i` and row :math:`m` of the queue. With negatives from the same view,
+    :math:`s_{ij}` for :math:`j \ne i` is the cosine of anchors :math:`i` and :math:`j`. Not
+    symmetrised: only anchors look for positives.
 
     Args:
         anchors: embeddings of the first view, shape (B, D).
@@ -34,6 +44,8 @@ def info_nce(
         temperature: :math:`\tau` > 0; divides cosines.
         negatives: embeddings of hard negatives, shape (B, D); row i belongs to anchor i.
         hard_negative_weight: added to the logit of an anchor's own hard negative.
+        queue: further negatives of every anchor, shape (Q, D), Q >= 0; treated as constant.
+        negatives_from: the view that the in-batch negatives come from.
         reduction: over anchors.
 
     Returns:
@@ -43,21 +55,20 @@ def info_nce(
         ValueError: if shapes differ, or the temperature is not above 0.
 
     Source:
-        Gao et al. 2021 (SimCSE), eq. 1 and, with hard negatives, eq. 5.
+        Gao et al. 2021 (SimCSE), eq. 1 and, with hard negatives, eq. 5; the queue is that of Wu
+        et al. 2022 (ESimCSE); the same view is Wu et al. 2023 (HiCL), eq. 1 as printed.
     """
     check_temperature("temperature", temperature)
-    _check_views(anchors, positives, negatives)
+    check_views(anchors, positives, *([] if negatives is None else [negatives]))
+    own = torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
     logits = cosine_matrix(anchors, positives) / temperature  # (B, B)
+    if negatives_from == "same_view":
+        logits = torch.where(own, logits, cosine_matrix(anchors, anchors) / temperature)
+    candidates = [logits]
     if negatives is not None:
-        own = torch.eye(len(anchors), dtype=logits.dtype, device=logits.device)
-        hard = cosine_matrix(anchors, negatives) / temperature + hard_negative_weight * own
-        logits = torch.cat([logits, hard], dim=1)  # (B, 2 B)
+        hard = cosine_matrix(anchors, negatives) / temperature
+        candidates.append(hard + hard_negative_weight * own)
+    if queue is not None:
+        candidates.append(cosine_matrix(anchors, queue.detach()) / temperature)  # (B, Q)
     target = torch.arange(len(anchors), device=logits.device)
-    return F.cross_entropy(logits, target, reduction=reduction)
-
-
-def _check_views(anchors: Tensor, positives: Tensor, negatives: Tensor | None) -> None:
-    shapes = [tuple(view.shape) for view in (anchors, positives, negatives) if view is not None]
-    if len(set(shapes)) > 1 or len(shapes[0]) != 2:
-        given = ", ".join(map(str, shapes))
-        raise ValueError(f"expected views of one shape (B, D), got {given}")
+    return F.cross_entropy(torch.cat(candidates, dim=1), target, reduction=reduction)

@@ -1,4 +1,4 @@
-"""Cosine similarities between all sentences of a batch."""
+"""Cosine similarities between all sentences of a batch, and the check that its views match."""
 
 import torch
 import torch.nn.functional as F
@@ -28,6 +28,18 @@ def cosine_matrix(first: Tensor, second: Tensor) -> Tensor:
     # Half precision keeps three digits: divided by 0.05, that is an error of 0.02 in a logit.
     with torch.autocast(first.device.type, enabled=False):
         return _unit(first) @ _unit(second).T
+
+
+def check_views(*views: Tensor) -> None:
+    """Refuse views of a batch that do not match.
+
+    Raises:
+        ValueError: if they are not of one shape (B, D); states every shape.
+    """
+    shapes = [tuple(view.shape) for view in views]
+    if len(set(shapes)) > 1 or len(shapes[0]) != 2:
+        given = ", ".join(map(str, shapes))
+        raise ValueError(f"expected views of one shape (B, D), got {given}")
 
 
 def _unit(rows: Tensor) -> Tensor:

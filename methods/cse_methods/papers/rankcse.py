@@ -8,13 +8,13 @@ Jensen-Shannon divergence, beta is used, and tau2 and tau3 belong to student and
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
 from cse_methods import training
-from cse_methods.contract import MethodConfig, Paper, Published, Run
+from cse_methods.contract import Conditions, Paper, Published, Run, TrainingConfig, setting
 from cse_methods.data.corpora import load_corpus
 from cse_methods.errors import SettingError
 from cse_methods.losses.info_nce import info_nce
@@ -22,8 +22,9 @@ from cse_methods.losses.list_mle import list_mle
 from cse_methods.losses.list_net import list_net
 from cse_methods.losses.ranking_consistency import ranking_consistency
 from cse_methods.losses.similarity import cosine_matrix
+from cse_methods.objective import Objective
 from cse_methods.registry import register
-from cse_methods.student import Batch, Student
+from cse_methods.student import Batch, Views, dropout_views
 from cse_methods.teachers import TeacherRanking, TeacherSpec
 
 
@@ -34,84 +35,76 @@ def _as_list(value: Any) -> Any:
 Teachers = Annotated[tuple[TeacherSpec, ...], BeforeValidator(_as_list), Field(min_length=1)]
 
 
-class RankCSEConfig(MethodConfig):
+class RankCSEConfig(TrainingConfig):
     """Settings of RankCSE."""
 
-    teachers: Teachers = Field(description="frozen encoders whose ranking is learned")
-    teacher_weights: tuple[Annotated[float, Field(ge=0)], ...] | None = Field(
-        default=None, description="one weight a teacher, for three or more; default: equal"
+    conditions: ClassVar[Conditions] = {"tau3": {"rank_loss": ("listnet",)}}
+
+    teachers: Teachers = Field(
+        description="frozen encoders whose ranking is learned",
+        json_schema_extra={"symbol": "T", "source": "section 4.3"},
     )
-    alpha: float | None = Field(
-        default=None,
+    teacher_weights: tuple[Annotated[float, Field(ge=0)], ...] | None = setting(
+        None, description="one weight a teacher, for three or more; default: equal"
+    )
+    alpha: float | None = setting(
+        None,
         ge=0,
         le=1,
         description="weight of the first of two teachers, 1 - alpha of the second; default 1/3",
-        json_schema_extra={"symbol": "α"},
+        symbol="α",
+        source="section 4.3",
     )
-    rank_loss: Literal["listnet", "listmle"] = Field(
-        default="listnet", description="how the teachers' ranking is learned"
+    rank_loss: Literal["listnet", "listmle"] = setting(
+        "listnet", description="how the teachers' ranking is learned", source="eq. 4, 5"
     )
-    tau1: float = Field(
-        default=0.05,
+    tau1: float = setting(
+        0.05,
         gt=0,
         description="temperature of the contrastive and consistency terms",
-        json_schema_extra={"symbol": "τ1"},
+        symbol="τ1",
+        source="eq. 1, 2",
     )
-    tau2: float = Field(
-        default=0.025,
+    tau2: float = setting(
+        0.025,
         gt=0,
         description="the student's temperature in the ranking term",
-        json_schema_extra={"symbol": "τ2"},
+        symbol="τ2",
+        source="eq. 4, 5",
     )
-    tau3: float | None = Field(
-        default=None,
-        gt=0,
-        description="the teachers' temperature, ListNet only; default 0.0125",
-        json_schema_extra={"symbol": "τ3"},
+    tau3: float = setting(
+        0.0125, gt=0, description="the teachers' temperature", symbol="τ3", source="eq. 4"
     )
-    beta: float = Field(
-        default=1.0,
-        ge=0,
-        description="weight of the ranking consistency",
-        json_schema_extra={"symbol": "β"},
+    beta: float = setting(
+        1.0, ge=0, description="weight of the ranking consistency", symbol="β", source="eq. 6"
     )
-    gamma: float = Field(
-        default=1.0,
-        ge=0,
-        description="weight of the ranking distillation",
-        json_schema_extra={"symbol": "γ"},
+    gamma: float = setting(
+        1.0, ge=0, description="weight of the ranking distillation", symbol="γ", source="eq. 6"
     )
-    exclude_positive: bool = Field(
-        default=True,
+    contrastive_weight: float = setting(
+        1.0, ge=0, description="weight of the contrastive term; 0 leaves it out", source="table 4"
+    )
+    exclude_positive: bool = setting(
+        True,
         description="leave a sentence out of its own list; default: for ListNet alone",
+        source="footnote 1",
     )
-    reduction: Literal["mean", "sum"] = Field(
-        default="mean", description="over anchors, of every term; the paper writes sum"
+    reduction: Literal["mean", "sum"] = setting(
+        "mean", description="over anchors, of every term; the paper writes sum"
     )
 
-    @model_validator(mode="before")
     @classmethod
-    def _fill_dependent_defaults(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
-            return values
-        listnet = values.get("rank_loss", "listnet") == "listnet"
-        teachers = len(_as_list(values.get("teachers", ())))
-        defaults: dict[str, Any] = {"exclude_positive": listnet}
-        if listnet:
-            defaults["tau3"] = 0.0125
-        if teachers == 2 and values.get("teacher_weights") is None:
+    def dependent_defaults(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The positive is left out by ListNet alone; two teachers are weighed by alpha."""
+        defaults = super().dependent_defaults(values)
+        defaults["exclude_positive"] = values.get("rank_loss", "listnet") == "listnet"
+        if len(_as_list(values.get("teachers", ()))) == 2 and not values.get("teacher_weights"):
             defaults["alpha"] = 1 / 3
-        return values | {k: v for k, v in defaults.items() if values.get(k) is None}
+        return defaults
 
     @model_validator(mode="after")
-    def _refuse_settings_without_effect(self) -> "RankCSEConfig":
+    def _refuse_weights_that_do_not_fit(self) -> Self:
         count = len(self.teachers)
-        if self.rank_loss == "listmle" and self.tau3 is not None:
-            raise SettingError(
-                "tau3",
-                f"tau3={self.tau3:g} has no effect with rank_loss: listmle; leave it out, "
-                "or search it `when: {rank_loss: listnet}`",
-            )
         if self.alpha is not None and count != 2:
             raise SettingError(
                 "alpha",
@@ -140,24 +133,51 @@ class RankCSEConfig(MethodConfig):
         return (self.backbone, *(teacher.model for teacher in self.teachers))
 
 
-def _rank_loss(config: RankCSEConfig, student: Tensor, teacher: Tensor) -> Tensor:
-    if config.rank_loss == "listnet":
-        assert config.tau3 is not None
-        return list_net(
+class RankCSE(Objective):
+    """SimCSE, views that rank alike, and the teachers' ranking."""
+
+    def __init__(self, config: RankCSEConfig, teachers: TeacherRanking) -> None:
+        super().__init__()
+        self.config = config
+        self.teachers = teachers
+
+    def forward(self, student: Views, batch: Batch) -> dict[str, Tensor]:
+        """The contrastive, consistency and ranking terms."""
+        config = self.config
+        first, second = dropout_views(student, batch.sentences, count=2)
+        similarities = cosine_matrix(first, second)
+        ranking = self.teachers.similarities(batch.rows).to(first.device)
+        contrastive = info_nce(first, second, temperature=config.tau1, reduction=config.reduction)
+        consistency = ranking_consistency(
+            similarities, temperature=config.tau1, reduction=config.reduction
+        )
+        return {
+            "contrastive": config.contrastive_weight * contrastive,
+            "consistency": config.beta * consistency,
+            "rank": config.gamma * self._rank_loss(similarities, ranking),
+        }
+
+    def _rank_loss(self, student: Tensor, teacher: Tensor) -> Tensor:
+        config = self.config
+        if config.rank_loss == "listnet":
+            return list_net(
+                student,
+                teacher,
+                student_temperature=config.tau2,
+                teacher_temperature=config.tau3,
+                exclude_positive=config.exclude_positive,
+                reduction=config.reduction,
+            )
+        return list_mle(
             student,
             teacher,
-            student_temperature=config.tau2,
-            teacher_temperature=config.tau3,
+            temperature=config.tau2,
             exclude_positive=config.exclude_positive,
             reduction=config.reduction,
         )
-    return list_mle(
-        student,
-        teacher,
-        temperature=config.tau2,
-        exclude_positive=config.exclude_positive,
-        reduction=config.reduction,
-    )
+
+
+TAUS = (0.0125, 0.025, 0.05)
 
 
 def _published(
@@ -183,7 +203,11 @@ def _published(
     if tau3 is not None:
         settings["tau3"] = tau3
     variant: Mapping[str, str] = {"rank_loss": rank_loss}
-    return Published(backbone, settings, source="table 9 and appendix A", variant=variant)
+    searched: dict[str, Any] = {"learning_rate": (2e-5, 3e-5), "tau2": TAUS}
+    if tau3 is not None:
+        searched["tau3"] = TAUS
+    source = "table 9 and appendix A"
+    return Published(backbone, settings, source, variant, searched)
 
 
 PUBLISHED: Sequence[Published] = (
@@ -211,23 +235,8 @@ PUBLISHED: Sequence[Published] = (
 )
 def train(config: RankCSEConfig, run: Run) -> dict[str, float]:
     """Train on raw sentences and the teachers' rankings of them; return the best dev metrics."""
-    corpus = load_corpus(config.corpus, config.data)
+    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
     teachers = TeacherRanking(
         config.teachers, config.weights, corpus=corpus, max_length=config.max_length
     )
-
-    def objective(student: Student, batch: Batch) -> dict[str, Tensor]:
-        first, second = student.views(batch.sentences, count=2)
-        similarities = cosine_matrix(first, second)
-        ranking = teachers.similarities(batch.rows).to(first.device)
-        contrastive = info_nce(first, second, temperature=config.tau1, reduction=config.reduction)
-        consistency = ranking_consistency(
-            similarities, temperature=config.tau1, reduction=config.reduction
-        )
-        return {
-            "contrastive": contrastive,
-            "consistency": config.beta * consistency,
-            "rank": config.gamma * _rank_loss(config, similarities, ranking),
-        }
-
-    return training.train(config, run, corpus=corpus, objective=objective)
+    return training.train(config, run, corpus=corpus, objective=lambda _: RankCSE(config, teachers))

@@ -4,26 +4,42 @@ Paper: Gao, Yao, Chen, EMNLP 2021, https://arxiv.org/abs/2104.08821.
 Departs from it: the last, incomplete batch of an epoch is dropped.
 """
 
-from pydantic import Field
 from torch import Tensor
 
 from cse_methods import training
-from cse_methods.contract import MethodConfig, Paper, Published, Run
+from cse_methods.contract import Paper, Published, Run, TrainingConfig, setting
 from cse_methods.data.corpora import load_corpus
-from cse_methods.losses.info_nce import info_nce
+from cse_methods.losses.info_nce import NegativesFrom, info_nce
+from cse_methods.objective import Objective
 from cse_methods.registry import register
-from cse_methods.student import Batch, Student
+from cse_methods.student import Batch, Views, dropout_views
 
 
-class SimCSEConfig(MethodConfig):
+class SimCSEConfig(TrainingConfig):
     """Settings of SimCSE."""
 
-    temperature: float = Field(
-        default=0.05,
-        gt=0,
-        description="divides cosines",
-        json_schema_extra={"symbol": "τ"},
+    temperature: float = setting(
+        0.05, gt=0, description="divides cosines", symbol="τ", source="eq. 1"
     )
+
+
+class SimCSE(Objective):
+    """Each sentence finds its other view among those of the batch."""
+
+    def __init__(
+        self, config: SimCSEConfig, *, negatives_from: NegativesFrom = "other_view"
+    ) -> None:
+        super().__init__()
+        self.temperature = config.temperature
+        self.negatives_from = negatives_from
+
+    def forward(self, student: Views, batch: Batch) -> dict[str, Tensor]:
+        """The contrastive loss."""
+        first, second = dropout_views(student, batch.sentences, count=2)
+        contrastive = info_nce(
+            first, second, temperature=self.temperature, negatives_from=self.negatives_from
+        )
+        return {"contrastive": contrastive}
 
 
 def _published(backbone: str, batch_size: int, learning_rate: float) -> Published:
@@ -59,10 +75,5 @@ def _published(backbone: str, batch_size: int, learning_rate: float) -> Publishe
 )
 def train(config: SimCSEConfig, run: Run) -> dict[str, float]:
     """Train on raw sentences; return the metrics of the best checkpoint on dev."""
-
-    def objective(student: Student, batch: Batch) -> dict[str, Tensor]:
-        first, second = student.views(batch.sentences, count=2)
-        return {"contrastive": info_nce(first, second, temperature=config.temperature)}
-
-    corpus = load_corpus(config.corpus, config.data)
-    return training.train(config, run, corpus=corpus, objective=objective)
+    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
+    return training.train(config, run, corpus=corpus, objective=lambda _: SimCSE(config))

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from cse_platform.cli.common import CONTEXT, RUNS, shows_errors
+from cse_platform.cli.describe import describe
 
 
 class FileOrCommand(click.Group):
@@ -32,7 +33,11 @@ def main() -> None:
     Examples:
         cse-sweep sweeps/quickstart.yaml
         cse-sweep sweeps/rankcse.yaml --dry-run
+        cse-sweep describe rankcse
     """
+
+
+main.add_command(describe)
 
 
 @main.command(context_settings=CONTEXT)

@@ -88,7 +88,7 @@ class TuneRun:
         """With the peak memory until now."""
         return trial_provenance(
             device=_device(),
-            precision=self._config.precision,
+            precision=self._config.hyperparameters().get("precision", "fp32"),
             attention=self._config.attention,
             threads=_threads(),
         )

@@ -2,13 +2,17 @@
 
 import hashlib
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from cse_methods.backbones import fetch, own_pooling, resolve, weights_sha256
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.dev_sets import load_dev_set
+from cse_methods.digest import file_sha256
+from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.spec import SweepSpec
 
 
@@ -46,7 +50,7 @@ class Identity:
 
     def __init__(self, spec: SweepSpec, method: Method) -> None:
         self.method = method
-        self.corpus_sha256 = load_corpus(spec.corpus, spec.data).sha256
+        self.corpus_sha256 = load_corpus(spec.corpus, spec.data, backbone=spec.backbone).sha256
         self.selection = spec.dev
         self.dev_sha256 = {t: load_dev_set(t, spec.data).sha256 for t in spec.dev.tasks}
         self.dev = dev_identity(spec)
@@ -63,7 +67,7 @@ class Identity:
         return {
             "method": self.method.name,
             "revision": self.method.revision,
-            "configuration": _by_content(config.hyperparameters(), set(config.encoders())),
+            "configuration": _by_content(config.hyperparameters(), _contents(config)),
             "backbone": weights_sha256(fetch(resolve(config.backbone))),
             "corpus": self.corpus_sha256,
             "dev": self.selection.model_dump(mode="json"),
@@ -71,16 +75,30 @@ class Identity:
         }
 
 
-def _by_content(value: Any, encoders: set[str]) -> Any:
-    """The value with each encoder's name replaced by what its vectors follow from."""
+def _contents(config: MethodConfig) -> Mapping[str, Callable[[str], Any]]:
+    """For each name of an encoder or a file, what tells its content."""
+    return dict.fromkeys(config.encoders(), _teacher) | dict.fromkeys(config.files(), _file)
+
+
+def _by_content(value: Any, contents: Mapping[str, Callable[[str], Any]]) -> Any:
+    """The value with each encoder's and file's name replaced by what the numbers follow from."""
     if isinstance(value, dict):
-        return {name: _by_content(entry, encoders) for name, entry in value.items()}
+        return {name: _by_content(entry, contents) for name, entry in value.items()}
     if isinstance(value, list):
-        return [_by_content(entry, encoders) for entry in value]
-    return _teacher(value) if isinstance(value, str) and value in encoders else value
+        return [_by_content(entry, contents) for entry in value]
+    return contents[value](value) if isinstance(value, str) and value in contents else value
 
 
 def _teacher(name: str) -> dict[str, Any]:
     source = resolve(name)
     folder = fetch(source)
     return {"weights": weights_sha256(folder), **asdict(own_pooling(source, folder))}
+
+
+def _file(name: str) -> dict[str, str]:
+    try:
+        return {"sha256": file_sha256(Path(name))}
+    except OSError as problem:
+        raise SweepRefusedError(
+            f"the file {name!r} cannot be read: {problem.strerror}; the sweep's settings name it"
+        ) from problem

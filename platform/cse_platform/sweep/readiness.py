@@ -1,10 +1,10 @@
 """What a sweep needs before its first trial: what is missing, and what can be fetched."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from cse_methods.backbones import locate, resolve
-from cse_methods.contract import Method
+from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpora import missing_corpora
 from cse_methods.data.dev_sets import missing_dev_sets
 from cse_methods.data.source import data_source
@@ -37,8 +37,11 @@ def to_fetch(spec: SweepSpec, method: Method) -> list[str]:
             f"sweep {spec.sweep!r} asks for `evaluate:`, and test sets cannot be scored yet; "
             "leave it out: trials are ranked on dev"
         )
+    configs = [spec.config(assignment) for assignment in representatives(spec)]
+    _refuse_missing_files(spec, method, configs)
     placeholders = {reference.placeholder for reference in best_references(spec)}
-    encoders = dict.fromkeys(name for name in _encoders(spec, method) if name not in placeholders)
+    names = dict.fromkeys(name for config in configs for name in config.encoders())
+    encoders = [name for name in names if name not in placeholders]
     sources = [source for name in encoders if locate(source := resolve(name)) is None]
     return [
         *(
@@ -56,6 +59,9 @@ def unresolved(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list[BestRefere
     return [r for r in best_references(spec) if (r.method, r.backbone) not in trained]
 
 
-def _encoders(spec: SweepSpec, method: Method) -> Iterator[str]:
-    for assignment in representatives(spec):
-        yield from spec.config(assignment).encoders()
+def _refuse_missing_files(spec: SweepSpec, method: Method, configs: Iterable[MethodConfig]) -> None:
+    for name in dict.fromkeys(name for config in configs for name in config.files()):
+        if not Path(name).is_file():
+            raise SweepRefusedError(
+                f"sweep {spec.sweep!r}: {method.name} is to read {name!r}: no such file"
+            )

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BeforeValidator, Field, model_validator
 
-from cse_methods.contract import Method, MethodConfig, Paper, Published, Run, Settings
+from cse_methods.contract import Method, Paper, Published, Run, Settings, TrainingConfig
 from cse_methods.errors import SettingError
 from cse_methods.registry import get_method, register
 
@@ -21,7 +21,7 @@ def _as_teacher(value: Any) -> Any:
     return {"model": value} if isinstance(value, str) else value
 
 
-class ToyConfig(MethodConfig):
+class ToyConfig(TrainingConfig):
     """`tau3` has an effect in listnet alone."""
 
     temperature: float = Field(gt=0)
@@ -29,6 +29,10 @@ class ToyConfig(MethodConfig):
     tau3: float | None = Field(default=None, gt=0)
     views: int = Field(default=2, ge=1, le=8)
     teachers: tuple[Annotated[ToyTeacher, BeforeValidator(_as_teacher)], ...] = ()
+    phrases: str | None = None
+
+    def files(self) -> tuple[str, ...]:
+        return () if self.phrases is None else (self.phrases,)
 
     @model_validator(mode="after")
     def _check_tau3(self) -> "ToyConfig":

@@ -49,8 +49,8 @@ def test_what_extends_a_sweep_may_change(stored: dict[str, Any], changes: dict[s
         ({"method": "simcse"}, "method = 'toy', and now it is 'simcse'"),
         ({"backbone": "bert-base"}, "backbone = 'mini', and now it is 'bert-base'"),
         ({"corpus": {"name": "builtin", "drop_empty": True}},
-         'corpus = [{"name": "builtin", "drop_empty": false}], '
-         'and now it is [{"name": "builtin", "drop_empty": true}]'),
+         'corpus = [{"name": "builtin", "drop_empty": false, "split_at": null}], '
+         'and now it is [{"name": "builtin", "drop_empty": true, "split_at": null}]'),
         ({"dev": {"search": "sickr"}}, "dev.search = 'stsb', and now it is 'sickr'"),
         ({"fixed": {"views": 3}}, "fixed.views = 2, and now it is 3"),
         ({"fixed": {}}, "fixed.views = 2, and now it is null"),

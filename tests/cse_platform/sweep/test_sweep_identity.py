@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from cse_methods.backbones import resolve
+from cse_methods.contract import Method
 from cse_methods.registry import get_method
+from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.identity import Identity, canonical_hash, dev_identity
 from cse_platform.sweep.spec import SweepSpec
 
@@ -147,6 +149,27 @@ def test_how_a_teacher_is_read_is_part_of_the_key(encoder: Path) -> None:
         })
     )  # fmt: skip
     assert key(spec) != before
+
+
+def test_a_file_of_a_method_is_its_bytes(toy: Method, tmp_path: Path) -> None:
+    one, copy, other = (tmp_path / name for name in ("one.txt", "copy.txt", "other.txt"))
+    one.write_text(SENTENCES)
+    copy.write_text(SENTENCES)
+    other.write_text(SENTENCES + "A bird sings.\n")
+
+    def now(file: Path | None) -> str:
+        phrases = {} if file is None else {"phrases": str(file)}
+        fixed = {"temperature": 0.05, **phrases}
+        return key(sweep(method=toy.name, fixed=fixed, space={}))
+
+    before = now(one)
+    assert now(copy) == before
+    assert len({now(None), now(one), now(other)}) == 3
+    one.write_text(other.read_text())
+    assert now(one) == now(other)
+    one.unlink()
+    with pytest.raises(SweepRefusedError, match=r"one\.txt' cannot be read: No such file"):
+        now(one)
 
 
 def test_dev_identity_tells_dev_sets_apart() -> None:

@@ -5,6 +5,7 @@ from textwrap import dedent
 
 import pytest
 
+from cse_methods.registry import available_methods
 from cse_platform.errors import SweepFileError
 from cse_platform.sweep.dimensions import Range
 from cse_platform.sweep.loader import load_sweep
@@ -89,7 +90,8 @@ ONE_PROBLEM = [
     ]),
     ("search: {trials: 4}\n", "", ["line 1: the key 'search' is missing"]),
     ("method: toy", "method: simsce", [
-        "line 2, method: no method 'simsce'. Did you mean 'simcse'? Known: rankcse, simcse",
+        "line 2, method: no method 'simsce'. Did you mean 'simcse'? "
+        f"Known: {', '.join(available_methods())}",
     ]),
     ("sweep: toy-mini", "sweep: a/b", [
         "line 1, sweep: expected at most 100 letters, digits, '-', '_' and '.', "
@@ -100,8 +102,8 @@ ONE_PROBLEM = [
         "line 1: the key 'sweep' is missing",
         "line 1, seep: no such key; did you mean 'sweep'?",
     ]),
-    ("corpus: builtin", "corpus: {name: a, split: 3}", [
-        "line 4, corpus.split: no such key; known: drop_empty, name",
+    ("corpus: builtin", "corpus: {name: a, part: 3}", [
+        "line 4, corpus.part: no such key; known: drop_empty, name, split_at",
     ]),
     ("log: true", "log: true, setp: 3", [
         "line 7, space.temperature.setp: no such key; did you mean 'step'?",

@@ -123,6 +123,17 @@ def test_what_no_hub_has_is_refused(toy: Method, tmp_path: Path) -> None:
         to_fetch(sweep(corpus="no-such-corpus"), toy)
 
 
+def test_a_file_of_a_method_that_is_not_there_is_refused(toy: Method, tmp_path: Path) -> None:
+    there, gone = tmp_path / "there.txt", tmp_path / "gone.txt"
+    there.write_text("a clause\tanother\n")
+    fixed = {"temperature": 0.05}
+    assert to_fetch(sweep(fixed=fixed | {"phrases": str(there)}), toy) == []
+    searched = sweep(fixed=fixed, space={"phrases": [str(there), str(gone)]})
+    with pytest.raises(SweepRefusedError, match=r"gone\.txt': no such file") as caught:
+        to_fetch(searched, toy)
+    assert str(caught.value) == f"sweep 'a': toy is to read {str(gone)!r}: no such file"
+
+
 def test_evaluate_is_refused_in_one_sentence(toy: Method) -> None:
     with pytest.raises(SweepRefusedError, match="evaluate") as caught:
         to_fetch(sweep(evaluate={"top": 1, "tasks": ["sts"]}), toy)

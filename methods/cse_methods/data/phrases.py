@@ -1,0 +1,162 @@
+"""Phrases of a sentence, and the pairs of them that CompCSE adds to its training set."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from cse_methods.data.corpora import Corpus
+from cse_methods.data.text import read_lines, sha256_of
+from cse_methods.errors import DataError
+
+Subsampling = Literal["none", "adjacent", "overlapping", "subsuming"]
+"""Which pairs of a sentence's phrases become training examples of their own."""
+
+_SHORTEST = 3
+"""Words of a phrase."""
+_MARKS = (",", ";", ":", "—", "–")
+_CONJUNCTIONS = (
+    "and but or nor so yet although though because since unless until while whereas if when where"
+)
+_RELATIVES = "who whom whose which that"
+_PREPOSITIONS = (
+    "about above across after against along among around as at before behind below between by "
+    "despite during for from in inside into near on onto over through throughout under upon via "
+    "with within without"
+)
+_OPENERS = frozenset(f"{_CONJUNCTIONS} {_RELATIVES} {_PREPOSITIONS}".split())
+
+
+def split_clauses(sentence: str) -> tuple[str, ...]:
+    """The phrases of an English sentence, in order, by rules of our own.
+
+    A phrase ends after a comma, semicolon, colon or dash, and before a conjunction, a relative
+    pronoun or a preposition; not before `of` and `to`, which bind what stands around them. No
+    phrase has fewer than three words, unless the sentence has: cuts are taken from left to right
+    where both sides leave that many.
+
+    Returns:
+        Phrases that, joined by one space, are the sentence with its white space so normalised;
+        none for a sentence without words.
+
+    Source:
+        Takes the place of the discourse parser of Chanchani and Huang 2023 (CompCSE), section 3,
+        whose units are simple phrases and clauses.
+    """
+    words = sentence.split()
+    starts = [0] if words else []
+    for place in range(1, len(words)):
+        wide = min(place - starts[-1], len(words) - place) >= _SHORTEST
+        if wide and (words[place - 1].endswith(_MARKS) or _opens(words[place])):
+            starts.append(place)
+    ends = [*starts[1:], len(words)]
+    return tuple(" ".join(words[a:b]) for a, b in zip(starts, ends, strict=False))
+
+
+def read_phrases(file: Path) -> dict[str, tuple[str, ...]]:
+    """Phrases by sentence, from a file of one sentence a line with its phrases between tabs.
+
+    The sentence is its phrases joined by one space, each with its white space normalised.
+
+    Raises:
+        DataError: if the file cannot be read, or names the first line that has an empty phrase
+            or cuts a sentence otherwise than a line before.
+    """
+    phrases: dict[str, tuple[str, ...]] = {}
+    for number, line in enumerate(read_lines(file), start=1):
+        parts = tuple(" ".join(part.split()) for part in line.split("\t"))
+        if not all(parts):
+            raise DataError(
+                f"{file}, line {number}: an empty phrase in {line[:80]!r}; expected the phrases "
+                "of one sentence, in order, with one tab between two of them"
+            )
+        sentence = " ".join(parts)
+        if phrases.setdefault(sentence, parts) != parts:
+            raise DataError(
+                f"{file}, line {number}: {sentence[:80]!r} is cut otherwise on a line before; "
+                "expected one line a sentence"
+            )
+    return phrases
+
+
+def subsamples(phrases: Sequence[str], strategy: Subsampling) -> list[tuple[str, str]]:
+    """Pairs of neighbouring spans of a sentence, each pair a training example (left, right).
+
+    Args:
+        phrases: c of them, c_1 to c_c, in the order of the sentence.
+        strategy: `none` gives no pair; `adjacent` pairs that share no phrase, (c_1, c_2),
+            (c_3, c_4), …, an odd last one left out; `overlapping` all neighbours, (c_1, c_2),
+            (c_2, c_3), …; `subsuming` both halves of the list (the longer one first), then those
+            of the left half, then those of the right, down to single phrases.
+
+    Returns:
+        c // 2, c - 1 and c - 1 pairs; no pair where c < 2.
+
+    Source:
+        Chanchani and Huang 2023 (CompCSE), section 3 and figure 1a. That pairs are of neighbours,
+        and what becomes of odd numbers, is not in the text.
+    """
+    if strategy == "adjacent":
+        return list(zip(phrases[::2], phrases[1::2], strict=False))
+    if strategy == "overlapping":
+        return list(pairwise(phrases))
+    if strategy == "subsuming":
+        return _halvings(phrases)
+    return []
+
+
+def composition_examples(
+    corpus: Corpus, strategy: Subsampling, phrases: Path | None
+) -> tuple[Corpus, list[tuple[str, ...]]]:
+    """A corpus expanded by the subsamples of its sentences.
+
+    Args:
+        corpus: the sentences.
+        strategy: which subsamples follow each sentence.
+        phrases: a file for `read_phrases`; None cuts by `split_clauses`.
+
+    Returns:
+        The anchors as a corpus of the same name, and, aligned with it, the parts whose
+        composition is each anchor's positive: (sentence,) for a sentence, which is still to be
+        partitioned, and (left, right) for a subsample, whose anchor is `left right`.
+
+    Raises:
+        DataError: if the file is wrong, or lacks a sentence of the corpus.
+    """
+    if strategy == "none":
+        return corpus, [(sentence,) for sentence in corpus.sentences]
+    known = None if phrases is None else _read_all(phrases, corpus)
+    examples: list[tuple[str, ...]] = []
+    for sentence in corpus.sentences:
+        own = split_clauses(sentence) if known is None else known[_normal(sentence)]
+        examples += [(sentence,), *subsamples(own, strategy)]
+    anchors = [" ".join(parts) for parts in examples]
+    return Corpus(corpus.name, anchors, sha256_of(anchors)), examples
+
+
+def _read_all(file: Path, corpus: Corpus) -> Mapping[str, tuple[str, ...]]:
+    phrases = read_phrases(file)
+    lacking = [one for one in corpus.sentences if _normal(one) not in phrases]
+    if lacking:
+        raise DataError(
+            f"{file} lacks {len(lacking)} of the {len(corpus.sentences)} sentences of corpus "
+            f"{corpus.name}, the first is {lacking[0][:80]!r}; add a line for each, or leave the "
+            "file out to cut by rules"
+        )
+    return phrases
+
+
+def _halvings(phrases: Sequence[str]) -> list[tuple[str, str]]:
+    if len(phrases) < 2:
+        return []
+    middle = (len(phrases) + 1) // 2
+    left, right = phrases[:middle], phrases[middle:]
+    return [(" ".join(left), " ".join(right)), *_halvings(left), *_halvings(right)]
+
+
+def _opens(word: str) -> bool:
+    return word.lstrip("\"'“‘([").lower() in _OPENERS
+
+
+def _normal(sentence: str) -> str:
+    return " ".join(sentence.split())

@@ -1,0 +1,66 @@
+"""What negation asks of a parser: tags, lemmas and two dependency roles of a sentence's words."""
+
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
+from typing import Any, Literal, NamedTuple, Protocol
+
+Role = Literal["auxiliary", "root", "other"]
+
+_ROLES: dict[str, Role] = {"aux": "auxiliary", "auxpass": "auxiliary", "ROOT": "root"}
+_MODEL = "en_core_web_sm"
+
+
+class Word(NamedTuple):
+    """One word of a sentence; contractions are words of their own ("he" and "'s")."""
+
+    start: int
+    """Its first character in the sentence."""
+    end: int
+    """The character after its last."""
+    tag: str
+    """Of the Penn Treebank, e.g. "VBZ"."""
+    lemma: str
+    role: Role
+
+
+class Tagger(Protocol):
+    """Reads English sentences; two of one identity read alike."""
+
+    @property
+    def identity(self) -> str:
+        """Name and versions of all that its answers follow from."""
+
+    def read(self, sentences: Iterable[str]) -> Iterator[list[Word]]:
+        """The words of each sentence, in order."""
+
+
+class SpacyTagger:
+    """spaCy with its small English model, which its makers distribute outside the registry."""
+
+    needs = ("spacy", _MODEL)
+
+    @property
+    def identity(self) -> str:
+        """Versions of the library and of the model."""
+        return f"spacy {version('spacy')}, {_MODEL} {version(_MODEL)}"
+
+    def read(self, sentences: Iterable[str]) -> Iterator[list[Word]]:
+        """The words of each sentence, in order."""
+        import spacy
+
+        pipeline = spacy.load(_MODEL, exclude=["ner"])
+        return map(words_of, pipeline.pipe(sentences, batch_size=256))
+
+
+def words_of(document: Any) -> list[Word]:
+    """The words of a parsed spaCy `Doc`."""
+    return [
+        Word(
+            token.idx,
+            token.idx + len(token),
+            token.tag_,
+            token.lemma_,
+            _ROLES.get(token.dep_, "other"),
+        )
+        for token in document
+    ]

@@ -1,0 +1,219 @@
+"""What a method's settings are, as data: for the tables that people read."""
+
+import inspect
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from cse_methods.contract import Method, MethodConfig, Paper, Published, TrainingConfig
+from cse_methods.yaml_words import choices_of, kind_of, yaml_text
+
+_SHARED = {
+    TrainingConfig: "Settings of every method that trains",
+    MethodConfig: "Settings of every method",
+}
+
+
+@dataclass(frozen=True)
+class SettingRow:
+    """One setting, in words; what there is nothing to say of is empty."""
+
+    name: str
+    symbol: str
+    """The paper's."""
+    kind: str
+    """What it takes, with its bounds."""
+    default: str
+    only_with: str
+    """The values of other settings beside which alone it has an effect."""
+    description: str
+    source: str
+    """Where the paper has it."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Settings that belong together."""
+
+    title: str
+    rows: tuple[SettingRow, ...]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a paper's hyperparameter table: what tells it from its neighbours."""
+
+    backbone: str
+    variant: str
+    values: Mapping[str, str]
+    """Those that other columns have differently."""
+    source: str
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What a paper tried of one setting."""
+
+    name: str
+    space: str
+    columns: str
+    """For which columns of its table."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """A method: its paper, its settings, and what the paper chose."""
+
+    name: str
+    paper: Paper
+    summary: str
+    notes: tuple[str, ...]
+    """Paragraphs: where it comes from, and where it departs from that."""
+    groups: tuple[Group, ...]
+    """Its own settings first; each setting is in one of them."""
+    columns: tuple[Column, ...]
+    throughout: Mapping[str, str]
+    """Published values that all columns have."""
+    searched: tuple[Searched, ...]
+
+
+def describe(method: Method) -> Description:
+    """All that there is to say of a method's settings."""
+    summary, *notes = _paragraphs(inspect.getdoc(sys.modules[method.train.__module__]) or "")
+    throughout = _throughout(method.published)
+    variants = [set(column.variant) for column in method.published]
+    told = {*throughout, *set.intersection(*variants)} if variants else set()
+    return Description(
+        name=method.name,
+        paper=method.paper,
+        summary=summary,
+        notes=tuple(notes),
+        groups=tuple(_groups(method)),
+        columns=tuple(_column(column, told) for column in method.published),
+        throughout={name: yaml_text(value) for name, value in throughout.items()},
+        searched=tuple(_searched(method.published)),
+    )
+
+
+def setting_rows(
+    config: type[MethodConfig], published: Sequence[Published] = ()
+) -> list[SettingRow]:
+    """A row for each setting of a config class, in its order.
+
+    Args:
+        config: the class.
+        published: columns whose values are tried too, to find the defaults that follow them.
+    """
+    followed = _followed(config, published)
+    filled = config.dependent_defaults({})
+    return [
+        _row(name, field, config, filled.get(name, field.default), tuple(followed[name]))
+        for name, field in config.model_fields.items()
+    ]
+
+
+def _row(
+    name: str, field: FieldInfo, config: type[MethodConfig], default: Any, follows: Sequence[str]
+) -> SettingRow:
+    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    following = f"; follows {', '.join(follows)}" if follows else ""
+    return SettingRow(
+        name=name,
+        symbol=str(extra.get("symbol", "")),
+        kind=kind_of(field),
+        default="required" if field.is_required() else yaml_text(default) + following,
+        only_with=_condition(config.conditions.get(name, {})),
+        description=field.description or "",
+        source=str(extra.get("source", "")),
+    )
+
+
+def _paragraphs(docstring: str) -> list[str]:
+    """Lines joined; a line that begins `Paper:` or `Departs from …:` begins a paragraph."""
+    parts = re.split(r"\n\n+|\n(?=[A-Z][^.:\n]*: )", docstring)
+    return [" ".join(part.split()) for part in parts]
+
+
+def _groups(method: Method) -> Iterator[Group]:
+    """A row belongs to the class that first has it as it is."""
+    shared: dict[SettingRow, str] = {}
+    for base, title in _SHARED.items():
+        if issubclass(method.config, base):
+            shared |= dict.fromkeys(setting_rows(base), title)
+    own = f"Settings of {method.name}"
+    groups: dict[str, list[SettingRow]] = {title: [] for title in (own, *_SHARED.values())}
+    for row in setting_rows(method.config, method.published):
+        groups[shared.get(row, own)].append(row)
+    yield from (Group(title, tuple(rows)) for title, rows in groups.items() if rows)
+
+
+def _followed(
+    config: type[MethodConfig], published: Sequence[Published]
+) -> dict[str, dict[str, None]]:
+    """By setting: those that its default follows, found by trying their values."""
+    alone = config.dependent_defaults({})
+    followed: dict[str, dict[str, None]] = defaultdict(dict)
+    for other, value in _tried(config, published):
+        beside = config.dependent_defaults({other: value})
+        for name in {*alone, *beside} - {other}:
+            if alone.get(name) != beside.get(name):
+                followed[name][other] = None
+    return followed
+
+
+def _tried(config: type[MethodConfig], published: Sequence[Published]) -> Iterator[tuple[str, Any]]:
+    for name, field in config.model_fields.items():
+        yield from ((name, choice) for choice in choices_of(field))
+    for column in published:
+        yield from column.settings.items()
+
+
+def _condition(condition: Mapping[str, tuple[Any, ...]]) -> str:
+    return "; ".join(
+        f"{other}: {' or '.join(map(yaml_text, allowed))}" for other, allowed in condition.items()
+    )
+
+
+def _throughout(published: Sequence[Published]) -> dict[str, Any]:
+    first = dict(published[0].settings) if published else {}
+    rest = published[1:]
+    return {
+        name: value
+        for name, value in first.items()
+        if all(column.settings.get(name) == value for column in rest)
+    }
+
+
+def _column(column: Published, told: Collection[str]) -> Column:
+    values = {name: yaml_text(value) for name, value in column.settings.items() if name not in told}
+    return Column(column.backbone, _variant(column), values, column.source)
+
+
+def _variant(column: Published) -> str:
+    return ", ".join(f"{name}: {yaml_text(value)}" for name, value in column.variant.items())
+
+
+def _searched(published: Sequence[Published]) -> Iterator[Searched]:
+    found: dict[str, dict[str, list[Published]]] = {}
+    for column in published:
+        for name, space in column.searched.items():
+            found.setdefault(name, {}).setdefault(yaml_text(space), []).append(column)
+    for name, spaces in found.items():
+        for text, columns in spaces.items():
+            yield Searched(name, text, _whose(columns, published))
+
+
+def _whose(chosen: Sequence[Published], published: Sequence[Published]) -> str:
+    """The columns by variant alone, or backbone alone, where that tells them from the others."""
+    if len(chosen) == len(published):
+        return "all"
+    for label in (_variant, lambda column: column.backbone):
+        labels = list(dict.fromkeys(map(label, chosen)))
+        if len(chosen) == sum(label(column) in labels for column in published):
+            return "; ".join(labels)
+    return "; ".join(f"{column.backbone} {_variant(column)}".strip() for column in chosen)

@@ -1,0 +1,95 @@
+"""CompCSE: the embeddings of a sentence's parts become one, and a sub-vector enters the loss."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Aggregation = Literal["sum", "average", "concat-halves", "concat-project", "concat-absdiff-project"]
+
+
+def projection_width(aggregation: Aggregation, parts: int) -> int:
+    """How many embeddings side by side the projection of an aggregation reads; 0 for none.
+
+    Args:
+        aggregation: how parts become one.
+        parts: their number, >= 2; two for "concat-absdiff-project".
+
+    Raises:
+        ValueError: if so many parts cannot be aggregated so.
+    """
+    if parts < 2:
+        raise ValueError(f"expected two or more parts to aggregate, got {parts}")
+    if aggregation == "concat-absdiff-project":
+        if parts != 2:
+            raise ValueError(f"{aggregation} compares two parts, got {parts}")
+        return 3
+    return parts if aggregation == "concat-project" else 0
+
+
+def aggregate(
+    parts: Sequence[Tensor], *, aggregation: Aggregation, projection: Tensor | None = None
+) -> Tensor:
+    r"""One embedding for the parts of each sentence.
+
+    For parts :math:`p_1, \dots, p_k`: their sum; their average; "concat-halves" cuts each into
+    :math:`k` consecutive slices and takes the first of :math:`p_1`, the second of :math:`p_2`
+    and so on; "concat-project" is :math:`P [p_1; \dots; p_k]` and "concat-absdiff-project"
+    :math:`P [p_1; p_2; |p_1 - p_2|]`.
+
+    Args:
+        parts: k >= 2 matrices of shape (B, D): embeddings of the first parts, the second, ...
+        aggregation: how they become one.
+        projection: :math:`P`, shape (D, wD) with w the `projection_width`; None where that is 0.
+
+    Returns:
+        Shape (B, D).
+
+    Raises:
+        ValueError: if the parts are fewer than two or differ in shape, or the projection does not
+            fit them; states both shapes.
+
+    Source:
+        Chanchani and Huang 2023 (CompCSE), table 3; that `P` has no bias is not in the paper.
+    """
+    _check_parts(parts, aggregation, projection)
+    if projection is not None:
+        seen = list(parts)
+        if aggregation == "concat-absdiff-project":
+            seen.append((parts[0] - parts[1]).abs())
+        return F.linear(torch.cat(seen, dim=1), projection)
+    if aggregation == "concat-halves":
+        cuts = [part.tensor_split(len(parts), dim=1)[i] for i, part in enumerate(parts)]
+        return torch.cat(cuts, dim=1)
+    total = torch.stack(list(parts)).sum(dim=0)
+    return total / len(parts) if aggregation == "average" else total
+
+
+def leading(embeddings: Tensor, d0: int | None) -> Tensor:
+    """The first `d0` coordinates, (B, D) -> (B, d0); None keeps all.
+
+    Raises:
+        ValueError: if not 1 <= d0 <= D.
+    """
+    width = embeddings.shape[1]
+    if d0 is not None and not 1 <= d0 <= width:
+        raise ValueError(f"d0 must be from 1 to the embeddings' width {width}, got {d0}")
+    return embeddings[:, :d0]
+
+
+def _check_parts(
+    parts: Sequence[Tensor], aggregation: Aggregation, projection: Tensor | None
+) -> None:
+    width = projection_width(aggregation, len(parts))
+    shapes = [tuple(part.shape) for part in parts]
+    if len(set(shapes)) > 1 or len(shapes[0]) != 2:
+        raise ValueError(f"expected parts of one shape (B, D), got {', '.join(map(str, shapes))}")
+    needed = (shapes[0][1], width * shapes[0][1]) if width else None
+    given = None if projection is None else tuple(projection.shape)
+    if given != needed:
+        raise ValueError(
+            f"{aggregation} of {len(parts)} parts {shapes[0]} takes a projection of shape "
+            f"{needed}, got {given}"
+        )

@@ -1,0 +1,161 @@
+"""HiCL: a long sequence is encoded in segments, contrasted among themselves and with sequences.
+
+Segments of all sequences of a batch lie in one matrix; `sequence` says whose each is, by numbers
+0 to n - 1 of which none is missing.
+"""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cse_methods.losses.info_nce import NegativesFrom
+from cse_methods.losses.lists import check_temperature
+from cse_methods.losses.similarity import check_views, cosine_matrix
+
+SameSequence = Literal["neither", "positive", "negative"]
+"""What the other segments of its own sequence are to a segment."""
+
+Negatives = Literal["summation", "averaging"]
+"""A sequence weighs as much as it has segments, or all sequences weigh alike."""
+
+
+def pool_segments(segments: Tensor, sequence: Tensor, weights: Tensor | None) -> Tensor:
+    r"""Embeddings of sequences: the weighted mean of their segments.
+
+    .. math:: h_i = \sum_j \frac{w_{ij}}{\sum_k w_{ik}} h_{ij}
+
+    Args:
+        segments: embeddings, shape (S, D).
+        sequence: the sequence of each segment, whole numbers, shape (S,).
+        weights: of the segments, usually their lengths, >= 0, shape (S,); None for equal ones.
+
+    Returns:
+        Shape (n, D).
+
+    Raises:
+        ValueError: if shapes do not match, or a sequence has no segment with a weight above 0.
+
+    Source:
+        Wu et al. 2023 (HiCL), section 3.1; unweighted in its table 3.
+    """
+    _check_sequence(segments, sequence)
+    if weights is None:
+        weights = torch.ones_like(sequence)
+    if weights.shape != sequence.shape:
+        raise ValueError(
+            f"expected a weight a segment, got {tuple(weights.shape)} weights "
+            f"for {tuple(sequence.shape)} segments"
+        )
+    shares = F.one_hot(sequence) * weights.to(segments.dtype).unsqueeze(1)  # (S, n)
+    totals = shares.sum(dim=0)
+    if not (totals > 0).all():
+        empty = int((totals > 0).logical_not().nonzero()[0])
+        raise ValueError(f"sequence {empty} has no segment with a weight above 0")
+    return (shares / totals).T @ segments
+
+
+def local_contrast(
+    first: Tensor,
+    second: Tensor,
+    sequence: Tensor,
+    *,
+    temperature: float,
+    same_sequence: SameSequence = "neither",
+    negatives: Negatives = "summation",
+    negatives_from: NegativesFrom = "other_view",
+) -> Tensor:
+    r"""InfoNCE among segments: each finds its second view among segments of other sequences.
+
+    For segment :math:`a`, with :math:`s_{ab}` its cosine with segment :math:`b` divided by
+    :math:`\tau`, :math:`s^+_a` that with its own second view, and :math:`w_b` 1 or, averaging,
+    one over the number of segments of b's sequence,
+
+    .. math:: L = \frac{1}{S} \sum_a -\log \frac{e^{s^+_a}}{e^{s^+_a} + \sum_b w_b e^{s_{ab}}}
+
+    where :math:`b` runs over the segments of other sequences, and over the other ones of its own
+    if these are negatives. If they are positives, a's term is the mean of this expression over
+    its second view and each of them in the place of :math:`s^+_a`.
+
+    Args:
+        first: embeddings of the segments, first view, shape (S, D).
+        second: second view, shape (S, D).
+        sequence: the sequence of each segment, whole numbers, shape (S,).
+        temperature: :math:`\tau` > 0; divides cosines.
+        same_sequence: what other segments of the same sequence are.
+        negatives: how those of one sequence count.
+        negatives_from: the view of the segments :math:`b`, positives of the same sequence too.
+
+    Returns:
+        Scalar, in nats, averaged over all segments, >= 0; 0 where no segment has a negative.
+        With one segment a sequence this is `info_nce`.
+
+    Raises:
+        ValueError: if shapes do not match, or the temperature is not above 0.
+
+    Source:
+        Wu et al. 2023 (HiCL), eq. 2, which takes negatives from the same view as printed;
+        averaging in its appendix A.8; same-sequence positives, for which the paper has no
+        equation, after Khosla et al. 2020 (SupCon).
+    """
+    check_temperature("temperature", temperature)
+    check_views(first, second)
+    _check_sequence(first, sequence)
+    logits = cosine_matrix(first, second) / temperature  # (S, S)
+    own = logits.diagonal().unsqueeze(1)  # (S, 1), its second view
+    if negatives_from == "same_view":
+        logits = cosine_matrix(first, first) / temperature
+    same = sequence.unsqueeze(1) == sequence
+    siblings = same & ~torch.eye(len(same), dtype=torch.bool, device=same.device)
+    weighted = logits
+    if negatives == "averaging":
+        weighted = logits - same.sum(dim=0).to(logits.dtype).log()
+    excluded = same & ~siblings if same_sequence == "negative" else same
+    # Minus infinity where a segment has no negatives at all: its term and gradient are then 0.
+    against = weighted.masked_fill(excluded, -torch.inf).logsumexp(dim=1, keepdim=True)  # (S, 1)
+    loss = -F.logsigmoid(own - against).squeeze(1)
+    if same_sequence == "positive":
+        further = -F.logsigmoid(logits - against) * siblings
+        loss = (loss + further.sum(dim=1)) / (1 + siblings.sum(dim=1))
+    return loss.mean()
+
+
+def entailment(
+    segments: Tensor, sequences: Tensor, sequence: Tensor, *, temperature: float
+) -> Tensor:
+    r"""Cross-entropy of finding the sequence that each segment belongs to.
+
+    .. math:: L = -\frac{1}{S} \sum_{ij} \log
+              \frac{e^{\cos(h_{ij}, h_i) / \tau}}{\sum_k e^{\cos(h_{ij}, h_k) / \tau}}
+
+    Args:
+        segments: embeddings, shape (S, D).
+        sequences: their pooled embeddings, shape (n, D).
+        sequence: the sequence of each segment, in [0, n), shape (S,).
+        temperature: :math:`\tau` > 0; divides cosines.
+
+    Returns:
+        Scalar, in nats, averaged over all segments, >= 0; 0 for a single sequence.
+
+    Raises:
+        ValueError: if shapes do not match, a segment's sequence is not there, or the temperature
+            is not above 0.
+
+    Source:
+        Wu et al. 2023 (HiCL), eq. 3.
+    """
+    check_temperature("temperature", temperature)
+    _check_sequence(segments, sequence)
+    last = int(sequence.max())
+    if last >= len(sequences):
+        raise ValueError(f"a segment of sequence {last}, but only {len(sequences)} sequences")
+    return F.cross_entropy(cosine_matrix(segments, sequences) / temperature, sequence)
+
+
+def _check_sequence(segments: Tensor, sequence: Tensor) -> None:
+    if segments.dim() != 2 or sequence.shape != segments.shape[:1] or not len(sequence):
+        raise ValueError(
+            "expected segments (S, D), S >= 1, with the sequence of each (S,), "
+            f"got {tuple(segments.shape)} and {tuple(sequence.shape)}"
+        )

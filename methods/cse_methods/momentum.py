@@ -1,0 +1,59 @@
+"""Momentum contrast: a slowly moving copy of the encoder, and a queue of its embeddings."""
+
+import torch
+from torch import Tensor, nn
+
+
+def enqueue(queue: Tensor, rows: Tensor, *, size: int) -> Tensor:
+    """The queue with a batch added, newest last, without the oldest beyond `size`.
+
+    Args:
+        queue: shape (Q, D); (0, D) before the first batch.
+        rows: the batch, shape (B, D).
+        size: rows to keep, >= 1. A first batch stays whole even if it is larger, as in the
+            released code.
+
+    Returns:
+        A new tensor, constant.
+
+    Raises:
+        ValueError: if the widths differ or the size is not 1 or more.
+
+    Source:
+        Wu et al. 2022 (ESimCSE), and its released code.
+    """
+    if size < 1:
+        raise ValueError(f"the queue's size must be 1 or more, got {size}")
+    if queue.dim() != 2 or rows.dim() != 2 or queue.shape[1] != rows.shape[1]:
+        raise ValueError(
+            "expected a queue (Q, D) and rows (B, D), "
+            f"got {tuple(queue.shape)} and {tuple(rows.shape)}"
+        )
+    joined = torch.cat([queue, rows]).detach()
+    return joined[-size:] if len(queue) else joined
+
+
+@torch.no_grad()
+def moving_average_(target: nn.Module, source: nn.Module, *, momentum: float) -> None:
+    r"""Move every parameter of `target`, in place, a little towards that of `source`.
+
+    .. math:: p_m \leftarrow m p_m + (1 - m) p
+
+    Args:
+        target: the module that follows.
+        source: the module being trained, of the same make.
+        momentum: m in [0, 1]; 1 leaves the target as it is.
+
+    Raises:
+        ValueError: if the momentum is outside [0, 1], or the modules differ in their parameters.
+
+    Source:
+        He et al. 2020 (MoCo), eq. 2; for sentences Wu et al. 2022 (ESimCSE).
+    """
+    if not 0 <= momentum <= 1:
+        raise ValueError(f"momentum must be in [0, 1], got {momentum}")
+    sizes = [sum(p.numel() for p in module.parameters()) for module in (target, source)]
+    if sizes[0] != sizes[1]:
+        raise ValueError(f"expected modules of as many parameters, got {sizes[0]} and {sizes[1]}")
+    for follows, leads in zip(target.parameters(), source.parameters(), strict=True):
+        follows.lerp_(leads, 1 - momentum)

@@ -1,0 +1,222 @@
+"""CompCSE: a sentence's positive is composed of the embeddings of its parts.
+
+Paper: Chanchani and Huang, ACL 2023, https://aclanthology.org/2023.acl-long.882.
+Departs from its text, with figure 1 and the released code: parts are aggregated before the head
+(`aggregate_after_head` is the text's order).
+Departs from both: word pieces of the whole sentence are split into parts of equal length, the first
+longer; phrases come from a rule-based splitter or a file, where the paper has a discourse parser.
+"""
+
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, get_args
+
+from pydantic import model_validator
+from torch import Tensor, nn
+
+from cse_methods import training
+from cse_methods.contract import (
+    Conditions,
+    Paper,
+    Pooler,
+    Published,
+    Run,
+    TrainingConfig,
+    setting,
+)
+from cse_methods.data.corpora import load_corpus
+from cse_methods.data.phrases import Subsampling, composition_examples
+from cse_methods.errors import SettingError, TrainingError
+from cse_methods.losses.composition import Aggregation, aggregate, leading, projection_width
+from cse_methods.losses.info_nce import info_nce
+from cse_methods.objective import Objective
+from cse_methods.pieces import partitions
+from cse_methods.registry import register
+from cse_methods.student import Batch, Student, Views
+
+Part = list[int]
+
+
+class CompCSEConfig(TrainingConfig):
+    """Settings of CompCSE."""
+
+    head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls", "avg", "avg_top2", "avg_first_last")
+    conditions: ClassVar[Conditions] = {
+        "phrases": {"subsampling": ("adjacent", "overlapping", "subsuming")},
+        "partitions": {"subsampling": ("none",)},
+    }
+
+    temperature: float = setting(
+        0.05, gt=0, description="divides cosines", symbol="τ", source="eq. 1"
+    )
+    partitions: int = setting(
+        2, ge=2, le=4, description="parts that a sentence is split into", source="table 5"
+    )
+    compose: Literal["z", "z+", "both"] = setting(
+        "z+", description="the anchor, the positive, or both are composed", source="table 4"
+    )
+    aggregation: Aggregation = setting(
+        "average", description="how the embeddings of parts become one", source="table 3"
+    )
+    aggregate_after_head: bool = setting(
+        False, description="aggregate what the head gives, not what it gets", source="section 3"
+    )
+    d0: int | None = setting(
+        None,
+        ge=1,
+        description="leading coordinates that enter the loss; null is all",
+        symbol="d0",
+        source="table 6",
+    )
+    subsampling: Subsampling = setting(
+        "none",
+        description="spans of phrases added to the corpus as sentences of their own",
+        source="section 3, table 2",
+    )
+    phrases: str | None = setting(
+        None,
+        description="file of phrases, a sentence a line, a tab between phrases; "
+        "null splits clauses by rule",
+    )
+
+    @model_validator(mode="after")
+    def _refuse_what_compares_two_parts(self) -> Self:
+        if self.aggregation == "concat-absdiff-project" and self.partitions != 2:
+            raise SettingError(
+                "partitions",
+                f"concat-absdiff-project compares two parts, got partitions={self.partitions}",
+            )
+        return self
+
+    def files(self) -> tuple[str, ...]:
+        """The file of phrases, if there is one."""
+        return (self.phrases,) if self.phrases else ()
+
+
+class CompCSE(Objective):
+    """Each sentence finds the composition of its parts among those of the batch.
+
+    Args:
+        config: the settings.
+        student: what is trained.
+        examples: for each row of the corpus the sentence alone, or the phrases it consists of.
+    """
+
+    def __init__(
+        self, config: CompCSEConfig, student: Student, examples: list[tuple[str, ...]]
+    ) -> None:
+        super().__init__()
+        width = student.encoder.width
+        if config.d0 is not None and config.d0 > width:
+            raise TrainingError(
+                f"d0 is {config.d0}, and the embeddings of {config.backbone} have {width} "
+                "coordinates; take fewer, or null for all"
+            )
+        self.config = config
+        self.examples = examples
+        read = projection_width(config.aggregation, config.partitions)
+        self.projection = nn.Linear(read * width, width, bias=False) if read else None
+
+    def forward(self, student: Views, batch: Batch) -> dict[str, Tensor]:
+        """The contrastive loss between anchors and positives."""
+        compose, d0 = self.config.compose, self.config.d0
+        anchors = (self._whole if compose == "z+" else self._composed)(student, batch)
+        positives = (self._whole if compose == "z" else self._composed)(student, batch)
+        contrastive = info_nce(
+            leading(anchors, d0), leading(positives, d0), temperature=self.config.temperature
+        )
+        return {"contrastive": contrastive}
+
+    def _whole(self, student: Views, batch: Batch) -> Tensor:
+        plain = student.encoder.template
+        return student.encode(student.pieces(batch.sentences, plain), plain)[0]
+
+    def _composed(self, student: Views, batch: Batch) -> Tensor:
+        plain, after = student.encoder.template, self.config.aggregate_after_head
+        parts = [self._parts(student, int(row)) for row in batch.rows]
+        # Part-major: all first parts, then all second ones.
+        contents = [part for place in zip(*parts, strict=True) for part in place]
+        (encoded,) = student.encode(contents, plain, head=after)
+        composed = aggregate(
+            encoded.chunk(self.config.partitions),
+            aggregation=self.config.aggregation,
+            projection=self.projection.weight if self.projection else None,
+        )
+        if after:
+            return composed
+        embeddings: Tensor = student.head(composed)
+        return embeddings
+
+    def _parts(self, student: Views, row: int) -> list[Part]:
+        """The word pieces of each part, each cut by itself."""
+        plain, texts = student.encoder.template, self.examples[row]
+        if len(texts) > 1:
+            return student.pieces(texts, plain)
+        (content,) = student.encoder.pieces(texts, plain)
+        room = self.config.max_length - len(plain)
+        return [part[:room] for part in partitions(content, self.config.partitions)]
+
+
+def _published(
+    backbone: str,
+    learning_rate: float,
+    *,
+    d0: int,
+    searched_d0: tuple[int, ...],
+    aggregation: Aggregation = "average",
+    subsampling: Subsampling = "none",
+) -> Published:
+    settings: dict[str, Any] = {
+        "learning_rate": learning_rate,
+        "subsampling": subsampling,
+        "aggregation": aggregation,
+        "d0": d0,
+        "partitions": 2,
+        "compose": "z+",
+        "batch_size": 64,
+        "temperature": 0.05,
+        "epochs": 1,
+        "eval_steps": 125,
+        "max_length": 32,
+        "precision": "fp16",
+    }
+    searched = {
+        "d0": searched_d0,
+        "aggregation": get_args(Aggregation),
+        "partitions": (2, 3, 4),
+        "compose": ("z", "z+", "both"),
+        "subsampling": get_args(Subsampling),
+    }
+    return Published(backbone, settings, "sections 4 and 5, released code", searched=searched)
+
+
+BASE_D0, LARGE_D0 = (192, 256, 384, 768), (320, 384, 512, 1024)
+
+
+@register(
+    "compcse",
+    config=CompCSEConfig,
+    paper=Paper(
+        "Composition-contrastive Learning for Sentence Embeddings",
+        "https://aclanthology.org/2023.acl-long.882",
+        2023,
+    ),
+    revision=1,
+    published=(
+        _published("bert-base", 3e-5, d0=256, searched_d0=BASE_D0),
+        _published("bert-large", 1e-5, d0=1024, searched_d0=LARGE_D0, subsampling="subsuming"),
+        _published("roberta-base", 3e-5, d0=768, searched_d0=BASE_D0, aggregation="concat-halves"),
+        _published(
+            "roberta-large", 1e-5, d0=1024, searched_d0=LARGE_D0, aggregation="concat-halves"
+        ),
+    ),
+)
+def train(config: CompCSEConfig, run: Run) -> dict[str, float]:
+    """Train on raw sentences and their phrases; return the best dev metrics."""
+    corpus, examples = composition_examples(
+        load_corpus(config.corpus, config.data, backbone=config.backbone),
+        config.subsampling,
+        Path(config.phrases) if config.phrases else None,
+    )
+    return training.train(
+        config, run, corpus=corpus, objective=lambda student: CompCSE(config, student, examples)
+    )

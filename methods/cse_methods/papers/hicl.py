@@ -1,0 +1,237 @@
+"""HiCL: a base method on sentences read by segments, and contrast between the segments themselves.
+
+Paper: Wu, Xiao, Vydiswaran, EMNLP 2023 Findings, https://arxiv.org/abs/2310.09720.
+There is no released code. Where the paper is silent: the local loss is the mean over all segments
+of a batch; the head follows every segment, before they are pooled; segments have special pieces and
+prompts of their own; the base's whole loss, margins included, is the global one; sentences are read
+whole at test time. Negatives come from the other view, as in the base methods, where eq. 1 and 2
+print the same view (`negatives_from: same_view`). With `beta` above 0 it is HiCL v2.
+"""
+
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from cse_methods import training
+from cse_methods.contract import Conditions, Paper, Pooler, Published, Run, setting
+from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.errors import SettingError
+from cse_methods.losses.info_nce import NegativesFrom
+from cse_methods.losses.segments import Negatives, SameSequence, entailment, local_contrast
+from cse_methods.objective import Objective
+from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig
+from cse_methods.papers.simcse import SimCSE, SimCSEConfig
+from cse_methods.papers.sncse import SNCSE, SNCSEConfig, negations_for
+from cse_methods.registry import register
+from cse_methods.sliced import SlicedStudent
+from cse_methods.student import Batch, Student, Views
+
+Base = Literal["simcse", "esimcse", "sncse"]
+SPECIAL_PIECES = 2
+
+
+def _only_with(base: Base, config: type[SimCSEConfig | ESimCSEConfig | SNCSEConfig]) -> Conditions:
+    own = set(config.model_fields) - set(SimCSEConfig.model_fields)
+    return {name: {"base": (base,)} for name in own}
+
+
+class HiCLConfig(ESimCSEConfig, SNCSEConfig, SimCSEConfig):
+    """Settings of HiCL, and those of its base."""
+
+    head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls", "mask")
+    conditions: ClassVar[Conditions] = {
+        **_only_with("esimcse", ESimCSEConfig),
+        **_only_with("sncse", SNCSEConfig),
+    }
+
+    pooler: Pooler = Field(
+        default="cls", description="how token vectors become one; default: mask for sncse"
+    )
+    max_length: int = Field(
+        default=512, ge=4, le=512, description="training sentences are cut here, in word pieces"
+    )
+    base: Base = setting(
+        "simcse", description="the method that gives views and the global loss", source="table 1"
+    )
+    slicing_length: int = setting(
+        32,
+        ge=4,
+        le=512,
+        description="word pieces of a segment, prompt left out",
+        symbol="L",
+        source="section 3.1",
+    )
+    count_special: bool = setting(
+        False, description="[CLS] and [SEP] count in a segment's length", source="table 2"
+    )
+    pooling: Literal["weighted", "unweighted"] = setting(
+        "weighted",
+        description="mean over a sentence's segments, by length or not",
+        source="section 3.1, table 3",
+    )
+    alpha: float = setting(
+        0.15, ge=0, le=1, description="weight of the local loss", symbol="α", source="section 3.2"
+    )
+    beta: float = setting(
+        0.0,
+        ge=0,
+        le=1,
+        description="weight of the entailment loss; above 0 it is HiCL v2",
+        symbol="β",
+        source="appendix A.6",
+    )
+    same_sequence_segments: SameSequence = setting(
+        "neither",
+        description="what other segments of a sentence are to a segment",
+        source="table 4",
+    )
+    negatives: Negatives = setting(
+        "summation",
+        description="a sentence's segments count as negatives each, or as one",
+        source="appendix A.8",
+    )
+    negatives_from: NegativesFrom = setting(
+        "other_view", description="the view that negatives are taken from", source="eq. 1, 2"
+    )
+
+    @classmethod
+    def dependent_defaults(cls, values: Any) -> dict[str, Any]:
+        """Prompts are pooled at their mask, and what follows from the pooler."""
+        pooler = values.get("pooler") or ("mask" if values.get("base") == "sncse" else "cls")
+        return {**super().dependent_defaults({**values, "pooler": pooler}), "pooler": pooler}
+
+    @model_validator(mode="after")
+    def _refuse_more_than_the_whole(self) -> Self:
+        if self.alpha + self.beta > 1:
+            raise SettingError(
+                "beta",
+                f"alpha={self.alpha:g} and beta={self.beta:g} add up to more than 1, and the "
+                "global loss weighs what they leave",
+            )
+        return self
+
+    def test_prompt(self) -> str | None:
+        """The base's."""
+        return super().test_prompt() if self.base == "sncse" else None
+
+
+class HiCL(Objective):
+    """A base's loss on pooled segments, and the losses of the segments themselves."""
+
+    def __init__(self, config: HiCLConfig, base: Objective) -> None:
+        super().__init__()
+        self.config = config
+        self.base = base
+
+    def forward(self, student: Views, batch: Batch) -> dict[str, Tensor]:
+        """The global, local and entailment losses, and the margin loss of the base sncse."""
+        config = self.config
+        sliced = SlicedStudent(
+            student,
+            length=config.slicing_length,
+            special=SPECIAL_PIECES if config.count_special else 0,
+            weighted=config.pooling == "weighted",
+        )
+        whole = self.base(sliced, batch)
+        segments = sliced.calls[0]
+        first, second = segments.views
+        local = local_contrast(
+            first,
+            second,
+            segments.sequence,
+            temperature=config.temperature,
+            same_sequence=config.same_sequence_segments,
+            negatives=config.negatives,
+            negatives_from=config.negatives_from,
+        )
+        weight = 1 - config.alpha - config.beta
+        parts = {name: weight * part for name, part in whole.items()}
+        parts["global"] = parts.pop("contrastive")
+        parts["local"] = config.alpha * local
+        if config.beta:
+            entailed = entailment(
+                first, segments.sentences[0], segments.sequence, temperature=config.temperature
+            )
+            parts["entailment"] = config.beta * entailed
+        return parts
+
+
+def _base(config: HiCLConfig, corpus: Corpus, student: Student) -> Objective:
+    if config.base == "sncse":
+        negations = negations_for(config, corpus)
+        return SNCSE(config, negations, negatives_from=config.negatives_from)
+    if config.base == "esimcse":
+        return ESimCSE(config, student, negatives_from=config.negatives_from)
+    return SimCSE(config, negatives_from=config.negatives_from)
+
+
+def _published(
+    backbone: str, base: Base, alpha: float, learning_rate: float, beta: float = 0.0
+) -> Published:
+    large = backbone.endswith("large")
+    settings: dict[str, Any] = {
+        "alpha": alpha,
+        "beta": beta,
+        "learning_rate": learning_rate,
+        "slicing_length": 32,
+        "batch_size": 128 if large else 256,
+        "precision": "fp16" if large else "fp32",
+        "temperature": 0.05,
+        "epochs": 1,
+        "eval_steps": 125,
+    }
+    if beta:
+        searched: dict[str, Any] = {"beta": (1e-5, 3e-5, 1e-4, 3e-4)}
+        return Published(backbone, settings, "table 14", {"base": base, "beta": beta}, searched)
+    rates = (5e-6, 1e-5) if base == "sncse" else (5e-6, 1e-5, 3e-5)
+    searched = {
+        "alpha": (0.01, 0.05, 0.15),
+        "learning_rate": rates,
+        "slicing_length": {"low": 16, "high": 40},
+    }
+    settings["max_length"] = 512
+    return Published(backbone, settings, "table 13, appendix A.3", {"base": base}, searched)
+
+
+PUBLISHED = (
+    _published("bert-base", "simcse", 0.15, 5e-5),
+    _published("bert-large", "simcse", 0.15, 3e-5),
+    _published("roberta-base", "simcse", 0.05, 1e-5),
+    _published("roberta-large", "simcse", 0.05, 5e-6),
+    _published("bert-base", "esimcse", 0.01, 3e-5),
+    _published("bert-large", "esimcse", 0.01, 5e-6),
+    _published("roberta-base", "esimcse", 0.01, 1e-5),
+    _published("roberta-large", "esimcse", 0.01, 5e-6),
+    _published("bert-base", "sncse", 0.01, 1e-5),
+    _published("bert-large", "sncse", 0.01, 1e-5),
+    _published("roberta-base", "sncse", 0.01, 1e-5),
+    _published("roberta-large", "sncse", 0.15, 5e-6),
+    # HiCL v2
+    _published("bert-large", "simcse", 0.15, 5e-6, beta=3e-4),
+    _published("bert-large", "sncse", 0.01, 5e-6, beta=3e-4),
+    _published("roberta-large", "simcse", 0.05, 5e-6, beta=3e-5),
+    _published("roberta-large", "sncse", 0.15, 5e-6, beta=1e-5),
+)
+
+
+@register(
+    "hicl",
+    config=HiCLConfig,
+    paper=Paper(
+        "HiCL: Hierarchical Contrastive Learning of Unsupervised Sentence Embeddings",
+        "https://arxiv.org/abs/2310.09720",
+        2023,
+    ),
+    revision=1,
+    published=PUBLISHED,
+)
+def train(config: HiCLConfig, run: Run) -> dict[str, float]:
+    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
+    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
+    return training.train(
+        config,
+        run,
+        corpus=corpus,
+        objective=lambda student: HiCL(config, _base(config, corpus, student)),
+    )

@@ -1,0 +1,152 @@
+"""SNCSE: sentences read in two prompts, and their negations as soft negatives.
+
+Paper: Wang et al., 2022, https://arxiv.org/abs/2201.05979.
+Departs from the released code: a negation is looked up by the sentence as it stands in the corpus
+(there, after " ." was put at its end, so that sentences without a final mark were not found); word
+pieces are cut alike in training and at test time; dev sets are scored while it trains.
+"""
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from cse_methods import training
+from cse_methods.contract import Paper, Pooler, Published, Run, TrainingConfig, setting
+from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.data.negations import negations_of
+from cse_methods.errors import SettingError
+from cse_methods.losses.bidirectional_margin import bidirectional_margin
+from cse_methods.losses.info_nce import NegativesFrom, info_nce
+from cse_methods.objective import Objective
+from cse_methods.registry import register
+from cse_methods.student import Batch, Views
+
+
+class SNCSEConfig(TrainingConfig):
+    """Settings of SNCSE."""
+
+    pooler: Pooler = Field(default="mask", description="how token vectors become one")
+    temperature: float = setting(0.05, gt=0, description="divides cosines", symbol="τ")
+    prompts: tuple[str, str] = setting(
+        ('This sentence : " {} " means [MASK] .', 'This sentence of " {} " means [MASK] .'),
+        description="words around a sentence in its two views; the first ones are the test's",
+    )
+    margin_low: float = setting(
+        0.1,
+        ge=0,
+        le=2,
+        description="a negation is less like a sentence than its other view by at least this",
+        symbol="α",
+    )
+    margin_high: float = setting(0.3, ge=0, le=2, description="and by at most this", symbol="β")
+    margin_weight: float = setting(
+        1e-3, ge=0, description="weight of the bidirectional margin loss", symbol="λ"
+    )
+    negations: str | None = setting(
+        None,
+        description="file of negations, a sentence, a tab and its negation a line; "
+        "null computes them by rule",
+    )
+
+    @model_validator(mode="after")
+    def _refuse_crossed_margins(self) -> Self:
+        if self.margin_low > self.margin_high:
+            raise SettingError(
+                "margin_low",
+                f"margin_low={self.margin_low:g} is above margin_high={self.margin_high:g}; "
+                "no difference of cosines lies between them",
+            )
+        return self
+
+    def test_prompt(self) -> str | None:
+        """The first prompt, for the pooler `mask`."""
+        return self.prompts[0]
+
+    def files(self) -> tuple[str, ...]:
+        """The file of negations, if there is one."""
+        return (self.negations,) if self.negations else ()
+
+
+class SNCSE(Objective):
+    """A sentence in two prompts, and its negation in the second one."""
+
+    def __init__(
+        self,
+        config: SNCSEConfig,
+        negations: list[str],
+        *,
+        negatives_from: NegativesFrom = "other_view",
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.negations = negations
+        self.negatives_from = negatives_from
+
+    def forward(self, student: Views, batch: Batch) -> dict[str, Tensor]:
+        """The contrastive loss and the weighted margin loss."""
+        config = self.config
+        prompt, other = (student.encoder.prompt(words) for words in config.prompts)
+        negations = [self.negations[row] for row in batch.rows]
+        first, second = student.encode(student.pieces(batch.sentences, prompt), prompt, other)
+        (negated,) = student.encode(student.pieces(negations, other), other)
+        contrastive = info_nce(
+            first, second, temperature=config.temperature, negatives_from=self.negatives_from
+        )
+        margin = bidirectional_margin(
+            first, second, negated, low=config.margin_low, high=config.margin_high
+        )
+        return {"contrastive": contrastive, "margin": config.margin_weight * margin}
+
+
+def negations_for(config: SNCSEConfig, corpus: Corpus) -> list[str]:
+    """The negation of each sentence of the corpus, from the file or by rule.
+
+    Raises:
+        DataError: if the file lacks one, or there is neither a file nor what the rules need.
+    """
+    return negations_of(corpus, file=Path(config.negations) if config.negations else None)
+
+
+def _published(
+    backbone: str, batch_size: int, learning_rate: float, margin_weight: float
+) -> Published:
+    settings = {
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "margin_low": 0.1,
+        "margin_high": 0.3,
+        "margin_weight": margin_weight,
+        "precision": "fp32",
+        "temperature": 0.05,
+        "epochs": 1,
+        "max_length": 32,
+        "eval_steps": 125,
+        "warmup_ratio": 0.0,
+    }
+    return Published(backbone, settings, source="released scripts")
+
+
+@register(
+    "sncse",
+    config=SNCSEConfig,
+    paper=Paper(
+        "SNCSE: Contrastive Learning for Unsupervised Sentence Embedding with Soft Negative "
+        "Samples",
+        "https://arxiv.org/abs/2201.05979",
+        2022,
+    ),
+    revision=1,
+    published=(
+        _published("bert-base", 256, 1e-5, 1e-3),
+        _published("bert-large", 128, 5e-6, 1e-3),
+        _published("roberta-base", 256, 1e-5, 5e-4),
+        _published("roberta-large", 128, 5e-6, 5e-4),
+    ),
+)
+def train(config: SNCSEConfig, run: Run) -> dict[str, float]:
+    """Train on raw sentences and their negations; return the best dev metrics."""
+    corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
+    negations = negations_for(config, corpus)
+    return training.train(config, run, corpus=corpus, objective=lambda _: SNCSE(config, negations))

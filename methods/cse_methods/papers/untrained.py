@@ -1,0 +1,88 @@
+"""Untrained: the backbone's own vectors by a pooler, whitened afterwards or not.
+
+Paper: Su et al., 2021, https://arxiv.org/abs/2103.15316, whose whitening is the option; the poolers
+are the baselines that every paper of the field prints.
+Departs from it: the statistics come from training sentences, not from those that are scored.
+Step 0 of the dev curve is the plain pooler, step 1 what is kept.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+
+from cse_methods.checkpoint import BEST
+from cse_methods.contract import Conditions, MethodConfig, Paper, Run, setting
+from cse_methods.data.corpora import load_corpus
+from cse_methods.dev import DevSuite
+from cse_methods.encoder import Encoder
+from cse_methods.loading import load_encoder
+from cse_methods.registry import register
+from cse_methods.tail import Dense
+from cse_methods.whitening import principal_axes, statistics
+
+
+class UntrainedConfig(MethodConfig):
+    """Settings of the baselines that are not trained."""
+
+    conditions: ClassVar[Conditions] = {
+        "dimensions": {"whitening": (True,)},
+        "whitening_sentences": {"whitening": (True,)},
+    }
+
+    whitening: bool = setting(
+        False, description="whiten the vectors by statistics of the corpus", source="section 3.2"
+    )
+    dimensions: int | None = setting(
+        None,
+        ge=1,
+        description="principal axes kept at most; null keeps all",
+        symbol="k",
+        source="section 3.3",
+    )
+    whitening_sentences: int = setting(
+        3000, ge=2, description="sentences, drawn from the corpus, that the statistics are of"
+    )
+
+
+@register(
+    "untrained",
+    config=UntrainedConfig,
+    paper=Paper(
+        "Whitening Sentence Representations for Better Semantics and Faster Retrieval",
+        "https://arxiv.org/abs/2103.15316",
+        2021,
+    ),
+    revision=1,
+)
+def train(config: UntrainedConfig, run: Run) -> dict[str, float]:
+    """Score the backbone as it is, then as it is kept; return the latter's dev metrics."""
+    dev = DevSuite(config.dev.tasks, data=config.data)
+    if run.resume_from is not None:
+        return dev.evaluate(load_encoder(str(run.resume_from / BEST)))
+    encoder = load_encoder(
+        config.backbone,
+        pooler=config.pooler,
+        first_layer=config.first_layer,
+        attention=config.attention,
+    ).to("cuda" if torch.cuda.is_available() else "cpu")
+    run.report(step=0, metrics=dev.evaluate(encoder))
+    kept = _whitened(encoder, config, run.seed) if config.whitening else encoder
+    metrics = {"train/progress": 1.0} | dev.evaluate(kept)
+    run.report(step=1, metrics=metrics, save=partial(_save, kept))
+    return metrics
+
+
+def _whitened(encoder: Encoder, config: UntrainedConfig, seed: int) -> Encoder:
+    """The encoder with a dense layer that whitens its vectors."""
+    sentences = load_corpus(config.corpus, config.data, backbone=config.backbone).sentences
+    drawn = torch.randperm(len(sentences), generator=torch.Generator().manual_seed(seed))
+    chosen = [sentences[row] for row in drawn[: config.whitening_sentences].tolist()]
+    mean, covariance = statistics(encoder.encode(chosen, max_length=config.max_length))
+    weight = principal_axes(covariance, most=config.dimensions)
+    return encoder.with_tail(Dense.affine(weight, -mean @ weight)).to(encoder.device)
+
+
+def _save(encoder: Encoder, folder: Path) -> None:
+    encoder.save(folder / BEST)

@@ -1,0 +1,75 @@
+"""Templates: what stands around a sentence in the row of word pieces that a model reads."""
+
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cse_methods.errors import BackboneError
+
+SENTENCE, MASK = "{}", "[MASK]"
+"""In a prompt: where the sentence goes, and the piece whose vector stands for it."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """The word pieces before and after those of a sentence, special ones included."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    prompted: bool = False
+    """Whether words stand around the sentence, which then ends in a mark and begins a word."""
+
+    def __call__(self, content: Sequence[int]) -> list[int]:
+        """The row of one sentence's word pieces."""
+        return [*self.before, *content, *self.after]
+
+    def __len__(self) -> int:
+        return len(self.before) + len(self.after)
+
+    def text(self, sentence: str) -> str:
+        """The sentence as it is cut into word pieces.
+
+        In a prompt, one without a final mark gets one, as SNCSE has it; and a space stands before
+        it, which tells byte-level tokenizers that a word begins.
+        """
+        if not self.prompted:
+            return sentence
+        ended = sentence if sentence[-1:] in string.punctuation else f"{sentence} ."
+        return f" {ended}"
+
+
+def plain_template(tokenizer: Any) -> Template:
+    """[CLS] and [SEP], or what the tokenizer has for them."""
+    return Template((tokenizer.cls_token_id,), (tokenizer.sep_token_id,))
+
+
+def prompt_template(prompt: str, tokenizer: Any) -> Template:
+    """The words of a prompt, with the tokenizer's own special pieces.
+
+    Args:
+        prompt: holds `{}` for the sentence and, after it, `[MASK]`, each once.
+        tokenizer: the model's own.
+
+    Raises:
+        BackboneError: if the prompt lacks one of them, or the tokenizer has no mask.
+    """
+    before, found, after = prompt.partition(SENTENCE)
+    if not found or SENTENCE in after or prompt.count(MASK) != 1 or MASK not in after:
+        raise BackboneError(
+            f"prompt {prompt!r}: expected {SENTENCE} for the sentence and after it {MASK}, "
+            "each once"
+        )
+    if tokenizer.mask_token_id is None:
+        raise BackboneError(f"prompt {prompt!r}: the tokenizer has no mask to pool at")
+
+    def pieces(text: str) -> list[int]:
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    plain = plain_template(tokenizer)
+    words = after.replace(MASK, tokenizer.mask_token)
+    return Template(
+        (*plain.before, *pieces(before.rstrip())),
+        (*pieces(words), *plain.after),
+        prompted=True,
+    )

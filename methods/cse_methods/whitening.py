@@ -1,0 +1,247 @@
+"""Whitening: embeddings to zero mean and unit covariance, whole or in groups of coordinates.
+
+No epsilon is added: a covariance that cannot be inverted is refused, so nothing here gives NaN.
+Statistics and their eigenvectors are float64, whatever the precision of the rows.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Whitening = Literal["none", "pca", "zca", "group", "shuffled-group"]
+"""WhitenedCSE's ablation: none; all coordinates as one group; groups; groups drawn anew."""
+
+Rotation = Literal["zca", "pca"]
+"""Rotated back to the coordinates' own axes, or along the principal axes, largest first."""
+
+
+def whitening_matrix(covariance: Tensor, *, kind: Rotation = "zca") -> Tensor:
+    r"""The matrix :math:`W` for which centred rows times W have unit covariance.
+
+    With :math:`C = U \Lambda U^T`, zca is :math:`U \Lambda^{-1/2} U^T`, differentiable also where
+    eigenvalues meet, and pca :math:`U \Lambda^{-1/2}`, treated as constant.
+
+    Args:
+        covariance: symmetric, positive definite, shape (..., w, w).
+        kind: the rotation.
+
+    Returns:
+        Shape (..., w, w), float64.
+
+    Raises:
+        ValueError: if the covariance is not finite or is singular; or if gradients are asked
+            through pca, whose axes jump where eigenvalues meet.
+
+    Source:
+        Zhuo et al. 2023 (WhitenedCSE), eq. 3 and 12.
+    """
+    values, vectors = _spectrum(covariance.detach())
+    if kind == "zca":
+        root = (vectors * values.rsqrt().unsqueeze(-2)) @ vectors.mT
+        return root + _first_order(covariance.double(), values, vectors)
+    if covariance.requires_grad:
+        raise ValueError(
+            "pca has no gradient where eigenvalues meet: detach the covariance, or take zca"
+        )
+    return (_with_fixed_signs(vectors) * values.rsqrt().unsqueeze(-2)).flip(-1)
+
+
+def whiten(
+    rows: Tensor,
+    *,
+    groups: int = 1,
+    permutation: Tensor | None = None,
+    kind: Rotation = "zca",
+    detach: bool = True,
+) -> Tensor:
+    """Whiten a batch with its own statistics, each group of coordinates by itself.
+
+    Args:
+        rows: embeddings, shape (N, D), N > D / groups.
+        groups: number of groups of consecutive coordinates; must divide D.
+        permutation: order in which coordinates enter the groups, shape (D,); undone afterwards.
+        kind: the rotation within a group.
+        detach: treat the whitening matrices as constant in the backward pass, as the released
+            code does; the mean is differentiated either way. False needs zca.
+
+    Returns:
+        Shape (N, D), of the rows' type; within each group the mean is 0 and the covariance,
+        biased, is the identity.
+
+    Raises:
+        ValueError: if groups do not divide D, the batch is too small for the width of a group or
+            does not span it, the permutation is none of D coordinates, or pca is not detached.
+
+    Source:
+        Zhuo et al. 2023 (WhitenedCSE), eq. 5 (groups) and 6 (shuffled).
+    """
+    number, width = _check_batch(rows, groups)
+    order = _order(permutation, rows)
+    # (N, D) -> (G, N, w): a group is one matrix of a batch of matrices.
+    parts = rows.double()[:, order].view(number, groups, width).transpose(0, 1)
+    centred = parts - parts.mean(dim=1, keepdim=True)
+    covariance = centred.mT @ centred / number
+    matrices = whitening_matrix(covariance.detach() if detach else covariance, kind=kind)
+    white = (centred @ matrices).transpose(0, 1).reshape(rows.shape)
+    return white[:, order.argsort()].to(rows.dtype)
+
+
+def statistics(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean (D,) and biased covariance (D, D) of embeddings (N, D), constant, float64."""
+    exact = rows.detach().double()
+    mean = exact.mean(dim=0)
+    centred = exact - mean
+    return mean, centred.T @ centred / len(exact)
+
+
+def moving(
+    mean: Tensor, covariance: Tensor, rows: Tensor, *, momentum: float
+) -> tuple[Tensor, Tensor]:
+    r"""Running statistics after one more batch.
+
+    .. math:: \mu \leftarrow \beta \mu + (1 - \beta) \bar x, \qquad
+              \Sigma \leftarrow \beta \Sigma + (1 - \beta) \sigma
+
+    Args:
+        mean: :math:`\mu`, shape (D,).
+        covariance: :math:`\Sigma`, shape (D, D). Started from the identity it stays invertible
+            however small the batches are.
+        rows: the batch, shape (N, D).
+        momentum: :math:`\beta` in [0, 1]; 0 keeps the batch alone.
+
+    Returns:
+        The new mean and covariance, constant, float64.
+
+    Raises:
+        ValueError: if the momentum is outside [0, 1] or the widths differ.
+
+    Source:
+        Zhuo et al. 2023 (WhitenedCSE), eq. 13.
+    """
+    if not 0 <= momentum <= 1:
+        raise ValueError(f"momentum must be in [0, 1], got {momentum}")
+    if rows.dim() != 2 or rows.shape[1:] != mean.shape:
+        raise ValueError(f"expected rows (N, {len(mean)}), got {tuple(rows.shape)}")
+    new_mean, new_covariance = statistics(rows)
+    mean, covariance = mean.detach().double(), covariance.detach().double()
+    return new_mean.lerp(mean, momentum), new_covariance.lerp(covariance, momentum)
+
+
+def affine(
+    mean: Tensor, covariance: Tensor, *, groups: int = 1, kind: Rotation = "zca"
+) -> tuple[Tensor, Tensor]:
+    """Whitening by stored statistics, as a map of single embeddings: `x @ weight + bias`.
+
+    Args:
+        mean: shape (D,).
+        covariance: of all coordinates, shape (D, D); what lies between groups is not used.
+        groups: number of groups of consecutive coordinates; must divide D.
+        kind: the rotation within a group.
+
+    Returns:
+        Weight (D, D), block-diagonal, and bias (D,), float64.
+
+    Raises:
+        ValueError: if groups do not divide D, or the covariance of a group is singular.
+    """
+    width = _group_width(len(mean), groups)
+    blocks = covariance.reshape(groups, width, groups, width).diagonal(dim1=0, dim2=2)  # (w, w, G)
+    matrices = whitening_matrix(blocks.permute(2, 0, 1), kind=kind)
+    own = torch.eye(groups, dtype=matrices.dtype, device=matrices.device)
+    # (G, w, 1, w) * (G, 1, G, 1): each matrix in the rows and columns of its own group.
+    weight = (matrices.unsqueeze(2) * own[:, None, :, None]).reshape(covariance.shape)
+    return weight, -mean.double() @ weight
+
+
+def principal_axes(covariance: Tensor, *, most: int | None = None) -> Tensor:
+    """The axes of most variance, each scaled to variance 1: whitening that may drop coordinates.
+
+    Axes whose variance is rounding only are left out. There always is one behind a LayerNorm, whose
+    outputs lie in a hyperplane.
+
+    Args:
+        covariance: of float32 embeddings, shape (D, D).
+        most: how many axes at most; None keeps all.
+
+    Returns:
+        Shape (D, k), k >= 1, float64; centred rows times this have unit covariance.
+
+    Raises:
+        ValueError: if no axis has variance.
+
+    Source:
+        Su et al. 2021, section 3.
+    """
+    values, vectors = torch.linalg.eigh(covariance.double())  # values rise
+    noise = len(covariance) * torch.finfo(torch.float32).eps ** 2 * values[-1]
+    kept = int((values > noise).sum())
+    if kept == 0:
+        raise ValueError("the covariance is zero: all rows are the same")
+    axes: Tensor = _with_fixed_signs(vectors[:, -kept:]) * values[-kept:].rsqrt()
+    return axes.flip(1)[:, :most]
+
+
+def _first_order(covariance: Tensor, values: Tensor, vectors: Tensor) -> Tensor:
+    """Zero, with the derivative of C^(-1/2) at the covariance of these eigenvalues and vectors.
+
+    In the eigenbasis this derivative multiplies by the divided differences of x^(-1/2), which are
+    -1 / (sqrt(a b) (sqrt(a) + sqrt(b))): unlike the derivatives of eigenvectors, they have no
+    pole where a = b.
+    """
+    first, second = values.sqrt().unsqueeze(-1), values.sqrt().unsqueeze(-2)
+    change = vectors.mT @ (covariance - covariance.detach()) @ vectors
+    return -vectors @ (change / (first * second * (first + second))) @ vectors.mT
+
+
+def _with_fixed_signs(vectors: Tensor) -> Tensor:
+    """Eigenvectors with a positive largest entry: signs are free, and machines choose unlike."""
+    largest = vectors.gather(-2, vectors.abs().argmax(dim=-2, keepdim=True))
+    return vectors * largest.sign()
+
+
+def _spectrum(covariance: Tensor) -> tuple[Tensor, Tensor]:
+    if not covariance.isfinite().all():
+        raise ValueError("a covariance with NaN or infinite values cannot be whitened")
+    values, vectors = torch.linalg.eigh(covariance.double())  # values rise
+    least, largest = values[..., 0], values[..., -1]
+    # As in a matrix's numerical rank: what is below this is rounding, and may be negative.
+    noise = values.shape[-1] * torch.finfo(covariance.dtype).eps * largest
+    if (least <= noise).any():
+        worst = int((least - noise).argmin())
+        raise ValueError(
+            f"a covariance is singular: smallest eigenvalue {least.flatten()[worst]:.3g} beside "
+            f"largest {largest.flatten()[worst]:.3g}; take more groups or more varied rows"
+        )
+    return values, vectors
+
+
+def _check_batch(rows: Tensor, groups: int) -> tuple[int, int]:
+    if rows.dim() != 2:
+        raise ValueError(f"expected embeddings (N, D), got {tuple(rows.shape)}")
+    width = _group_width(rows.shape[1], groups)
+    if len(rows) <= width:
+        raise ValueError(
+            f"a batch of {len(rows)} is too small for groups of width {width}: their covariance "
+            f"needs {width + 1} rows or more; take larger batches or more groups"
+        )
+    return len(rows), width
+
+
+def _group_width(width: int, groups: int) -> int:
+    if groups < 1 or width % groups:
+        raise ValueError(f"groups must divide the embeddings' width {width}, got {groups}")
+    return width // groups
+
+
+def _order(permutation: Tensor | None, rows: Tensor) -> Tensor:
+    identity = torch.arange(rows.shape[1], device=rows.device)
+    if permutation is None:
+        return identity
+    permutation = permutation.to(rows.device)
+    if permutation.shape != identity.shape or not permutation.sort().values.equal(identity):
+        raise ValueError(
+            f"expected a permutation of the {len(identity)} coordinates, "
+            f"got {tuple(permutation.shape)} indices that are none"
+        )
+    return permutation

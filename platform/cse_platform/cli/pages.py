@@ -1,0 +1,116 @@
+"""Headings, paragraphs and tables: for a terminal, or as Markdown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table as Grid
+
+WIDTH = 120
+"""Columns of text where there is no terminal to ask."""
+WORD = 24
+"""Longer words may be broken, so that a column can be narrow."""
+GAP = 2
+"""Blanks between two columns of a table."""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The title of what follows, up to the next heading of its level."""
+
+    text: str
+    level: int
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Running text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of equal length under a head; the first column holds names."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def without_empty_columns(self) -> "Table":
+        """The same table, but for the columns that say nothing."""
+        kept = [i for i in range(len(self.head)) if any(row[i] for row in self.rows)]
+        return Table(
+            tuple(self.head[i] for i in kept),
+            tuple(tuple(row[i] for i in kept) for row in self.rows),
+        )
+
+
+Block = Heading | Paragraph | Table
+Page = Sequence[Block]
+
+
+def show(page: Page) -> None:
+    """Print a page as wide as the terminal; cells are folded, never cut."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = WIDTH
+    for block in page:
+        match block:
+            case Heading(text, _):
+                console.print(text, style="bold")
+            case Paragraph(text):
+                console.print(text)
+            case Table():
+                console.print(_grid(block, console.width))
+        console.print()
+
+
+def markdown(page: Page) -> str:
+    """A page as Markdown; tables as GitHub has them."""
+    return "\n\n".join(map(_markdown, page)) + "\n"
+
+
+def _grid(table: Table, width: int) -> Grid:
+    grid = Grid(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    columns = list(zip(table.head, *table.rows, strict=True))
+    for name, room in zip(table.head, _widths(columns, width), strict=True):
+        grid.add_column(name, overflow="fold", width=room)
+    for row in table.rows:
+        grid.add_row(*row)
+    return grid
+
+
+def _widths(columns: Sequence[Sequence[str]], total: int) -> list[int]:
+    """Whole words in each column where they fit; what is left goes where most text is.
+
+    Not left to rich, which cuts cells where the least widths do not fit.
+    """
+    wanted = [max(map(len, cells)) for cells in columns]
+    text = [sum(map(len, cells)) for cells in columns]
+    words = [" ".join(cells).split() for cells in columns]
+    widths = [max((len(w) for w in column if len(w) <= WORD), default=1) for column in words]
+    room = total - GAP * (len(columns) - 1)
+    if sum(widths) > room:
+        widths = [1] * len(columns)
+    for _ in range(room - sum(widths)):
+        growing = [i for i in range(len(columns)) if widths[i] < wanted[i]]
+        if growing:
+            widths[max(growing, key=lambda i: text[i] / widths[i])] += 1
+    return widths
+
+
+def _markdown(block: Block) -> str:
+    match block:
+        case Heading(text, level):
+            return f"{'#' * level} {text}"
+        case Paragraph(text):
+            return text
+        case Table(head, rows):
+            named = [(f"`{name}`", *cells) for name, *cells in rows]
+            lines = [head, ("---",) * len(head), *named]
+            return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|")

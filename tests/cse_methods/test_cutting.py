@@ -1,0 +1,151 @@
+"""Corpora cut at a number of word pieces: nothing is lost, everything fits."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cse_methods.contract import CorpusSpec
+from cse_methods.data.corpora import load_corpus
+from cse_methods.data.cutting import cut_sentences, load_tokenizer
+from cse_methods.data.text import sha256_of
+from cse_methods.errors import BackboneError
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1)
+TOKENS = ["a", "dog", "unbelievably", "fast,", "naïve", "–", "日本語", "🤷🏽", "x.y"]
+WORDS = st.lists(st.sampled_from(TOKENS))
+
+
+@pytest.fixture(scope="module")
+def mini() -> Any:
+    return load_tokenizer("mini")
+
+
+@pytest.fixture(scope="module")
+def both(mini: Any, tiny_roberta: Path) -> list[Any]:
+    return [mini, load_tokenizer(str(tiny_roberta))]
+
+
+def cut(tokenizer: Any, sentence: str, length: int) -> list[str]:
+    return list(cut_sentences([sentence], tokenizer, length=length))
+
+
+def squeezed(texts: Sequence[str]) -> str:
+    return "".join("".join(text.split()) for text in texts)
+
+
+def words(count: int) -> str:
+    return " ".join(["dog"] * count)
+
+
+def test_by_hand(mini: Any) -> None:
+    # One piece a word; [CLS] and [SEP] leave room for three of five.
+    assert cut(mini, "the dog and  the man", 5) == ["the dog and", "the man"]
+
+
+def test_a_segment_begins_at_a_word(mini: Any) -> None:
+    pieces = mini.tokenize("unbelievably")
+    assert len(pieces) > 1
+    # Room for the dog and the word but for its last piece: it goes whole to the next segment.
+    length = 2 + 1 + len(pieces) - 1
+    assert cut(mini, "dog unbelievably", length) == ["dog", "unbelievably"]
+
+
+def test_a_word_of_too_many_pieces_is_cut_inside(mini: Any) -> None:
+    segments = cut(mini, "xqzxqzxqz", 4)
+    assert len(segments) > 1
+    assert "".join(segments) == "xqzxqzxqz"
+
+
+def test_a_segment_that_grows_alone_is_cut_again(tiny_roberta: Path) -> None:
+    # One piece behind a space, three without one, and room for two.
+    tokenizer = load_tokenizer(str(tiny_roberta))
+    assert [len(tokenizer.tokenize(text)) for text in (" pilot", "pilot")] == [1, 3]
+    assert cut(tokenizer, "She pilot", 4) == ["She", "pilo", "t"]
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(1, [1]), (30, [30]), (31, [30, 1]), (90, [30] * 3)]
+)
+def test_special_pieces_count(mini: Any, count: int, expected: list[int]) -> None:
+    assert [len(one.split()) for one in cut(mini, words(count), 32)] == expected
+
+
+@settings(max_examples=150, deadline=None)
+@given(sentences=st.lists(TEXT | WORDS.map(" ".join), max_size=4), length=st.integers(4, 12))
+def test_nothing_is_lost_and_all_fits(both: list[Any], sentences: list[str], length: int) -> None:
+    stripped = [text for sentence in sentences if (text := sentence.strip())]
+    for tokenizer in both:
+        segments = list(cut_sentences(stripped, tokenizer, length=length))
+        assert squeezed(segments) == squeezed(stripped)
+        for segment in segments:
+            assert segment == segment.strip() != ""
+            fits = len(tokenizer(segment)["input_ids"]) <= length
+            # Bytes of one character are never parted.
+            assert fits or len(segment) == 1
+
+
+@settings(deadline=None)
+@given(sentence=WORDS.map(" ".join), length=st.integers(4, 12))
+def test_a_segment_is_a_substring_and_order_holds(mini: Any, sentence: str, length: int) -> None:
+    place = 0
+    for segment in cut(mini, sentence, length) if sentence else []:
+        place = sentence.index(segment, place) + len(segment)
+
+
+def test_chunks_do_not_matter(mini: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sentences = [words(count) for count in range(1, 12)]
+    whole = list(cut_sentences(sentences, mini, length=5))
+    monkeypatch.setattr("cse_methods.data.cutting._CHUNK", 3)
+    assert list(cut_sentences(sentences, mini, length=5)) == whole
+
+
+def test_no_room_is_refused(mini: Any) -> None:
+    with pytest.raises(ValueError, match="length must be more than the 2 special pieces, got 2"):
+        cut(mini, "dog", 2)
+
+
+def test_a_corpus_is_cut_where_it_says_so(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text(f"{words(4)}\ncat\n")
+    specs = [
+        CorpusSpec(name=str(tmp_path / "a.txt"), split_at=5),
+        CorpusSpec(name=str(tmp_path / "b.txt")),
+    ]
+    corpus = load_corpus(specs, "builtin", backbone="mini")
+    assert list(corpus.sentences) == [words(3), "dog", "cat", words(4), "cat"]
+    assert corpus.name == f"{tmp_path / 'a.txt'}+{tmp_path / 'b.txt'}"
+    assert corpus.sha256 == sha256_of(corpus.sentences)
+
+
+def test_the_builtin_corpus_can_be_cut() -> None:
+    specs = [CorpusSpec(name="builtin", split_at=8)]
+    assert len(load_corpus(specs, "builtin", backbone="mini").sentences) > 6000
+
+
+def test_pieces_need_a_backbone() -> None:
+    with pytest.raises(ValueError, match=r"'builtin' has split_at=8, .* pass backbone="):
+        load_corpus([CorpusSpec(name="builtin", split_at=8)], "builtin")
+
+
+def test_an_unknown_backbone_is_refused_only_where_it_counts() -> None:
+    load_corpus([CorpusSpec(name="builtin")], "builtin", backbone="no such")
+    with pytest.raises(BackboneError, match="no backbone 'no such'"):
+        load_corpus([CorpusSpec(name="builtin", split_at=8)], "builtin", backbone="no such")
+
+
+def test_a_damaged_tokenizer_is_named(tiny_bert: Path, copy_of: Callable[[Path], Path]) -> None:
+    folder = copy_of(tiny_bert)
+    (folder / "tokenizer.json").write_text("{")
+    with pytest.raises(BackboneError, match=r"the tokenizer of backbone '.*' cannot be loaded"):
+        load_tokenizer(str(folder))
+
+
+@pytest.fixture
+def copy_of(tmp_path: Path) -> Callable[[Path], Path]:
+    from shutil import copytree
+
+    return lambda folder: Path(copytree(folder, tmp_path / "copy"))

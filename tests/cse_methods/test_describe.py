@@ -1,0 +1,171 @@
+"""What is told of a method's settings is what its config class does."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import pytest
+from pydantic import TypeAdapter
+from ruamel.yaml import YAML
+
+from cse_methods.contract import Method, Published, TrainingConfig
+from cse_methods.describe import Description, Searched, SettingRow, describe
+from cse_methods.registry import available_methods, get_method
+from cse_methods.yaml_words import yaml_text
+
+
+@pytest.fixture(scope="module", params=available_methods())
+def method(request: pytest.FixtureRequest) -> Method:
+    return get_method(request.param)
+
+
+@pytest.fixture(scope="module")
+def told(method: Method) -> Description:
+    return describe(method)
+
+
+def rows(description: Description) -> list[SettingRow]:
+    return [row for group in description.groups for row in group.rows]
+
+
+def row(method: str, setting: str) -> SettingRow:
+    return next(row for row in rows(describe(get_method(method))) if row.name == setting)
+
+
+def validated(method: Method, setting: str, value: Any) -> Any:
+    field = method.config.model_fields[setting]
+    kind: Any = Annotated[field.annotation, field]
+    return TypeAdapter(kind).validate_python(value)
+
+
+def read(text: str) -> Any:
+    return YAML(typ="safe", pure=True).load(text)
+
+
+def test_each_setting_once(method: Method, told: Description) -> None:
+    assert sorted(row.name for row in rows(told)) == sorted(method.config.model_fields)
+    assert all(row.description for row in rows(told))
+    assert told.groups[0].title == f"Settings of {method.name}"
+
+
+def test_every_bound_is_told(method: Method, told: Description) -> None:
+    """By the JSON schema, which pydantic makes of the same class in its own way."""
+    signs = {"minimum": ">=", "maximum": "<=", "exclusiveMinimum": ">", "exclusiveMaximum": "<"}
+    properties = method.config.model_json_schema()["properties"]
+    for row in rows(told):
+        schema = properties[row.name]
+        for part in (schema, *schema.get("anyOf", ())):
+            for key in part.keys() & signs.keys():
+                assert f"{signs[key]} {part[key]:g}" in row.kind
+            assert all(yaml_text(choice) in row.kind for choice in part.get("enum", ()))
+
+
+def test_the_default_told_is_the_one_taken(method: Method, told: Description) -> None:
+    alone = method.config.dependent_defaults({})
+    for row in rows(told):
+        field = method.config.model_fields[row.name]
+        if field.is_required():
+            assert row.default == "required"
+            continue
+        value = validated(method, row.name, read(row.default.partition("; follows")[0]))
+        assert value == alone.get(row.name, field.default)
+
+
+def test_symbol_and_source_are_as_given(method: Method, told: Description) -> None:
+    for row in rows(told):
+        extra = method.config.model_fields[row.name].json_schema_extra or {}
+        assert isinstance(extra, dict)
+        assert (row.symbol, row.source) == (extra.get("symbol", ""), extra.get("source", ""))
+
+
+def test_every_condition_can_be_met(method: Method, told: Description) -> None:
+    by_name = {row.name: row for row in rows(told)}
+    assert method.config.conditions.keys() == {r.name for r in rows(told) if r.only_with}
+    for name, condition in method.config.conditions.items():
+        for other, allowed in condition.items():
+            assert f"{other}: {' or '.join(map(yaml_text, allowed))}" in by_name[name].only_with
+            assert [validated(method, other, value) for value in allowed] == list(allowed)
+
+
+def test_every_published_value_is_told(method: Method, told: Description) -> None:
+    for column, published in zip(told.columns, method.published, strict=True):
+        assert (column.backbone, column.source) == (published.backbone, published.source)
+        variant = read(f"{{{column.variant}}}")
+        here = {**told.throughout, **column.values}
+        for name, value in published.settings.items():
+            assert here[name] == yaml_text(value) if name in here else variant[name] == value
+
+
+def test_every_search_of_the_paper_is_told(method: Method, told: Description) -> None:
+    expected = {
+        (name, yaml_text(space)) for p in method.published for name, space in p.searched.items()
+    }
+    assert {(s.name, s.space) for s in told.searched} == expected
+
+
+def test_a_training_method_shares_its_settings_with_the_others() -> None:
+    own, *shared = describe(get_method("simcse")).groups
+    assert [row.name for row in own.rows] == ["temperature"]
+    titles = ["Settings of every method that trains", "Settings of every method"]
+    assert [group.title for group in shared] == titles
+    assert "learning_rate" in [row.name for row in shared[0].rows]
+
+
+def test_rankcse_by_hand() -> None:
+    assert row("rankcse", "tau3") == SettingRow(
+        name="tau3", symbol="τ3", kind="number > 0", default="0.0125",
+        only_with="rank_loss: listnet", description="the teachers' temperature", source="eq. 4",
+    )  # fmt: skip
+    found = describe(get_method("rankcse"))
+    assert found.summary.startswith("RankCSE: SimCSE that also learns to rank")
+    assert [note.split(":")[0] for note in found.notes] == [
+        "Paper", "Departs from it", "Departs from the public re-implementation, "
+        "which is not the authors'",
+    ]  # fmt: skip
+    assert found.columns[0].values["tau2"] == "0.025"
+    assert found.columns[0].variant == "rank_loss: listnet"
+    assert found.throughout["batch_size"] == "128"
+    taus = "[0.0125, 0.025, 0.05]"
+    assert found.searched[1:] == (
+        Searched("tau2", taus, "all"), Searched("tau3", taus, "rank_loss: listnet")
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "setting", "default"),
+    [
+        ("rankcse", "exclude_positive", "true; follows rank_loss"),
+        ("rankcse", "alpha", "null; follows teachers"),
+        ("simcse", "head", "true; follows pooler"),
+        ("hicl", "pooler", "cls; follows base"),
+    ],
+)
+def test_a_default_that_follows_another_setting_says_so(
+    method: str, setting: str, default: str
+) -> None:
+    assert row(method, setting).default == default
+
+
+class Widened(TrainingConfig):
+    """Another default for a shared setting, and one that follows it."""
+
+    max_length: int = 64
+
+    @classmethod
+    def dependent_defaults(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Fewer dev points at the published rate of a large encoder."""
+        large = values.get("learning_rate") == 1e-5
+        return {**super().dependent_defaults(values), "eval_steps": 250 if large else 200}
+
+
+def test_a_shared_setting_that_a_method_changes_is_its_own() -> None:
+    published = tuple(
+        Published(backbone, {"learning_rate": rate}, "table 1", searched={"epochs": (1, 2)})
+        for backbone, rate in [("bert-base", 3e-5), ("bert-large", 1e-5)]
+    )
+    simcse = get_method("simcse")
+    changed = Method("widened", Widened, simcse.paper, 1, simcse.train, published)
+    own = describe(changed).groups[0].rows
+    assert [(row.name, row.default) for row in own] == [
+        ("max_length", "64"), ("eval_steps", "200; follows learning_rate"),
+    ]  # fmt: skip
+    assert describe(changed).searched == (Searched("epochs", "[1, 2]", "all"),)

@@ -1,0 +1,106 @@
+"""`cse-sweep describe`: its pages, and the one that is kept in docs/."""
+
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cse_methods.registry import available_methods, get_method
+from cse_platform.cli import pages
+from cse_platform.cli.pages import Heading, Paragraph, Table, markdown, show
+from cse_platform.cli.sweep import main
+
+DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
+CELL = st.text("ab_:[/] ", max_size=60)
+TABLES = st.integers(1, 6).flatmap(
+    lambda width: st.lists(st.tuples(*[CELL] * width), min_size=2, max_size=4)
+)
+
+
+def typed(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["describe", *arguments])
+
+
+def test_the_page_in_docs_is_up_to_date() -> None:
+    written = typed("--markdown")
+    assert written.exit_code == 0, written
+    assert DOCS.read_text() == written.stdout, (
+        "docs/methods.md is not what the methods say of themselves; run: make docs"
+    )
+
+
+def test_without_a_method_there_is_a_line_for_each() -> None:
+    _, _, *lines = typed().stdout.rstrip().splitlines()
+    assert [line.split()[0] for line in lines] == available_methods()
+    assert any("SimCSE that also learns to rank a batch" in line for line in lines)
+
+
+@pytest.mark.parametrize("method", available_methods())
+def test_every_setting_of_a_method_is_on_its_page(method: str) -> None:
+    shown, written = typed(method), typed(method, "--markdown")
+    assert shown.exit_code == written.exit_code == 0
+    for name in get_method(method).config.model_fields:
+        assert f"\n{name} " in shown.stdout
+        assert f"\n| `{name}` | " in written.stdout
+
+
+def test_a_page_for_people_by_hand() -> None:
+    lines = [line.rstrip() for line in typed("rankcse").stdout.splitlines()]
+    assert lines[:2] == ["rankcse", ""]
+    assert "Settings of rankcse" in lines and "Published settings of rankcse" in lines
+    (tau2,) = [line for line in lines if line.startswith("tau2") and "number" in line]
+    assert tau2.split("  ")[0] == "tau2" and "τ2" in tau2 and "number > 0" in tau2
+    assert max(map(len, lines)) <= pages.WIDTH
+
+
+def test_what_methods_share_stands_once() -> None:
+    text = typed("simcse", "rankcse", "--markdown").stdout
+    assert text.count("\n## Settings of every method that trains\n") == 1
+    assert text.count("| `learning_rate` | number > 0 |") == 1
+    assert text.index("## simcse") < text.index("## rankcse") < text.index("## Settings of every")
+
+
+def test_a_method_that_is_not_there() -> None:
+    result = typed("simsce", "rankcse")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("Error: no method 'simsce'. Did you mean 'simcse'? Known: ")
+
+
+def test_help_has_an_example_and_needs_no_heavy_library() -> None:
+    assert "cse-sweep describe rankcse" in typed("--help").stdout
+    code = (
+        "import sys; from cse_platform.cli.sweep import main\n"
+        "try: main(['describe', '--help'])\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "heavy = 'torch ray mlflow optuna sqlalchemy transformers pydantic numpy rich'.split()\n"
+        "sys.exit(', '.join(name for name in heavy if name in sys.modules) or None)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_markdown_by_hand() -> None:
+    table = Table(("setting", "takes", "none"), (("a", "b | c", ""), ("d", "e", "")))
+    page = [Heading("Top", 2), Paragraph("Words."), table.without_empty_columns()]
+    assert markdown(page) == (
+        "## Top\n\nWords.\n\n| setting | takes |\n| --- | --- |\n| `a` | b \\| c |\n| `d` | e |\n"
+    )
+
+
+@given(table=TABLES, width=st.integers(20, 140))
+def test_cells_are_folded_and_never_cut(table: list[tuple[str, ...]], width: int) -> None:
+    head, *rows = table
+    out = StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out):
+        patch.setattr(pages, "WIDTH", width)
+        show([Table(head, tuple(rows))])
+    printed = out.getvalue()
+    assert max(map(len, printed.splitlines())) <= width
+    expected = sorted("".join(cell for row in table for cell in row).replace(" ", ""))
+    assert sorted(c for c in printed if c not in " \n─") == expected
