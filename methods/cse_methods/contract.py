@@ -177,6 +177,14 @@ class MethodConfig(Settings):
         """Every file of its own that this configuration reads; the corpora are not among them."""
         return ()
 
+    def ingredients(self) -> dict[str, str]:
+        """What the numbers follow from beside settings, encoders, data and files, by name.
+
+        Raises:
+            CseError: if something that this configuration needs is not installed.
+        """
+        return {}
+
     def hyperparameters(self) -> dict[str, Any]:
         """What a search may turn: all but the encoder, corpus, data and dev sets; JSON values.
 

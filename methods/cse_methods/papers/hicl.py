@@ -115,6 +115,10 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig, SimCSEConfig):
         """The base's."""
         return super().test_prompt() if self.base == "sncse" else None
 
+    def ingredients(self) -> dict[str, str]:
+        """The base's."""
+        return super().ingredients() if self.base == "sncse" else {}
+
 
 class HiCL(Objective):
     """A base's loss on pooled segments, and the losses of the segments themselves."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from cse_methods import training
 from cse_methods.contract import Paper, Pooler, Published, Run, TrainingConfig, setting
 from cse_methods.data.corpora import Corpus, load_corpus
-from cse_methods.data.negations import negations_of
+from cse_methods.data.negations import find_tagger, negations_of
 from cse_methods.errors import SettingError
 from cse_methods.losses.bidirectional_margin import bidirectional_margin
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
@@ -67,6 +67,10 @@ class SNCSEConfig(TrainingConfig):
     def files(self) -> tuple[str, ...]:
         """The file of negations, if there is one."""
         return (self.negations,) if self.negations else ()
+
+    def ingredients(self) -> dict[str, str]:
+        """The tagger that negations are computed with, if they are."""
+        return {} if self.negations else {"tagger": find_tagger().identity}
 
 
 class SNCSE(Objective):

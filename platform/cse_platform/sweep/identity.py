@@ -72,6 +72,7 @@ class Identity:
             "corpus": self.corpus_sha256,
             "dev": self.selection.model_dump(mode="json"),
             "dev_data": self.dev_sha256,
+            **config.ingredients(),
         }
 
 

@@ -39,6 +39,8 @@ def to_fetch(spec: SweepSpec, method: Method) -> list[str]:
         )
     configs = [spec.config(assignment) for assignment in representatives(spec)]
     _refuse_missing_files(spec, method, configs)
+    for config in configs:
+        config.ingredients()  # says what is not installed
     placeholders = {reference.placeholder for reference in best_references(spec)}
     names = dict.fromkeys(name for config in configs for name in config.encoders())
     encoders = [name for name in names if name not in placeholders]

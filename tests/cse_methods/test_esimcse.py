@@ -1,0 +1,146 @@
+"""ESimCSE's own: repetitions, the momentum encoder and its queue, and what a checkpoint keeps."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from torch.testing import assert_close
+
+from cse_methods.data.builtin import builtin_corpus
+from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig, Repetition
+from cse_methods.student import Batch, Student
+
+SENTENCES = list(builtin_corpus()[:8])
+
+
+def configured(backbone: Path | str = "mini", **settings: Any) -> ESimCSEConfig:
+    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin"}
+    return ESimCSEConfig.model_validate(origin | settings)
+
+
+def started(config: ESimCSEConfig) -> tuple[Student, ESimCSE]:
+    torch.manual_seed(0)
+    student = Student.from_config(config).train()
+    return student, ESimCSE(config, student)
+
+
+def step(student: Student, objective: ESimCSE, first: int, count: int = 4) -> dict[str, Any]:
+    rows = np.arange(first, first + count)
+    return objective(student, Batch([SENTENCES[row] for row in rows], rows))
+
+
+@pytest.mark.parametrize(
+    ("rate", "bounds", "added"),
+    [(0.32, "released", {0, 1}), (0.32, "paper", {0, 1, 2}), (0.0, "released", {0})],
+)
+def test_how_many_pieces_are_repeated(rate: float, bounds: Any, added: set[int]) -> None:
+    """Six pieces and the two special ones: 0.32 of 8 is 2, of which the code draws one less."""
+    torch.manual_seed(0)
+    content = [11, 12, 13, 14, 15, 16]
+    drawn = [Repetition(rate, bounds)(content) for _ in range(60)]
+    assert {len(row) - len(content) for row in drawn} == added
+    for row in drawn:
+        assert list(dict.fromkeys(row)) == content  # doubled in place, nothing else
+
+
+def test_the_queue_holds_the_momentum_encoder_s_vectors(tiny_bert: Path) -> None:
+    student, objective = started(configured(tiny_bert, queue_size=6, dropout=0.0))
+    step(student, objective, 0)
+    with torch.no_grad():  # no optimiser step was made, so the two encoders are still equal
+        contents = student.pieces(SENTENCES, student.encoder.template)
+        (vectors,) = student.encode(contents, student.encoder.template)
+    assert_close(objective.queue, vectors[:4])
+    step(student, objective, 4)
+    assert_close(objective.queue, vectors[2:])  # the newest six
+    assert not objective.queue.requires_grad
+
+
+def test_the_queue_drops_nothing_out_though_the_student_does(tiny_bert: Path) -> None:
+    student, objective = started(configured(tiny_bert, queue_size=4, dropout=0.5))
+    queues = []
+    for _ in range(2):
+        step(student, objective, 0)
+        queues.append(objective.queue)
+    assert_close(queues[0], queues[1])
+
+
+def test_negatives_of_the_queue_raise_the_loss(tiny_bert: Path) -> None:
+    losses = {}
+    for size in (0, 8):
+        student, objective = started(configured(tiny_bert, queue_size=size, dropout=0.0))
+        parts = []
+        for first in (0, 4):
+            torch.manual_seed(1)  # the same repetitions
+            parts.append(step(student, objective, first)["contrastive"].item())
+        losses[size] = parts
+    assert losses[0][0] == losses[8][0]  # the queue is empty before the first batch
+    assert losses[0][1] < losses[8][1]
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9, 1.0])
+def test_the_momentum_encoder_follows(momentum: float, tiny_bert: Path) -> None:
+    student, objective = started(configured(tiny_bert, momentum=momentum))
+    assert objective.slow is not None
+    before = next(student.encoder.parameters()).detach().clone()
+    with torch.no_grad():
+        for parameter in student.encoder.parameters():
+            parameter.add_(1.0)
+    step(student, objective, 0)
+    assert_close(next(objective.slow.parameters()), before + (1 - momentum))
+
+
+def test_where_the_momentum_encoder_starts(tiny_bert: Path) -> None:
+    for start, same in [("pretrained", True), ("random", False)]:
+        student, objective = started(configured(tiny_bert, momentum_start=start))
+        assert objective.slow is not None
+        pairs = zip(objective.slow.parameters(), student.encoder.parameters(), strict=True)
+        assert all(torch.equal(a, b) for a, b in pairs) == same
+        assert not any(parameter.requires_grad for parameter in objective.slow.parameters())
+
+
+def test_a_checkpoint_keeps_queue_and_momentum_encoder(
+    tiny_bert: Path, new_run: Callable[..., Any]
+) -> None:
+    """Resumed after the queue has filled; the contract test resumes while it fills."""
+    from cse_methods.papers import esimcse
+
+    dev = {"checkpoint": "sickr", "search": "sickr", "also": []}
+    config = configured(
+        tiny_bert, batch_size=4, max_steps=6, eval_steps=3, queue_size=6, momentum=0.5, dev=dev
+    )
+    run = new_run()
+    esimcse.train(config, run)
+    resumed = new_run(resume_from=run.folder / "3")
+    esimcse.train(config, resumed)
+    assert resumed.curve == {6: run.curve[6]}
+    stored = torch.load(run.folder / "3" / "training.pt", weights_only=True)["objective"]
+    stored["_extra_state"]["queue"].zero_()
+    whole = torch.load(run.folder / "3" / "training.pt", weights_only=True)
+    torch.save(whole | {"objective": stored}, run.folder / "3" / "training.pt")
+    damaged = new_run(resume_from=run.folder / "3")
+    esimcse.train(config, damaged)
+    assert damaged.curve != resumed.curve  # the queue that was kept is the one that counts
+
+
+def test_without_a_queue_there_is_no_second_encoder(tiny_bert: Path) -> None:
+    _, objective = started(configured(tiny_bert, queue_size=0))
+    assert objective.slow is None
+    assert not list(objective.parameters())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"repetition_rate": 1.5}, "less than or equal to 1"),
+        ({"queue_size": -1}, "greater than or equal to 0"),
+        ({"momentum": 1.01}, "less than or equal to 1"),
+        ({"pooler": "mask"}, "the pooler mask needs a prompt"),
+    ],
+)
+def test_what_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        configured(**settings)
