@@ -4,10 +4,10 @@ import hashlib
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import lru_cache
 from pathlib import Path
 
 from cse_methods.contract import Pooler
+from cse_methods.digest import file_sha256
 from cse_methods.errors import BackboneError
 from cse_methods.layout import Pooling, dense_folders, read_pooling
 
@@ -174,17 +174,8 @@ def weights_sha256(folder: Path) -> str:
     dense = {f"{name}/model.safetensors" for name in dense_folders(folder)}
     names = sorted((shards or {"pytorch_model.bin"}) | {"config.json", *TOKENIZER} | dense)
     files = [folder / name for name in names if (folder / name).is_file()]
-    stamps = [(file.stat().st_mtime_ns, file.stat().st_size) for file in files]
-    digests = [_sha256(file, *stamp) for file, stamp in zip(files, stamps, strict=True)]
-    places = [file.relative_to(folder).as_posix() for file in files]
-    lines = [f"{place} {digest}\n" for place, digest in zip(places, digests, strict=True)]
+    lines = [f"{file.relative_to(folder).as_posix()} {file_sha256(file)}\n" for file in files]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-@lru_cache
-def _sha256(file: Path, _changed: int, _size: int) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _download(source: Source) -> Path:

@@ -1,23 +1,20 @@
 """Vectors of frozen teachers: encoded once per machine into files that all trials share."""
 
-import hashlib
-import json
 import logging
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
-from filelock import FileLock
 from numpy.typing import NDArray
-from platformdirs import user_cache_path
 from pydantic import Field, model_validator
 from torch import Tensor
 
 from cse_methods.backbones import fetch, own_pooling, resolve, weights_sha256
+from cse_methods.cache import cache_folder, cache_key, cannot_store, written_once
 from cse_methods.contract import Pooler, Settings
 from cse_methods.data.corpora import Corpus
 from cse_methods.errors import BackboneError
@@ -85,8 +82,8 @@ def teacher_vectors(
 ) -> NDArray[np.float32]:
     """The teacher's embeddings of every sentence of a corpus, as a read-only memory map.
 
-    The first caller on a machine encodes, the others wait for it and then read the same file. A
-    file is whole or absent: it gets its name only when it is complete and on disk.
+    The first caller on a machine encodes, the others wait for it and then read the same file, which
+    is whole or absent.
 
     Args:
         teacher: the encoder; it uses its own tokenizer, without dropout or head.
@@ -100,40 +97,30 @@ def teacher_vectors(
     Raises:
         BackboneError: if the teacher cannot be loaded, or its vectors cannot be stored.
     """
-    file = (cache or _default_cache()) / f"{_key(teacher, corpus, max_length)}.npy"
+    file = (cache or cache_folder("teachers")) / f"{_key(teacher, corpus, max_length)}.npy"
     try:
-        vectors = _open(file)
-        return _encode_once(teacher, corpus, max_length, file) if vectors is None else vectors
+        return written_once(file, read=_read, write=partial(_write, teacher, corpus, max_length))
     except OSError as problem:
-        raise BackboneError(
-            f"cannot store the vectors of teacher {teacher.model!r} in {file.parent}: "
-            f"{problem.strerror or problem}; free space there, or set CSE_CACHE to a folder "
-            "on another disk"
-        ) from problem
-
-
-def _default_cache() -> Path:
-    root = os.environ.get("CSE_CACHE")
-    return (Path(root) if root else user_cache_path("cse")) / "teachers"
+        what = f"the vectors of teacher {teacher.model!r}"
+        raise BackboneError(cannot_store(what, file, problem)) from problem
 
 
 def _key(teacher: TeacherSpec, corpus: Corpus, max_length: int) -> str:
-    """Names the file after all that its content depends on."""
     source = resolve(teacher.model)
     folder = fetch(source)
     own = own_pooling(source, folder)
-    parts = {
-        "revision": _REVISION,
-        "weights": weights_sha256(folder),
-        "corpus": corpus.sha256,
-        "pooling": asdict(own) | ({"pooler": teacher.pooler} if teacher.pooler else {}),
-        "max_length": max_length,
-    }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+    return cache_key(
+        {
+            "revision": _REVISION,
+            "weights": weights_sha256(folder),
+            "corpus": corpus.sha256,
+            "pooling": asdict(own) | ({"pooler": teacher.pooler} if teacher.pooler else {}),
+            "max_length": max_length,
+        }
+    )
 
 
-def _open(file: Path) -> NDArray[np.float32] | None:
-    """The stored vectors; None if there are none, or the file was damaged since."""
+def _read(file: Path) -> NDArray[np.float32] | None:
     try:
         vectors: NDArray[np.float32] = np.load(file, mmap_mode="r")
     except (FileNotFoundError, ValueError, EOFError):
@@ -141,46 +128,16 @@ def _open(file: Path) -> NDArray[np.float32] | None:
     return vectors
 
 
-def _encode_once(
-    teacher: TeacherSpec, corpus: Corpus, max_length: int, file: Path
-) -> NDArray[np.float32]:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(file.with_suffix(".lock")):
-        if _open(file) is None:  # still, now that the lock is ours
-            _encode(teacher, corpus, max_length, file)
-    vectors: NDArray[np.float32] = np.load(file, mmap_mode="r")
-    return vectors
-
-
-def _encode(teacher: TeacherSpec, corpus: Corpus, max_length: int, file: Path) -> None:
-
+def _write(teacher: TeacherSpec, corpus: Corpus, max_length: int, stream: IO[bytes]) -> None:
+    """Encode the corpus into an .npy file, by chunks."""
     encoder = load_encoder(teacher.model, pooler=teacher.pooler)
     encoder.to("cuda" if torch.cuda.is_available() else "cpu")
     sentences = corpus.sentences
-
-    def chunks() -> Iterator[NDArray[np.float32]]:
-        for start in range(0, len(sentences), _CHUNK):
-            _log.info("teacher %s: %d of %d sentences", teacher.model, start, len(sentences))
-            part = sentences[start : start + _CHUNK]
-            yield encoder.encode(part, max_length=max_length).numpy()
-
-    _store(file, chunks(), shape=(len(sentences), encoder.width))
-
-
-def _store(file: Path, chunks: Iterator[NDArray[np.float32]], *, shape: tuple[int, int]) -> None:
-    """Write an .npy file under a name of its own, then rename it.
-
-    Through a stream, not a memory map: on a full disk the one raises, the other kills the process.
-    """
-    partial = file.with_suffix(".partial")
+    shape = (len(sentences), encoder.width)
     layout = {"descr": "<f4", "fortran_order": False, "shape": shape}
-    try:
-        with partial.open("wb") as stream:
-            np.lib.format.write_array_header_1_0(stream, layout)
-            for chunk in chunks:
-                stream.write(chunk.astype("<f4", order="C").tobytes())
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(file)
-    finally:
-        partial.unlink(missing_ok=True)
+    np.lib.format.write_array_header_1_0(stream, layout)
+    for start in range(0, len(sentences), _CHUNK):
+        _log.info("teacher %s: %d of %d sentences", teacher.model, start, len(sentences))
+        part = sentences[start : start + _CHUNK]
+        vectors = encoder.encode(part, max_length=max_length).numpy()
+        stream.write(vectors.astype("<f4", order="C").tobytes())

@@ -36,11 +36,14 @@ TRAINING = {"batch_size": 8, "max_steps": 5, "eval_steps": 2, "warmup_ratio": 0.
 STEPS = [0, 2, 4, 5]
 ON_MINI = {"dev": {"checkpoint": "sickr", "search": "sickr", "also": []}}
 """The smaller dev set alone: encoding it is most of the time that these tests take."""
-CASES = [
-    pytest.param((name, variant), id="-".join([name, *map(str, variant)]))
+CASES = {
+    "-".join([backbone, name, *map(str, variant)]): (backbone, name, variant)
     for name in available_methods()
-    for variant in VARIANTS.get(name, [{}])
-]
+    for place, variant in enumerate(VARIANTS.get(name, [{}]))
+    for backbone in ("mini", "tiny_roberta")
+    # On mini, which takes its time, the first of a method's variants is enough.
+    if place == 0 or backbone != "mini"
+}
 
 
 class Trial(NamedTuple):
@@ -82,25 +85,18 @@ def settled(value: Any, places: dict[str, Any]) -> Any:
     return places.get(value, value) if isinstance(value, str) else value
 
 
-@pytest.fixture(scope="session", params=CASES)
-def case(request: pytest.FixtureRequest) -> Any:
-    """The name of a method, and settings to try."""
-    return request.param
-
-
-@pytest.fixture(scope="session", params=["mini", "tiny_roberta"])
+@pytest.fixture(scope="session", params=list(CASES.values()), ids=list(CASES))
 def trial(
     request: pytest.FixtureRequest,
-    case: Any,
     places: dict[str, Any],
     tiny_roberta: Path,
     new_run: Callable[..., Any],
     teacher_cache: None,
 ) -> Trial:
-    name, variant = case
+    place, name, variant = request.param
     method = get_method(name)
     backbone: dict[str, Any] = {"backbone": str(tiny_roberta)}
-    if request.param == "mini":
+    if place == "mini":
         backbone = {"backbone": "mini"} | ON_MINI
     chosen = {key: settled(value, places) for key, value in variant.items()}
     training = TRAINING if issubclass(method.config, TrainingConfig) else {}

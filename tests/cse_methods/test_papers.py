@@ -1,6 +1,5 @@
-"""What the papers' own settings allow, fill in and refuse; and the numbers that they published."""
+"""What the papers' own settings allow, fill in and refuse."""
 
-import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,6 @@ from cse_methods.registry import get_method
 from cse_methods.teachers import TeacherRanking
 
 ONE, TWO, THREE = ["mini"], ["mini", "bert-base"], ["mini", "bert-base", "bert-large"]
-COLUMNS = [
-    pytest.param(name, column, id=f"{name}-{column.backbone}-{'-'.join(column.variant.values())}")
-    for name in ("simcse", "rankcse")
-    for column in get_method(name).published
-]
 
 
 def rankcse(**settings: Any) -> RankCSEConfig:
@@ -158,42 +152,3 @@ def test_beta_and_gamma_weigh_what_is_added_to_simcse(
         "train/loss_consistency": 2 * plain["train/loss_consistency"],
         "train/loss_rank": 0.5 * plain["train/loss_rank"],
     }
-
-
-def as_published(text: str) -> Any:
-    """A cell of the table of hyperparameters: a number, a name, or names with bars between."""
-    try:
-        return float(text)
-    except ValueError:
-        return text.split("|") if "|" in text else text
-
-
-@pytest.mark.parametrize(("name", "column"), COLUMNS)
-def test_published_settings_are_the_paper_s(name: str, column: Any, shared: Path) -> None:
-    """Every number of the table but the paper's search space, and nothing beside it."""
-    variant = ";".join(f"{key}={value}" for key, value in column.variant.items())
-    with (shared / "published" / "hyperparameters.csv").open(newline="") as table:
-        expected = {
-            row["hyperparameter"]: as_published(row["value"])
-            for row in csv.DictReader(table)
-            if (row["paper"], row["method"]) == (name, name)
-            and (row["backbone"], row["settings"]) == (column.backbone, variant)
-            and not row["hyperparameter"].startswith("search_")
-        }
-    ours = {key: value for key, value in column.settings.items() if key not in column.variant}
-    assert ours == expected | {"pooler": "cls"}
-
-
-@pytest.mark.parametrize("name", ["simcse", "rankcse"])
-def test_no_published_column_is_left_out(name: str, shared: Path) -> None:
-    with (shared / "published" / "hyperparameters.csv").open(newline="") as table:
-        expected = {
-            (row["backbone"], row["settings"])
-            for row in csv.DictReader(table)
-            if (row["paper"], row["method"]) == (name, name)
-        }
-    ours = {
-        (column.backbone, ";".join(f"{key}={value}" for key, value in column.variant.items()))
-        for column in get_method(name).published
-    }
-    assert ours == expected

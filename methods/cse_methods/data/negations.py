@@ -1,18 +1,15 @@
 """Soft negatives for SNCSE: each sentence denied by rules, in its own words."""
 
-import hashlib
-import json
 import logging
-import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from typing import IO
 
-from filelock import FileLock
-from platformdirs import user_cache_path
-
+from cse_methods.cache import cache_folder, cache_key, cannot_store, written_once
 from cse_methods.data.corpora import Corpus
 from cse_methods.data.lexicon_tagger import LexiconTagger
 from cse_methods.data.tagging import SpacyTagger, Tagger, Word
@@ -117,15 +114,15 @@ def negations_of(corpus: Corpus, *, file: Path | None, cache: Path | None = None
     if file is not None:
         return _from_file(file, corpus)
     tagger = find_tagger()
-    stored = (cache or _default_cache()) / f"{_key(corpus, tagger)}.txt"
+    parts = {"revision": _REVISION, "corpus": corpus.sha256, "tagger": tagger.identity}
+    stored = (cache or cache_folder("negations")) / f"{cache_key(parts)}.txt"
     try:
-        return _open(stored, corpus) or _compute_once(corpus, tagger, stored)
+        return written_once(
+            stored, read=partial(_read, corpus), write=partial(_write, corpus, tagger)
+        )
     except OSError as problem:
-        raise DataError(
-            f"cannot store the negations of corpus {corpus.name} in {stored.parent}: "
-            f"{problem.strerror or problem}; free space there, or set CSE_CACHE to a folder "
-            "on another disk"
-        ) from problem
+        what = f"the negations of corpus {corpus.name}"
+        raise DataError(cannot_store(what, stored, problem)) from problem
 
 
 def find_tagger() -> Tagger:
@@ -167,47 +164,17 @@ def _from_file(file: Path, corpus: Corpus) -> list[str]:
     return [negations[sentence] for sentence in corpus.sentences]
 
 
-def _default_cache() -> Path:
-    root = os.environ.get("CSE_CACHE")
-    return (Path(root) if root else user_cache_path("cse")) / "negations"
-
-
-def _key(corpus: Corpus, tagger: Tagger) -> str:
-    """Names the file after all that its content depends on."""
-    parts = {"revision": _REVISION, "corpus": corpus.sha256, "tagger": tagger.identity}
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _open(stored: Path, corpus: Corpus) -> list[str] | None:
-    """The stored negations; None if there are none, or the file was damaged since."""
+def _read(corpus: Corpus, stored: Path) -> list[str] | None:
     if not stored.is_file():
         return None
     negations = read_lines(stored)
     return negations if len(negations) == len(corpus.sentences) else None
 
 
-def _compute_once(corpus: Corpus, tagger: Tagger, stored: Path) -> list[str]:
-    stored.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(stored.with_suffix(".lock")):
-        if known := _open(stored, corpus):  # by now, that the lock is ours
-            return known
-        negations = list(_compute(corpus, tagger))
-        partial = stored.with_suffix(".partial")
-        try:
-            with partial.open("w", encoding="utf-8", newline="\n") as stream:
-                stream.writelines(f"{negation}\n" for negation in negations)
-                stream.flush()
-                os.fsync(stream.fileno())
-            partial.replace(stored)
-        finally:
-            partial.unlink(missing_ok=True)
-    return negations
-
-
-def _compute(corpus: Corpus, tagger: Tagger) -> Iterator[str]:
+def _write(corpus: Corpus, tagger: Tagger, stream: IO[bytes]) -> None:
     sentences = corpus.sentences
     read = tagger.read(sentences)
     for start in range(0, len(sentences), _CHUNK):
         log.info("negations of %s: %d of %d sentences", corpus.name, start, len(sentences))
         for sentence, words in zip(sentences[start:], islice(read, _CHUNK), strict=False):
-            yield negate(sentence, words)
+            stream.write(f"{negate(sentence, words)}\n".encode())

@@ -8,21 +8,13 @@ longer; phrases come from a rule-based splitter or a file, where the paper has a
 """
 
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 from torch import Tensor, nn
 
 from cse_methods import training
-from cse_methods.contract import (
-    Conditions,
-    Paper,
-    Pooler,
-    Published,
-    Run,
-    TrainingConfig,
-    setting,
-)
+from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig, setting
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.phrases import Subsampling, composition_examples
 from cse_methods.errors import SettingError, TrainingError
@@ -30,6 +22,7 @@ from cse_methods.losses.composition import Aggregation, aggregate, leading, proj
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.objective import Objective
 from cse_methods.pieces import partitions
+from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
 from cse_methods.student import Batch, Student, Views
 
@@ -156,42 +149,6 @@ class CompCSE(Objective):
         return [part[:room] for part in partitions(content, self.config.partitions)]
 
 
-def _published(
-    backbone: str,
-    learning_rate: float,
-    *,
-    d0: int,
-    searched_d0: tuple[int, ...],
-    aggregation: Aggregation = "average",
-    subsampling: Subsampling = "none",
-) -> Published:
-    settings: dict[str, Any] = {
-        "learning_rate": learning_rate,
-        "subsampling": subsampling,
-        "aggregation": aggregation,
-        "d0": d0,
-        "partitions": 2,
-        "compose": "z+",
-        "batch_size": 64,
-        "temperature": 0.05,
-        "epochs": 1,
-        "eval_steps": 125,
-        "max_length": 32,
-        "precision": "fp16",
-    }
-    searched = {
-        "d0": searched_d0,
-        "aggregation": get_args(Aggregation),
-        "partitions": (2, 3, 4),
-        "compose": ("z", "z+", "both"),
-        "subsampling": get_args(Subsampling),
-    }
-    return Published(backbone, settings, "sections 4 and 5, released code", searched=searched)
-
-
-BASE_D0, LARGE_D0 = (192, 256, 384, 768), (320, 384, 512, 1024)
-
-
 @register(
     "compcse",
     config=CompCSEConfig,
@@ -201,14 +158,7 @@ BASE_D0, LARGE_D0 = (192, 256, 384, 768), (320, 384, 512, 1024)
         2023,
     ),
     revision=1,
-    published=(
-        _published("bert-base", 3e-5, d0=256, searched_d0=BASE_D0),
-        _published("bert-large", 1e-5, d0=1024, searched_d0=LARGE_D0, subsampling="subsuming"),
-        _published("roberta-base", 3e-5, d0=768, searched_d0=BASE_D0, aggregation="concat-halves"),
-        _published(
-            "roberta-large", 1e-5, d0=1024, searched_d0=LARGE_D0, aggregation="concat-halves"
-        ),
-    ),
+    published=published_settings("compcse"),
 )
 def train(config: CompCSEConfig, run: Run) -> dict[str, float]:
     """Train on raw sentences and their phrases; return the best dev metrics."""

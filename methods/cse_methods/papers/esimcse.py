@@ -16,13 +16,14 @@ from torch import Tensor
 from transformers import AutoModel
 
 from cse_methods import training
-from cse_methods.contract import Paper, Pooler, Published, Run, TrainingConfig, setting
+from cse_methods.contract import Paper, Pooler, Run, TrainingConfig, setting
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoder import Encoder
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
 from cse_methods.momentum import enqueue, moving_average_
 from cse_methods.objective import Objective
 from cse_methods.pieces import RepetitionBounds, most_repeats, repeat
+from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
 from cse_methods.student import Batch, Student, Views
 
@@ -35,20 +36,27 @@ class ESimCSEConfig(TrainingConfig):
 
     head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls",)
 
-    temperature: float = setting(0.05, gt=0, description="divides cosines", symbol="τ")
+    temperature: float = setting(
+        0.05, gt=0, description="divides cosines", symbol="τ", source="released code"
+    )
     repetition_rate: float = setting(
         0.32,
         ge=0,
         le=1,
         description="at most this share of a sentence's word pieces is doubled in the second view",
         symbol="dup_rate",
+        source="released code",
     )
     repetition_bounds: RepetitionBounds = setting(
         "released",
         description="the most pieces doubled: max(2, rate x length), or one less and 9 at most",
+        source="released code",
     )
     queue_size: int = setting(
-        160, ge=0, description="earlier sentences that are negatives too; 0 for no queue"
+        160,
+        ge=0,
+        description="earlier sentences that are negatives too; 0 for no queue",
+        source="released code",
     )
     momentum: float = setting(
         0.995,
@@ -56,9 +64,12 @@ class ESimCSEConfig(TrainingConfig):
         le=1,
         description="of the encoder that fills the queue; 0 copies the trained one",
         symbol="λ",
+        source="released code",
     )
     momentum_start: Literal["pretrained", "random"] = setting(
-        "pretrained", description="the weights it starts from; the released code has random ones"
+        "pretrained",
+        description="the weights it starts from; the released code has random ones",
+        source="released code",
     )
 
 
@@ -136,32 +147,6 @@ def _slow_encoder(encoder: Encoder, config: ESimCSEConfig) -> Encoder:
     return slow.requires_grad_(False).eval()
 
 
-def _published(
-    backbone: str,
-    learning_rate: float,
-    *,
-    queue_size: int = 160,
-    repetition_rate: float = 0.32,
-    dropout: float = 0.1,
-) -> Published:
-    settings = {
-        "batch_size": 64,
-        "learning_rate": learning_rate,
-        "queue_size": queue_size,
-        "repetition_rate": repetition_rate,
-        "momentum": 0.995,
-        "dropout": dropout,
-        "precision": "fp16",
-        "temperature": 0.05,
-        "pooler": "cls",
-        "epochs": 1,
-        "max_length": 32,
-        "eval_steps": 125,
-        "warmup_ratio": 0.0,
-    }
-    return Published(backbone, settings, source="released scripts")
-
-
 @register(
     "esimcse",
     config=ESimCSEConfig,
@@ -172,12 +157,7 @@ def _published(
         2022,
     ),
     revision=1,
-    published=(
-        _published("bert-base", 3e-5),
-        _published("bert-large", 1e-5),
-        _published("roberta-base", 1e-5, repetition_rate=0.30),
-        _published("roberta-large", 1e-5, queue_size=128, repetition_rate=0.28, dropout=0.15),
-    ),
+    published=published_settings("esimcse"),
 )
 def train(config: ESimCSEConfig, run: Run) -> dict[str, float]:
     """Train on raw sentences; return the metrics of the best checkpoint on dev."""

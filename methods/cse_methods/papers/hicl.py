@@ -1,11 +1,12 @@
 """HiCL: a base method on sentences read by segments, and contrast between the segments themselves.
 
-Paper: Wu, Xiao, Vydiswaran, EMNLP 2023 Findings, https://arxiv.org/abs/2310.09720.
-There is no released code. Where the paper is silent: the local loss is the mean over all segments
-of a batch; the head follows every segment, before they are pooled; segments have special pieces and
-prompts of their own; the base's whole loss, margins included, is the global one; sentences are read
-whole at test time. Negatives come from the other view, as in the base methods, where eq. 1 and 2
-print the same view (`negatives_from: same_view`). With `beta` above 0 it is HiCL v2.
+Paper: Wu, Xiao, Vydiswaran, EMNLP 2023 Findings, https://arxiv.org/abs/2310.09720; it has no
+released code. With `beta` above 0 it is the paper's variant, HiCL v2.
+Departs from it: negatives come from the other view, as in the base methods, where eq. 1 and 2 print
+the same view (`negatives_from: same_view`).
+Where it is silent: the local loss is the mean over all segments of a batch; the head follows every
+segment, before they are pooled; segments have special pieces of their own; the base's whole loss,
+margins included, is the global one; sentences are read whole at test time.
 """
 
 from typing import Any, ClassVar, Literal, Self
@@ -14,7 +15,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from cse_methods import training
-from cse_methods.contract import Conditions, Paper, Pooler, Published, Run, setting
+from cse_methods.contract import Conditions, Paper, Pooler, Run, setting
 from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.errors import SettingError
 from cse_methods.losses.info_nce import NegativesFrom
@@ -23,6 +24,7 @@ from cse_methods.objective import Objective
 from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig
 from cse_methods.papers.simcse import SimCSE, SimCSEConfig
 from cse_methods.papers.sncse import SNCSE, SNCSEConfig, negations_for
+from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
 from cse_methods.sliced import SlicedStudent
 from cse_methods.student import Batch, Student, Views
@@ -48,8 +50,15 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig, SimCSEConfig):
     pooler: Pooler = Field(
         default="cls", description="how token vectors become one; default: mask for sncse"
     )
-    max_length: int = Field(
-        default=512, ge=4, le=512, description="training sentences are cut here, in word pieces"
+    max_length: int = setting(
+        512,
+        ge=4,
+        le=512,
+        description="training sentences are cut here, in word pieces",
+        source="appendix A.1",
+    )
+    temperature: float = setting(
+        0.05, gt=0, description="divides cosines", symbol="τ", source="eq. 1, 2"
     )
     base: Base = setting(
         "simcse", description="the method that gives views and the global loss", source="table 1"
@@ -79,7 +88,7 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig, SimCSEConfig):
         le=1,
         description="weight of the entailment loss; above 0 it is HiCL v2",
         symbol="β",
-        source="appendix A.6",
+        source="section 5.7, appendix A.6",
     )
     same_sequence_segments: SameSequence = setting(
         "neither",
@@ -170,55 +179,6 @@ def _base(config: HiCLConfig, corpus: Corpus, student: Student) -> Objective:
     return SimCSE(config, negatives_from=config.negatives_from)
 
 
-def _published(
-    backbone: str, base: Base, alpha: float, learning_rate: float, beta: float = 0.0
-) -> Published:
-    large = backbone.endswith("large")
-    settings: dict[str, Any] = {
-        "alpha": alpha,
-        "beta": beta,
-        "learning_rate": learning_rate,
-        "slicing_length": 32,
-        "batch_size": 128 if large else 256,
-        "precision": "fp16" if large else "fp32",
-        "temperature": 0.05,
-        "epochs": 1,
-        "eval_steps": 125,
-    }
-    if beta:
-        searched: dict[str, Any] = {"beta": (1e-5, 3e-5, 1e-4, 3e-4)}
-        return Published(backbone, settings, "table 14", {"base": base, "beta": beta}, searched)
-    rates = (5e-6, 1e-5) if base == "sncse" else (5e-6, 1e-5, 3e-5)
-    searched = {
-        "alpha": (0.01, 0.05, 0.15),
-        "learning_rate": rates,
-        "slicing_length": {"low": 16, "high": 40},
-    }
-    settings["max_length"] = 512
-    return Published(backbone, settings, "table 13, appendix A.3", {"base": base}, searched)
-
-
-PUBLISHED = (
-    _published("bert-base", "simcse", 0.15, 5e-5),
-    _published("bert-large", "simcse", 0.15, 3e-5),
-    _published("roberta-base", "simcse", 0.05, 1e-5),
-    _published("roberta-large", "simcse", 0.05, 5e-6),
-    _published("bert-base", "esimcse", 0.01, 3e-5),
-    _published("bert-large", "esimcse", 0.01, 5e-6),
-    _published("roberta-base", "esimcse", 0.01, 1e-5),
-    _published("roberta-large", "esimcse", 0.01, 5e-6),
-    _published("bert-base", "sncse", 0.01, 1e-5),
-    _published("bert-large", "sncse", 0.01, 1e-5),
-    _published("roberta-base", "sncse", 0.01, 1e-5),
-    _published("roberta-large", "sncse", 0.15, 5e-6),
-    # HiCL v2
-    _published("bert-large", "simcse", 0.15, 5e-6, beta=3e-4),
-    _published("bert-large", "sncse", 0.01, 5e-6, beta=3e-4),
-    _published("roberta-large", "simcse", 0.05, 5e-6, beta=3e-5),
-    _published("roberta-large", "sncse", 0.15, 5e-6, beta=1e-5),
-)
-
-
 @register(
     "hicl",
     config=HiCLConfig,
@@ -228,7 +188,7 @@ PUBLISHED = (
         2023,
     ),
     revision=1,
-    published=PUBLISHED,
+    published=published_settings("hicl"),
 )
 def train(config: HiCLConfig, run: Run) -> dict[str, float]:
     """Train on raw sentences; return the metrics of the best checkpoint on dev."""

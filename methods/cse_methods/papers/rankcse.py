@@ -7,14 +7,14 @@ Departs from the public re-implementation, which is not the authors': the consis
 Jensen-Shannon divergence, beta is used, and tau2 and tau3 belong to student and teacher.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
 from cse_methods import training
-from cse_methods.contract import Conditions, Paper, Published, Run, TrainingConfig, setting
+from cse_methods.contract import Conditions, Paper, Run, TrainingConfig, setting
 from cse_methods.data.corpora import load_corpus
 from cse_methods.errors import SettingError
 from cse_methods.losses.info_nce import info_nce
@@ -23,6 +23,7 @@ from cse_methods.losses.list_net import list_net
 from cse_methods.losses.ranking_consistency import ranking_consistency
 from cse_methods.losses.similarity import cosine_matrix
 from cse_methods.objective import Objective
+from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
 from cse_methods.student import Batch, Views, dropout_views
 from cse_methods.teachers import TeacherRanking, TeacherSpec
@@ -42,7 +43,7 @@ class RankCSEConfig(TrainingConfig):
 
     teachers: Teachers = Field(
         description="frozen encoders whose ranking is learned",
-        json_schema_extra={"symbol": "T", "source": "section 4.3"},
+        json_schema_extra={"symbol": "T", "source": "section 4.4"},
     )
     teacher_weights: tuple[Annotated[float, Field(ge=0)], ...] | None = setting(
         None, description="one weight a teacher, for three or more; default: equal"
@@ -53,7 +54,7 @@ class RankCSEConfig(TrainingConfig):
         le=1,
         description="weight of the first of two teachers, 1 - alpha of the second; default 1/3",
         symbol="α",
-        source="section 4.3",
+        source="section 4.4",
     )
     rank_loss: Literal["listnet", "listmle"] = setting(
         "listnet", description="how the teachers' ranking is learned", source="eq. 4, 5"
@@ -177,51 +178,6 @@ class RankCSE(Objective):
         )
 
 
-TAUS = (0.0125, 0.025, 0.05)
-
-
-def _published(
-    backbone: str, rank_loss: str, learning_rate: float, tau2: float, tau3: float | None = None
-) -> Published:
-    family = backbone.split("-")[0]
-    settings: dict[str, Any] = {
-        "teachers": [f"simcse-{family}-base", f"simcse-{family}-large"],
-        "rank_loss": rank_loss,
-        "pooler": "cls",
-        "learning_rate": learning_rate,
-        "tau1": 0.05,
-        "tau2": tau2,
-        "alpha": 1 / 3,
-        "beta": 1.0,
-        "gamma": 1.0,
-        "batch_size": 128,
-        "epochs": 4,
-        "warmup_ratio": 0.05,
-        "eval_steps": 125,
-        "max_length": 32,
-    }
-    if tau3 is not None:
-        settings["tau3"] = tau3
-    variant: Mapping[str, str] = {"rank_loss": rank_loss}
-    searched: dict[str, Any] = {"learning_rate": (2e-5, 3e-5), "tau2": TAUS}
-    if tau3 is not None:
-        searched["tau3"] = TAUS
-    source = "table 9 and appendix A"
-    return Published(backbone, settings, source, variant, searched)
-
-
-PUBLISHED: Sequence[Published] = (
-    _published("bert-base", "listnet", 3e-5, 0.025, 0.0125),
-    _published("bert-base", "listmle", 2e-5, 0.05),
-    _published("bert-large", "listnet", 3e-5, 0.05, 0.025),
-    _published("bert-large", "listmle", 2e-5, 0.05),
-    _published("roberta-base", "listnet", 2e-5, 0.05, 0.025),
-    _published("roberta-base", "listmle", 3e-5, 0.05),
-    _published("roberta-large", "listnet", 3e-5, 0.025, 0.0125),
-    _published("roberta-large", "listmle", 3e-5, 0.025),
-)
-
-
 @register(
     "rankcse",
     config=RankCSEConfig,
@@ -231,7 +187,7 @@ PUBLISHED: Sequence[Published] = (
         2023,
     ),
     revision=1,
-    published=PUBLISHED,
+    published=published_settings("rankcse"),
 )
 def train(config: RankCSEConfig, run: Run) -> dict[str, float]:
     """Train on raw sentences and the teachers' rankings of them; return the best dev metrics."""

@@ -7,10 +7,11 @@ Departs from it: the last, incomplete batch of an epoch is dropped.
 from torch import Tensor
 
 from cse_methods import training
-from cse_methods.contract import Paper, Published, Run, TrainingConfig, setting
+from cse_methods.contract import Paper, Run, TrainingConfig, setting
 from cse_methods.data.corpora import load_corpus
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
 from cse_methods.objective import Objective
+from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
 from cse_methods.student import Batch, Views, dropout_views
 
@@ -42,21 +43,6 @@ class SimCSE(Objective):
         return {"contrastive": contrastive}
 
 
-def _published(backbone: str, batch_size: int, learning_rate: float) -> Published:
-    settings = {
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "temperature": 0.05,
-        "pooler": "cls",
-        "max_length": 32,
-        "epochs": 1,
-        "eval_steps": 125,
-        "warmup_ratio": 0.0,
-        "precision": "fp16",
-    }
-    return Published(backbone, settings, source="released scripts")
-
-
 @register(
     "simcse",
     config=SimCSEConfig,
@@ -66,12 +52,7 @@ def _published(backbone: str, batch_size: int, learning_rate: float) -> Publishe
         2021,
     ),
     revision=1,
-    published=(
-        _published("bert-base", 64, 3e-5),
-        _published("bert-large", 64, 1e-5),
-        _published("roberta-base", 512, 1e-5),
-        _published("roberta-large", 512, 3e-5),
-    ),
+    published=published_settings("simcse"),
 )
 def train(config: SimCSEConfig, run: Run) -> dict[str, float]:
     """Train on raw sentences; return the metrics of the best checkpoint on dev."""

@@ -9,17 +9,18 @@ pieces are cut alike in training and at test time; dev sets are scored while it 
 from pathlib import Path
 from typing import Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor
 
 from cse_methods import training
-from cse_methods.contract import Paper, Pooler, Published, Run, TrainingConfig, setting
+from cse_methods.contract import Paper, Pooler, Run, TrainingConfig, setting
 from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.data.negations import find_tagger, negations_of
 from cse_methods.errors import SettingError
 from cse_methods.losses.bidirectional_margin import bidirectional_margin
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
 from cse_methods.objective import Objective
+from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
 from cse_methods.student import Batch, Views
 
@@ -27,11 +28,16 @@ from cse_methods.student import Batch, Views
 class SNCSEConfig(TrainingConfig):
     """Settings of SNCSE."""
 
-    pooler: Pooler = Field(default="mask", description="how token vectors become one")
-    temperature: float = setting(0.05, gt=0, description="divides cosines", symbol="τ")
+    pooler: Pooler = setting(
+        "mask", description="how token vectors become one", source="released code"
+    )
+    temperature: float = setting(
+        0.05, gt=0, description="divides cosines", symbol="τ", source="released code"
+    )
     prompts: tuple[str, str] = setting(
         ('This sentence : " {} " means [MASK] .', 'This sentence of " {} " means [MASK] .'),
         description="words around a sentence in its two views; the first ones are the test's",
+        source="released code",
     )
     margin_low: float = setting(
         0.1,
@@ -39,15 +45,23 @@ class SNCSEConfig(TrainingConfig):
         le=2,
         description="a negation is less like a sentence than its other view by at least this",
         symbol="α",
+        source="released code",
     )
-    margin_high: float = setting(0.3, ge=0, le=2, description="and by at most this", symbol="β")
+    margin_high: float = setting(
+        0.3, ge=0, le=2, description="and by at most this", symbol="β", source="released code"
+    )
     margin_weight: float = setting(
-        1e-3, ge=0, description="weight of the bidirectional margin loss", symbol="λ"
+        1e-3,
+        ge=0,
+        description="weight of the bidirectional margin loss",
+        symbol="λ",
+        source="released code",
     )
     negations: str | None = setting(
         None,
         description="file of negations, a sentence, a tab and its negation a line; "
         "null computes them by rule",
+        source="released code",
     )
 
     @model_validator(mode="after")
@@ -113,25 +127,6 @@ def negations_for(config: SNCSEConfig, corpus: Corpus) -> list[str]:
     return negations_of(corpus, file=Path(config.negations) if config.negations else None)
 
 
-def _published(
-    backbone: str, batch_size: int, learning_rate: float, margin_weight: float
-) -> Published:
-    settings = {
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "margin_low": 0.1,
-        "margin_high": 0.3,
-        "margin_weight": margin_weight,
-        "precision": "fp32",
-        "temperature": 0.05,
-        "epochs": 1,
-        "max_length": 32,
-        "eval_steps": 125,
-        "warmup_ratio": 0.0,
-    }
-    return Published(backbone, settings, source="released scripts")
-
-
 @register(
     "sncse",
     config=SNCSEConfig,
@@ -142,12 +137,7 @@ def _published(
         2022,
     ),
     revision=1,
-    published=(
-        _published("bert-base", 256, 1e-5, 1e-3),
-        _published("bert-large", 128, 5e-6, 1e-3),
-        _published("roberta-base", 256, 1e-5, 5e-4),
-        _published("roberta-large", 128, 5e-6, 5e-4),
-    ),
+    published=published_settings("sncse"),
 )
 def train(config: SNCSEConfig, run: Run) -> dict[str, float]:
     """Train on raw sentences and their negations; return the best dev metrics."""

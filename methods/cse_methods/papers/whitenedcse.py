@@ -10,27 +10,20 @@ At test time the embedding is the pooler's, without whitening and head, as the s
 `test_head` is the paper's text, with running statistics (eq. 13).
 """
 
-from typing import Any, ClassVar, Self, get_args
+from typing import ClassVar, Self
 
 import torch
 from pydantic import model_validator
 from torch import Tensor
 
 from cse_methods import training
-from cse_methods.contract import (
-    Conditions,
-    Paper,
-    Pooler,
-    Published,
-    Run,
-    TrainingConfig,
-    setting,
-)
+from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig, setting
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoder import Encoder
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.losses.multi_positive import MultiPositive, multi_positive
 from cse_methods.objective import Objective
+from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
 from cse_methods.student import Batch, Student, Views
 from cse_methods.tail import Dense
@@ -88,7 +81,9 @@ class WhitenedCSEConfig(TrainingConfig):
         1.0, gt=0, description="weight of each positive", symbol="λ", source="eq. 7, 8"
     )
     detach_whitening: bool = setting(
-        True, description="take the whitening matrix as constant in the backward pass"
+        True,
+        description="take the whitening matrix as constant in the backward pass",
+        source="released code",
     )
     test_head: bool = setting(
         False,
@@ -211,22 +206,6 @@ def _groups(config: WhitenedCSEConfig, width: int) -> int:
     return groups
 
 
-def _published(
-    backbone: str, groups: int, *, source: str = "section 4.1", searched: Any = None
-) -> Published:
-    settings = {
-        "groups": groups,
-        "positives": 3,
-        "learning_rate": 3e-5,
-        "batch_size": 64,
-        "temperature": 0.05,
-        "epochs": 1,
-        "eval_steps": 125,
-        "max_length": 32,
-    }
-    return Published(backbone, settings, source, searched=searched or {})
-
-
 @register(
     "whitenedcse",
     config=WhitenedCSEConfig,
@@ -236,21 +215,7 @@ def _published(
         2023,
     ),
     revision=1,
-    published=(
-        _published(
-            "bert-base",
-            384,
-            searched={
-                "groups": (32, 48, 64, 96, 128, 192, 256, 384),
-                "positives": (2, 3, 4, 5),
-                "whitening": get_args(Whitening),
-            },
-        ),
-        # The paper's 384 does not divide 1024; 512 keeps the width of 2.
-        _published("bert-large", 512, source="section 4.1, made to divide the width"),
-        _published("roberta-base", 256),
-        _published("roberta-large", 256),
-    ),
+    published=published_settings("whitenedcse"),
 )
 def train(config: WhitenedCSEConfig, run: Run) -> dict[str, float]:
     """Train on raw sentences; return the metrics of the best checkpoint on dev."""

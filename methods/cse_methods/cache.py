@@ -1,0 +1,78 @@
+"""What is computed once a machine, in files that are whole or absent."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from filelock import FileLock
+from platformdirs import user_cache_path
+
+Content = TypeVar("Content")
+
+
+def cache_folder(kind: str) -> Path:
+    """Where files of a kind lie: in the folder that CSE_CACHE names, else in the user's cache."""
+    root = os.environ.get("CSE_CACHE")
+    return (Path(root) if root else user_cache_path("cse")) / kind
+
+
+def cache_key(parts: Mapping[str, Any]) -> str:
+    """A name for a file, from all that its content depends on; 32 hex digits."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def written_once(
+    file: Path, *, read: Callable[[Path], Content | None], write: Callable[[IO[bytes]], None]
+) -> Content:
+    """What a file of the cache holds; the first caller on a machine writes it, the others wait.
+
+    The file gets its name only when it is complete and on disk.
+
+    Args:
+        file: in the cache; its folder is made.
+        read: gives the content of the file; None if there is none, or it was damaged since.
+        write: writes the content to a stream. Not to a memory map: on a full disk a stream raises,
+            a map kills the process.
+
+    Raises:
+        OSError: if the file cannot be written or read; `cannot_store` puts it into words.
+    """
+    content = read(file)
+    if content is not None:
+        return content
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(file.with_suffix(".lock")):
+        content = read(file)
+        if content is None:  # still, now that the lock is ours
+            with _whole(file) as stream:
+                write(stream)
+            content = read(file)
+    if content is None:
+        raise OSError(f"{file.name} does not hold what was written to it")
+    return content
+
+
+def cannot_store(what: str, file: Path, problem: OSError) -> str:
+    """A sentence on a file that could not be written, with the ways out."""
+    return (
+        f"cannot store {what} in {file.parent}: {problem.strerror or problem}; free space there, "
+        "or set CSE_CACHE to a folder on another disk"
+    )
+
+
+@contextmanager
+def _whole(file: Path) -> Iterator[IO[bytes]]:
+    """A stream to a name beside the file, which becomes the file at the end."""
+    partial = file.with_suffix(".partial")
+    try:
+        with partial.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,106 @@
+"""The papers' own settings: a table a method beside this file, a row for each number.
+
+A column of a paper's table is what has the same `backbone` and `variant`. `variant` holds the
+settings that tell a column from its neighbours (`rank_loss=listnet`, several with `;` between). A
+row `search_NAME` is the space that the paper searched of NAME: values with `|` between, or a range
+`low..high`. Elsewhere `|` makes a list.
+"""
+
+import csv
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cse_methods.contract import Published
+
+_HEAD = ["backbone", "variant", "hyperparameter", "value", "source"]
+_SEARCHED = "search_"
+
+
+class _Row(NamedTuple):
+    backbone: str
+    variant: str
+    name: str
+    value: str
+    source: str
+    place: str
+    """The file and line."""
+
+    def malformed(self, problem: str) -> ValueError:
+        return ValueError(f"{self.place}: {problem}")
+
+
+def published_settings(method: str) -> tuple[Published, ...]:
+    """The columns of a method of this package, as `read_published` gives them."""
+    return read_published(Path(__file__).parent / f"{method}.csv")
+
+
+def read_published(table: Path) -> tuple[Published, ...]:
+    """The columns of a table, in its order.
+
+    Whole numbers are int, other numbers float. A column's settings hold its variant too; its source
+    is that of its settings, each named once.
+
+    Raises:
+        ValueError: if the table is malformed; names the file and line.
+    """
+    columns: dict[tuple[str, str], list[_Row]] = {}
+    for row in _rows(table):
+        columns.setdefault((row.backbone, row.variant), []).append(row)
+    return tuple(map(_column, columns.values()))
+
+
+def _rows(table: Path) -> Iterator[_Row]:
+    with table.open(newline="", encoding="utf-8") as stream:
+        lines = csv.reader(stream, strict=True)
+        for cells in lines:
+            place = f"{table}, line {lines.line_num}"
+            head = lines.line_num == 1
+            if len(cells) != len(_HEAD) or "" in (cells[0], *cells[2:]) or head != (cells == _HEAD):
+                raise ValueError(f"{place}: expected {', '.join(_HEAD)}, got {cells}")
+            if not head:
+                backbone, variant, name, value, source = cells
+                yield _Row(backbone, variant, name, value, source, place)
+
+
+def _column(rows: list[_Row]) -> Published:
+    variant = _variant(rows[0])
+    settings = dict(variant)
+    searched: dict[str, Any] = {}
+    for row in rows:
+        name = row.name.removeprefix(_SEARCHED)
+        into, read = (settings, _value) if name == row.name else (searched, _space)
+        if name in into:
+            raise row.malformed(f"{row.name} is given twice for one column")
+        into[name] = read(row)
+    sources = dict.fromkeys(row.source for row in rows if not row.name.startswith(_SEARCHED))
+    return Published(rows[0].backbone, settings, ", ".join(sources), variant, searched)
+
+
+def _variant(row: _Row) -> dict[str, Any]:
+    parts = [part.partition("=") for part in row.variant.split(";") if row.variant]
+    if not all(name and value for name, _, value in parts):
+        raise row.malformed(f"expected a variant of NAME=VALUE;NAME=VALUE, got {row.variant!r}")
+    return {name: _scalar(value) for name, _, value in parts}
+
+
+def _value(row: _Row) -> Any:
+    values = [_scalar(text) for text in row.value.split("|")]
+    return values if len(values) > 1 else values[0]
+
+
+def _space(row: _Row) -> Any:
+    if ".." not in row.value:
+        return tuple(map(_scalar, row.value.split("|")))
+    ends = [_scalar(text) for text in row.value.split("..")]
+    if len(ends) != 2 or not all(isinstance(end, (int, float)) for end in ends):
+        raise row.malformed(f"expected a range LOW..HIGH of numbers, got {row.value!r}")
+    return {"low": ends[0], "high": ends[1]}
+
+
+def _scalar(text: str) -> int | float | str:
+    for number in (int, float):
+        with suppress(ValueError):
+            return number(text)
+    return text

@@ -1,0 +1,85 @@
+"""Files of the cache: written once, whole or absent."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from cse_methods.cache import cache_folder, cache_key, cannot_store, written_once
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "words" / "a1.txt"
+
+
+def read(file: Path) -> str | None:
+    return file.read_text() if file.is_file() else None
+
+
+class Writer:
+    """Writes a word, and counts how often."""
+
+    def __init__(self, word: bytes = b"word") -> None:
+        self.word = word
+        self.calls = 0
+
+    def __call__(self, stream: IO[bytes]) -> None:
+        self.calls += 1
+        stream.write(self.word)
+
+
+def test_the_first_caller_writes_the_others_read(file: Path) -> None:
+    write = Writer()
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: written_once(file, read=read, write=write), range(8)))
+    assert found == ["word"] * 8
+    assert write.calls == 1
+
+
+def test_an_empty_content_is_a_content(file: Path) -> None:
+    file.parent.mkdir()
+    file.touch()
+    write = Writer()
+    assert written_once(file, read=read, write=write) == ""
+    assert write.calls == 0
+
+
+def test_what_fails_midway_leaves_no_file(file: Path) -> None:
+    def fail(stream: IO[bytes]) -> None:
+        stream.write(b"half")
+        raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        written_once(file, read=read, write=fail)
+    assert [left.suffix for left in file.parent.iterdir()] == [".lock"]
+    assert written_once(file, read=read, write=Writer()) == "word"
+
+
+def test_what_cannot_be_read_back_is_refused(file: Path) -> None:
+    with pytest.raises(OSError, match=r"a1\.txt does not hold what was written to it"):
+        written_once(file, read=lambda _: None, write=Writer())
+
+
+def test_the_folder_is_that_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CSE_CACHE", str(tmp_path))
+    assert cache_folder("words") == tmp_path / "words"
+    monkeypatch.delenv("CSE_CACHE")
+    assert cache_folder("words").parts[-2:] == ("cse", "words")
+
+
+def test_a_key_depends_on_the_parts_and_not_on_their_order() -> None:
+    assert cache_key({"a": 1, "b": 2}) == cache_key({"b": 2, "a": 1})
+    assert cache_key({"a": 1, "b": 2}) != cache_key({"a": 1, "b": 3})
+    assert len(cache_key({})) == 32
+
+
+def test_what_cannot_be_stored_is_told_with_the_ways_out() -> None:
+    told = cannot_store("the words", Path("/full/a1.txt"), OSError(28, "No space left on device"))
+    assert told == (
+        "cannot store the words in /full: No space left on device; free space there, or set "
+        "CSE_CACHE to a folder on another disk"
+    )

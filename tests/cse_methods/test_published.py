@@ -1,0 +1,134 @@
+"""The tables of published settings: what the papers have, and how a table is read."""
+
+import csv
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cse_methods import published
+from cse_methods.published.settings import published_settings, read_published
+from cse_methods.registry import available_methods, get_method
+
+ADDED = {name: {"pooler": "cls"} for name in ("simcse", "esimcse", "rankcse")}
+"""Settings that the papers or their released code tell, beside those of the shared table."""
+METHODS = [name for name in available_methods() if name != "untrained"]
+HEAD = "backbone,variant,hyperparameter,value,source\n"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return tmp_path / "toy.csv"
+
+
+def values_of(text: str) -> list[Any]:
+    """The values of a cell of the shared table."""
+    return [float(part) if part[0].isdigit() else part for part in text.split("|")]
+
+
+def space_of(text: str) -> Any:
+    if ".." in text:
+        low, high = map(float, text.split(".."))
+        return {"low": low, "high": high}
+    return tuple(values_of(text))
+
+
+def columns_of(method: str, shared: Path) -> Iterator[dict[str, Any]]:
+    """What the columns of a method hold, by the shared table."""
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    with (shared / "published" / "hyperparameters.csv").open(newline="") as stream:
+        for row in csv.DictReader(stream):
+            if (row["paper"], row["method"]) == (method, method):
+                cells = rows.setdefault((row["backbone"], row["settings"]), {})
+                cells[row["hyperparameter"]] = row["value"]
+    for (backbone, told), cells in rows.items():
+        settings = {name: values_of(text) for name, text in cells.items() if "search_" not in name}
+        alone = {name: value if len(value) > 1 else value[0] for name, value in settings.items()}
+        named = told.replace("beta>0 (HiCL v2)", f"beta={cells.get('beta')}")
+        pairs = (pair.split("=") for pair in named.split(";") if pair)
+        variant = {name: values_of(value)[0] for name, value in pairs}
+        yield {
+            "backbone": backbone,
+            "variant": variant,
+            "settings": alone | variant | ADDED.get(method, {}),
+            "searched": {
+                name.removeprefix("search_"): space_of(text)
+                for name, text in cells.items()
+                if "search_" in name
+            },
+        }
+
+
+def in_order(columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(columns, key=lambda column: (column["backbone"], str(column["variant"])))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_column_is_the_paper_s(method: str, shared: Path) -> None:
+    """Every number of the shared table, the searched space too, and nothing beside them."""
+    ours = [
+        {name: getattr(column, name) for name in ("backbone", "variant", "settings", "searched")}
+        for column in get_method(method).published
+    ]
+    expected = list(columns_of(method, shared))
+    assert expected
+    assert in_order(ours) == in_order(expected)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_column_says_where_it_comes_from(method: str) -> None:
+    columns = published_settings(method)
+    assert columns == get_method(method).published
+    assert all(column.source for column in columns)
+
+
+def test_every_table_has_a_method() -> None:
+    tables = [place.name for place in files(published).iterdir() if place.name.endswith(".csv")]
+    assert sorted(tables) == [f"{name}.csv" for name in METHODS]
+
+
+def test_a_table_by_hand(table: Path) -> None:
+    table.write_text(
+        HEAD + "mini,base=a;beta=3e-5,batch_size,64,table 1\n"
+        "mini,base=a;beta=3e-5,teachers,x|y-2,section 2\n"
+        "bert-base,,tau,0.50,table 1\n"
+        "mini,base=a;beta=3e-5,momentum,1,table 1\n"
+        "mini,base=a;beta=3e-5,search_tau,0.5|1|none,figure 3\n"
+        "bert-base,,search_tau,0.5,figure 3\n"
+        "bert-base,,search_length,16..40,figure 4\n"
+    )
+    first, second = read_published(table)
+    assert (first.backbone, second.backbone) == ("mini", "bert-base")
+    assert first.variant == {"base": "a", "beta": 3e-5}
+    told = {"base": "a", "beta": 3e-5, "batch_size": 64, "teachers": ["x", "y-2"], "momentum": 1}
+    assert first.settings == told
+    assert type(first.settings["momentum"]) is int
+    assert first.source == "table 1, section 2"
+    assert first.searched == {"tau": (0.5, 1, "none")}
+    assert (second.variant, second.settings) == ({}, {"tau": 0.5})
+    assert second.searched == {"tau": (0.5,), "length": {"low": 16, "high": 40}}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        ("backbone,variant,name,value,source\n", 1, "expected backbone, .*, got .*'name'"),
+        (HEAD + "mini,,tau,1,t\nmini,,tau2,1\n", 3, "expected backbone, .*, got .*'tau2', '1'"),
+        (HEAD + "mini,,tau,,t\n", 2, "expected backbone, .* source, got"),
+        (HEAD + "\n", 2, r"expected backbone, .* source, got \[\]"),
+        (HEAD + HEAD, 2, "expected backbone, .* source, got"),
+        (HEAD + "mini,,tau,1,t\nmini,,tau,1,t\n", 3, "tau is given twice for one column"),
+        (HEAD + "mini,beta=1,beta,1,t\n", 2, "beta is given twice for one column"),
+        (HEAD + "mini,beta>0,tau,1,t\n", 2, "a variant of NAME=VALUE;NAME=VALUE, got 'beta>0'"),
+        (HEAD + "mini,,search_tau,1..,t\n", 2, "a range LOW..HIGH of numbers, got '1..'"),
+        (HEAD + "mini,,search_tau,1..2..3,t\n", 2, "a range LOW..HIGH of numbers, got"),
+    ],
+)
+def test_a_malformed_table_is_named_with_its_line(
+    table: Path, text: str, line: int, problem: str
+) -> None:
+    table.write_text(text)
+    with pytest.raises(ValueError, match=rf"toy\.csv, line {line}: .*{problem}"):
+        read_published(table)

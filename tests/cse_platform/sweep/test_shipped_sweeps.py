@@ -1,0 +1,86 @@
+"""The sweep files that we ship: each can start, as can every command that their heads show."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cse_methods.registry import get_method
+from cse_platform.cli.sweep import main
+from cse_platform.sweep.loader import load_sweep
+from cse_platform.sweep.start import start_points
+
+ROOT = Path(__file__).parents[3]
+FILES = sorted((ROOT / "sweeps").rglob("*.yaml"))
+SEARCHES = [
+    path
+    for path in FILES
+    if path.parent.name != "papers" and path.stem not in ("quickstart", "untrained")
+]
+
+
+def commands(path: Path) -> list[str]:
+    """The commands that the comment at the head of a file shows, from their first argument on."""
+    head = "".join(re.findall(r"^#.*\n", path.read_text(), re.M)).replace("\\\n#", " ")
+    return re.findall(r"cse-sweep (sweeps/\S+(?: +--set +(?:'[^']*'|\S+))*)", head)
+
+
+COMMANDS = [command for path in FILES for command in commands(path)]
+
+
+@pytest.fixture
+def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty folder on a machine that has fetched nothing, where no lab has set anything."""
+    for name in ("CSE_STORE", "CSE_SEARCH_STORE", "CSE_MLFLOW_URI", "CSE_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_there_are_files() -> None:
+    assert len(FILES) > 30
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_head_says_how_to_launch_and_what_it_needs(path: Path) -> None:
+    launch = path.relative_to(ROOT).as_posix()
+    assert commands(path)[0] == launch
+    assert {command.split()[0] for command in commands(path)} == {launch}
+    assert "Needs:" in path.read_text()
+
+
+@pytest.mark.usefixtures("bare_machine")
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.removeprefix("sweeps/"))
+def test_a_dry_run_lists_what_must_be_fetched(command: str) -> None:
+    file, *options = shlex.split(command)
+    result = CliRunner().invoke(main, [str(ROOT / file), *options, "--dry-run"])
+    assert result.exit_code == 0, result.output
+    for stage in load_sweep(ROOT / file, overrides=options[1::2]).stages:
+        names = {f"corpus {corpus.name} (" for corpus in stage.corpus if corpus.name != "builtin"}
+        names |= {f"encoder {stage.backbone}:"} if stage.backbone != "mini" else set()
+        names |= {f"dev set {task} (" for task in stage.dev.tasks if stage.data != "builtin"}
+        assert all(f"  to fetch: {name}" in result.output for name in names)
+
+
+def test_every_sweep_has_a_name_of_its_own_after_its_file() -> None:
+    names = [(path, stage.sweep) for path in FILES for stage in load_sweep(path).stages]
+    assert len({name for _, name in names}) == len(names)
+    for path, name in names:
+        assert name.startswith(path.stem.removesuffix("-roberta"))
+
+
+@pytest.mark.parametrize("path", SEARCHES, ids=lambda path: path.stem)
+def test_a_search_starts_from_all_that_is_published(path: Path) -> None:
+    (spec,) = load_sweep(path).stages
+    method = get_method(spec.method)
+    columns = [column for column in method.published if column.backbone == spec.backbone]
+    assert columns
+    for column, point in zip(columns, start_points(spec, method), strict=True):
+        values = spec.settings(point)
+        config = method.config.model_validate(values)
+        told = {**column.settings, **column.variant}
+        assert {name: values.get(name, getattr(config, name)) for name in told} == told
+        assert set(point) == {name for name in spec.space if spec.space.is_active(name, point)}

@@ -1,0 +1,196 @@
+"""The sweep files of the papers' tables: they try what the tables print, at published settings."""
+
+import csv
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cse_methods.registry import get_method
+from cse_platform.sweep.loader import load_sweep
+from cse_platform.sweep.spec import SweepSpec
+
+FILES = {
+    path.stem: path for path in (Path(__file__).parents[3] / "sweeps" / "papers").glob("*.yaml")
+}
+NO_ROWS = {"hicl-table5", "hicl-figure2", "rankcse-figure3"}
+"""Files of what is not among the ablations: a table of scores, and two pictures."""
+NO_FILE = {"hicl-table12", "rankcse-table11", "rankcse-table13"}
+"""Tables of training times, and of what trained systems score elsewhere."""
+
+Facts = dict[str, Any]
+WHITENED: Facts = {"whitening": "shuffled-group"}
+HICL: Facts = {"method": "hicl", "base": "METHOD"}
+
+
+def weights(contrastive: int, beta: int, gamma: int, **more: str) -> Facts:
+    return {"contrastive_weight": contrastive, "beta": beta, "gamma": gamma, **more}
+
+
+WORDS: dict[str, dict[str, Facts]] = {
+    "subsampling": {"simcse": {"method": "simcse"}},
+    "training_text": {"vanilla": {"split_at": None}, "full": {"split_at": 32}, "hicl": HICL},
+    "variant": {"baseline": {}, "hicl": HICL | {"v2": False}, "hicl-v2": HICL | {"v2": True}},
+    "long_text": {"simcse": {}, "hicl": HICL},
+    "losses": {
+        "full-listnet": weights(1, 1, 1, rank_loss="listnet"),
+        "listnet w/o consistency": weights(1, 0, 1, rank_loss="listnet"),
+        "listnet w/o infonce": weights(0, 1, 1, rank_loss="listnet"),
+        "listnet only": weights(0, 0, 1, rank_loss="listnet"),
+        "full-listmle": weights(1, 1, 1, rank_loss="listmle"),
+        "listmle w/o consistency": weights(1, 0, 1, rank_loss="listmle"),
+        "listmle w/o infonce": weights(0, 1, 1, rank_loss="listmle"),
+        "listmle only": weights(0, 0, 1, rank_loss="listmle"),
+        "w/o rank": weights(1, 1, 0),
+        "consistency only": weights(0, 1, 0),
+        "simcse": {"method": "simcse"},
+    },
+    "modules": {
+        "simcse": {"whitening": "none", "positives": 2},
+        "+sgw": WHITENED | {"positives": 2},
+        "+3 positives (dropout)": {"whitening": "none", "positives": 3},
+        "+4 positives (dropout)": {"whitening": "none", "positives": 4},
+        "whitenedcse": WHITENED | {"positives": 3},
+    },
+    "teachers": {
+        words: {"teachers": [name.replace("-", "-bert-") for name in words.split("+")]}
+        for words in (
+            "simcse-base",
+            "diffcse-base",
+            "simcse-large",
+            "simcse-base+diffcse-base",
+            "simcse-base+simcse-large",
+            "diffcse-base+simcse-large",
+        )
+    },
+}
+"""What a row means, by what the table varies, where it does not print the settings themselves;
+METHOD is the row's own method."""
+IMPLIED = {"whitenedcse-table4": WHITENED}
+"""What a table does not repeat in each row."""
+
+DEPARTURES: dict[str, Facts] = {
+    # The values that these tables share are those of whole vectors in table 6.
+    "compcse-table2-bert-base": {"d0": 768},
+    "compcse-table3-bert-base": {"d0": 768},
+    "compcse-table4-bert-base": {"d0": 768},
+    "compcse-table5-bert-base": {"d0": 768},
+    # HiCL's authors train all methods with one batch size and one precision.
+    "hicl-table5-simcse": {"batch_size": 64},
+    "hicl-table5-hicl": {"batch_size": 64},
+    "hicl-table6-simcse-vanilla": {"batch_size": 128},
+    "hicl-table6-simcse-full": {"batch_size": 128},
+    "hicl-table6-sncse-vanilla": {"precision": "fp16"},
+    "hicl-table6-sncse-full": {"precision": "fp16"},
+    "hicl-table8-simcse": {"batch_size": 256, "precision": "fp32"},
+    "hicl-table9-bert-large-simcse": {"batch_size": 128},
+    "hicl-table9-bert-large-sncse": {"precision": "fp16"},
+    "hicl-table9-roberta-large-simcse": {"batch_size": 128},
+    "hicl-table9-roberta-large-sncse": {"precision": "fp16"},
+    # One teacher has no other to be weighed against.
+    "rankcse-table5-listnet-one": {"alpha": None},
+    "rankcse-table5-listmle-one": {"alpha": None},
+    # There are no groups without group whitening.
+    "whitenedcse-table3-simcse": {"groups": None},
+    "whitenedcse-table3-whole": {"groups": None},
+    "whitenedcse-table6-dropout": {"groups": None},
+}
+"""Where a sweep's fixed settings are not those that its method's paper printed, and why."""
+
+
+def stages(name: str) -> tuple[SweepSpec, ...]:
+    return load_sweep(FILES[name]).stages
+
+
+def facts(stage: SweepSpec, point: Mapping[str, Any]) -> Facts:
+    """All that tells one configuration from another, as the tables would write it."""
+    config = stage.config(point).model_dump(mode="json")
+    teachers = [teacher["model"] for teacher in config.get("teachers", [])]
+    split_at = {corpus.split_at for corpus in stage.corpus}
+    return config | {
+        "method": stage.method,
+        "teachers": teachers,
+        "split_at": split_at.pop(),
+        "v2": stage.method == "hicl" and config["beta"] > 0,
+    }
+
+
+def meant(row: Mapping[str, str]) -> Facts:
+    """What a row of the ablations says of the configuration that it is of."""
+    base: Facts = {"method": row["method"], "backbone": row["backbone"]}
+    implied = IMPLIED.get(f"{row['paper']}-{row['table']}", {})
+    fixed = dict(part.split("=") for part in row["fixed"].split(";") if part)
+    words = WORDS.get(row["varied"], {})
+    if row["setting"] not in words:
+        return base | implied | fixed | {row["varied"]: value(row["setting"])}
+    told = {k: row["method"] if v == "METHOD" else v for k, v in words[row["setting"]].items()}
+    return base | implied | fixed | told
+
+
+def value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def agree(row: Facts, tried: Facts) -> bool:
+    return all(name in tried and tried[name] == told for name, told in row.items())
+
+
+@pytest.fixture(scope="session")
+def tables(shared: Path) -> dict[str, list[Facts]]:
+    """The rows of each ablation table."""
+    rows: dict[str, list[Facts]] = defaultdict(list)
+    with (shared / "published" / "ablations.csv").open(newline="") as stream:
+        for row in csv.DictReader(stream):
+            if (name := f"{row['paper']}-{row['table']}") not in NO_FILE:
+                rows[name].append(meant(row))
+    return rows
+
+
+def test_every_table_has_its_file(tables: dict[str, list[Facts]]) -> None:
+    assert tables.keys() | NO_ROWS == FILES.keys()
+
+
+@pytest.mark.parametrize("name", sorted(FILES.keys() - NO_ROWS))
+def test_a_file_tries_the_rows_of_its_table(name: str, tables: dict[str, list[Facts]]) -> None:
+    tried = [facts(stage, point) for stage in stages(name) for point in stage.space.grid_points()]
+    for row in tables[name]:
+        assert any(agree(row, one) for one in tried), f"{row} is not tried"
+    for one in tried:
+        assert any(agree(row, one) for row in tables[name]), f"{one} is in no row"
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_all_else_is_as_published(name: str) -> None:
+    for stage in stages(name):
+        for point in stage.space.grid_points():
+            found = facts(stage, point)
+            expected = published(stage, found) | DEPARTURES.get(stage.sweep, {})
+            expected = {k: v for k, v in expected.items() if k not in stage.space}
+            assert {k: found[k] for k in expected} == expected, stage.sweep
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_a_file_is_a_whole_grid_on_the_papers_dev_sets(name: str) -> None:
+    for stage in stages(name):
+        assert stage.search.sampler == "grid" and stage.search.trials is None
+        assert stage.dev.checkpoint == "stsb"
+        assert stage.dev.search == ("sickr" if name.startswith("hicl") else "stsb")
+
+
+def published(stage: SweepSpec, found: Facts) -> Facts:
+    """The settings of a method's columns that are of this variant, those of its base below them."""
+    methods = [found["base"], stage.method] if "base" in found else [stage.method]
+    columns = [
+        column
+        for method in methods
+        for column in sorted(get_method(method).published, key=lambda column: len(column.variant))
+        if column.backbone == stage.backbone and agree(dict(column.variant), found)
+    ]
+    assert columns
+    return {name: value for column in columns for name, value in column.settings.items()}

@@ -1,0 +1,163 @@
+"""Every sweep file that we ship runs: two steps of every choice, on encoders of the right width.
+
+A backbone becomes a random encoder of one layer, of the same family and width; the corpus and the
+dev set are the built-in ones, and the teachers such encoders, too.
+"""
+
+import math
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import ByteLevelBPETokenizer
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    BertModel,
+    RobertaConfig,
+    RobertaModel,
+    RobertaTokenizer,
+)
+
+from cse_methods.backbones import resolve
+from cse_methods.contract import TrainingConfig
+from cse_methods.data.builtin import builtin_corpus
+from cse_methods.registry import get_method
+from cse_platform.sweep.check import representatives
+from cse_platform.sweep.dimensions import canonical_json
+from cse_platform.sweep.loader import load_sweep
+from cse_platform.sweep.spec import SweepSpec
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "sweeps").rglob("*.yaml"))
+SIZES: dict[str, dict[str, int]] = {
+    "base": {"hidden_size": 768, "num_attention_heads": 12},
+    "large": {"hidden_size": 1024, "num_attention_heads": 16},
+}
+ONE_LAYER: dict[str, int] = {"num_hidden_layers": 1, "intermediate_size": 64}
+# In place of what a file says, searched or fixed. A batch of 32 is enough for the widest group of
+# coordinates, which is of 24; half precision takes a minute a step on a CPU.
+BRIEF = {"max_steps": 2, "eval_steps": 2, "batch_size": 32, "precision": "fp32"}
+SICKR = {"checkpoint": "sickr", "search": "sickr", "also": []}
+"""The smaller dev set alone: encoding it is most of the time that two steps take."""
+
+
+class Curve:
+    """A `Run` that keeps the dev points and saves nothing."""
+
+    seed: int = 0
+    resume_from: Path | None = None
+
+    def __init__(self) -> None:
+        self.points: dict[int, Mapping[str, float]] = {}
+
+    def report(self, *, step: int, metrics: Mapping[str, float], save: Any = None) -> None:
+        del save
+        self.points[step] = metrics
+
+
+@pytest.fixture(scope="module")
+def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Folders of random encoders, by the names that they stand in for."""
+    folder = tmp_path_factory.mktemp("encoders")
+    made = {
+        f"{family}-{size}": str(make(folder / f"{family}-{size}", sizes))
+        for family, make in (("bert", _bert), ("roberta", _roberta))
+        for size, sizes in SIZES.items()
+    }
+    taught = {f"{name}-{one}": made[one] for one in made for name in ("simcse", "diffcse")}
+    return {"mini": "mini", "best:simcse/mini": "mini"} | made | taught
+
+
+def _bert(folder: Path, sizes: Mapping[str, int]) -> Path:
+    pieces = AutoTokenizer.from_pretrained(resolve("mini").model)
+    pieces.save_pretrained(folder)
+    config = BertConfig(vocab_size=len(pieces), **ONE_LAYER, **sizes)
+    BertModel(config, add_pooling_layer=False).save_pretrained(folder)
+    return folder
+
+
+def _roberta(folder: Path, sizes: Mapping[str, int]) -> Path:
+    folder.mkdir()
+    pieces = ByteLevelBPETokenizer()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    pieces.train_from_iterator(builtin_corpus()[:500], vocab_size=400, special_tokens=special)
+    pieces.save_model(str(folder))
+    vocabulary, merges = str(folder / "vocab.json"), str(folder / "merges.txt")
+    RobertaTokenizer(vocab=vocabulary, merges=merges).save_pretrained(folder)
+    config = RobertaConfig(
+        vocab_size=pieces.get_vocab_size(),
+        max_position_embeddings=514,
+        type_vocab_size=1,
+        **ONE_LAYER,
+        **sizes,
+    )
+    RobertaModel(config, add_pooling_layer=False).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Teachers and negations are computed once for all files, and for these tests alone."""
+    torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CSE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def every_value_once(spec: SweepSpec) -> Iterator[dict[str, Any]]:
+    """Assignments that between them try each choice and bound of the space; {} if it is empty."""
+    tried: set[str] = set()
+    for point in representatives(spec):
+        values = {canonical_json([name, value]) for name, value in point.items()}
+        if not point or not values <= tried:
+            tried |= values
+            yield point
+
+
+def small(spec: SweepSpec, point: Mapping[str, Any], encoders: Mapping[str, str]) -> Any:
+    """The settings of a trial with all that is large replaced."""
+    settings = spec.settings(point)
+    if "teachers" in settings:
+        settings["teachers"] = [encoders[name] for name in settings["teachers"]]
+    if issubclass(get_method(spec.method).config, TrainingConfig):
+        settings |= BRIEF
+    corpus = [entry | {"name": "builtin"} for entry in settings["corpus"]]
+    backbone = encoders[spec.backbone]
+    return settings | {"backbone": backbone, "corpus": corpus, "data": "builtin", "dev": SICKR}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_file_runs_two_steps(path: Path, encoders: dict[str, str]) -> None:
+    for spec in load_sweep(path).stages:
+        method = get_method(spec.method)
+        for point in every_value_once(spec):
+            config, curve = method.config.model_validate(small(spec, point, encoders)), Curve()
+            method.train(config, curve)
+            assert list(curve.points) == ([0, 2] if isinstance(config, TrainingConfig) else [0, 1])
+            metrics = [value for point in curve.points.values() for value in point.values()]
+            assert all(map(math.isfinite, metrics)), (spec.sweep, point, curve.points)
+
+
+def test_a_table_runs_by_the_real_command(
+    command: Callable[..., subprocess.CompletedProcess[str]],
+    encoders: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    file, bert = ROOT / "sweeps" / "papers" / "compcse-table4.yaml", encoders["bert-base"]
+    changes = {f"fixed.{name}": value for name, value in BRIEF.items()} | {
+        "backbone": bert,
+        "corpus": "builtin",
+        "data": "builtin",
+        "resources.gpu": 0,
+        "resources.cpu": 1,
+    }
+    options = [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
+    ended = command("cse-sweep", str(file), "--runs", str(tmp_path), *options)
+    assert ended.returncode == 0, ended.stderr
+    assert "compcse-table4-bert-base: complete, 3 trials (3 complete)" in ended.stdout
