@@ -1,12 +1,15 @@
 """Corpora by name: where they come from, and every way a file can be wrong."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyarrow import table
+from pyarrow.parquet import write_table
 
 from cse_methods.contract import CorpusSpec
-from cse_methods.data.corpora import Corpus, load_corpus, missing_corpora
+from cse_methods.data.corpora import KNOWN, Corpus, load_corpus, missing_corpora
 from cse_methods.data.source import data_source
 from cse_methods.data.text import read_lines, sha256_of
 from cse_methods.errors import DataError
@@ -122,7 +125,7 @@ def test_wiki1m_of_another_size_is_refused(folder: Path, file_name: str) -> None
 
 
 def test_an_unknown_name_gets_a_hint(folder: Path) -> None:
-    match = "no corpus 'tails' in .* Did you mean 'tales'. There are: builtin, tales, wiki1m"
+    match = "no corpus 'tails' in .* Did you mean 'tales'. There are: builtin, tales, wiki1m, wiki"
     for use in (load_corpus, missing_corpora):
         with pytest.raises(DataError, match=match):
             use([CorpusSpec(name="tails")], str(folder))
@@ -145,3 +148,27 @@ def test_wiki1m_is_to_fetch(folder: Path) -> None:
 def test_real_corpus(shared: Path) -> None:
     corpus = load_corpus([CorpusSpec(name="wiki1m_slice")], str(shared / "data"))
     assert len(corpus.sentences) == 11914
+
+
+def test_wikitext103_is_its_paragraphs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["", " = Robert = ", " Robert sings . ", "", " = = Early life = = ", " He = she . "]
+    (folder / "corpus" / "wikitext103.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    known = replace(KNOWN["wikitext103"], lines=6)
+    monkeypatch.setitem(KNOWN, "wikitext103", known)
+    corpus = load_corpus([CorpusSpec(name="tales"), CorpusSpec(name="wikitext103")], str(folder))
+    assert list(corpus.sentences[-2:]) == ["Robert sings .", "He = she ."]
+    assert corpus.name == "tales+wikitext103"
+
+
+def test_wikitext103_is_to_fetch_in_one_line(folder: Path) -> None:
+    expected = ["corpus wikitext103 (Salesforce/wikitext)"]
+    assert missing_corpora([CorpusSpec(name="wikitext103")], str(folder)) == expected
+
+
+def test_lines_of_a_parquet_file(tmp_path: Path) -> None:
+    file = tmp_path / "train.parquet"
+    write_table(table({"text": ["", " a b\n", "c"]}), file)
+    assert read_lines(file) == ["", " a b\n", "c"]
+    write_table(table({"line": ["a"]}), file)
+    with pytest.raises(DataError, match=r"cannot read the column `text` of .*train.parquet"):
+        read_lines(file)

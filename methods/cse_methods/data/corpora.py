@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal
 
 from cse_methods.contract import CorpusSpec
 from cse_methods.data.builtin import builtin_corpus
@@ -32,17 +31,29 @@ class Corpus:
 class _Known:
     """A corpus of the papers, wherever it lies."""
 
-    hub: HubFile
+    hub: tuple[HubFile, ...]
     local_names: tuple[str, ...]
     lines: int
+    """Of all files together, before anything is dropped."""
+    wiki_markup: bool = False
+    """Blank lines stand between paragraphs, and headings between equals signs; both are dropped."""
 
 
 KNOWN = {
     "wiki1m": _Known(
-        hub=HubFile("princeton-nlp/datasets-for-simcse", "wiki1m_for_simcse.txt", "main"),
+        hub=(HubFile("princeton-nlp/datasets-for-simcse", "wiki1m_for_simcse.txt", "main"),),
         local_names=("wiki1m.txt", "wiki1m_for_simcse.txt"),
         lines=1_000_000,
-    )
+    ),
+    "wikitext103": _Known(
+        hub=tuple(
+            HubFile("Salesforce/wikitext", f"wikitext-103-raw-v1/train-{part}.parquet", "main")
+            for part in ("00000-of-00002", "00001-of-00002")
+        ),
+        local_names=("wikitext103.txt",),
+        lines=1_801_350,
+        wiki_markup=True,
+    ),
 }
 
 
@@ -52,8 +63,9 @@ def load_corpus(
     """The sentences of all named corpora, one corpus after the other.
 
     A name is `builtin`; a text file (it contains `/` or ends in `.txt`); NAME for the file
-    `corpus/NAME.txt` of the data folder; or `wiki1m`, which is fetched from the hub if need be.
-    Files hold one sentence a line in UTF-8; white space around a sentence is dropped.
+    `corpus/NAME.txt` of the data folder; or `wiki1m` or `wikitext103` (its paragraphs), which are
+    fetched from the hub if need be. Files hold one sentence a line in UTF-8; white space around a
+    sentence is dropped.
 
     Args:
         specs: the corpora, at least one.
@@ -80,26 +92,27 @@ def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
         DataError: if a name is unknown or the data folder is not one.
     """
     source = data_source(data)
-    places = {spec.name: _locate(spec.name, source) for spec in specs}
-    return [
-        f"corpus {name} ({place.repository})"
-        for name, place in places.items()
-        if isinstance(place, HubFile) and not place.cached
-    ]
+    names = dict.fromkeys(spec.name for spec in specs)
+    places = [(name, place) for name in names for place in _locate(name, source)]
+    missing = [(name, p) for name, p in places if isinstance(p, HubFile) and not p.cached]
+    return list(dict.fromkeys(f"corpus {name} ({place.repository})" for name, place in missing))
 
 
 def _load(spec: CorpusSpec, source: Source) -> Sequence[str]:
-    place = _locate(spec.name, source)
-    if place == "builtin":
+    places = _locate(spec.name, source)
+    if not places:
         return builtin_corpus()
-    path = place.fetch() if isinstance(place, HubFile) else place
-    lines = [line.strip() for line in read_lines(path)]
-    if spec.name in KNOWN and len(lines) != KNOWN[spec.name].lines:
+    paths = [place.fetch() if isinstance(place, HubFile) else place for place in places]
+    lines = [line.strip() for path in paths for line in read_lines(path)]
+    known = KNOWN.get(spec.name)
+    if known and len(lines) != known.lines:
         raise DataError(
-            f"{path}: {spec.name} has {KNOWN[spec.name].lines} lines, found {len(lines)}; "
+            f"{paths[0]}: {spec.name} has {known.lines} lines, found {len(lines)}; "
             "fetch it again, or name the file by its path to train on it as it is"
         )
-    return _without_empty(lines, path, drop=spec.drop_empty)
+    if known and known.wiki_markup:
+        return [line for line in lines if line and not (line[0] == line[-1] == "=")]
+    return _without_empty(lines, paths[0], drop=spec.drop_empty)
 
 
 def _fitting(sentences: Sequence[str], spec: CorpusSpec, backbone: str | None) -> Iterable[str]:
@@ -128,19 +141,20 @@ def _without_empty(lines: list[str], path: Path, *, drop: bool) -> list[str]:
     return sentences
 
 
-def _locate(name: str, source: Source) -> Literal["builtin"] | Path | HubFile:
+def _locate(name: str, source: Source) -> tuple[Path | HubFile, ...]:
+    """The files of a corpus; none for the built-in one."""
     if name == "builtin":
-        return "builtin"
+        return ()
     if "/" in name or name.endswith(".txt"):
         path = Path(name).expanduser()
         if not path.is_file():
             raise DataError(f"corpus {name!r}: no such file; name a text file, a sentence a line")
-        return path
+        return (path,)
     local_names = KNOWN[name].local_names if name in KNOWN else (f"{name}.txt",)
     if isinstance(source, Path):
         for local_name in local_names:
             if (path := source / "corpus" / local_name).is_file():
-                return path
+                return (path,)
     if name in KNOWN:
         return KNOWN[name].hub
     raise _unknown(name, source)

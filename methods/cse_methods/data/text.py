@@ -10,11 +10,14 @@ from cse_methods.errors import DataError
 def read_lines(path: Path) -> list[str]:
     r"""The lines of a UTF-8 file, without their ends (LF or CRLF) and without a byte order mark.
 
-    Only line feeds end a line: U+2028 and its like stand inside sentences of Wikipedia.
+    Only line feeds end a line: U+2028 and its like stand inside sentences of Wikipedia. Of a
+    `.parquet` file, as the hub has them, the lines are its column `text`.
 
     Raises:
         DataError: if the file cannot be read, or names the first line that is not UTF-8.
     """
+    if path.suffix == ".parquet":
+        return _read_column(path)
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -29,6 +32,18 @@ def read_lines(path: Path) -> list[str]:
         ) from error
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
+
+
+def _read_column(path: Path) -> list[str]:
+    from pyarrow import ArrowException
+    from pyarrow.parquet import read_table
+
+    try:
+        column: list[str] = read_table(path, columns=["text"]).column("text").to_pylist()
+    except (OSError, KeyError, ArrowException) as error:
+        reason = str(error).partition("\n")[0]
+        raise DataError(f"cannot read the column `text` of {path}: {reason}") from error
+    return column
 
 
 def sha256_of(lines: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ own by default, as in the released code (`sgw_copies` whitens one encoding sever
 as printed pushes positives apart, so what its text describes is the default of the two l2 forms.
 Departs from the released code, which cannot run as it is: each view has a permutation and
 statistics of its own, where the code mixes the views of all sentences.
+Departs from both: a ridge is added to running statistics.
 At test time the embedding is the pooler's, without whitening and head, as the scripts have it;
 `test_head` is the paper's text, with running statistics (eq. 13).
 """
@@ -31,6 +32,9 @@ from cse_methods.whitening import Rotation, Whitening, affine, moving, whiten
 
 GROUPED: tuple[Whitening, ...] = ("group", "shuffled-group")
 WHOLE: tuple[Whitening, ...] = ("pca", "zca")
+RIDGE = 1e-5
+"""Added to every running variance. Behind a LayerNorm one axis has none of its own; its inverse
+would make more of how the running mean lags behind than of all that sentences differ in."""
 
 
 class WhitenedCSEConfig(TrainingConfig):
@@ -131,11 +135,7 @@ class WhitenedCSE(Objective):
         encoded = student.encode(contents, *[plain] * self.config.encodings, head=False)
         if self.config.test_head or self.config.whitening in WHOLE:
             self._gather(encoded)
-        views = [
-            student.head(self._whitened(view))
-            for view in encoded
-            for _ in range(self.config.sgw_copies)
-        ]
+        views = [student.head(view) for view in self._whitened(encoded)]
         contrastive = multi_positive(
             views[0],
             views[1:],
@@ -163,14 +163,17 @@ class WhitenedCSE(Objective):
         self.mean.copy_(mean)
         self.covariance.copy_(covariance)
 
-    def _whitened(self, rows: Tensor) -> Tensor:
-        kind = self.config.whitening
-        if kind == "none":
-            return rows
-        if kind in WHOLE:
+    def _whitened(self, encoded: tuple[Tensor, ...]) -> list[Tensor]:
+        """The views: of each encoding one, or `sgw_copies`."""
+        if self.config.whitening == "none":
+            return list(encoded)
+        if self.config.whitening in WHOLE:
             weight, bias = self._affine()
-            return (rows.double() @ weight + bias).to(rows.dtype)
-        shuffled = kind == "shuffled-group"
+            return [(rows.double() @ weight + bias).to(rows.dtype) for rows in encoded]
+        return [self._in_groups(rows) for rows in encoded for _ in range(self.config.sgw_copies)]
+
+    def _in_groups(self, rows: Tensor) -> Tensor:
+        shuffled = self.config.whitening == "shuffled-group"
         order = torch.randperm(rows.shape[1]).to(rows.device) if shuffled else None
         try:
             return whiten(
@@ -181,7 +184,11 @@ class WhitenedCSE(Objective):
 
     def _affine(self) -> tuple[Tensor, Tensor]:
         kind: Rotation = "pca" if self.config.whitening == "pca" else "zca"
-        return affine(self.mean, self.covariance, groups=self.groups, kind=kind)
+        covariance = self.covariance + RIDGE * torch.eye(len(self.mean)).to(self.covariance)
+        try:
+            return affine(self.mean, covariance, groups=self.groups, kind=kind)
+        except ValueError as problem:  # embeddings that are not finite
+            raise TrainingError(f"running statistics cannot be whitened: {problem}") from problem
 
 
 def _groups(config: WhitenedCSEConfig, width: int) -> int:
