@@ -36,7 +36,7 @@ class Dense(nn.Module):
     @classmethod
     def affine(cls, weight: Tensor, bias: Tensor) -> "Dense":
         """x @ weight + bias, for a weight of shape (D, E) and a bias of shape (E,)."""
-        linear = nn.Linear(*weight.shape, device=weight.device)
+        linear = nn.Linear(weight.shape[0], weight.shape[1], device=weight.device)
         with torch.no_grad():
             linear.weight.copy_(weight.T)
             linear.bias.copy_(bias)
