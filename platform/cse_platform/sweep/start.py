@@ -60,7 +60,14 @@ def _candidates(spec: SweepSpec, method: Method) -> Iterator[_Candidate]:
         for column in _columns(spec, method):
             settings = {**column.settings, **column.variant}
             values = {name: settings[name] for name in spec.space if name in settings}
-            yield _Candidate(path, values, source=column.source)
+            yield _Candidate(path, _defaults(spec, method) | values, source=column.source)
+
+
+def _defaults(spec: SweepSpec, method: Method) -> dict[str, Any]:
+    """The method's own values of what a paper's table leaves open, where the space has them."""
+    fields = method.config.model_fields
+    defaults = {name: fields[name].default for name in spec.space if not fields[name].is_required()}
+    return {name: value for name, value in defaults.items() if _has(spec, name, value)}
 
 
 def _columns(spec: SweepSpec, method: Method) -> list[Published]:

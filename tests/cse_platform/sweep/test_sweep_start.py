@@ -37,6 +37,12 @@ def test_published_points_hold_dimensions_only(toy: Method) -> None:
     ]
 
 
+def test_what_a_paper_leaves_open_starts_at_the_method_s_default(toy: Method) -> None:
+    space = {"temperature": [0.05, 0.1], "views": [2, 4], "batch_size": [8, 16]}
+    spec = sweep("published", space=space, fixed={"rank_loss": "listmle"})
+    assert start_points(spec, toy) == [{"temperature": 0.1, "views": 2}]  # 64 is not in the space
+
+
 @pytest.mark.parametrize(
     ("space", "fixed", "temperatures"),
     [
