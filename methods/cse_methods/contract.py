@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from cse_methods.errors import SettingError
+from cse_methods.settings import Settings
 
 DevTask = Literal["stsb", "sickr"]
 Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last", "mask"]
@@ -35,12 +36,6 @@ class Run(Protocol):
             metrics: one number a name; correlations are fractions.
             save: writes a checkpoint into the folder it is given.
         """
-
-
-class Settings(BaseModel):
-    """Base of what is read from a file: unknown keys and infinities are refused; it is frozen."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class CorpusSpec(Settings):
@@ -79,18 +74,6 @@ Corpora = Annotated[tuple[CorpusSpec, ...], BeforeValidator(_as_corpora), Field(
 
 Conditions = Mapping[str, Mapping[str, tuple[Any, ...]]]
 """By setting: the values of other settings beside which alone it has an effect."""
-
-
-def setting(default: Any, *, symbol: str = "", source: str = "", **told: Any) -> Any:
-    """A pydantic field with what the paper calls it and where it stands there.
-
-    Args:
-        default: the value where a file gives none.
-        symbol: of the paper, e.g. "τ".
-        source: where the paper, or its released code, has it, e.g. "eq. 2".
-        told: the field's description and bounds, as for `pydantic.Field`.
-    """
-    return Field(default=default, json_schema_extra={"symbol": symbol, "source": source}, **told)
 
 
 class MethodConfig(Settings):

@@ -15,11 +15,12 @@ from torch import Tensor
 
 from cse_methods.backbones import fetch, own_pooling, resolve, weights_sha256
 from cse_methods.cache import cache_folder, cache_key, cannot_store, written_once
-from cse_methods.contract import Pooler, Settings
+from cse_methods.contract import Pooler
 from cse_methods.data.corpora import Corpus
 from cse_methods.errors import BackboneError
 from cse_methods.loading import load_encoder
 from cse_methods.losses.similarity import cosine_matrix
+from cse_methods.settings import Settings
 
 _CHUNK = 8192
 """Sentences encoded between two writes: 32 MB at width 1024."""

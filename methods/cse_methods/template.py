@@ -44,6 +44,14 @@ def plain_template(tokenizer: Any) -> Template:
     return Template((tokenizer.cls_token_id,), (tokenizer.sep_token_id,))
 
 
+def prompt_problem(prompt: str) -> str | None:
+    """Why these words are no prompt; None if they are one."""
+    before, found, after = prompt.partition(SENTENCE)
+    if found and SENTENCE not in after and MASK not in before and after.count(MASK) == 1:
+        return None
+    return f"prompt {prompt!r}: expected {SENTENCE} for the sentence and after it {MASK}, each once"
+
+
 def prompt_template(prompt: str, tokenizer: Any) -> Template:
     """The words of a prompt, with the tokenizer's own special pieces.
 
@@ -54,12 +62,8 @@ def prompt_template(prompt: str, tokenizer: Any) -> Template:
     Raises:
         BackboneError: if the prompt lacks one of them, or the tokenizer has no mask.
     """
-    before, found, after = prompt.partition(SENTENCE)
-    if not found or SENTENCE in after or prompt.count(MASK) != 1 or MASK not in after:
-        raise BackboneError(
-            f"prompt {prompt!r}: expected {SENTENCE} for the sentence and after it {MASK}, "
-            "each once"
-        )
+    if problem := prompt_problem(prompt):
+        raise BackboneError(problem)
     if tokenizer.mask_token_id is None:
         raise BackboneError(f"prompt {prompt!r}: the tokenizer has no mask to pool at")
 
@@ -67,6 +71,7 @@ def prompt_template(prompt: str, tokenizer: Any) -> Template:
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
     plain = plain_template(tokenizer)
+    before, _, after = prompt.partition(SENTENCE)
     words = after.replace(MASK, tokenizer.mask_token)
     return Template(
         (*plain.before, *pieces(before.rstrip())),

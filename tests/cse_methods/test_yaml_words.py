@@ -9,7 +9,8 @@ from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 from ruamel.yaml import YAML
 
-from cse_methods.contract import MethodConfig, Settings
+from cse_methods.contract import MethodConfig
+from cse_methods.settings import Settings
 from cse_methods.yaml_words import choices_of, kind_of, yaml_text
 
 

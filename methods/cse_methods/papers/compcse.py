@@ -14,7 +14,7 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from cse_methods import training
-from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig, setting
+from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.phrases import Subsampling, composition_examples
 from cse_methods.errors import SettingError, TrainingError
@@ -24,6 +24,7 @@ from cse_methods.objective import Objective
 from cse_methods.pieces import partitions
 from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
+from cse_methods.settings import setting
 from cse_methods.student import Batch, Student, Views
 
 Part = list[int]

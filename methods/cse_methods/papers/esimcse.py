@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import AutoModel
 
 from cse_methods import training
-from cse_methods.contract import Paper, Pooler, Run, TrainingConfig, setting
+from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoder import Encoder
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
@@ -25,6 +25,7 @@ from cse_methods.objective import Objective
 from cse_methods.pieces import RepetitionBounds, most_repeats, repeat
 from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
+from cse_methods.settings import setting
 from cse_methods.student import Batch, Student, Views
 
 SPECIAL_PIECES = 2
@@ -112,7 +113,9 @@ class ESimCSE(Objective):
         """The contrastive loss; then the batch enters the queue."""
         plain = student.encoder.template
         contents = student.pieces(batch.sentences, plain)
-        first, second = student.encode(contents, plain, lambda c: plain(self.repetition(c)))
+        # Beyond max_length, as in the released code, but not beyond what the model can read.
+        room = student.encoder.limit - len(plain)
+        first, second = student.encode(contents, plain, lambda c: plain(self.repetition(c)[:room]))
         contrastive = info_nce(
             first,
             second,

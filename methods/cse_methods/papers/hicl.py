@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from cse_methods import training
-from cse_methods.contract import Conditions, Paper, Pooler, Run, setting
+from cse_methods.contract import Conditions, Paper, Pooler, Run
 from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.errors import SettingError
 from cse_methods.losses.info_nce import NegativesFrom
@@ -26,6 +26,7 @@ from cse_methods.papers.simcse import SimCSE, SimCSEConfig
 from cse_methods.papers.sncse import SNCSE, SNCSEConfig, negations_for
 from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
+from cse_methods.settings import setting
 from cse_methods.sliced import SlicedStudent
 from cse_methods.student import Batch, Student, Views
 

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
 from cse_methods import training
-from cse_methods.contract import Conditions, Paper, Run, TrainingConfig, setting
+from cse_methods.contract import Conditions, Paper, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.errors import SettingError
 from cse_methods.losses.info_nce import info_nce
@@ -25,6 +25,7 @@ from cse_methods.losses.similarity import cosine_matrix
 from cse_methods.objective import Objective
 from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
+from cse_methods.settings import setting
 from cse_methods.student import Batch, Views, dropout_views
 from cse_methods.teachers import TeacherRanking, TeacherSpec
 

@@ -13,7 +13,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from cse_methods import training
-from cse_methods.contract import Paper, Pooler, Run, TrainingConfig, setting
+from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.data.negations import find_tagger, negations_of
 from cse_methods.errors import SettingError
@@ -22,7 +22,9 @@ from cse_methods.losses.info_nce import NegativesFrom, info_nce
 from cse_methods.objective import Objective
 from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
+from cse_methods.settings import setting
 from cse_methods.student import Batch, Views
+from cse_methods.template import prompt_problem
 
 
 class SNCSEConfig(TrainingConfig):
@@ -63,6 +65,12 @@ class SNCSEConfig(TrainingConfig):
         "null computes them by rule",
         source="released code",
     )
+
+    @model_validator(mode="after")
+    def _refuse_what_is_no_prompt(self) -> Self:
+        for problem in filter(None, map(prompt_problem, self.prompts)):
+            raise SettingError("prompts", problem)
+        return self
 
     @model_validator(mode="after")
     def _refuse_crossed_margins(self) -> Self:
@@ -106,8 +114,9 @@ class SNCSE(Objective):
         """The contrastive loss and the weighted margin loss."""
         config = self.config
         prompt, other = (student.encoder.prompt(words) for words in config.prompts)
+        longest = max(prompt, other, key=len)  # both views hold the same words of a long sentence
         negations = [self.negations[row] for row in batch.rows]
-        first, second = student.encode(student.pieces(batch.sentences, prompt), prompt, other)
+        first, second = student.encode(student.pieces(batch.sentences, longest), prompt, other)
         (negated,) = student.encode(student.pieces(negations, other), other)
         contrastive = info_nce(
             first, second, temperature=config.temperature, negatives_from=self.negatives_from

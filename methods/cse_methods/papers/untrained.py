@@ -13,12 +13,14 @@ from typing import ClassVar
 import torch
 
 from cse_methods.checkpoint import BEST
-from cse_methods.contract import Conditions, MethodConfig, Paper, Run, setting
+from cse_methods.contract import Conditions, MethodConfig, Paper, Run
 from cse_methods.data.corpora import load_corpus
 from cse_methods.dev import DevSuite
 from cse_methods.encoder import Encoder
+from cse_methods.errors import TrainingError
 from cse_methods.loading import load_encoder
 from cse_methods.registry import register
+from cse_methods.settings import setting
 from cse_methods.tail import Dense
 from cse_methods.whitening import principal_axes, statistics
 
@@ -80,7 +82,12 @@ def _whitened(encoder: Encoder, config: UntrainedConfig, seed: int) -> Encoder:
     drawn = torch.randperm(len(sentences), generator=torch.Generator().manual_seed(seed))
     chosen = [sentences[row] for row in drawn[: config.whitening_sentences].tolist()]
     mean, covariance = statistics(encoder.encode(chosen, max_length=config.max_length))
-    weight = principal_axes(covariance, most=config.dimensions)
+    try:
+        weight = principal_axes(covariance, most=config.dimensions)
+    except ValueError as problem:  # a corpus of one sentence, say
+        raise TrainingError(
+            f"the vectors of {len(chosen)} sentences cannot be whitened: {problem}"
+        ) from problem
     return encoder.with_tail(Dense.affine(weight, -mean @ weight)).to(encoder.device)
 
 

@@ -18,7 +18,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from cse_methods import training
-from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig, setting
+from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoder import Encoder
 from cse_methods.errors import SettingError, TrainingError
@@ -26,6 +26,7 @@ from cse_methods.losses.multi_positive import MultiPositive, multi_positive
 from cse_methods.objective import Objective
 from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
+from cse_methods.settings import setting
 from cse_methods.student import Batch, Student, Views
 from cse_methods.tail import Dense
 from cse_methods.whitening import Rotation, Whitening, affine, moving, whiten

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, model_validator
 
-from cse_methods.contract import Settings
+from cse_methods.settings import Settings
 from cse_platform.sweep.problems import Problem, ProblemsError, shown
 
 DIMENSION_EXPECTED = "a list of choices, {choices: [...]} or {low: ..., high: ...}"

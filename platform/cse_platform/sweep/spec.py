@@ -14,8 +14,9 @@ from pydantic import (
     model_validator,
 )
 
-from cse_methods.contract import Corpora, DevSelection, MethodConfig, Settings
+from cse_methods.contract import Corpora, DevSelection, MethodConfig
 from cse_methods.registry import get_method
+from cse_methods.settings import Settings
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import BestReference, references_in, replaced, with_placeholders
 from cse_platform.sweep.problems import Problem, ProblemsError, dotted, shown

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from cse_methods.contract import Settings
+from cse_methods.settings import Settings
 
 TrialState = Literal["COMPLETE", "PRUNED", "FAIL"]
 Role = Literal["search", "confirm", "repeat"]

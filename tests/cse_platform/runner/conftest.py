@@ -13,8 +13,9 @@ from optuna.storages._rdb.storage import _VersionManager
 from pydantic import Field, model_validator
 
 from cse_methods.checkpoint import BEST
-from cse_methods.contract import Method, MethodConfig, Paper, Run, Settings
+from cse_methods.contract import Method, MethodConfig, Paper, Run
 from cse_methods.registry import get_method, register
+from cse_methods.settings import Settings
 from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.writer import LeaderboardSink
 from cse_platform.runner.plan import TrialPlan

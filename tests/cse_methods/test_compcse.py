@@ -1,0 +1,196 @@
+"""CompCSE's own: parts, what is composed of them and how, and the coordinates that count."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from pydantic import ValidationError
+from torch import Tensor
+from torch.testing import assert_close
+
+from cse_methods.errors import DataError, TrainingError
+from cse_methods.papers.compcse import CompCSE, CompCSEConfig, train
+from cse_methods.student import Batch, Student
+
+SENTENCES = [
+    "The nurse thanks the pilot in the garden.",
+    "Rain falls on the quiet town.",
+    "A small dog runs over the green grass, and a cat sleeps!",
+    "The pilot thanks the nurse.",
+]
+Join = Callable[[list[Tensor], "CompCSE"], Tensor]
+
+
+def configured(backbone: Path | str = "mini", **settings: Any) -> CompCSEConfig:
+    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin", "dropout": 0.0}
+    return CompCSEConfig.model_validate(origin | settings)
+
+
+def started(
+    config: CompCSEConfig, examples: list[tuple[str, ...]] | None = None
+) -> tuple[Student, CompCSE]:
+    torch.manual_seed(0)
+    student = Student.from_config(config).train()
+    return student, CompCSE(config, student, examples or [(one,) for one in SENTENCES])
+
+
+def loss_of(student: Student, objective: CompCSE, rows: tuple[int, ...] = (2, 0, 3, 1)) -> Tensor:
+    sentences = [" ".join(objective.examples[row]) for row in rows]
+    return objective(student, Batch(sentences, np.array(rows)))["contrastive"]
+
+
+def pieces(student: Student, text: str) -> list[int]:
+    return list(student.encoder.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def encoded(student: Student, contents: list[list[int]], *, room: int = 30) -> Tensor:
+    rows = [[2, *content[:room], 3] for content in contents]
+    vectors: Tensor = student.encoder(student.encoder.pad(rows))
+    return vectors
+
+
+def halves(student: Student, text: str) -> list[list[int]]:
+    content = pieces(student, text)
+    middle = math.ceil(len(content) / 2)
+    return [content[:middle], content[middle:]]
+
+
+def contrast(anchors: Tensor, positives: Tensor) -> Tensor:
+    cosines = F.cosine_similarity(anchors.unsqueeze(1), positives.unsqueeze(0), dim=2)
+    return F.cross_entropy(cosines / 0.05, torch.arange(len(anchors)))
+
+
+def projected(read: list[Tensor], objective: CompCSE) -> Tensor:
+    assert objective.projection is not None
+    return torch.cat(read, dim=1) @ objective.projection.weight.T
+
+
+JOINS: dict[str, Join] = {
+    "sum": lambda p, _: p[0] + p[1],
+    "average": lambda p, _: (p[0] + p[1]) / 2,
+    "concat-halves": lambda p, _: torch.cat([p[0][:, :16], p[1][:, 16:]], dim=1),
+    "concat-project": lambda p, own: projected(p, own),
+    "concat-absdiff-project": lambda p, own: projected([*p, (p[0] - p[1]).abs()], own),
+}
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("aggregation", JOINS)
+def test_positives_are_composed_of_halves(aggregation: str, after: bool, tiny_bert: Path) -> None:
+    settings = {"aggregation": aggregation, "aggregate_after_head": after, "d0": 20}
+    student, objective = started(configured(tiny_bert, **settings))
+    own = [halves(student, text) for text in SENTENCES]
+    parts = [encoded(student, list(place)) for place in zip(*own, strict=True)]
+    head, join = student.head, JOINS[aggregation]
+    positives = join([head(p) for p in parts], objective) if after else head(join(parts, objective))
+    anchors = head(encoded(student, [pieces(student, text) for text in SENTENCES]))
+    loss = loss_of(student, objective, (0, 1, 2, 3))
+    assert_close(loss, contrast(anchors[:, :20], positives[:, :20]))
+    if objective.projection is not None:
+        loss.backward()
+        assert objective.projection.weight.grad is not None  # it is trained
+        assert objective.projection.weight.grad.abs().sum() > 0
+
+
+def test_what_is_composed(tiny_bert: Path) -> None:
+    student, _ = started(configured(tiny_bert))
+    own = [halves(student, text) for text in SENTENCES]
+    whole = student.head(encoded(student, [pieces(student, text) for text in SENTENCES]))
+    left, right = (encoded(student, list(place)) for place in zip(*own, strict=True))
+    composed = student.head((left + right) / 2)
+    views = {"z+": (whole, composed), "z": (composed, whole), "both": (composed, composed)}
+    for compose, (anchors, positives) in views.items():
+        student, objective = started(configured(tiny_bert, compose=compose))
+        assert_close(loss_of(student, objective, (0, 1, 2, 3)), contrast(anchors, positives))
+
+
+@pytest.mark.parametrize("partitions", [3, 4])
+def test_more_than_two_parts(partitions: int, tiny_bert: Path) -> None:
+    """numpy cuts alike: parts differ by one at most, the longer ones first."""
+    student, objective = started(configured(tiny_bert, partitions=partitions))
+    own = [np.array_split(pieces(student, text), partitions) for text in SENTENCES]
+    parts = [encoded(student, [p.tolist() for p in place]) for place in zip(*own, strict=True)]
+    anchors = student.head(encoded(student, [pieces(student, text) for text in SENTENCES]))
+    expected = contrast(anchors, student.head(torch.stack(parts).mean(dim=0)))
+    assert_close(loss_of(student, objective, (0, 1, 2, 3)), expected)
+
+
+def test_each_part_is_cut_by_itself(tiny_bert: Path) -> None:
+    """Of 14 pieces, an anchor holds 4 at max_length 6, and so does each half of the whole."""
+    student, objective = started(configured(tiny_bert, max_length=6))
+    assert len(pieces(student, SENTENCES[2])) > 8
+    own = [halves(student, text) for text in SENTENCES]
+    left, right = (encoded(student, list(place), room=4) for place in zip(*own, strict=True))
+    contents = [pieces(student, text) for text in SENTENCES]
+    anchors = student.head(encoded(student, contents, room=4))
+    expected = contrast(anchors, student.head((left + right) / 2))
+    assert_close(loss_of(student, objective, (0, 1, 2, 3)), expected)
+
+
+def test_a_subsample_s_parts_are_its_phrases(tiny_bert: Path) -> None:
+    examples = [(SENTENCES[0],), ("Rain falls", "on the quiet town in the old garden."), ("A",)]
+    student, objective = started(configured(tiny_bert, subsampling="adjacent"), examples)
+    left = [halves(student, SENTENCES[0])[0], pieces(student, "Rain falls"), pieces(student, "A")]
+    right = [halves(student, SENTENCES[0])[1], pieces(student, examples[1][1]), left[2]]
+    positives = student.head((encoded(student, left) + encoded(student, right)) / 2)
+    texts = [" ".join(parts) for parts in examples]
+    anchors = student.head(encoded(student, [pieces(student, text) for text in texts]))
+    order = torch.tensor([1, 2, 0])
+    expected = contrast(anchors[order], positives[order])
+    assert_close(loss_of(student, objective, (1, 2, 0)), expected)
+
+
+def test_coordinates_from_d0_on_take_no_gradient(tiny_bert: Path) -> None:
+    student, objective = started(configured(tiny_bert, d0=8))
+    loss_of(student, objective).backward()
+    gradient = student.head.linear.bias.grad
+    assert isinstance(gradient, Tensor)
+    assert gradient[:8].abs().min() > 0
+    assert torch.equal(gradient[8:], torch.zeros(24))
+
+
+def test_every_encoding_drops_out_for_itself(tiny_bert: Path) -> None:
+    losses = []
+    for dropout in (0.0, 0.3):
+        student, objective = started(configured(tiny_bert, compose="both", dropout=dropout))
+        losses.append(loss_of(student, objective).item())
+    assert losses[0] < losses[1]  # without dropout, anchors and positives are the same
+
+
+def test_the_file_of_phrases_is_read(
+    tiny_bert: Path, tmp_path: Path, new_run: Callable[..., Any]
+) -> None:
+    corpus, phrases = tmp_path / "corpus.txt", tmp_path / "phrases.tsv"
+    corpus.write_text("".join(f"{one}\n" for one in SENTENCES), encoding="utf-8")
+    phrases.write_text("Rain falls\ton the quiet town.\n", encoding="utf-8")
+    settings = {"corpus": str(corpus), "subsampling": "adjacent", "phrases": str(phrases)}
+    config = configured(tiny_bert, **settings)
+    assert config.files() == (str(phrases),)
+    with pytest.raises(DataError, match="lacks 3 of the 4 sentences"):
+        train(config, new_run())
+
+
+def test_d0_within_the_width(tiny_bert: Path) -> None:
+    with pytest.raises(TrainingError, match=r"d0 is 33, and the embeddings of .* have 32"):
+        started(configured(tiny_bert, d0=33))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"partitions": 5}, "less than or equal to 4"),
+        ({"partitions": 3, "aggregation": "concat-absdiff-project"}, "two parts, got partitions=3"),
+        ({"partitions": 3, "subsampling": "adjacent"}, "partitions=3 has no effect"),
+        ({"phrases": "file.tsv"}, "phrases=file.tsv has no effect with subsampling: none"),
+        ({"aggregation": "max"}, "Input should be 'sum'"),
+        ({"pooler": "mask"}, "the pooler mask needs a prompt"),
+    ],
+)
+def test_what_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        configured(**settings)

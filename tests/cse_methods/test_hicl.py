@@ -1,0 +1,253 @@
+"""HiCL's own: sentences read by segments, over each base, and the losses of the segments."""
+
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+from torch.testing import assert_close
+
+from cse_methods.losses.info_nce import info_nce
+from cse_methods.losses.segments import entailment, local_contrast
+from cse_methods.objective import Objective
+from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig
+from cse_methods.papers.hicl import HiCL, HiCLConfig, train
+from cse_methods.papers.simcse import SimCSE, SimCSEConfig
+from cse_methods.papers.sncse import SNCSE, SNCSEConfig
+from cse_methods.sliced import SlicedStudent
+from cse_methods.student import Batch, Student
+
+SENTENCES = [
+    "The nurse thanks the pilot in the garden.",
+    "Rain falls on the quiet town.",
+    "A small dog runs over the green grass, and a cat sleeps!",
+    "The pilot thanks the nurse.",
+]
+NEGATIONS = [f"Not {sentence}" for sentence in SENTENCES[:3]] + ["The pilot does not thank her."]
+BATCH = Batch(SENTENCES, np.arange(4))
+BASES = ["simcse", "esimcse", "sncse"]
+ON_SICK = {"checkpoint": "sickr", "search": "sickr", "also": []}
+
+
+def settings_of(base: str, backbone: Path | str, **settings: Any) -> dict[str, Any]:
+    own = {"queue_size": 6} if base == "esimcse" else {}
+    own |= {"negations": "unread", "max_length": 64} if base == "sncse" else {"max_length": 64}
+    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin"}
+    return origin | own | settings
+
+
+def base_of(base: str, config: Any, student: Student) -> Objective:
+    view = getattr(config, "negatives_from", "other_view")
+    if base == "simcse":
+        return SimCSE(config, negatives_from=view)
+    if base == "sncse":
+        return SNCSE(config, NEGATIONS, negatives_from=view)
+    return ESimCSE(config, student, negatives_from=view)
+
+
+def started(base: str, backbone: Path | str, **settings: Any) -> tuple[Student, HiCL]:
+    config = HiCLConfig.model_validate(settings_of(base, backbone, **settings) | {"base": base})
+    torch.manual_seed(0)
+    student = Student.from_config(config).train()
+    return student, HiCL(config, base_of(base, config, student))
+
+
+def numbers(parts: dict[str, Tensor]) -> dict[str, float]:
+    return {name: part.item() for name, part in parts.items()}
+
+
+def rows_read(student: Student) -> list[list[list[int]]]:
+    """The rows of every batch that the model will read, without padding."""
+    batches: list[list[list[int]]] = []
+
+    def keep(model: Any, args: Any, inputs: dict[str, Tensor]) -> None:
+        lengths = inputs["attention_mask"].sum(dim=1)
+        rows = zip(inputs["input_ids"].tolist(), lengths.tolist(), strict=True)
+        assert inputs["input_ids"].shape[1] == lengths.max()  # padded to the longest, no further
+        batches.append([row[:length] for row, length in rows])
+
+    student.encoder.model.register_forward_pre_hook(keep, with_kwargs=True)
+    return batches
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_one_segment_a_sentence_and_alpha_0_is_the_base(base: str, tiny_bert: Path) -> None:
+    configs = {"simcse": SimCSEConfig, "esimcse": ESimCSEConfig, "sncse": SNCSEConfig}
+    config = configs[base].model_validate(settings_of(base, tiny_bert))
+    torch.manual_seed(0)
+    student = Student.from_config(config).train()
+    alone = base_of(base, config, student)
+    expected = [numbers(alone(student, BATCH)) for _ in range(2)]  # the second one with a queue
+    student, hicl = started(base, tiny_bert, slicing_length=64, alpha=0)
+    for plain, sliced in zip(
+        expected, [numbers(hicl(student, BATCH)) for _ in range(2)], strict=True
+    ):
+        assert sliced.pop("global") == pytest.approx(plain.pop("contrastive"), rel=1e-5)
+        assert sliced.pop("local") == 0
+        assert sliced == pytest.approx(plain, rel=1e-4, abs=1e-9)  # the margin, where there is one
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("special", [0, 2])
+def test_sentences_are_the_means_of_their_segments(
+    special: int, weighted: bool, tiny_bert: Path
+) -> None:
+    """Of the lengths 5 and 11, at 4 pieces a segment and at 2 beside the special ones."""
+    student, _ = started("simcse", tiny_bert, dropout=0)
+    sliced = SlicedStudent(student, length=4, special=special, weighted=weighted)
+    contents = [list(range(10, 15)), list(range(20, 31))]
+    (pooled,) = sliced.encode(contents, student.encoder.template)
+    size, expected = 4 - special, []
+    for content in contents:
+        segments = [content[i : i + size] for i in range(0, len(content), size)]
+        (vectors,) = student.encode(segments, student.encoder.template)
+        weights = [len(s) + special if weighted else 1 for s in segments]
+        expected.append(torch.tensor(np.average(vectors.detach(), axis=0, weights=weights)))
+    assert_close(pooled, torch.stack(expected).float())
+    assert sliced.calls[0].sequence.tolist() == [0] * -(-5 // size) + [1] * -(-11 // size)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"negatives_from": "same_view"},
+        {"same_sequence_segments": "negative"},
+        {"same_sequence_segments": "positive"},
+        {"negatives": "averaging"},
+    ],
+)
+def test_the_losses_of_segments_and_sentences(settings: dict[str, str], tiny_bert: Path) -> None:
+    student, _ = started("simcse", tiny_bert, dropout=0.1)
+    torch.manual_seed(3)
+    sliced = SlicedStudent(student, length=5, special=0, weighted=True)
+    plain = student.encoder.template
+    whole, other = sliced.encode(student.pieces(SENTENCES, plain), plain, plain)
+    (first, second), sequence = sliced.calls[0].views, sliced.calls[0].sequence
+    view: Any = settings.get("negatives_from", "other_view")
+    local: dict[str, Any] = {"same_sequence": settings.get("same_sequence_segments", "neither")}
+    local |= {"negatives": settings.get("negatives", "summation"), "negatives_from": view}
+    expected = {
+        "global": 0.5 * info_nce(whole, other, temperature=0.1, negatives_from=view),
+        "local": 0.2 * local_contrast(first, second, sequence, temperature=0.1, **local),
+        "entailment": 0.3 * entailment(first, whole, sequence, temperature=0.1),
+    }
+    weights = {"alpha": 0.2, "beta": 0.3, "temperature": 0.1, "slicing_length": 5}
+    student, hicl = started("simcse", tiny_bert, **weights, **settings)
+    torch.manual_seed(3)
+    assert numbers(hicl(student, BATCH)) == pytest.approx(numbers(expected), rel=1e-5)
+
+
+def test_repetitions_stay_within_their_segment(tiny_bert: Path) -> None:
+    student, hicl = started("esimcse", tiny_bert, slicing_length=6, repetition_bounds="paper")
+    batches = rows_read(student)
+    hicl(student, BATCH)
+    rows = batches[0]
+    first, second = rows[: len(rows) // 2], rows[len(rows) // 2 :]
+    assert max(map(len, first)) == 6 + 2
+    assert [[k for k, _ in groupby(row)] for row in second] == [
+        [k for k, _ in groupby(row)] for row in first
+    ]
+    assert sum(map(len, second)) > sum(map(len, first))
+
+
+@pytest.mark.parametrize("base", ["simcse", "sncse"])
+@pytest.mark.parametrize("count_special", [True, False])
+def test_long_texts_make_many_rows_and_no_long_one(base: str, count_special: bool) -> None:
+    settings = {"max_length": 512, "count_special": count_special, "slicing_length": 32}
+    student, hicl = started(base, "mini", **settings)
+    prompt = student.encoder.template
+    long = " ".join(["rain falls on the town"] * 60)  # 300 words
+    pieces = student.encoder.pieces([long, SENTENCES[0]], prompt, max_length=512)
+    batches = rows_read(student)
+    hicl(student, Batch([long, SENTENCES[0]], np.arange(2)))
+    size = 30 if count_special else 32
+    assert max(map(len, batches[0])) == size + len(prompt)
+    assert len(batches[0]) == 2 * sum(-(-len(content) // size) for content in pieces)
+
+
+def test_every_segment_of_sentence_and_negation_has_the_prompt(tiny_bert: Path) -> None:
+    student, hicl = started("sncse", tiny_bert, slicing_length=7)
+    prompt, other = (student.encoder.prompt(words) for words in hicl.config.prompts)
+    batches = rows_read(student)
+    hicl(student, BATCH)
+    own = student.encoder.pieces(SENTENCES, prompt)
+    denied = student.encoder.pieces(NEGATIONS, other)
+    cut, cut_denied = (
+        [content[i : i + 7] for content in contents for i in range(0, len(content), 7)]
+        for contents in (own, denied)
+    )
+    assert batches[0] == [prompt(c) for c in cut] + [other(c) for c in cut]
+    assert batches[1] == [other(c) for c in cut_denied]
+    assert len(cut) != len(cut_denied)  # a negation is cut by its own length
+
+
+def test_the_margin_is_of_the_sentences_and_weighs_as_the_global_loss(tiny_bert: Path) -> None:
+    losses = []
+    for weights in ({"alpha": 0}, {"alpha": 0.2, "beta": 0.3}):
+        student, hicl = started("sncse", tiny_bert, dropout=0, slicing_length=7, **weights)
+        losses.append(numbers(hicl(student, BATCH)))
+    assert losses[0]["margin"] > 0
+    for part in ("global", "margin"):
+        assert losses[1][part] == pytest.approx(0.5 * losses[0][part], rel=1e-5)
+
+
+def test_repeated_rows_fit_the_model(tiny_bert: Path) -> None:
+    """A sentence that fills the 64 positions has no room for its doubled pieces."""
+    settings = {"slicing_length": 64, "max_length": 512, "repetition_bounds": "paper"}
+    student, hicl = started("esimcse", tiny_bert, **settings)
+    batches = rows_read(student)
+    hicl(student, Batch([" ".join(SENTENCES * 4)] * 4, np.arange(4)))
+    assert {len(row) for row in batches[0]} == {64}
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_training_hands_its_base_what_it_needs(
+    base: str, tiny_bert: Path, tmp_path: Path, new_run: Callable[..., Any]
+) -> None:
+    corpus, negations = tmp_path / "corpus.txt", tmp_path / "negations.tsv"
+    corpus.write_text("".join(f"{one}\n" for one in SENTENCES), encoding="utf-8")
+    pairs = zip(SENTENCES, NEGATIONS, strict=True)
+    negations.write_text("".join(f"{one}\t{other}\n" for one, other in pairs), encoding="utf-8")
+    settings = settings_of(base, tiny_bert) | {"base": base, "corpus": str(corpus)}
+    settings |= {"negations": str(negations)} if base == "sncse" else {}
+    settings |= {"batch_size": 4, "max_steps": 1, "slicing_length": 6, "dev": ON_SICK}
+    losses = {}
+    for view in ("other_view", "same_view"):
+        run = new_run()
+        train(HiCLConfig.model_validate(settings | {"negatives_from": view}), run)
+        losses[view] = {k: v for k, v in run.curve[1].items() if k.startswith("train/loss_")}
+    assert ("train/loss_margin" in losses["other_view"]) == (base == "sncse")
+    for part in ("train/loss_global", "train/loss_local"):
+        assert losses["other_view"][part] != losses["same_view"][part]
+
+
+def test_defaults_follow_the_base() -> None:
+    for base, pooler in [("simcse", "cls"), ("esimcse", "cls"), ("sncse", "mask")]:
+        config = HiCLConfig.model_validate(settings_of(base, "mini") | {"base": base})
+        assert (config.pooler, config.head) == (pooler, True)
+        assert (config.test_prompt() is None) == (base != "sncse")
+        assert config.files() == (("unread",) if base == "sncse" else ())
+        assert config.ingredients() == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"queue_size": 8}, "queue_size=8 has no effect with base: simcse"),
+        ({"base": "esimcse", "margin_low": 0.2}, "margin_low=0.2 has no effect with base: esimcse"),
+        ({"base": "sncse", "momentum": 0.9}, "momentum=0.9 has no effect with base: sncse"),
+        ({"alpha": 0.8, "beta": 0.3}, "alpha=0.8 and beta=0.3 add up to more than 1"),
+        ({"pooler": "mask"}, "the pooler mask needs a prompt"),
+        ({"base": "rankcse"}, "Input should be 'simcse', 'esimcse' or 'sncse'"),
+        ({"slicing_length": 3}, "greater than or equal to 4"),
+    ],
+)
+def test_what_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        HiCLConfig.model_validate({"backbone": "mini", "corpus": "builtin"} | settings)

@@ -1,0 +1,137 @@
+"""SNCSE's own: prompted views, negations as soft negatives, and the weighted margin."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from pydantic import ValidationError
+from torch import Tensor
+from torch.testing import assert_close
+
+from cse_methods.data.corpora import Corpus
+from cse_methods.errors import DataError
+from cse_methods.papers.sncse import SNCSE, SNCSEConfig, negations_for
+from cse_methods.student import Batch, Student
+
+SENTENCES = ["The nurse thanks the pilot.", "Rain falls on the town", "Two men play chess"]
+NEGATIONS = ["The nurse does not thank the pilot.", "Rain does not fall on the town", "No men play"]
+CORPUS = Corpus("three", SENTENCES, "a1")
+FIRST, SECOND = 'This sentence : " {} " means [MASK] .', 'This sentence of " {} " means [MASK] .'
+
+
+def configured(backbone: Path | str = "mini", **settings: Any) -> SNCSEConfig:
+    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin", "dropout": 0.0}
+    return SNCSEConfig.model_validate(origin | {"negations": "unread"} | settings)
+
+
+def started(config: SNCSEConfig) -> tuple[Student, SNCSE]:
+    torch.manual_seed(0)
+    student = Student.from_config(config).train()
+    return student, SNCSE(config, NEGATIONS)
+
+
+def parts_of(student: Student, objective: SNCSE, rows: tuple[int, ...]) -> dict[str, Tensor]:
+    return objective(student, Batch([SENTENCES[row] for row in rows], np.array(rows)))
+
+
+def at_the_mask(student: Student, prompt: str, text: str) -> Tensor:
+    """The vector of one prompted text, by the tokenizer and model alone, and the head."""
+    tokenizer = student.encoder.tokenizer
+    ended = text if text.endswith(".") else f"{text} ."
+    inputs = tokenizer(prompt.replace("{}", ended), return_tensors="pt")
+    place = inputs["input_ids"][0].tolist().index(tokenizer.mask_token_id)
+    states = student.encoder.model(inputs["input_ids"]).last_hidden_state
+    vector: Tensor = student.head(states[0, place])
+    return vector
+
+
+@pytest.mark.parametrize("prompts", [(FIRST, SECOND), ('"{}" : [MASK]', 'In "{}" the [MASK] is a')])
+def test_the_losses_by_hand(prompts: tuple[str, str], tiny_bert: Path) -> None:
+    margins = {"margin_low": 0.02, "margin_high": 0.03, "margin_weight": 0.5}
+    config = configured(tiny_bert, prompts=prompts, max_length=64, temperature=0.1, **margins)
+    student, objective = started(config)
+    rows = (2, 0, 1)  # a negation belongs to the row, not to the place in the batch
+    first, second, negated = (
+        torch.stack([at_the_mask(student, prompt, texts[row]) for row in rows])
+        for prompt, texts in zip(
+            (*prompts, prompts[1]), (SENTENCES, SENTENCES, NEGATIONS), strict=True
+        )
+    )
+    cosines = F.cosine_similarity(first.unsqueeze(1), second.unsqueeze(0), dim=2)
+    contrastive = F.cross_entropy(cosines / 0.1, torch.arange(3))
+    delta = F.cosine_similarity(first, negated) - cosines.diagonal()
+    margin = (F.relu(delta + 0.02) + F.relu(-delta - 0.03)).mean()
+    assert margin > 0
+    parts = parts_of(student, objective, rows)
+    assert parts.keys() == {"contrastive", "margin"}
+    assert_close(parts["contrastive"], contrastive)
+    assert_close(parts["margin"], 0.5 * margin)
+
+
+def test_both_views_hold_the_same_words_of_a_long_sentence(tiny_bert: Path) -> None:
+    """The longer prompt leaves less room, and no row is longer than max_length."""
+    prompts = ('"{}" [MASK]', 'This sentence of "{}" means the [MASK]')
+    student, objective = started(configured(tiny_bert, prompts=prompts, max_length=20))
+    batches: list[dict[str, Tensor]] = []
+    hook = student.encoder.model.register_forward_pre_hook
+    hook(lambda model, args, inputs: batches.append(inputs), with_kwargs=True)
+    long = " ".join(SENTENCES * 3)
+    objective(student, Batch([long] * 2, np.array([0, 1])))
+    first, second = (student.encoder.prompt(words) for words in prompts)
+    content = student.encoder.pieces([long], second, max_length=20)[0]
+    assert len(content) == 20 - len(second) > 0
+    rows = [
+        row[: int(mask.sum())].tolist()
+        for row, mask in zip(batches[0]["input_ids"], batches[0]["attention_mask"], strict=True)
+    ]
+    assert rows == [first(content)] * 2 + [second(content)] * 2
+
+
+def test_embeddings_are_the_first_prompt_s_without_head(tiny_bert: Path) -> None:
+    prompt = 'The nurse "{}" [MASK]'
+    student, objective = started(configured(tiny_bert, prompts=[prompt, SECOND]))
+    encoder = objective.tested(student)
+    long = " ".join(SENTENCES * 2)  # more than the 32 pieces of training, which do not bind here
+    student.head = torch.nn.Identity()
+    expected = [at_the_mask(student.eval(), prompt, text) for text in (SENTENCES[0], long)]
+    assert_close(encoder.encode([SENTENCES[0], long]), torch.stack(expected).detach())
+
+
+def test_negations_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "negations.tsv"
+    pairs = zip(reversed(SENTENCES), reversed(NEGATIONS), strict=True)
+    file.write_text("".join(f"{one}\t{other}\n" for one, other in pairs), encoding="utf-8")
+    config = configured(negations=str(file))
+    assert negations_for(config, CORPUS) == NEGATIONS
+    assert config.files() == (str(file),)
+    assert config.ingredients() == {}
+    with pytest.raises(DataError, match="lacks 1 of the 2 sentences of corpus two"):
+        negations_for(config, Corpus("two", [SENTENCES[0], "A dog runs."], "a2"))
+
+
+def test_negations_by_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("lemminflect", reason="no tagger to negate with")
+    monkeypatch.setenv("CSE_CACHE", str(tmp_path))
+    config = configured(negations=None)
+    corpus = Corpus("one", ["The dog is old."], "b1")
+    assert negations_for(config, corpus) == ["The dog is not old."]
+    assert config.files() == ()
+    assert config.ingredients().keys() == {"tagger"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"margin_low": 0.4}, "margin_low=0.4 is above margin_high=0.3"),
+        ({"margin_weight": -1}, "greater than or equal to 0"),
+        ({"prompts": [FIRST]}, "prompts"),
+        ({"prompts": [FIRST, "{} means"]}, r"prompt '{} means': expected {} for the sentence"),
+        ({"queue_size": 8}, "Extra inputs are not permitted"),
+    ],
+)
+def test_what_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        configured(**settings)

@@ -1,0 +1,115 @@
+"""The baselines: plain poolers, and whitening as a dense layer at the end."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from torch.testing import assert_close
+
+from cse_methods.checkpoint import BEST
+from cse_methods.data.builtin import builtin_corpus
+from cse_methods.errors import TrainingError
+from cse_methods.loading import load_encoder
+from cse_methods.papers.untrained import UntrainedConfig, train
+
+SENTENCES = list(builtin_corpus()[:200])
+DEV = {"checkpoint": "sickr", "search": "sickr", "also": []}
+
+
+def configured(backbone: Path | str = "mini", **settings: Any) -> UntrainedConfig:
+    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin", "dev": DEV}
+    return UntrainedConfig.model_validate(origin | settings)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
+    file = tmp_path_factory.mktemp("corpus") / "sentences.txt"
+    file.write_text("".join(f"{sentence}\n" for sentence in SENTENCES), encoding="utf-8")
+    return str(file)
+
+
+def kept_vectors(run: Any, sentences: list[str]) -> torch.Tensor:
+    return load_encoder(str(run.folder / "1" / BEST)).encode(sentences)
+
+
+@pytest.mark.parametrize("dimensions", [5, 32])
+@pytest.mark.parametrize("max_length", [6, 32])
+def test_whitening_by_hand(
+    dimensions: int, max_length: int, tiny_bert: Path, corpus: str, new_run: Callable[..., Any]
+) -> None:
+    run = new_run()
+    settings = {"corpus": corpus, "pooler": "avg", "max_length": max_length}
+    train(configured(tiny_bert, whitening=True, dimensions=dimensions, **settings), run)
+    backbone = load_encoder(str(tiny_bert), pooler="avg")
+    seen = backbone.encode(SENTENCES, max_length=max_length).double().numpy()
+    values, axes = np.linalg.eigh(np.cov(seen.T, bias=True))
+    # Behind a LayerNorm the 32 coordinates have 31 axes.
+    chosen = np.argsort(-values)[: min(dimensions, 31)]
+    scored = backbone.encode(["Rain falls.", "A dog runs over the grass, and a cat sleeps!"])
+    expected = (scored.numpy() - seen.mean(0)) @ axes[:, chosen] / np.sqrt(values[chosen])
+    vectors = kept_vectors(run, ["Rain falls.", "A dog runs over the grass, and a cat sleeps!"])
+    assert vectors.shape == expected.shape
+    # The sign of an axis is free.
+    np.testing.assert_allclose(np.abs(vectors.numpy()), np.abs(expected), rtol=1e-2, atol=2e-3)
+
+
+def test_what_the_statistics_are_of_is_white(
+    tiny_bert: Path, corpus: str, new_run: Callable[..., Any]
+) -> None:
+    run = new_run()
+    train(configured(tiny_bert, corpus=corpus, whitening=True, max_length=64), run)
+    vectors = kept_vectors(run, SENTENCES)
+    assert_close(vectors.mean(0), torch.zeros(31), atol=1e-3, rtol=0)
+    assert_close(torch.cov(vectors.T, correction=0), torch.eye(31), atol=1e-2, rtol=0)
+
+
+@pytest.mark.parametrize("pooler", ["cls", "avg", "avg_top2", "avg_first_last"])
+def test_without_whitening_nothing_changes(
+    pooler: str, tiny_bert: Path, new_run: Callable[..., Any]
+) -> None:
+    run = new_run()
+    returned = train(configured(tiny_bert, pooler=pooler), run)
+    assert run.curve[1] == returned == {"train/progress": 1.0} | run.curve[0]
+    backbone = load_encoder(str(tiny_bert), pooler=pooler)  # type: ignore[arg-type]
+    assert_close(kept_vectors(run, SENTENCES[:4]), backbone.encode(SENTENCES[:4]))
+
+
+def test_a_seed_draws_the_sentences_that_are_seen(
+    tiny_bert: Path, new_run: Callable[..., Any]
+) -> None:
+    curves = []
+    for seed in (0, 0, 1):
+        run = new_run(seed=seed)
+        train(configured(tiny_bert, whitening=True, whitening_sentences=60), run)
+        curves.append(run.curve)
+    assert curves[0] == curves[1]
+    assert curves[0][0] == curves[2][0]
+    assert curves[0][1] != curves[2][1]
+
+
+def test_one_sentence_cannot_be_whitened(
+    tiny_bert: Path, tmp_path: Path, new_run: Callable[..., Any]
+) -> None:
+    alone = tmp_path / "one.txt"
+    alone.write_text("Rain falls.\nRain falls.\n", encoding="utf-8")
+    with pytest.raises(TrainingError, match="of 2 sentences cannot be whitened: the covariance"):
+        train(configured(tiny_bert, corpus=str(alone), whitening=True), new_run())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"dimensions": 8}, "dimensions=8 has no effect with whitening: False"),
+        ({"whitening_sentences": 8}, "whitening_sentences=8 has no effect"),
+        ({"whitening": True, "whitening_sentences": 1}, "greater than or equal to 2"),
+        ({"pooler": "mask"}, "the pooler mask needs a prompt"),
+        ({"learning_rate": 1e-5}, "Extra inputs are not permitted"),
+    ],
+)
+def test_what_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        configured(**settings)

@@ -1,0 +1,223 @@
+"""WhitenedCSE's own: views by encodings and permutations, running statistics, and its encoder."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+from torch.testing import assert_close
+
+from cse_methods.errors import TrainingError
+from cse_methods.loading import load_encoder
+from cse_methods.losses.multi_positive import multi_positive
+from cse_methods.papers.simcse import SimCSE, SimCSEConfig
+from cse_methods.papers.whitenedcse import RIDGE, WhitenedCSE, WhitenedCSEConfig
+from cse_methods.student import Batch, Student
+from cse_methods.whitening import whiten
+
+SENTENCES = [
+    "The nurse thanks the pilot in the garden.",
+    "Rain falls on the quiet town.",
+    "A small dog runs over the green grass, and a cat sleeps!",
+    "The pilot thanks the nurse.",
+    "She reads a long book about ships.",
+    "Two men play chess in the old library.",
+]
+BATCH = Batch(SENTENCES, np.arange(6))
+
+
+def settings_of(backbone: Path | str = "mini", **settings: Any) -> dict[str, Any]:
+    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin", "batch_size": 6}
+    return origin | settings
+
+
+def started(backbone: Path, **settings: Any) -> tuple[Student, WhitenedCSE]:
+    config = WhitenedCSEConfig.model_validate(settings_of(backbone, **settings))
+    torch.manual_seed(0)
+    student = Student.from_config(config).train()
+    return student, WhitenedCSE(config, student)
+
+
+def step(student: Student, objective: WhitenedCSE, seed: int = 3) -> Tensor:
+    torch.manual_seed(seed)
+    return objective(student, BATCH)["contrastive"]
+
+
+def encodings(student: Student, count: int, seed: int = 3) -> tuple[Tensor, ...]:
+    torch.manual_seed(seed)
+    plain = student.encoder.template
+    return student.encode(student.pieces(SENTENCES, plain), *[plain] * count, head=False)
+
+
+def test_two_views_without_whitening_are_simcse(tiny_bert: Path) -> None:
+    student, objective = started(tiny_bert, whitening="none", positives=2, temperature=0.1)
+    config = SimCSEConfig.model_validate(settings_of(tiny_bert, temperature=0.1))
+    torch.manual_seed(3)
+    expected = SimCSE(config)(student, BATCH)["contrastive"]
+    assert_close(step(student, objective), expected)
+
+
+@pytest.mark.parametrize(
+    ("settings", "views"),
+    [
+        ({"positives": 3}, [0, 1, 2]),
+        ({"positives": 3, "sgw_copies": 3}, [0, 0, 0]),
+        ({"positives": 4, "sgw_copies": 2}, [0, 0, 1, 1]),
+        ({"positives": 2, "whitening": "group", "groups": 8}, [0, 1]),
+        ({"positives": 3, "multi_positive": "l2-hard-positive"}, [0, 1, 2]),
+        ({"positives": 3, "positive_weight": 0.5}, [0, 1, 2]),
+    ],
+)
+def test_each_view_is_whitened_by_itself(
+    settings: dict[str, Any], views: list[int], tiny_bert: Path
+) -> None:
+    """The encodings draw their dropout first, then each view its permutation."""
+    student, objective = started(tiny_bert, **settings)
+    encoded = encodings(student, max(views) + 1)
+    white = [
+        whiten(
+            encoded[view],
+            groups=settings.get("groups", 16),  # pairs of the 32 coordinates
+            permutation=None if "whitening" in settings else torch.randperm(32),
+        )
+        for view in views
+    ]
+    heads = [student.head(rows) for rows in white]
+    expected = multi_positive(
+        heads[0],
+        heads[1:],
+        temperature=0.05,
+        form=settings.get("multi_positive", "l1"),
+        weight=settings.get("positive_weight", 1.0),
+    )
+    assert_close(step(student, objective), expected, rtol=0, atol=0)
+    assert_close(objective.mean, torch.zeros(32).double())  # nobody asked for running statistics
+
+
+def test_gradients_through_the_statistics_on_demand(tiny_bert: Path) -> None:
+    losses, gradients = [], []
+    for detach in (True, False):
+        student, objective = started(tiny_bert, detach_whitening=detach)
+        loss = step(student, objective)
+        loss.backward()
+        losses.append(loss.item())
+        gradients.append(next(student.encoder.parameters()).grad)
+    assert losses[0] == losses[1]
+    assert not torch.equal(gradients[0], gradients[1])
+
+
+START = np.diag(np.linspace(1, 2, 32))
+"""In place of the identity, whose axes are free."""
+
+
+def running(batches: list[Tensor], momentum: float) -> tuple[np.ndarray, np.ndarray]:
+    """The mean and covariance of eq. 13, in numpy; from mean 0 and `START`."""
+    mean, covariance = np.zeros(32), START
+    for rows in batches:
+        seen = rows.detach().double().numpy()
+        mean = momentum * mean + (1 - momentum) * seen.mean(0)
+        covariance = momentum * covariance + (1 - momentum) * np.cov(seen.T, bias=True)
+    return mean, covariance
+
+
+@pytest.mark.parametrize("kind", ["zca", "pca"])
+def test_all_coordinates_by_running_statistics(kind: str, tiny_bert: Path) -> None:
+    student, objective = started(tiny_bert, whitening=kind, statistics_momentum=0.5, positives=2)
+    assert_close(objective.covariance, torch.eye(32).double())
+    objective.covariance.copy_(torch.from_numpy(START))
+    batches = [encodings(student, 2, seed) for seed in (3, 4)]
+    mean, covariance = running([torch.cat(batch) for batch in batches], 0.5)
+    step(student, objective, 3)
+    loss = step(student, objective, 4)
+    assert_close(objective.mean.numpy(), mean)
+    assert_close(objective.covariance.numpy(), covariance, rtol=1e-6, atol=1e-9)
+    values, axes = np.linalg.eigh(covariance + RIDGE * np.eye(32))
+    weight = axes / np.sqrt(values) @ (axes.T if kind == "zca" else np.eye(32))
+    if kind == "pca":  # the largest first, each with its largest entry above 0
+        weight = (weight * np.sign(axes[np.abs(axes).argmax(0), range(32)]))[:, ::-1]
+    white = [(rows.detach().double().numpy() - mean) @ weight for rows in batches[1]]
+    first, second = (student.head(torch.tensor(rows).float()) for rows in white)
+    expected = multi_positive(first, [second], temperature=0.05)
+    assert_close(loss, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_statistics_that_span_too_little_give_no_nan(tiny_bert: Path) -> None:
+    """Without memory, 6 sentences under 2 masks span 11 of 32 axes at most."""
+    student, objective = started(
+        tiny_bert, whitening="zca", statistics_momentum=0, positives=2, test_head=True
+    )
+    assert step(student, objective).isfinite()
+    assert objective.tested(student).encode(SENTENCES).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "width"),
+    [({}, 2), ({"groups": 4}, 8), ({"whitening": "zca"}, 32), ({"whitening": "none"}, 0)],
+)
+def test_with_test_head_the_embedding_is_the_head_s(
+    settings: dict[str, Any], width: int, tiny_bert: Path, tmp_path: Path
+) -> None:
+    settings = {"batch_size": 16, "test_head": True} | settings
+    student, objective = started(tiny_bert, **settings)
+    objective(student, Batch(SENTENCES * 2, np.arange(12)))
+    rows = load_encoder(str(tiny_bert), pooler="cls").encode(SENTENCES).double()
+    white = rows - objective.mean
+    for place in range(0, 32 if width else 0, max(1, width)):
+        own = slice(place, place + width)
+        covariance = objective.covariance[own, own].numpy() + RIDGE * np.eye(width)
+        values, axes = np.linalg.eigh(covariance)
+        white[:, own] = white[:, own] @ torch.from_numpy(axes / np.sqrt(values) @ axes.T)
+    with torch.no_grad():
+        expected = student.head((white if width else rows).float())
+    objective.tested(student).save(tmp_path / "kept")
+    loaded = load_encoder(str(tmp_path / "kept")).encode(SENTENCES)
+    assert_close(loaded, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_otherwise_it_is_the_pooler_s(tiny_bert: Path) -> None:
+    student, objective = started(tiny_bert)
+    assert objective.tested(student) is student.encoder
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"groups": 5}, "groups: 5 does not divide the 32 coordinates of .* a divisor of 32"),
+        ({"groups": 4, "batch_size": 8}, "8 is too small .* of 8 coordinates; take 9 or more"),
+        ({"whitening": "group", "groups": 1}, "too small .* take 33 or more, or more groups"),
+    ],
+)
+def test_groups_that_do_not_fit(settings: dict[str, Any], message: str, tiny_bert: Path) -> None:
+    with pytest.raises(TrainingError, match=message):
+        started(tiny_bert, **settings)
+
+
+def test_batches_without_variance_or_with_nan(tiny_bert: Path) -> None:
+    alike = Batch(["Rain falls."] * 6, np.arange(6))
+    student, objective = started(tiny_bert, dropout=0.0)
+    with pytest.raises(TrainingError, match="a batch cannot be whitened: a covariance is singular"):
+        objective(student, alike)
+    student, objective = started(tiny_bert, whitening="pca")
+    next(student.encoder.parameters()).data.fill_(torch.nan)
+    with pytest.raises(TrainingError, match=r"running statistics cannot be whitened: .* NaN"):
+        objective(student, alike)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sgw_copies": 2}, "positives=3 views are not a multiple of sgw_copies=2"),
+        ({"whitening": "group", "sgw_copies": 3}, "sgw_copies=3 has no effect"),
+        ({"whitening": "zca", "groups": 4}, "groups=4 has no effect with whitening: zca"),
+        ({"whitening": "pca", "detach_whitening": False}, "detach_whitening=False has no effect"),
+        ({"multi_positive": "l2-soft", "positive_weight": 2}, "positive_weight=2.0 has no effect"),
+        ({"positives": 1}, "greater than or equal to 2"),
+        ({"statistics_momentum": 1}, "less than 1"),
+    ],
+)
+def test_what_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        WhitenedCSEConfig.model_validate(settings_of(**settings))
