@@ -258,7 +258,10 @@ def test_sentence_transformers_loads_a_saved_encoder(
     folder: Path, pooler: Pooler, tmp_path: Path
 ) -> None:
     library = pytest.importorskip("sentence_transformers")
-    encoder = load_encoder(str(folder), pooler=pooler)
+    affine = Dense.affine(
+        torch.randn(32, 8, generator=torch.Generator().manual_seed(0)), torch.ones(8)
+    )
+    encoder = load_encoder(str(folder), pooler=pooler).with_tail(affine, Head(8))
     encoder.save(tmp_path)
     theirs = library.SentenceTransformer(str(tmp_path), device="cpu").encode(SENTENCES)
     np.testing.assert_allclose(theirs, encoder.encode(SENTENCES), rtol=1e-4, atol=1e-5)

@@ -129,6 +129,7 @@ def test_negations_by_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ({"margin_weight": -1}, "greater than or equal to 0"),
         ({"prompts": [FIRST]}, "prompts"),
         ({"prompts": [FIRST, "{} means"]}, r"prompt '{} means': expected {} for the sentence"),
+        ({"pooler": "avg"}, "a prompt is read at its mask, got pooler=avg; leave pooler out"),
         ({"queue_size": 8}, "Extra inputs are not permitted"),
     ],
 )

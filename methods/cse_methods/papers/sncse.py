@@ -73,6 +73,15 @@ class SNCSEConfig(TrainingConfig):
         return self
 
     @model_validator(mode="after")
+    def _refuse_prompts_read_elsewhere(self) -> Self:
+        if self.test_prompt() is not None and self.pooler != "mask":
+            raise SettingError(
+                "pooler",
+                f"a prompt is read at its mask, got pooler={self.pooler}; leave pooler out",
+            )
+        return self
+
+    @model_validator(mode="after")
     def _refuse_crossed_margins(self) -> Self:
         if self.margin_low > self.margin_high:
             raise SettingError(
