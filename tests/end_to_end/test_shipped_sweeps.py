@@ -113,7 +113,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def every_value_once(spec: SweepSpec) -> Iterator[dict[str, Any]]:
     """Assignments that between them try each choice and bound of the space; {} if it is empty."""
     tried: set[str] = set()
-    for point in representatives(spec):
+    for point in representatives(spec, get_method(spec.method)):
         values = {canonical_json([name, value]) for name, value in point.items()}
         if not point or not values <= tried:
             tried |= values

@@ -112,20 +112,28 @@ def rule_problems(spec: SweepSpec, method: Method, *, refused: list[Path]) -> li
     if missing := _missing(spec, method):
         return missing
     blamed: dict[tuple[Path, str], Problem] = {}
-    for assignment in _representatives(spec.space, sound):
+    for assignment in _representatives(spec.space, sound, _parents(spec, method)):
         for problem in _objections(spec, method, assignment):
             # One rule refuses many values of a setting: its first complaint tells all.
             blamed.setdefault((problem.path, "" if problem.path else problem.text), problem)
     return list(blamed.values())
 
 
-def representatives(spec: SweepSpec) -> Iterator[dict[str, Any]]:
+def representatives(spec: SweepSpec, method: Method) -> Iterator[dict[str, Any]]:
     """Active assignments that between them have each choice and bound, up to `MAX_TRIED`."""
     sound = {
         name: [value for _, value in _corners(name, dimension)]
         for name, dimension in spec.space.items()
     }
-    return _representatives(spec.space, sound)
+    return _representatives(spec.space, sound, _parents(spec, method))
+
+
+def _parents(spec: SweepSpec, method: Method) -> set[str]:
+    """Dimensions that others hang on, by the file's conditions or by the method's."""
+    ours = {parent for _, dimension in spec.space.items() for parent in dimension.when}
+    theirs = {other for name in spec.space for other in method.config.conditions.get(name, {})}
+    searched = {name for name, dimension in spec.space.items() if isinstance(dimension, Choices)}
+    return ours | theirs & searched
 
 
 def _hit(path: Path, refused: list[Path]) -> bool:
@@ -162,10 +170,11 @@ def _placed(problem: Problem, spec: SweepSpec) -> Problem:
     return Problem((), f"{setting}: {problem.text}")
 
 
-def _representatives(space: Space, sound: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+def _representatives(
+    space: Space, sound: Mapping[str, list[Any]], parents: set[str]
+) -> Iterator[dict[str, Any]]:
     """Each outcome of the conditions, then each value of each dimension beside the firsts."""
     first = {name: values[0] for name, values in sound.items()}
-    parents = {parent for _, dimension in space.items() for parent in dimension.when}
     outcomes = list(islice(_outcomes(space, sound, parents), MAX_TRIED // 4))
     varied = (
         outcome | {name: value}

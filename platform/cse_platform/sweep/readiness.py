@@ -37,7 +37,7 @@ def to_fetch(spec: SweepSpec, method: Method) -> list[str]:
             f"sweep {spec.sweep!r} asks for `evaluate:`, and test sets cannot be scored yet; "
             "leave it out: trials are ranked on dev"
         )
-    configs = [spec.config(assignment) for assignment in representatives(spec)]
+    configs = [spec.config(assignment) for assignment in representatives(spec, method)]
     _refuse_missing_files(spec, method, configs)
     for config in configs:
         config.ingredients()  # says what is not installed

@@ -122,9 +122,9 @@ def test_a_configuration_that_the_method_refuses_is_told(toy: Method) -> None:
         spec.config({"temperature": 0.1})
 
 
-def test_representatives_have_every_corner_once() -> None:
+def test_representatives_have_every_corner_once(toy: Method) -> None:
     # listnet, listmle; then beside each the other temperature, and tau3's other bound.
-    assert list(representatives(sweep())) == [
+    assert list(representatives(sweep(), toy)) == [
         {"temperature": 0.05, "rank_loss": "listnet", "tau3": 0.1},
         {"temperature": 0.05, "rank_loss": "listmle"},
         {"temperature": 0.1, "rank_loss": "listnet", "tau3": 0.1},
