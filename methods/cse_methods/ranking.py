@@ -1,0 +1,74 @@
+"""How well similarities rank the partners of a sentence: Kendall's tau and NDCG, query by query.
+
+Source: Liu et al. 2023 (RankCSE), appendix G, which leaves open what this file states: a query is a
+sentence in more than three pairs, on either side of them by default; tau is tau-b, because labels
+tie; NDCG has a log2 discount and reads the whole list; queries count alike.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import Literal, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import kendalltau
+
+Side = Literal["either", "first"]
+Gain = Literal["linear", "exponential"]
+Sentence = TypeVar("Sentence", bound=Hashable)
+
+MORE_THAN = 3
+"""A sentence in more pairs than this is a query."""
+
+
+def queries(
+    first: Sequence[Sentence], second: Sequence[Sentence], *, side: Side = "either"
+) -> dict[Sentence, NDArray[np.int64]]:
+    """The pairs of each sentence that has enough partners to rank.
+
+    Args:
+        first: the first sentence of each pair.
+        second: the second, as many.
+        side: whether a sentence is looked for in both columns or in the first alone.
+
+    Returns:
+        By sentence, the numbers of its pairs, rising.
+
+    Raises:
+        ValueError: if the columns differ in length.
+    """
+    if len(first) != len(second):
+        raise ValueError(f"expected pairs, got {len(first)} and {len(second)} sentences")
+    rows: dict[Sentence, list[int]] = {}
+    for row, pair in enumerate(zip(first, second, strict=True)):
+        for sentence in dict.fromkeys(pair if side == "either" else pair[:1]):
+            rows.setdefault(sentence, []).append(row)
+    return {query: np.array(own) for query, own in rows.items() if len(own) > MORE_THAN}
+
+
+def kendall(predicted: ArrayLike, gold: ArrayLike) -> float:
+    """Kendall's tau-b of one query's list, in [-1, 1]; nan where one side is constant."""
+    guesses, labels = np.asarray(predicted, dtype=np.float64), np.asarray(gold, dtype=np.float64)
+    return float(kendalltau(guesses, labels, variant="b").statistic)
+
+
+def ndcg(predicted: ArrayLike, gold: ArrayLike, *, gain: Gain = "linear") -> float:
+    r"""Normalised discounted cumulative gain of one query's whole list.
+
+    .. math:: \frac{\sum_r g_{\pi(r)} / \log_2(r + 1)}{\sum_r g_{\pi^*(r)} / \log_2(r + 1)}
+
+    with :math:`\pi` the order of the predictions, :math:`\pi^*` that of the labels, highest first.
+
+    Args:
+        predicted: similarities, shape (N,), N >= 1; of equals the earlier stands first.
+        gold: labels, >= 0, shape (N,).
+        gain: g of a label y is y ("linear") or 2^y - 1 ("exponential").
+
+    Returns:
+        In [0, 1]; nan where no label is above 0.
+    """
+    labels = np.asarray(gold, dtype=np.float64)
+    gains = labels if gain == "linear" else np.exp2(labels) - 1
+    discounts = 1 / np.log2(np.arange(2, len(gains) + 2))
+    found = gains[np.argsort(-np.asarray(predicted), kind="stable")] @ discounts
+    best = np.sort(gains)[::-1] @ discounts
+    return float(found / best) if best > 0 else float("nan")
