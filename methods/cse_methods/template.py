@@ -11,6 +11,10 @@ SENTENCE, MASK = "{}", "[MASK]"
 """In a prompt: where the sentence goes, and the piece whose vector stands for it."""
 
 
+SPECIAL_PIECES = 2
+"""[CLS] and [SEP], or what a tokenizer has for them."""
+
+
 @dataclass(frozen=True)
 class Template:
     """The word pieces before and after those of a sentence, special ones included."""

@@ -206,3 +206,10 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
         torch.manual_seed(0)
         RobertaModel(config, add_pooling_layer=False).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(params=["tiny_bert", "tiny_roberta"])
+def tiny_folder(request: pytest.FixtureRequest) -> Path:
+    """Folder of a random encoder, of each family in turn."""
+    path: Path = request.getfixturevalue(request.param)
+    return path

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from cse_methods.backbones import weights_sha256
 from cse_methods.contract import Pooler
 from cse_methods.encoder import Encoder
 from cse_methods.errors import BackboneError
@@ -20,7 +19,6 @@ from cse_methods.layout import Pooling
 from cse_methods.loading import load_encoder
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.pooling import pool
-from cse_methods.tail import Dense
 
 SENTENCES = [
     "The nurse thanks the pilot.",
@@ -33,15 +31,9 @@ POOLERS: tuple[Pooler, ...] = get_args(Pooler)
 PROMPT = 'This one : " {} " means [MASK] .'
 
 
-@pytest.fixture(params=["tiny_bert", "tiny_roberta"])
-def folder(request: pytest.FixtureRequest) -> Path:
-    path: Path = request.getfixturevalue(request.param)
-    return path
-
-
 @pytest.fixture
-def encoder(folder: Path) -> Encoder:
-    return load_encoder(str(folder))
+def encoder(tiny_folder: Path) -> Encoder:
+    return load_encoder(str(tiny_folder))
 
 
 def read(encoder: Encoder, sentences: list[str], *, max_length: int | None) -> dict[str, Tensor]:
@@ -93,8 +85,8 @@ def test_a_fresh_head_is_drawn_as_stated() -> None:
 
 
 @pytest.mark.parametrize("pooler", POOLERS)
-def test_padding_changes_nothing(folder: Path, pooler: Pooler) -> None:
-    encoder = load_encoder(str(folder), pooler=pooler, prompt=PROMPT)
+def test_padding_changes_nothing(tiny_folder: Path, pooler: Pooler) -> None:
+    encoder = load_encoder(str(tiny_folder), pooler=pooler, prompt=PROMPT)
     together = encoder.encode(SENTENCES)
     alone = torch.cat([encoder.encode([sentence]) for sentence in SENTENCES])
     assert together.shape == (5, 32)
@@ -128,10 +120,10 @@ def test_encoding_leaves_the_mode_and_the_dice_alone(encoder: Encoder, training:
     assert not first.requires_grad
 
 
-def test_dropout_makes_views_differ_in_training(folder: Path) -> None:
+def test_dropout_makes_views_differ_in_training(tiny_folder: Path) -> None:
     views = {}
     for dropout in (0.0, 0.5):
-        encoder = load_encoder(str(folder), dropout=dropout).train()
+        encoder = load_encoder(str(tiny_folder), dropout=dropout).train()
         inputs = read(encoder, SENTENCES, max_length=32)
         views[dropout] = torch.allclose(encoder(inputs), encoder(inputs), atol=1e-6)
     assert views == {0.0: True, 0.5: False}
@@ -150,7 +142,7 @@ def test_tokens_are_cut_and_padded(encoder: Encoder) -> None:
 
 
 def test_the_family_s_own_tokens(tiny_bert: Path, tiny_roberta: Path) -> None:
-    bert, roberta = (load_encoder(str(folder)).tokenizer for folder in (tiny_bert, tiny_roberta))
+    bert, roberta = (load_encoder(str(path)).tokenizer for path in (tiny_bert, tiny_roberta))
     assert (bert.mask_token, roberta.mask_token) == ("[MASK]", "<mask>")
     assert (bert.pad_token_id, roberta.pad_token_id) == (0, 1)
     assert bert.decode(bert("Rain!")["input_ids"]) == "[CLS] rain ! [SEP]"
@@ -165,43 +157,8 @@ def test_long_sentences_are_cut_at_the_model_s_limit(encoder: Encoder) -> None:
     assert encoder.encode([long]).isfinite().all()
 
 
-@pytest.mark.parametrize("pooler", POOLERS)
-def test_a_saved_encoder_is_the_same(folder: Path, pooler: Pooler, tmp_path: Path) -> None:
-    cut = 40 if pooler == "mask" else 5
-    encoder = load_encoder(str(folder), pooler=pooler, first_layer=0, prompt=PROMPT)
-    before = encoder.encode(SENTENCES, max_length=cut)
-    encoder.save(tmp_path / "a")
-    again = load_encoder(str(tmp_path / "a"))
-    assert torch.equal(again.encode(SENTENCES, max_length=cut), before)
-    assert again.pooling.pooler == pooler
-    again.save(tmp_path / "b")
-    for file in (tmp_path / "a").rglob("*"):
-        if file.is_file():  # neither truncation nor anything else of a past call is saved
-            other = tmp_path / "b" / file.relative_to(tmp_path / "a")
-            assert other.read_bytes() == file.read_bytes(), file.name
-
-
-def test_a_saved_tail_is_the_same(folder: Path, tmp_path: Path) -> None:
-    generator = torch.Generator().manual_seed(0)
-    affine = Dense.affine(torch.randn(32, 8, generator=generator), torch.ones(8))
-    encoder = load_encoder(str(folder), pooler="avg").with_tail(affine, Head(8))
-    before = encoder.encode(SENTENCES)
-    plain = load_encoder(str(folder), pooler="avg")
-    by_hand = torch.tanh(affine(plain.encode(SENTENCES)) @ encoder.tail[1].linear.weight.T)
-    torch.testing.assert_close(before, by_hand.detach(), rtol=1e-5, atol=1e-6)
-    plain_hash = weights_sha256(folder)
-    encoder.save(tmp_path)
-    again = load_encoder(str(tmp_path))
-    assert again.width == 8
-    assert torch.equal(again.encode(SENTENCES), before)
-    assert weights_sha256(tmp_path) != plain_hash
-    (tmp_path / "2_Dense" / "config.json").write_text("{}")
-    with pytest.raises(BackboneError, match="2_Dense is not a dense layer"):
-        load_encoder(str(tmp_path))
-
-
-def test_a_prompt_is_read_at_its_mask(folder: Path) -> None:
-    encoder = load_encoder(str(folder), pooler="mask", prompt=PROMPT)
+def test_a_prompt_is_read_at_its_mask(tiny_folder: Path) -> None:
+    encoder = load_encoder(str(tiny_folder), pooler="mask", prompt=PROMPT)
     tokenizer = encoder.tokenizer
     rows = read(encoder, ["the nurse", "the nurse ."], max_length=None)
     assert rows["input_ids"][0].tolist() == rows["input_ids"][1].tolist()  # a final mark is added
@@ -234,50 +191,6 @@ def test_a_prompt_that_leaves_no_room(tiny_bert: Path) -> None:
         encoder.encode(SENTENCES, max_length=8)
 
 
-def test_the_saved_layout(tiny_bert: Path, tmp_path: Path) -> None:
-    load_encoder(str(tiny_bert), pooler="cls").save(tmp_path)
-    files = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
-    assert files >= {
-        "config.json",
-        "config_sentence_transformers.json",
-        "model.safetensors",
-        "modules.json",
-        "sentence_bert_config.json",
-        "tokenizer.json",
-        "1_Pooling/config.json",
-    }
-    pooling = json.loads((tmp_path / "1_Pooling" / "config.json").read_text())
-    assert pooling["pooling_mode_cls_token"] is True
-    assert pooling["pooling_mode_mean_tokens"] is False
-    assert pooling["word_embedding_dimension"] == 32
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("pooler", ["cls", "avg"])
-def test_sentence_transformers_loads_a_saved_encoder(
-    folder: Path, pooler: Pooler, tmp_path: Path
-) -> None:
-    library = pytest.importorskip("sentence_transformers")
-    affine = Dense.affine(
-        torch.randn(32, 8, generator=torch.Generator().manual_seed(0)), torch.ones(8)
-    )
-    encoder = load_encoder(str(folder), pooler=pooler).with_tail(affine, Head(8))
-    encoder.save(tmp_path)
-    theirs = library.SentenceTransformer(str(tmp_path), device="cpu").encode(SENTENCES)
-    np.testing.assert_allclose(theirs, encoder.encode(SENTENCES), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("pooler", ["avg_top2", "avg_first_last"])
-def test_sentence_transformers_refuses_poolers_it_lacks(
-    tiny_bert: Path, pooler: Pooler, tmp_path: Path
-) -> None:
-    library = pytest.importorskip("sentence_transformers")
-    load_encoder(str(tiny_bert), pooler=pooler).save(tmp_path)
-    with pytest.raises((ValueError, TypeError), match=r"Invalid pooling mode|'first_layer'"):
-        library.SentenceTransformer(str(tmp_path), device="cpu")
-
-
 def test_weights_are_float32_whatever_is_stored() -> None:
     encoder = load_encoder("mini")  # stored as float16
     assert {parameter.dtype for parameter in encoder.parameters()} == {torch.float32}
@@ -286,8 +199,8 @@ def test_weights_are_float32_whatever_is_stored() -> None:
     assert half.encode(SENTENCES).dtype == torch.float32
 
 
-def test_attention_kernels_agree(folder: Path) -> None:
-    fast, plain = (load_encoder(str(folder), attention=kind) for kind in ("sdpa", "eager"))
+def test_attention_kernels_agree(tiny_folder: Path) -> None:
+    fast, plain = (load_encoder(str(tiny_folder), attention=kind) for kind in ("sdpa", "eager"))
     assert plain.model.config._attn_implementation == "eager"
     torch.testing.assert_close(
         fast.encode(SENTENCES), plain.encode(SENTENCES), rtol=1e-4, atol=1e-5
@@ -304,9 +217,9 @@ def test_mini_knows_that_like_sentences_are_near() -> None:
     assert near > far
 
 
-def test_loading_is_quiet(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_loading_is_quiet(tiny_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     level = logging.getLogger("transformers").level
-    load_encoder(str(folder))
+    load_encoder(str(tiny_folder))
     assert capfd.readouterr() == ("", "")
     assert logging.getLogger("transformers").level == level
 

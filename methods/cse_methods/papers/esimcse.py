@@ -27,9 +27,7 @@ from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.student import Batch, Student, Views
-
-SPECIAL_PIECES = 2
-"""[CLS] and [SEP], which count in a sentence's length but are never repeated."""
+from cse_methods.template import SPECIAL_PIECES
 
 
 class ESimCSEConfig(TrainingConfig):
@@ -83,7 +81,7 @@ class Repetition:
 
     def __call__(self, content: Sequence[int]) -> list[int]:
         """The content with 0 to `most_repeats` of its pieces doubled in place."""
-        length = len(content) + SPECIAL_PIECES
+        length = len(content) + SPECIAL_PIECES  # which count, but are never repeated
         most = most_repeats(length, rate=self.rate, bounds=self.bounds)
         if most == 0:
             return list(content)

@@ -29,9 +29,9 @@ from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.sliced import SlicedStudent
 from cse_methods.student import Batch, Student, Views
+from cse_methods.template import SPECIAL_PIECES
 
 Base = Literal["simcse", "esimcse", "sncse"]
-SPECIAL_PIECES = 2
 
 
 def _only_with(base: Base, config: type[SimCSEConfig | ESimCSEConfig | SNCSEConfig]) -> Conditions:

@@ -1,0 +1,105 @@
+"""Encoders on disk: the same vectors again, for us and for sentence-transformers."""
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+
+from cse_methods.backbones import weights_sha256
+from cse_methods.contract import Pooler
+from cse_methods.errors import BackboneError
+from cse_methods.head import Head
+from cse_methods.loading import load_encoder
+from cse_methods.tail import Dense
+
+SENTENCES = [
+    "The nurse thanks the pilot.",
+    "Rain!",
+    "A small dog runs over the green grass, and a cat sleeps in the old library.",
+    "Rain!",
+    "The pilot thanks the nurse.",
+]
+POOLERS: tuple[Pooler, ...] = get_args(Pooler)
+PROMPT = 'This one : " {} " means [MASK] .'
+
+
+@pytest.mark.parametrize("pooler", POOLERS)
+def test_a_saved_encoder_is_the_same(tiny_folder: Path, pooler: Pooler, tmp_path: Path) -> None:
+    cut = 40 if pooler == "mask" else 5
+    encoder = load_encoder(str(tiny_folder), pooler=pooler, first_layer=0, prompt=PROMPT)
+    before = encoder.encode(SENTENCES, max_length=cut)
+    encoder.save(tmp_path / "a")
+    again = load_encoder(str(tmp_path / "a"))
+    assert torch.equal(again.encode(SENTENCES, max_length=cut), before)
+    assert again.pooling.pooler == pooler
+    again.save(tmp_path / "b")
+    for file in (tmp_path / "a").rglob("*"):
+        if file.is_file():  # neither truncation nor anything else of a past call is saved
+            other = tmp_path / "b" / file.relative_to(tmp_path / "a")
+            assert other.read_bytes() == file.read_bytes(), file.name
+
+
+def test_a_saved_tail_is_the_same(tiny_folder: Path, tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    affine = Dense.affine(torch.randn(32, 8, generator=generator), torch.ones(8))
+    encoder = load_encoder(str(tiny_folder), pooler="avg").with_tail(affine, Head(8))
+    before = encoder.encode(SENTENCES)
+    plain = load_encoder(str(tiny_folder), pooler="avg")
+    by_hand = torch.tanh(affine(plain.encode(SENTENCES)) @ encoder.tail[1].linear.weight.T)
+    torch.testing.assert_close(before, by_hand.detach(), rtol=1e-5, atol=1e-6)
+    plain_hash = weights_sha256(tiny_folder)
+    encoder.save(tmp_path)
+    again = load_encoder(str(tmp_path))
+    assert again.width == 8
+    assert torch.equal(again.encode(SENTENCES), before)
+    assert weights_sha256(tmp_path) != plain_hash
+    (tmp_path / "2_Dense" / "config.json").write_text("{}")
+    with pytest.raises(BackboneError, match="2_Dense is not a dense layer"):
+        load_encoder(str(tmp_path))
+
+
+def test_the_saved_layout(tiny_bert: Path, tmp_path: Path) -> None:
+    load_encoder(str(tiny_bert), pooler="cls").save(tmp_path)
+    files = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
+    assert files >= {
+        "config.json",
+        "config_sentence_transformers.json",
+        "model.safetensors",
+        "modules.json",
+        "sentence_bert_config.json",
+        "tokenizer.json",
+        "1_Pooling/config.json",
+    }
+    pooling = json.loads((tmp_path / "1_Pooling" / "config.json").read_text())
+    assert pooling["pooling_mode_cls_token"] is True
+    assert pooling["pooling_mode_mean_tokens"] is False
+    assert pooling["word_embedding_dimension"] == 32
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("pooler", ["cls", "avg"])
+def test_sentence_transformers_loads_a_saved_encoder(
+    tiny_folder: Path, pooler: Pooler, tmp_path: Path
+) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    affine = Dense.affine(
+        torch.randn(32, 8, generator=torch.Generator().manual_seed(0)), torch.ones(8)
+    )
+    encoder = load_encoder(str(tiny_folder), pooler=pooler).with_tail(affine, Head(8))
+    encoder.save(tmp_path)
+    theirs = library.SentenceTransformer(str(tmp_path), device="cpu").encode(SENTENCES)
+    np.testing.assert_allclose(theirs, encoder.encode(SENTENCES), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("pooler", ["avg_top2", "avg_first_last"])
+def test_sentence_transformers_refuses_poolers_it_lacks(
+    tiny_bert: Path, pooler: Pooler, tmp_path: Path
+) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    load_encoder(str(tiny_bert), pooler=pooler).save(tmp_path)
+    with pytest.raises((ValueError, TypeError), match=r"Invalid pooling mode|'first_layer'"):
+        library.SentenceTransformer(str(tmp_path), device="cpu")
