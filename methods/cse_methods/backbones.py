@@ -16,7 +16,8 @@ TOKENIZER = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
 
 _SMALL_FILES = (
     *("config.json", *TOKENIZER, "tokenizer_config.json", "special_tokens_map.json"),
-    *("added_tokens.json", "modules.json", "1_Pooling/config.json"),
+    *("added_tokens.json", "modules.json", "1_Pooling/config.json", "*_Dense/*"),
+    *("sentence_bert_config.json", "config_sentence_transformers.json"),
 )
 _SAFETENSORS = ("model*.safetensors", "model.safetensors.index.json")
 

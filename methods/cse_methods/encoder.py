@@ -12,9 +12,13 @@ from transformers.utils import logging
 
 from cse_methods.errors import BackboneError
 from cse_methods.layout import Pooling, write_layout
+from cse_methods.pieces import batched_by_length
 from cse_methods.pooling import pool
-from cse_methods.tail import Dense, write_tail
+from cse_methods.tail import Layer, tail_width, write_tail
 from cse_methods.template import Template, plain_template, prompt_template
+
+PIECES_AT_ONCE = {"cpu": 4096, "cuda": 65_536}
+"""Word pieces of a batch at test time, padding included, by device: they bound the memory."""
 
 
 class Encoder(nn.Module):
@@ -25,7 +29,7 @@ class Encoder(nn.Module):
         tokenizer: the model's own.
         pooling: how the vectors of word pieces become one.
         limit: word pieces the model can read, special ones included.
-        tail: dense layers after the pooler.
+        tail: what comes after the pooler.
 
     Attributes:
         template: what stands around a sentence at test time.
@@ -38,7 +42,7 @@ class Encoder(nn.Module):
         pooling: Pooling,
         *,
         limit: int,
-        tail: Sequence[Dense] = (),
+        tail: Sequence[Layer] = (),
     ) -> None:
         super().__init__()
         self.model = model
@@ -49,20 +53,19 @@ class Encoder(nn.Module):
         prompt = pooling.prompt
         self.template = prompt_template(prompt, tokenizer) if prompt else plain_template(tokenizer)
 
-    def with_tail(self, *tail: Dense) -> "Encoder":
-        """The same model, and its weights themselves, with more dense layers at the end."""
+    def with_tail(self, *tail: Layer) -> "Encoder":
+        """The same model, and its weights themselves, with more layers at the end."""
         layers = [*self._layers, *tail]
         return Encoder(self.model, self.tokenizer, self.pooling, limit=self.limit, tail=layers)
 
     @property
     def width(self) -> int:
         """D of the embeddings."""
-        layers = self._layers
-        return layers[-1].linear.out_features if layers else self._hidden_width
+        return tail_width(self._layers) or self._hidden_width
 
     @property
-    def _layers(self) -> list[Dense]:
-        return cast(list[Dense], list(self.tail))
+    def _layers(self) -> list[Layer]:
+        return cast(list[Layer], list(self.tail))
 
     @property
     def _hidden_width(self) -> int:
@@ -144,17 +147,13 @@ class Encoder(nn.Module):
             embeddings = layer(embeddings)
         return embeddings
 
-    def encode(
-        self, sentences: Sequence[str], *, batch_size: int = 128, max_length: int | None = None
-    ) -> Tensor:
+    def encode(self, sentences: Sequence[str], *, max_length: int | None = None) -> Tensor:
         """Embeddings as used at test time: in the encoder's template, no dropout, no gradient.
 
-        Each distinct sentence is encoded once, among sentences of its length. The mode of the
-        module, training or evaluation, is afterwards as before.
+        Each distinct sentence is encoded once.
 
         Args:
             sentences: N of them.
-            batch_size: sentences encoded at once; changes memory and speed only.
             max_length: as for `pieces`.
 
         Returns:
@@ -162,14 +161,27 @@ class Encoder(nn.Module):
         """
         place = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
         pieces = self.pieces(list(place), self.template, max_length=max_length)
-        by_length = sorted(range(len(pieces)), key=lambda row: len(pieces[row]))
-        vectors = torch.empty(len(pieces), self.width)
-        with self._evaluating():
-            for start in range(0, len(by_length), batch_size):
-                rows = by_length[start : start + batch_size]
-                inputs = self.pad([self.template(pieces[row]) for row in rows])
-                vectors[rows] = self(inputs).cpu()
+        vectors = torch.empty(len(place), self.width)
+        for rows, batch in self.batches([self.template(content) for content in pieces]):
+            vectors[rows] = batch
         return vectors[[place[sentence] for sentence in sentences]]
+
+    def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor]]:
+        """Embeddings of rows of word pieces, as at test time, among rows of their length.
+
+        The mode of the module, training or evaluation, is after each batch as before.
+
+        Args:
+            rows: with their special pieces, as `pad` takes them.
+
+        Yields:
+            Places in `rows`, and their vectors: shape (B, D), float32, on the CPU.
+        """
+        at_once = PIECES_AT_ONCE.get(self.device.type, PIECES_AT_ONCE["cpu"])
+        for places in batched_by_length([len(row) for row in rows], at_once=at_once):
+            with self._evaluating():
+                vectors = self(self.pad([rows[place] for place in places])).cpu()
+            yield places, vectors
 
     def save(self, folder: Path) -> None:
         """Write a folder that `load_encoder` reads back to the same vectors.
@@ -186,9 +198,9 @@ class Encoder(nn.Module):
         with quiet():
             self.model.save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
-        dense = write_tail(folder, self._layers)
+        tail = write_tail(folder, self._layers)
         write_layout(
-            folder, self.pooling, width=self._hidden_width, max_length=self.limit, dense=dense
+            folder, self.pooling, width=self._hidden_width, max_length=self.limit, tail=tail
         )
 
     def _marked(self, ids: Tensor) -> Tensor | None:

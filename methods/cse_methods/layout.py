@@ -1,25 +1,36 @@
 """The folder of a saved encoder, as sentence-transformers lays it out: what says how it pools.
 
 Beside the model and tokenizer files lie modules.json, sentence_bert_config.json,
-config_sentence_transformers.json, 1_Pooling/config.json and, for each dense layer after the pooler,
-a folder such as 2_Dense. `cls` and `avg` are pooling modes that
-sentence-transformers has itself. For the other poolers the configuration names a mode that it does
-not know and refuses to load, rather than giving other vectors than ours.
+config_sentence_transformers.json, 1_Pooling/config.json and a folder for each layer after the
+pooler, such as 2_Dense. `cls` and `avg` are pooling modes that sentence-transformers has itself.
+For the other poolers the configuration names a mode that it does not know and refuses to load,
+rather than giving other vectors than ours.
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from cse_methods.contract import Pooler
-from cse_methods.errors import BackboneError
+from cse_methods.errors import BackboneError, UnknownModelError
 
 _POOLING_FILE = Path("1_Pooling", "config.json")
 _FLAGS: dict[str, Pooler] = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "avg"}
 _NAMES: dict[str, Pooler] = {"mean": "avg", **{pooler: pooler for pooler in get_args(Pooler)}}
 _MODULES_FILE = "modules.json"
+_LENGTH_FILE = "sentence_bert_config.json"
+_OPTIONS_FILE = "config_sentence_transformers.json"
+
+
+class Module(NamedTuple):
+    """One step from a sentence to its vector, as sentence-transformers names it."""
+
+    kind: str
+    """`Transformer`, `Pooling`, `Dense`, `Normalize`, …"""
+    path: str
+    """Its folder below the model's."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +48,8 @@ def read_pooling(folder: Path) -> Pooling | None:
     """The pooling that a saved encoder was trained with; None where the folder does not say.
 
     Raises:
-        BackboneError: if it is a pooling that we do not have, or the file cannot be read.
+        UnknownModelError: if it is a pooling that we do not have.
+        BackboneError: if the file cannot be read.
     """
     file = folder / _POOLING_FILE
     if not file.is_file():
@@ -49,15 +61,15 @@ def read_pooling(folder: Path) -> Pooling | None:
     except (OSError, ValueError, AttributeError, TypeError) as problem:
         raise BackboneError(f"{file} is not a pooling configuration: {problem}") from problem
     if pooler is None:
-        raise BackboneError(
+        raise UnknownModelError(
             f"{file} pools in a way that is not among {', '.join(get_args(Pooler))}; name one "
             "of these as the pooler of a copy of the folder without 1_Pooling"
         )
     return Pooling(pooler, first_layer, prompt)
 
 
-def dense_folders(folder: Path) -> list[str]:
-    """The names of the dense layers' folders in a saved encoder, in order.
+def read_modules(folder: Path) -> list[Module]:
+    """The modules of a saved encoder, in order; none where the folder names none.
 
     Raises:
         BackboneError: if modules.json cannot be read.
@@ -66,14 +78,44 @@ def dense_folders(folder: Path) -> list[str]:
     if not file.is_file():
         return []
     try:
-        modules = json.loads(file.read_text("utf-8"))
-        return [module["path"] for module in modules if module["type"].endswith(".Dense")]
+        listed = json.loads(file.read_text("utf-8"))
+        return [Module(one["type"].rpartition(".")[2], one["path"]) for one in listed]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
         raise BackboneError(f"{file} is not a list of modules: {problem}") from problem
 
 
+def dense_folders(folder: Path) -> list[str]:
+    """The names of the dense layers' folders in a saved encoder, in order.
+
+    Raises:
+        BackboneError: if modules.json cannot be read.
+    """
+    return [module.path for module in read_modules(folder) if module.kind == "Dense"]
+
+
+def read_length(folder: Path) -> int | None:
+    """Word pieces, special ones included, at which a saved encoder cuts a text; None if unsaid.
+
+    Raises:
+        BackboneError: if the file cannot be read.
+    """
+    stored = _read(folder / _LENGTH_FILE).get("max_seq_length")
+    return stored if isinstance(stored, int) else None
+
+
+def read_words_in_front(folder: Path) -> str | None:
+    """The words that sentence-transformers puts before every text of this model, if any.
+
+    Raises:
+        BackboneError: if the file cannot be read.
+    """
+    stored = _read(folder / _OPTIONS_FILE)
+    name, prompts = stored.get("default_prompt_name"), stored.get("prompts") or {}
+    return prompts.get(name) or None
+
+
 def write_layout(
-    folder: Path, pooling: Pooling, *, width: int, max_length: int, dense: Sequence[str] = ()
+    folder: Path, pooling: Pooling, *, width: int, max_length: int, tail: Sequence[Module] = ()
 ) -> None:
     """Add to a folder of model and tokenizer files what makes it a sentence encoder.
 
@@ -82,9 +124,9 @@ def write_layout(
         pooling: of the encoder.
         width: of the pooler's vectors.
         max_length: word pieces it can read, special ones included.
-        dense: names of the folders of dense layers after the pooler, in order.
+        tail: the modules after the pooler, in order.
     """
-    kinds = [("Transformer", ""), ("Pooling", _POOLING_FILE.parent.name)]
+    first = [Module("Transformer", ""), Module("Pooling", _POOLING_FILE.parent.name)]
     modules = [
         {
             "idx": place,
@@ -92,11 +134,11 @@ def write_layout(
             "path": path,
             "type": f"sentence_transformers.models.{kind}",
         }
-        for place, (kind, path) in enumerate([*kinds, *(("Dense", name) for name in dense)])
+        for place, (kind, path) in enumerate([*first, *tail])
     ]
     _write(folder / _MODULES_FILE, modules)
-    _write(folder / "sentence_bert_config.json", {"max_seq_length": max_length})
-    _write(folder / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
+    _write(folder / _LENGTH_FILE, {"max_seq_length": max_length})
+    _write(folder / _OPTIONS_FILE, {"similarity_fn_name": "cosine"})
     _write(folder / _POOLING_FILE, {"word_embedding_dimension": width} | _mode(pooling))
 
 
@@ -114,6 +156,16 @@ def _mode(pooling: Pooling) -> dict[str, Any]:
     if pooling.pooler == "avg_first_last":
         return mode | {"first_layer": pooling.first_layer}
     return mode | ({"prompt": pooling.prompt} if pooling.prompt else {})
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """What a file of settings holds; nothing where there is no file."""
+    if not file.is_file():
+        return {}
+    try:
+        return dict(json.loads(file.read_text("utf-8")))
+    except (OSError, ValueError, TypeError) as problem:
+        raise BackboneError(f"{file} cannot be read: {problem}") from problem
 
 
 def _write(file: Path, content: Any) -> None:

@@ -9,8 +9,8 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from cse_methods.backbones import fetch, own_pooling, resolve
 from cse_methods.contract import Pooler
 from cse_methods.encoder import Encoder, quiet
-from cse_methods.errors import BackboneError
-from cse_methods.layout import Pooling
+from cse_methods.errors import BackboneError, UnknownModelError
+from cse_methods.layout import Pooling, read_length, read_words_in_front
 from cse_methods.tail import read_tail
 
 _POSITION_OFFSET = {"bert": 0, "roberta": 2, "xlm-roberta": 2}
@@ -40,11 +40,14 @@ def load_encoder(
         dtype: of the weights, whatever they are stored as.
 
     Raises:
-        BackboneError: if it is unknown, cannot be fetched, is not of a family we know, or its
-            weights do not fit its configuration.
+        UnknownModelError: if it is of a family, or has modules, that we do not read.
+        BackboneError: if it is unknown, cannot be fetched, or its weights do not fit its
+            configuration.
     """
     source = resolve(name)
     folder = fetch(source)
+    if words := read_words_in_front(folder):
+        raise UnknownModelError(f"backbone {name!r} wants {words!r} before every text")
     own = own_pooling(source, folder)
     pooling = Pooling(
         pooler or own.pooler,
@@ -77,13 +80,13 @@ def load_encoder(
             f"tensors, {missing[0]} the first; is it the file of another model?"
         )
     positions = config.max_position_embeddings - _POSITION_OFFSET[config.model_type]
-    limit = min(positions, tokenizer.model_max_length)
+    limit = min(positions, tokenizer.model_max_length, read_length(folder) or positions)
     return Encoder(model, tokenizer, pooling, limit=limit, tail=read_tail(folder)).eval()
 
 
 def _check(config: Any, pooling: Pooling, name: str) -> None:
     if config.model_type not in _POSITION_OFFSET:
-        raise BackboneError(
+        raise UnknownModelError(
             f"backbone {name!r} is of the family {config.model_type!r}; "
             f"known are {', '.join(_POSITION_OFFSET)}"
         )

@@ -1,9 +1,9 @@
-"""What papers do to the word pieces of a sentence: repeat some, cut into segments or parts.
+"""Word pieces of sentences: repeated, cut into segments or parts, and sorted into batches.
 
 Lists of ids without special tokens go in and come out.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal
 
 RepetitionBounds = Literal["released", "paper"]
@@ -80,3 +80,20 @@ def partitions(content: Sequence[int], count: int) -> list[list[int]]:
     size, longer = divmod(len(content), count)
     ends = [(i + 1) * size + min(i + 1, longer) for i in range(count)]
     return [list(content[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
+
+
+def batched_by_length(lengths: Sequence[int], *, at_once: int) -> Iterator[list[int]]:
+    """Places of rows in batches of near-equal length, shortest first.
+
+    Args:
+        lengths: of the rows.
+        at_once: length of a batch's longest row times its rows, at most; a single row may be more.
+    """
+    batch: list[int] = []
+    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) + 1) * lengths[place] > at_once:
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch

@@ -1,4 +1,4 @@
-"""Dense layers after the pooler that belong to an encoder, at test time too."""
+"""What comes after an encoder's pooler, at test time too: dense layers, normalisation."""
 
 import json
 from collections.abc import Sequence
@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from cse_methods.errors import BackboneError
-from cse_methods.layout import dense_folders
+from cse_methods.errors import BackboneError, UnknownModelError
+from cse_methods.layout import Module, read_modules
 
 Activation = Literal["identity", "tanh"]
 _ACTIVATIONS: dict[str, Activation] = {
     "torch.nn.modules.linear.Identity": "identity",
     "torch.nn.modules.activation.Tanh": "tanh",
 }
+_BEFORE = ("Transformer", "Pooling")
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
 
 
@@ -48,21 +50,54 @@ class Dense(nn.Module):
         return projected.tanh() if self.activation == "tanh" else projected
 
 
-def read_tail(folder: Path) -> list[Dense]:
-    """The dense layers of a saved encoder, in order; none where the folder names none.
+class Normalize(nn.Module):
+    """Brings every vector to length 1, as sentence-transformers does at the end of some models."""
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        """Shape (B, D) to shape (B, D)."""
+        return F.normalize(embeddings, dim=1)
+
+
+Layer = Dense | Normalize
+
+
+def tail_width(tail: Sequence[Layer]) -> int | None:
+    """D of the vectors after these layers; None where they leave it as it was."""
+    widths = [layer.linear.out_features for layer in tail if isinstance(layer, Dense)]
+    return widths[-1] if widths else None
+
+
+def read_tail(folder: Path) -> list[Layer]:
+    """The layers of a saved encoder, in order; none where the folder names none.
 
     Raises:
-        BackboneError: if a layer cannot be read or has an activation that we do not have.
+        UnknownModelError: if there are others than dense layers and normalisation, or a dense
+            layer has an activation that we do not have.
+        BackboneError: if a layer cannot be read.
     """
-    return [_read(folder / name) for name in dense_folders(folder)]
+    later = [module for module in read_modules(folder) if module.kind not in _BEFORE]
+    return [_layer(folder, module) for module in later]
 
 
-def write_tail(folder: Path, tail: Sequence[Dense]) -> list[str]:
-    """Write the layers below the folder of an encoder; return the names of their folders."""
-    names = [f"{place}_Dense" for place, _ in enumerate(tail, start=2)]
-    for name, dense in zip(names, tail, strict=True):
-        _write(folder / name, dense)
-    return names
+def write_tail(folder: Path, tail: Sequence[Layer]) -> list[Module]:
+    """Write the layers below the folder of an encoder; return what to list in its modules."""
+    kinds = ["Dense" if isinstance(layer, Dense) else "Normalize" for layer in tail]
+    modules = [Module(kind, f"{place}_{kind}") for place, kind in enumerate(kinds, start=2)]
+    for module, layer in zip(modules, tail, strict=True):
+        (folder / module.path).mkdir(parents=True, exist_ok=True)
+        if isinstance(layer, Dense):
+            _write(folder / module.path, layer)
+    return modules
+
+
+def _layer(folder: Path, module: Module) -> Layer:
+    match module.kind:
+        case "Dense":
+            return _read(folder / module.path)
+        case "Normalize":
+            return Normalize()
+        case _:
+            raise UnknownModelError(f"{folder} has a module {module.kind}, which is unknown here")
 
 
 def _read(folder: Path) -> Dense:
@@ -76,12 +111,11 @@ def _read(folder: Path) -> Dense:
         raise BackboneError(f"{folder} is not a dense layer: {problem}") from problem
     if activation not in _ACTIVATIONS:
         known = ", ".join(_ACTIVATIONS)
-        raise BackboneError(f"{folder} has the activation {activation!r}; known are {known}")
+        raise UnknownModelError(f"{folder} has the activation {activation!r}; known are {known}")
     return Dense(linear, _ACTIVATIONS[activation])
 
 
 def _write(folder: Path, dense: Dense) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     linear = dense.linear
     names = {activation: name for name, activation in _ACTIVATIONS.items()}
     config = {

@@ -100,8 +100,8 @@ def test_a_repeated_sentence_is_encoded_once(encoder: Encoder) -> None:
     encoder.model.register_forward_pre_hook(
         lambda _, __, inputs: seen.append(len(inputs["input_ids"])), with_kwargs=True
     )
-    vectors = encoder.encode(SENTENCES, batch_size=3)
-    assert seen == [3, 1]
+    vectors = encoder.encode(SENTENCES)
+    assert seen == [4]
     assert torch.equal(vectors[1], vectors[3])
 
 

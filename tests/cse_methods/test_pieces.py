@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cse_methods.pieces import RepetitionBounds, most_repeats, partitions, repeat, slices
+from cse_methods.pieces import (
+    RepetitionBounds,
+    batched_by_length,
+    most_repeats,
+    partitions,
+    repeat,
+    slices,
+)
 
 contents = st.lists(st.integers(0, 30000), max_size=70)
 
@@ -65,3 +72,19 @@ def test_cuts_that_are_none() -> None:
         slices([1], 0)
     with pytest.raises(ValueError, match="number of parts must be 1 or more, got 0"):
         partitions([1], 0)
+
+
+def test_batches_by_length_by_hand() -> None:
+    assert list(batched_by_length([5, 2, 3, 2, 9], at_once=6)) == [[1, 3], [2], [0], [4]]
+    assert list(batched_by_length([], at_once=6)) == []
+
+
+@given(st.lists(st.integers(1, 40), max_size=30), st.integers(1, 60))
+def test_every_row_is_in_one_batch_of_bounded_size(lengths: list[int], at_once: int) -> None:
+    batches = list(batched_by_length(lengths, at_once=at_once))
+    places = [place for batch in batches for place in batch]
+    assert sorted(places) == list(range(len(lengths)))
+    assert [lengths[place] for place in places] == sorted(lengths)
+    for batch in batches:
+        longest = max(lengths[place] for place in batch)
+        assert len(batch) == 1 or longest * len(batch) <= at_once

@@ -10,10 +10,10 @@ import torch
 
 from cse_methods.backbones import weights_sha256
 from cse_methods.contract import Pooler
-from cse_methods.errors import BackboneError
+from cse_methods.errors import BackboneError, UnknownModelError
 from cse_methods.head import Head
 from cse_methods.loading import load_encoder
-from cse_methods.tail import Dense
+from cse_methods.tail import Dense, Normalize
 
 SENTENCES = [
     "The nurse thanks the pilot.",
@@ -58,6 +58,40 @@ def test_a_saved_tail_is_the_same(tiny_folder: Path, tmp_path: Path) -> None:
     assert weights_sha256(tmp_path) != plain_hash
     (tmp_path / "2_Dense" / "config.json").write_text("{}")
     with pytest.raises(BackboneError, match="2_Dense is not a dense layer"):
+        load_encoder(str(tmp_path))
+
+
+def test_normalisation_is_kept(tiny_folder: Path, tmp_path: Path) -> None:
+    plain = load_encoder(str(tiny_folder), pooler="avg")
+    plain.with_tail(Normalize()).save(tmp_path)
+    again = load_encoder(str(tmp_path))
+    assert again.width == plain.width
+    expected = torch.nn.functional.normalize(plain.encode(SENTENCES), dim=1)
+    torch.testing.assert_close(again.encode(SENTENCES), expected)
+
+
+def test_a_saved_encoder_cuts_where_its_folder_says(tiny_bert: Path, tmp_path: Path) -> None:
+    load_encoder(str(tiny_bert), pooler="avg").save(tmp_path)
+    (tmp_path / "sentence_bert_config.json").write_text('{"max_seq_length": 7}')
+    again = load_encoder(str(tmp_path))
+    assert again.limit == 7
+    assert max(map(len, again.pieces(SENTENCES, again.template))) == 5
+    (tmp_path / "sentence_bert_config.json").write_text("[")
+    with pytest.raises(BackboneError, match="cannot be read"):
+        load_encoder(str(tmp_path))
+
+
+def test_what_only_another_library_reads_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
+    load_encoder(str(tiny_bert), pooler="avg").save(tmp_path)
+    modules = json.loads((tmp_path / "modules.json").read_text())
+    odd = {"idx": 2, "name": "2", "path": "2_LSTM", "type": "sentence_transformers.models.LSTM"}
+    (tmp_path / "modules.json").write_text(json.dumps([*modules, odd]))
+    with pytest.raises(UnknownModelError, match="has a module LSTM"):
+        load_encoder(str(tmp_path))
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    options = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(options))
+    with pytest.raises(UnknownModelError, match="wants 'query: ' before every text"):
         load_encoder(str(tmp_path))
 
 
