@@ -48,7 +48,7 @@ def written_once(
     with FileLock(file.with_suffix(".lock")):
         content = read(file)
         if content is None:  # still, now that the lock is ours
-            with _whole(file) as stream:
+            with written_whole(file, file.with_suffix(".partial")) as stream:
                 write(stream)
             content = read(file)
     if content is None:
@@ -65,9 +65,8 @@ def cannot_store(what: str, file: Path, problem: OSError) -> str:
 
 
 @contextmanager
-def _whole(file: Path) -> Iterator[IO[bytes]]:
-    """A stream to a name beside the file, which becomes the file at the end."""
-    partial = file.with_suffix(".partial")
+def written_whole(file: Path, partial: Path) -> Iterator[IO[bytes]]:
+    """A stream to another name on the same disk, which becomes the file at the end."""
     try:
         with partial.open("wb") as stream:
             yield stream

@@ -3,9 +3,12 @@
 CseError                    everything a user can cause; the commands print it without a traceback
 ├── UnknownMethodError      no such method
 ├── BackboneError           an encoder that is unknown, missing or not usable
+│   └── UnknownModelError   an encoder of a make that we do not read ourselves
 ├── DataError               a corpus or dev set that is missing, damaged or of the wrong size
 ├── CheckpointError         a checkpoint that is not whole or belongs to another trial
-└── TrainingError           training cannot go on: a NaN loss, too few sentences for a batch
+├── TrainingError           training cannot go on: a NaN loss, too few sentences for a batch
+├── EvaluationError         an encoder that cannot be scored: NaN in its embeddings, an unknown task
+└── GuardError              a process that trains tried to open a test set
 
 `SettingError` stands apart: validators raise it, and pydantic gathers it with the other
 problems of a configuration.
@@ -24,6 +27,10 @@ class BackboneError(CseError):
     """An encoder is unknown, missing or cannot be used."""
 
 
+class UnknownModelError(BackboneError):
+    """An encoder is of a family, or has modules, that this package does not read itself."""
+
+
 class DataError(CseError):
     """A corpus or dev set is missing, damaged or of the wrong size."""
 
@@ -34,6 +41,14 @@ class CheckpointError(CseError):
 
 class TrainingError(CseError):
     """Training cannot go on."""
+
+
+class EvaluationError(CseError):
+    """An encoder cannot be scored."""
+
+
+class GuardError(CseError):
+    """A process that trains tried to open a test set."""
 
 
 class SettingError(ValueError):

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import kendalltau
+from sklearn.metrics import ndcg_score
 
-from cse_methods.metrics import cosines, spearman
-from cse_methods.ranking import kendall, ndcg, queries
+from cse_methods.evaluation.ranking import kendall, ndcg, queries, ranking_scores
 
 
 def stored(shared: Path, name: str) -> dict[str, Any]:
@@ -31,23 +31,14 @@ def test_metrics_kcc_ndcg_a(side: Any, shared: Path) -> None:
     np.testing.assert_allclose(taus, case[f"out_kcc_per_query_{side}"], rtol=1e-9)
     np.testing.assert_allclose(linear, case[f"out_ndcg_linear_per_query_{side}"], rtol=1e-9)
     assert np.mean(taus) == pytest.approx(float(case[f"out_kcc_{side}"]), rel=1e-9)
+    if side == "either":
+        columns = (case[name] for name in ("in_pred", "in_label"))
+        scores = ranking_scores(case["in_a"].tolist(), case["in_b"].tolist(), *columns)
+        stored_as = {"kcc": "kcc", "ndcg": "ndcg_linear", "ndcg_exponential": "ndcg_exp"}
+        for metric, name in stored_as.items():
+            assert scores[metric] == pytest.approx(float(case[f"out_{name}_either"]), rel=1e-9)
     exponential = np.mean([ndcg(*pair, gain="exponential") for pair in lists])
     assert exponential == pytest.approx(float(case[f"out_ndcg_exp_{side}"]), rel=1e-9)
-
-
-def test_metrics_sts_all_a(shared: Path) -> None:
-    """All pairs of a task's subsets in one list; and the means over subsets, for comparison."""
-    case = stored(shared, "metrics_sts_all_a")
-    predicted = cosines(*(torch.from_numpy(case[name]) for name in ("in_emb1", "in_emb2")))
-    assert spearman(predicted, case["in_gold"]) == pytest.approx(
-        float(case["out_spearman_all"]), rel=1e-9
-    )
-    subsets = [case["in_subset"] == subset for subset in np.unique(case["in_subset"])]
-    each = [spearman(predicted[torch.from_numpy(s)], case["in_gold"][s]) for s in subsets]
-    np.testing.assert_allclose(each, case["out_spearman_per_subset"], rtol=1e-9)
-    weighted = np.average(each, weights=[s.sum() for s in subsets])
-    assert np.mean(each) == pytest.approx(float(case["out_spearman_mean"]), rel=1e-9)
-    assert weighted == pytest.approx(float(case["out_spearman_wmean"]), rel=1e-9)
 
 
 def test_by_hand() -> None:
@@ -73,3 +64,26 @@ def test_ndcg_is_highest_in_the_labels_own_order(labels: list[int], seed: int) -
     if any(labels):
         assert 0 <= ndcg(predicted, labels) <= 1 + 1e-12
         assert ndcg(labels, labels) == pytest.approx(1)
+
+
+@given(st.integers(0, 2**16), st.integers(4, 30))
+def test_agrees_with_scipy_and_scikit_learn_with_ties(seed: int, pairs: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels, predicted = rng.integers(0, 4, pairs), rng.permutation(pairs)
+    assert kendall(predicted, labels) == pytest.approx(
+        kendalltau(predicted, labels).statistic, nan_ok=True
+    )
+    if labels.any():
+        assert ndcg(predicted, labels) == pytest.approx(ndcg_score([labels], [predicted]))
+    tied = rng.integers(0, 3, pairs)
+    assert kendall(tied, labels) == pytest.approx(kendalltau(tied, labels).statistic, nan_ok=True)
+
+
+def test_a_query_without_an_order_is_left_out_of_the_mean() -> None:
+    # Query a: a perfect order. Query b: all labels alike, so no tau; but its NDCG is 1.
+    first, second = ["a"] * 4 + ["b"] * 4, list("cdefghij")
+    gold = [1, 2, 3, 4, 2, 2, 2, 2]
+    found = ranking_scores(first, second, [0.1, 0.2, 0.3, 0.4, 0.9, 0.1, 0.5, 0.2], gold)
+    assert found == {"kcc": 1.0, "ndcg": 1.0, "ndcg_exponential": 1.0}
+    nothing = ranking_scores(["a"], ["b"], [0.1], [1])
+    assert all(math.isnan(value) for value in nothing.values())

@@ -6,19 +6,28 @@ four slots differ; `far` pairs mean nearly the same and share no word of it. In 
 two people trade parts; in `opposed` pairs the action is denied or reversed; both in the same words.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from random import Random
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal
 
 from cse_methods.contract import DevTask
-from cse_methods.data.grammar import SLOTS, Clause, Event, Frame, Lexicon, gold, tell
+from cse_methods.data.drawing import (
+    below,
+    changed,
+    contrary,
+    draw_event,
+    draw_frame,
+    draw_lexicon,
+    opposite,
+    reworded,
+)
+from cse_methods.data.grammar import gold, tell
+from cse_methods.data.pairs import Pair, sha256_of_pairs
 from cse_methods.data.text import sha256_of
-from cse_methods.data.vocabulary import ACTIONS, ANTONYMS, OPENINGS, PEOPLE, PLACES, THINGS
 from cse_methods.errors import DataError
 
-T = TypeVar("T")
 Kind = Literal["graded", "near", "far", "traded", "opposed"]
 
 CORPUS_SENTENCES = 6000
@@ -33,19 +42,6 @@ MIXES: dict[DevTask, dict[Kind, int]] = {
     "sickr": {"graded": 200, "near": 25, "far": 5, "traded": 10, "opposed": 10},
 }
 
-DENIED, PLACE_FIRST, OPENED, REWORDED = 0.1, 0.3, 0.6, 0.2
-"""Shares: of denied events, of sentences with the place in front or an opening, and of the words
-that the second sentence of a graded pair draws anew."""
-CLAUSES: tuple[Clause, ...] = ("active", "active", "two_objects", "passive", "cleft")
-
-
-class Pair(NamedTuple):
-    """Two sentences and how similar they are."""
-
-    first: str
-    second: str
-    gold: float
-
 
 @cache
 def builtin_corpus() -> tuple[str, ...]:
@@ -58,11 +54,11 @@ def builtin_corpus() -> tuple[str, ...]:
     dev = {sentence for task in MIXES for pair in builtin_pairs(task) for sentence in pair[:2]}
     sentences: dict[str, None] = {}
     while len(sentences) < CORPUS_SENTENCES:
-        frame = _frame(rng, progressive=rng.random() < 0.5)
-        sentence = tell(_event(rng), _lexicon(rng), frame)
+        frame = draw_frame(rng, progressive=rng.random() < 0.5)
+        sentence = tell(draw_event(rng), draw_lexicon(rng), frame)
         if sentence not in dev:
             sentences[sentence] = None
-    _check("corpus", sha256_of(sentences), CORPUS_SHA256)
+    refuse_other_draw("corpus", sha256_of(sentences), CORPUS_SHA256)
     return tuple(sentences)
 
 
@@ -75,20 +71,41 @@ def builtin_pairs(task: DevTask) -> tuple[Pair, ...]:
     Raises:
         DataError: if this machine draws other pairs than the known ones.
     """
-    rng = Random(SEEDS[task])
+    pairs = draw_pairs(MIXES[task], like=task, seed=SEEDS[task])
+    refuse_other_draw(f"{task} pairs", sha256_of_pairs(pairs), SHA256[task])
+    return pairs
+
+
+def draw_pairs(mix: Mapping[Kind, int], *, like: DevTask, seed: int) -> tuple[Pair, ...]:
+    """Different pairs of different sentences, kind after kind.
+
+    Args:
+        mix: how many pairs of each kind.
+        like: whose style and scale of gold: see `builtin_pairs`.
+        seed: fixes the draw.
+    """
+    rng = Random(seed)
     pairs: dict[tuple[str, str], Pair] = {}
-    for kind, count in MIXES[task].items():
+    for kind, count in mix.items():
         wanted = len(pairs) + count
         while len(pairs) < wanted:
-            pair = _pair(rng, kind, task)
+            pair = _pair(rng, kind, like)
             if pair.first != pair.second:
                 pairs[pair.first, pair.second] = pair
-    lines = (f"{pair.first}\t{pair.second}\t{pair.gold!r}" for pair in pairs.values())
-    _check(f"{task} pairs", sha256_of(lines), SHA256[task])
     return tuple(pairs.values())
 
 
-def _check(what: str, found: str, expected: str) -> None:
+def refuse_other_draw(what: str, found: str, expected: str) -> None:
+    """Make sure that this machine draws what all others do.
+
+    Args:
+        what: the name of the built-in set.
+        found: the checksum of what was drawn.
+        expected: the known one.
+
+    Raises:
+        DataError: if the two differ.
+    """
     if found != expected:
         raise DataError(
             f"the built-in {what} came out with sha256 {found[:12]}, expected {expected[:12]}; "
@@ -98,102 +115,30 @@ def _check(what: str, found: str, expected: str) -> None:
 
 def _pair(rng: Random, kind: Kind, task: DevTask) -> Pair:
     progressive = task == "sickr"
-    event, words, frame = _event(rng), _lexicon(rng), _frame(rng, progressive=progressive)
+    event, words, frame = (
+        draw_event(rng),
+        draw_lexicon(rng),
+        draw_frame(rng, progressive=progressive),
+    )
     other, other_words, other_frame = event, words, frame
     if kind == "graded":
-        other = _changed(rng, event, slots=_below(rng, 6))
-        other_words = _reworded(rng, words)
-        other_frame = _frame(rng, progressive=progressive)
+        other = changed(rng, event, slots=below(rng, 6))
+        other_words = reworded(rng, words)
+        other_frame = draw_frame(rng, progressive=progressive)
     elif kind == "near":
-        other = _changed(rng, event, slots=1 + _below(rng, 4))
+        other = changed(rng, event, slots=1 + below(rng, 4))
     elif kind == "far":
-        other = _changed(rng, event, slots=_below(rng, 3))
-        other_words = _contrary(rng, words)
-        other_frame = _frame(rng, progressive=progressive)
+        other = changed(rng, event, slots=below(rng, 3))
+        other_words = contrary(rng, words)
+        other_frame = draw_frame(rng, progressive=progressive)
     elif kind == "traded":
         traded = replace(event, subject=event.role, role=event.subject)
-        other = _changed(rng, traded, slots=_below(rng, 2))
+        other = changed(rng, traded, slots=below(rng, 2))
     else:
-        other = _changed(rng, _opposite(rng, event), slots=_below(rng, 2))
+        other = changed(rng, opposite(rng, event), slots=below(rng, 2))
     score = gold(event, other)
     return Pair(
         tell(event, words, frame),
         tell(other, other_words, other_frame),
         1 + score * 4 / 5 if task == "sickr" else score,
     )
-
-
-def _below(rng: Random, bound: int) -> int:
-    # Of all that Random offers, only random() is promised to stay the same across versions.
-    return int(rng.random() * bound)
-
-
-def _pick(rng: Random, items: Sequence[T]) -> T:
-    return items[_below(rng, len(items))]
-
-
-def _event(rng: Random) -> Event:
-    subject = _pick(rng, SLOTS["subject"])
-    return Event(
-        subject=subject,
-        action=_pick(rng, SLOTS["action"]),
-        object=_pick(rng, SLOTS["object"]),
-        role=_pick(rng, [person for person in SLOTS["role"] if person != subject]),
-        place=_pick(rng, SLOTS["place"]),
-        denied=rng.random() < DENIED,
-    )
-
-
-def _changed(rng: Random, event: Event, *, slots: int) -> Event:
-    """The event with other concepts in that many slots."""
-    left, concepts = list(SLOTS), asdict(event)
-    for _ in range(slots):
-        slot = left.pop(_below(rng, len(left)))
-        taken = {concepts[slot], concepts["subject"], concepts["role"]}
-        concepts[slot] = _pick(rng, [concept for concept in SLOTS[slot] if concept not in taken])
-    return Event(**concepts)
-
-
-def _opposite(rng: Random, event: Event) -> Event:
-    antonyms = [a for pair in ANTONYMS if event.action in pair for a in pair - {event.action}]
-    if antonyms and rng.random() < 0.5:
-        return replace(event, action=antonyms[0])
-    return replace(event, denied=not event.denied)
-
-
-def _frame(rng: Random, *, progressive: bool) -> Frame:
-    return Frame(
-        clause=_pick(rng, CLAUSES),
-        place_first=rng.random() < PLACE_FIRST,
-        progressive=progressive,
-        opening=_pick(rng, OPENINGS) if rng.random() < OPENED else "",
-    )
-
-
-def _lexicon(rng: Random) -> Lexicon:
-    return Lexicon(
-        nouns={words[0]: _pick(rng, words) for words in (*PEOPLE, *THINGS, *PLACES)},
-        verbs={action: _pick(rng, verbs) for action, verbs in ACTIONS.items()},
-    )
-
-
-def _reworded(rng: Random, lexicon: Lexicon) -> Lexicon:
-    """The lexicon of a speaker who shares most words."""
-    new = _lexicon(rng)
-    nouns, verbs = dict(lexicon.nouns), dict(lexicon.verbs)
-    nouns.update({key: word for key, word in new.nouns.items() if rng.random() < REWORDED})
-    verbs.update({key: verb for key, verb in new.verbs.items() if rng.random() < REWORDED})
-    return Lexicon(nouns, verbs)
-
-
-def _contrary(rng: Random, lexicon: Lexicon) -> Lexicon:
-    """The lexicon of a speaker who shares no word."""
-    nouns = {
-        words[0]: _pick(rng, [word for word in words if word != lexicon.nouns[words[0]]])
-        for words in (*PEOPLE, *THINGS, *PLACES)
-    }
-    verbs = {
-        action: _pick(rng, [verb for verb in choices if verb != lexicon.verbs[action]])
-        for action, choices in ACTIONS.items()
-    }
-    return Lexicon(nouns, verbs)

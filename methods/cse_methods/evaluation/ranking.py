@@ -20,6 +20,33 @@ MORE_THAN = 3
 """A sentence in more pairs than this is a query."""
 
 
+def ranking_scores(
+    first: Sequence[Sentence], second: Sequence[Sentence], cosines: ArrayLike, gold: ArrayLike
+) -> dict[str, float]:
+    """Means over the queries of a set of pairs, each query alike.
+
+    A query whose labels or similarities are all equal has no tau, one without a label above 0 no
+    NDCG; they are left out of that mean.
+
+    Args:
+        first: the first sentence of each pair.
+        second: the second.
+        cosines: of each pair.
+        gold: of each pair, >= 0.
+
+    Returns:
+        `kcc` in [-1, 1], `ndcg` (linear gain) and `ndcg_exponential` in [0, 1]; nan where no
+        query is left, as in a set in which no sentence has enough partners.
+    """
+    found, labels = np.asarray(cosines), np.asarray(gold)
+    lists = [(found[own], labels[own]) for own in queries(first, second).values()]
+    return {
+        "kcc": _mean([kendall(*one) for one in lists]),
+        "ndcg": _mean([ndcg(*one) for one in lists]),
+        "ndcg_exponential": _mean([ndcg(*one, gain="exponential") for one in lists]),
+    }
+
+
 def queries(
     first: Sequence[Sentence], second: Sequence[Sentence], *, side: Side = "either"
 ) -> dict[Sentence, NDArray[np.int64]]:
@@ -72,3 +99,8 @@ def ndcg(predicted: ArrayLike, gold: ArrayLike, *, gain: Gain = "linear") -> flo
     found = gains[np.argsort(-np.asarray(predicted), kind="stable")] @ discounts
     best = np.sort(gains)[::-1] @ discounts
     return float(found / best) if best > 0 else float("nan")
+
+
+def _mean(values: Sequence[float]) -> float:
+    there = [value for value in values if not np.isnan(value)]
+    return float(np.mean(there)) if there else float("nan")

@@ -1,0 +1,139 @@
+"""Graded pairs of sentences: how they are read in the SentEval layout, and what identifies them.
+
+Text is split at white space and joined by single blanks, as SentEval does.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cse_methods.data.manifest import manifest, refuse_count
+from cse_methods.data.text import read_lines, sha256_of
+from cse_methods.errors import DataError
+
+HIGHEST = 5.0
+"""The highest gold score of every set."""
+
+
+class Pair(NamedTuple):
+    """Two sentences and how similar they are."""
+
+    first: str
+    second: str
+    gold: float
+
+
+class PairFile(NamedTuple):
+    """A file of graded pairs in the SentEval layout: tab-separated, columns counted from 0."""
+
+    path: str
+    header: bool
+    columns: int
+    first: int
+    second: int
+    gold: int
+    lowest: float
+    """The lowest gold score."""
+    sha256: str
+    """Of the known pairs, not of the file; tells another tokenisation apart."""
+
+    @property
+    def pairs(self) -> int:
+        """How many scored pairs are known of it."""
+        return manifest()[self.path].records
+
+
+def existing_file(folder: Path, path: str, *, what: str) -> Path:
+    """Where a file of a data folder lies.
+
+    Raises:
+        DataError: if it is not there; `what` names the set that is read from it.
+    """
+    file = folder / path
+    if not file.is_file():
+        raise DataError(
+            f"{file}: no such file, and {what} is read from it; complete the folder in the "
+            "SentEval layout, or set data: or CSE_DATA to `builtin` or `hub`"
+        )
+    return file
+
+
+def read_pairs(folder: Path, file: PairFile, *, what: str) -> list[Pair]:
+    """The pairs of a file, counted; rows without a gold score are dropped.
+
+    Raises:
+        DataError: if the file is missing or cannot be read, a row is malformed (names file and
+            line), or the number of pairs is not the known one. `what` names the set.
+    """
+    path = existing_file(folder, file.path, what=what)
+    pairs = []
+    for number, line in enumerate(read_lines(path), start=1):
+        if number == 1 and file.header:
+            continue
+        where = f"{path}, line {number}"
+        cells = read_cells(line, where, columns=file.columns)
+        if gold := cells[file.gold].strip():
+            score = read_score(gold, where, lowest=file.lowest)
+            pairs.append(read_pair(cells[file.first], cells[file.second], score, where))
+    refuse_count(folder, file.path, found=len(pairs))
+    return pairs
+
+
+def read_cells(line: str, where: str, *, columns: int) -> list[str]:
+    """The cells of a line.
+
+    Raises:
+        DataError: if it has too few; `where` names the line.
+    """
+    cells = line.split("\t")
+    if len(cells) < columns:
+        raise DataError(
+            f"{where}: {len(cells)} columns, expected {columns}, separated by tabs; "
+            "fetch the file again"
+        )
+    return cells
+
+
+def read_score(text: str, where: str, *, lowest: float) -> float:
+    """A gold score.
+
+    Raises:
+        DataError: if it is no number from `lowest` to 5; `where` names the line.
+    """
+    try:
+        score = float(text)
+    except ValueError:
+        score = float("nan")
+    if not lowest <= score <= HIGHEST:
+        raise DataError(
+            f"{where}: gold score {text!r} is no number from {lowest:g} to {HIGHEST:g}; "
+            "fetch the file again"
+        )
+    return score
+
+
+def read_pair(first: str, second: str, gold: float, where: str) -> Pair:
+    """A pair of tidy sentences.
+
+    Raises:
+        DataError: if one of them is empty, which no known pair is; `where` names the line.
+    """
+    sentences = [" ".join(text.split()) for text in (first, second)]
+    if not all(sentences):
+        raise DataError(f"{where}: a sentence of the pair is empty; fetch the file again")
+    return Pair(sentences[0], sentences[1], gold)
+
+
+def gold_of(pairs: Iterable[Pair]) -> NDArray[np.float64]:
+    """Their gold scores, shape (pairs,), read-only."""
+    gold = np.array([pair.gold for pair in pairs], dtype=np.float64)
+    gold.flags.writeable = False
+    return gold
+
+
+def sha256_of_pairs(pairs: Iterable[Pair]) -> str:
+    """Hex digest of the pairs and their gold, in order."""
+    return sha256_of(f"{pair.first}\t{pair.second}\t{pair.gold!r}" for pair in pairs)

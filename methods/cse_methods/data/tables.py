@@ -1,0 +1,25 @@
+"""Tables as the hub keeps them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from cse_methods.errors import DataError
+
+
+def read_columns(path: Path, *columns: str) -> Iterator[tuple[Any, ...]]:
+    """The rows of a parquet file, of each the cells in the named columns.
+
+    Raises:
+        DataError: if it is no parquet file or lacks a column.
+    """
+    from pyarrow import ArrowInvalid, parquet
+
+    try:
+        table = parquet.read_table(path, columns=list(columns)).to_pydict()
+        cells = [table[column] for column in columns]
+    except (ArrowInvalid, KeyError) as error:
+        raise DataError(
+            f"{path}: no parquet file with the columns {', '.join(columns)}; fetch it again"
+        ) from error
+    return zip(*cells, strict=True)

@@ -1,0 +1,51 @@
+"""Whether the test sets that are asked for are there, without opening one."""
+
+from pathlib import Path
+from typing import cast
+
+from cse_methods.data.manifest import manifest
+from cse_methods.data.senteval import missing_senteval
+from cse_methods.data.source import data_source
+from cse_methods.errors import DataError
+from cse_methods.evaluation.long_text import ReviewTask, missing_reviews
+from cse_methods.tasks import Tasks
+
+_FOLDERS = {
+    **{f"sts{year}": f"STS/STS{year}-en-test/" for year in range(12, 17)},
+    "stsb": "STS/STSBenchmark/sts-test.csv",
+    "sickr": "SICK/SICK_test_annotated.txt",
+    "mr": "MR/",
+    "cr": "CR/",
+    "subj": "SUBJ/",
+    "mpqa": "MPQA/",
+    "sst2": "SST/binary/",
+    "trec": "TREC/",
+    "mrpc": "MRPC/",
+}
+"""What a task reads below `downstream/`: a file, or all files of a folder."""
+
+
+def missing_tests(tasks: Tasks, data: str | None) -> list[str]:
+    """What of these tasks' data must be fetched from the hub, a line each; fetches nothing.
+
+    Raises:
+        DataError: names the first file that a data folder lacks.
+    """
+    missing = missing_reviews([cast(ReviewTask, task) for task in tasks.long])
+    wanted = list(dict.fromkeys((*tasks.sts, *tasks.ranking, *tasks.transfer)))
+    source = data_source(data)
+    if isinstance(source, Path):
+        for task in wanted:
+            _refuse_missing(task, source)
+    elif source == "hub" and wanted:
+        missing += missing_senteval()
+    return missing
+
+
+def _refuse_missing(task: str, folder: Path) -> None:
+    for path in manifest():
+        if path.startswith(f"downstream/{_FOLDERS[task]}") and not (folder / path).is_file():
+            raise DataError(
+                f"{folder / path}: no such file, and {task} is scored on it; `cse-data check` "
+                "lists what a folder lacks, `cse-data fetch` fills one"
+            )

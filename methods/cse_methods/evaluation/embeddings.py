@@ -1,0 +1,79 @@
+"""Vectors of everything that is asked of an encoder, each distinct sentence encoded once."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cse_methods.errors import EvaluationError
+from cse_methods.evaluation.models import Model
+
+CHUNK = 4096
+"""Sentences whose word pieces are in memory at once."""
+
+Progress = Callable[[int, int], None]
+"""Told how many of how many sentences are encoded."""
+
+
+class Embeddings:
+    """Gives the vectors of sentences, which lie in a file; memory holds what is asked for.
+
+    Sentences are encoded shortest first, among sentences of their length.
+
+    Args:
+        model: encodes.
+        sentences: all that will ever be asked for; repeated ones are encoded once.
+        folder: for the file; there must be room for N x D x 4 bytes.
+        progress: told after every batch.
+
+    Raises:
+        EvaluationError: if a vector is not finite, or there is no room for the file.
+    """
+
+    def __init__(
+        self, model: Model, sentences: Iterable[str], *, folder: Path, progress: Progress
+    ) -> None:
+        ordered = sorted(dict.fromkeys(sentences), key=len)
+        self._place: dict[str, int] = {}
+        self._width, self._file = model.width, folder / "vectors.f32"
+        try:
+            with self._file.open("wb") as stream:
+                for start in range(0, len(ordered), CHUNK):
+                    chunk = ordered[start : start + CHUNK]
+                    for count in self._encode(model, chunk, stream):
+                        progress(count, len(ordered))
+        except OSError as problem:
+            needed = len(ordered) * model.width * 4 / 2**20
+            raise EvaluationError(
+                f"cannot keep {needed:.0f} MiB of vectors in {folder}: {problem.strerror}; "
+                "free space there, or set TMPDIR to a folder on another disk"
+            ) from problem
+
+    def __call__(self, sentences: Sequence[str]) -> Tensor:
+        """Shape (N, D), float32, on the CPU.
+
+        Raises:
+            KeyError: for a sentence that was not announced.
+        """
+        rows = np.array([self._place[sentence] for sentence in sentences], dtype=np.int64)
+        if not len(rows):
+            return torch.empty(0, self._width)
+        stored = np.memmap(self._file, np.float32, "r", shape=(len(self._place), self._width))
+        return torch.from_numpy(stored[rows])
+
+    def _encode(self, model: Model, chunk: Sequence[str], stream: IO[bytes]) -> Iterator[int]:
+        """Add a chunk; gives how many sentences there are now, after every batch."""
+        for places, vectors in model.batches(chunk):
+            finite = torch.isfinite(vectors).all(dim=1)
+            if not finite.all():
+                first = chunk[places[int((~finite).nonzero()[0])]]
+                raise EvaluationError(
+                    f"the encoder's vector of {first!r} holds NaN or infinity; it cannot be scored"
+                )
+            stream.write(vectors.numpy().astype("<f4", copy=False).tobytes())
+            for place in places:
+                self._place[chunk[place]] = len(self._place)
+            yield len(self._place)

@@ -1,0 +1,228 @@
+"""Everything that is asked of one encoder, scored from vectors that are computed once."""
+
+import math
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cse_methods.data.dev_sets import DevSet, load_dev_set
+from cse_methods.evaluation.embeddings import Embeddings, Progress
+from cse_methods.evaluation.geometry import geometry
+from cse_methods.evaluation.identity import (
+    GEOMETRY_PROTOCOL,
+    RANKING_PROTOCOL,
+    STS_PROTOCOL,
+    identity,
+    settings_of,
+    settings_of_average,
+)
+from cse_methods.evaluation.long_text import Reviews, ReviewTask, load_reviews
+from cse_methods.evaluation.models import Model
+from cse_methods.evaluation.pair_sets import PairSet, load_pair_set
+from cse_methods.evaluation.ranking import ranking_scores
+from cse_methods.evaluation.results import Evaluation, Score, Similarities, Split
+from cse_methods.evaluation.sts import correlations
+from cse_methods.evaluation.transfer import transfer_scores, transfer_sentences
+from cse_methods.metrics import cosines
+from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS, Tasks
+from cse_methods.transfer.folds import nested
+from cse_methods.transfer.protocol import TEST, TransferProtocol
+from cse_methods.transfer.samples import Samples
+
+GEOMETRY_TASK = "stsb"
+"""The dev set whose space is measured."""
+
+
+def evaluate(
+    model: Model,
+    tasks: Tasks,
+    *,
+    data: str | None = None,
+    protocol: TransferProtocol = TEST,
+    progress: Progress = lambda done, total: None,
+) -> Evaluation:
+    """Score an encoder. Opens test sets.
+
+    Args:
+        model: the encoder.
+        tasks: what is asked.
+        data: `builtin`, `hub`, a folder in the SentEval layout, or None for CSE_DATA.
+        protocol: of the transfer tasks.
+        progress: told how many sentences are encoded.
+
+    Returns:
+        Fractions, and the cosines behind them. A score that does not exist (all similarities
+        equal, no sentence with enough partners) is left out. `avg_sts` and `avg_transfer` are
+        there where all seven are.
+
+    Raises:
+        DataError: if a data set is missing or damaged.
+        EvaluationError: if a vector is not finite.
+    """
+    asked = _Asked.load(tasks, data)
+    with tempfile.TemporaryDirectory(prefix="cse-vectors-") as folder:
+        scoring = _Scoring(model.reading)
+        with scoring.timed("encoding"):
+            vectors = Embeddings(model, asked.sentences(), folder=Path(folder), progress=progress)
+        for pairs in asked.pair_sets:
+            _score_pairs(scoring, vectors, pairs, tasks)
+        if asked.dev is not None:
+            _measure_space(scoring, vectors, asked.dev)
+        for task in tasks.transfer:
+            _score_transfer(scoring, vectors, task, data, protocol)
+        for reviews in asked.reviews:
+            _score_reviews(scoring, vectors, reviews, protocol)
+    scoring.add_averages(AVG_STS, STS_TASKS, "test")
+    scoring.add_averages(AVG_TRANSFER, TRANSFER_TASKS, "dev", "test")
+    return scoring.evaluation()
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The data of what is asked."""
+
+    data: str | None
+    pair_sets: tuple[PairSet, ...]
+    dev: DevSet | None
+    transfer: tuple[str, ...]
+    reviews: tuple[Reviews, ...]
+
+    @classmethod
+    def load(cls, tasks: Tasks, data: str | None) -> "_Asked":
+        sets = [task for task in STS_TASKS if task in (*tasks.sts, *tasks.ranking)]
+        return cls(
+            data=data,
+            pair_sets=tuple(load_pair_set(task, data) for task in sets),
+            dev=load_dev_set("stsb", data) if tasks.geometry else None,
+            transfer=tasks.transfer,
+            reviews=tuple(load_reviews(cast(ReviewTask, task)) for task in tasks.long),
+        )
+
+    def sentences(self) -> Iterator[str]:
+        graded: list[PairSet | DevSet] = [*self.pair_sets, *([self.dev] if self.dev else [])]
+        return chain(
+            *((*pairs.first, *pairs.second) for pairs in graded),
+            *(transfer_sentences(task, self.data) for task in self.transfer),
+            *(reviews.texts for reviews in self.reviews),
+        )
+
+
+@dataclass
+class _Scoring:
+    """Gathers scores under their identities."""
+
+    reading: Mapping[str, Any]
+    scores: list[Score] = field(default_factory=list)
+    similarities: list[Similarities] = field(default_factory=list)
+    identities: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+
+    def identify(self, task: str, protocol: Mapping[str, Any], data_sha256: str) -> str:
+        return self._identity(
+            settings_of(task, reading=self.reading, protocol=protocol, data_sha256=data_sha256)
+        )
+
+    def add(self, task: str, split: Split, own: str, values: Mapping[str, float]) -> None:
+        self.scores += [
+            Score(task, split, metric, value, own)
+            for metric, value in values.items()
+            if math.isfinite(value)
+        ]
+
+    def add_averages(self, task: str, members: Sequence[str], *splits: Split) -> None:
+        """The mean of each metric that all members have."""
+        for split in splits:
+            found: dict[str, dict[str, Score]] = {}
+            for score in self.scores:
+                if score.split == split and score.task in members:
+                    found.setdefault(score.metric, {})[score.task] = score
+            for metric, scores in found.items():
+                if len(scores) == len(members):
+                    own = settings_of_average(task, [score.identity for score in scores.values()])
+                    mean = float(np.mean([scores[member].value for member in members]))
+                    self.add(task, split, self._identity(own), {metric: mean})
+
+    def _identity(self, settings: Mapping[str, Any]) -> str:
+        own = identity(settings)
+        self.identities[own] = settings
+        return own
+
+    def evaluation(self) -> Evaluation:
+        return Evaluation(
+            tuple(self.scores), tuple(self.similarities), self.identities, self.seconds
+        )
+
+
+def _score_pairs(scoring: _Scoring, vectors: Embeddings, pairs: PairSet, tasks: Tasks) -> None:
+    with scoring.timed(pairs.task):
+        # The scores are those of the stored, 32-bit cosines, so that they can be had again.
+        found = cosines(vectors(pairs.first), vectors(pairs.second)).numpy().astype(np.float32)
+        own = scoring.identify(pairs.task, STS_PROTOCOL, pairs.sha256)
+        scoring.similarities.append(_similarities(pairs, "test", own, found, pairs.subsets))
+        if pairs.task in tasks.sts:
+            values = correlations(found, pairs.gold, pairs.subsets)
+            scoring.add(pairs.task, "test", own, values)
+        if pairs.task in tasks.ranking:
+            ranked = scoring.identify(pairs.task, RANKING_PROTOCOL, pairs.sha256)
+            values = ranking_scores(pairs.first, pairs.second, found, pairs.gold)
+            scoring.add(pairs.task, "test", ranked, values)
+
+
+def _measure_space(scoring: _Scoring, vectors: Embeddings, dev: DevSet) -> None:
+    with scoring.timed("geometry"):
+        first, second = vectors(dev.first), vectors(dev.second)
+        own = scoring.identify(GEOMETRY_TASK, GEOMETRY_PROTOCOL, dev.sha256)
+        found = cosines(first, second).numpy().astype(np.float32)
+        everything = {"all": len(dev.gold)}
+        scoring.similarities.append(_similarities(dev, "dev", own, found, everything))
+        scoring.add(GEOMETRY_TASK, "dev", own, geometry(dev, first, second))
+
+
+def _similarities(
+    pairs: PairSet | DevSet,
+    split: Split,
+    own: str,
+    found: NDArray[np.float32],
+    subsets: Mapping[str, int],
+) -> Similarities:
+    return Similarities(pairs.task, split, own, found, pairs.gold, subsets, pairs.sha256)
+
+
+def _score_transfer(
+    scoring: _Scoring,
+    vectors: Embeddings,
+    task: str,
+    data: str | None,
+    protocol: TransferProtocol,
+) -> None:
+    with scoring.timed(task):
+        result = transfer_scores(task, vectors, data, protocol)
+        own = scoring.identify(task, asdict(protocol), result.data_sha256)
+        scoring.add(task, "dev", own, {"accuracy": result.dev})
+        f1 = {} if result.f1 is None else {"f1": result.f1}
+        scoring.add(task, "test", own, {"accuracy": result.test, **f1})
+
+
+def _score_reviews(
+    scoring: _Scoring, vectors: Embeddings, reviews: Reviews, protocol: TransferProtocol
+) -> None:
+    """By nested folds over the test reviews; HiCL names no protocol, so this one is ours."""
+    with scoring.timed(reviews.task):
+        found = nested(Samples(vectors(reviews.texts), reviews.labels), protocol, test=True)
+        own = scoring.identify(reviews.task, asdict(protocol), reviews.sha256)
+        scoring.add(reviews.task, "dev", own, {"accuracy": found.dev})
+        scoring.add(reviews.task, "test", own, {"accuracy": found.test or 0.0})

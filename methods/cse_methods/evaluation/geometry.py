@@ -1,0 +1,104 @@
+"""The shape of an embedding space: how evenly its directions are used."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cse_methods.data.dev_sets import DevSet
+from cse_methods.metrics import alignment, uniformity
+
+POSITIVE = 4
+"""Pairs with a higher gold score are positives."""
+BUCKETS = ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5))
+"""Of gold scores: from the first, up to the second; the last holds its end."""
+BIN_EDGES = np.linspace(-1, 1, 41)
+
+
+def geometry(dev: DevSet, first: Tensor, second: Tensor) -> dict[str, float]:
+    """Measures of the space on a dev set.
+
+    Args:
+        dev: graded pairs.
+        first: embeddings of the first sentences, shape (pairs, D).
+        second: of the second.
+
+    Returns:
+        `alignment` over pairs with gold > 4, in [0, 4]; over every sentence of every pair
+        `uniformity` in [-8, 0], `effective_rank` in [1, D] and `mean_cosine` in [-1, 1].
+    """
+    everything = torch.cat([first, second])
+    positive = torch.from_numpy(dev.gold > POSITIVE)
+    found = {
+        "uniformity": uniformity(everything),
+        "effective_rank": effective_rank(everything),
+        "mean_cosine": mean_cosine(everything),
+    }
+    if positive.any():
+        found["alignment"] = alignment(first[positive], second[positive])
+    return found
+
+
+def effective_rank(embeddings: Tensor) -> float:
+    r"""How many directions the embeddings spread over.
+
+    .. math:: \exp\Bigl(-\sum_k p_k \log p_k\Bigr), \quad p_k = \sigma_k / \sum_j \sigma_j
+
+    with :math:`\sigma_k` the singular values of the embeddings less their mean.
+
+    Args:
+        embeddings: shape (N, D), N >= 2.
+
+    Returns:
+        In [1, min(N - 1, D)]; nan if all embeddings are equal.
+
+    Source:
+        Roy and Vetterli 2007, definition 1.
+    """
+    centred = embeddings.double() - embeddings.double().mean(dim=0)
+    values = torch.linalg.svdvals(centred)
+    # Equal vectors leave rounding errors behind, and those would have a rank of their own.
+    if values[0] <= 1e-6 * embeddings.double().norm():
+        return math.nan
+    shares = values[values > 0] / values.sum()
+    return float(torch.exp(-(shares * shares.log()).sum()))
+
+
+def mean_cosine(embeddings: Tensor) -> float:
+    """Mean cosine of two different ones: 0 for evenly spread directions, 1 for a single one.
+
+    Args:
+        embeddings: shape (N, D), N >= 2.
+
+    Source:
+        Ethayarajh 2019, section 3.3 (anisotropy), over all pairs instead of sampled ones.
+    """
+    points = F.normalize(embeddings.double(), dim=1)
+    count = len(points)
+    # |sum of the points|^2 is the sum over all ordered pairs, each point with itself included.
+    total = points.sum(dim=0).square().sum() - points.square().sum()
+    return float(total / (count * (count - 1)))
+
+
+def histogram(cosines: NDArray[Any], gold: NDArray[Any]) -> Mapping[str, list[int]]:
+    """Pairs by cosine, for each bucket of gold scores.
+
+    Args:
+        cosines: shape (pairs,).
+        gold: shape (pairs,), 0 to 5.
+
+    Returns:
+        By bucket, `0-1` to `4-5`: how many pairs fall between each two of `BIN_EDGES`.
+    """
+    found = {}
+    for low, high in BUCKETS:
+        last = high == BUCKETS[-1][1]
+        inside = (gold >= low) & ((gold <= high) if last else (gold < high))
+        counts, _ = np.histogram(np.clip(cosines[inside], -1, 1), bins=BIN_EDGES)
+        found[f"{low}-{high}"] = counts.tolist()
+    return found

@@ -1,0 +1,52 @@
+"""Which scores can be compared: a hash of everything that makes a number beside the weights."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+STS_PROTOCOL = {
+    "similarity": "cosine",
+    "aggregation": "all pairs of a set in one list",
+    "unscored pairs": "dropped",
+}
+RANKING_PROTOCOL = {
+    "similarity": "cosine",
+    "query": "a sentence in more than three pairs, on either side",
+    "kcc": "Kendall's tau-b",
+    "ndcg": "linear gain, log2 discount, whole list",
+    "mean": "over queries alike; those whose labels or similarities are all equal are left out",
+}
+GEOMETRY_PROTOCOL = {
+    "alignment": "pairs with gold > 4",
+    "uniformity, effective rank, mean cosine": "every sentence of every pair",
+}
+
+
+def identity(settings: Mapping[str, Any]) -> str:
+    """sha256 of JSON with sorted keys, as hex digits."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def settings_of(
+    task: str, *, reading: Mapping[str, Any], protocol: Mapping[str, Any], data_sha256: str
+) -> dict[str, Any]:
+    """What a score's identity is the hash of.
+
+    Args:
+        task: its id.
+        reading: how the encoder reads a text: pooler, layers after it, truncation, lower-casing.
+        protocol: how vectors become the score.
+        data_sha256: of the data.
+    """
+    return {
+        "task": task,
+        "reading": dict(reading),
+        "protocol": dict(protocol),
+        "data_sha256": data_sha256,
+    }
+
+
+def settings_of_average(task: str, members: Sequence[str]) -> dict[str, Any]:
+    """The same for a mean over tasks, from their identities."""
+    return {"task": task, "protocol": {"mean over": sorted(members)}}

@@ -1,0 +1,189 @@
+"""What can be scored: encoders of ours, and whatever sentence-transformers loads."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from cse_methods.contract import Pooler
+from cse_methods.encoder import Encoder, quiet
+from cse_methods.errors import BackboneError, EvaluationError, UnknownModelError
+from cse_methods.loading import load_encoder
+from cse_methods.losses.segments import pool_segments
+from cse_methods.pieces import slices
+from cse_methods.tail import Dense, Normalize
+from cse_methods.template import SPECIAL_PIECES
+
+FOREIGN_BATCH = 32
+
+
+class Model(Protocol):
+    """Sentences in, vectors out."""
+
+    @property
+    def width(self) -> int:
+        """D of the vectors."""
+
+    @property
+    def reading(self) -> Mapping[str, Any]:
+        """All that makes a vector beside the weights, by name; JSON values."""
+
+    def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
+        """Places in `sentences` and their vectors, shape (B, D), float32, on the CPU."""
+
+
+class OwnModel:
+    """An encoder of this package.
+
+    Args:
+        encoder: on the device where it shall work.
+        max_length: texts are cut here, in word pieces, special ones included; None is where the
+            encoder cuts.
+        slicing_length: texts are read by segments of as many word pieces, special ones included,
+            and a text's vector is the mean of theirs by length, as HiCL encodes; None reads
+            them whole.
+
+    Raises:
+        EvaluationError: if segments have no room for a word piece.
+    """
+
+    def __init__(
+        self, encoder: Encoder, *, max_length: int | None = None, slicing_length: int | None = None
+    ) -> None:
+        if slicing_length is not None and slicing_length <= SPECIAL_PIECES:
+            raise EvaluationError(
+                f"segments of {slicing_length} word pieces have no room beside {SPECIAL_PIECES} "
+                "special ones; give a larger slicing length"
+            )
+        self.encoder, self.slicing_length = encoder, slicing_length
+        self.max_length = min(max_length or encoder.limit, encoder.limit)
+        self.width = encoder.width
+
+    @property
+    def reading(self) -> Mapping[str, Any]:
+        """All that makes a vector beside the weights."""
+        pooling, layers = self.encoder.pooling, list(self.encoder.tail)
+        own = {
+            "pooler": pooling.pooler,
+            "dense_layers": sum(isinstance(layer, Dense) for layer in layers),
+            "normalized": any(isinstance(layer, Normalize) for layer in layers),
+            "max_length": self.max_length,
+            "slicing_length": self.slicing_length,
+            "lower_cased": lower_cases(self.encoder.tokenizer),
+        }
+        if pooling.pooler == "avg_first_last":
+            own["first_layer"] = pooling.first_layer
+        return own | ({"prompt": pooling.prompt} if pooling.prompt else {})
+
+    def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
+        """Places in `sentences` and their vectors, among sentences of their length."""
+        template = self.encoder.template
+        contents = self.encoder.pieces(sentences, template, max_length=self.max_length)
+        if self.slicing_length is None:
+            yield from self.encoder.batches([template(content) for content in contents])
+        else:
+            yield list(range(len(contents))), self._sliced(contents, self.slicing_length)
+
+    def _sliced(self, contents: Sequence[list[int]], length: int) -> Tensor:
+        cut = [slices(content, length - SPECIAL_PIECES) for content in contents]
+        segments = [segment for own in cut for segment in own]
+        vectors = torch.empty(len(segments), self.width)
+        rows = [self.encoder.template(segment) for segment in segments]
+        for places, batch in self.encoder.batches(rows):
+            vectors[places] = batch
+        sequence = torch.tensor([row for row, own in enumerate(cut) for _ in own])
+        weights = torch.tensor([len(segment) + SPECIAL_PIECES for segment in segments])
+        return pool_segments(vectors, sequence, weights)
+
+
+class ForeignModel:
+    """A model that sentence-transformers loads and this package does not.
+
+    Args:
+        model: a `SentenceTransformer`.
+        max_length: texts are cut here, in word pieces; None is where the model cuts.
+    """
+
+    def __init__(self, model: Any, *, max_length: int | None = None) -> None:
+        if max_length is not None:
+            model.max_seq_length = max_length
+        self.model = model
+        self.width = int(model.get_embedding_dimension())
+
+    @property
+    def reading(self) -> Mapping[str, Any]:
+        """All that makes a vector beside the weights: its modules, as the library shows them."""
+        prompts = self.model.prompts or {}
+        return {
+            "library": "sentence-transformers",
+            "modules": [" ".join(str(module).split()) for module in self.model],
+            "prompt": prompts.get(self.model.default_prompt_name),
+            "max_length": self.model.max_seq_length,
+            "lower_cased": lower_cases(self.model.tokenizer),
+        }
+
+    def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
+        """Places in `sentences` and their vectors, among sentences of their length."""
+        order = sorted(range(len(sentences)), key=lambda place: len(sentences[place]))
+        for start in range(0, len(order), FOREIGN_BATCH):
+            places = order[start : start + FOREIGN_BATCH]
+            found = self.model.encode(
+                [sentences[place] for place in places],
+                convert_to_tensor=True,
+                show_progress_bar=False,
+                batch_size=FOREIGN_BATCH,
+            )
+            yield places, found.float().cpu()
+
+
+def open_model(
+    name: str,
+    *,
+    pooler: Pooler | None = None,
+    max_length: int | None = None,
+    slicing_length: int | None = None,
+) -> Model:
+    """The encoder of that name, on a GPU where there is one.
+
+    Args:
+        name: short name, folder or hub id, as for `load_encoder`.
+        pooler: how token vectors become one; None is the encoder's own.
+        max_length: as for `OwnModel`.
+        slicing_length: as for `OwnModel`.
+
+    Raises:
+        BackboneError: if it cannot be loaded, by sentence-transformers neither.
+        EvaluationError: if a setting means nothing for it.
+    """
+    try:
+        encoder = load_encoder(name, pooler=pooler)
+    except UnknownModelError as problem:
+        if pooler is not None or slicing_length is not None:
+            raise EvaluationError(
+                f"{problem}; sentence-transformers may load it, but as it is: "
+                "leave out the pooler and the slicing length"
+            ) from problem
+        return ForeignModel(_load_foreign(name, problem), max_length=max_length)
+    encoder.to("cuda" if torch.cuda.is_available() else "cpu")
+    return OwnModel(encoder, max_length=max_length, slicing_length=slicing_length)
+
+
+def lower_cases(tokenizer: Any) -> bool:
+    """Whether a tokenizer reads `A` as it reads `a`."""
+    return bool(tokenizer.tokenize("A") == tokenizer.tokenize("a"))
+
+
+def _load_foreign(name: str, problem: UnknownModelError) -> Any:
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError:
+        raise BackboneError(
+            f"{problem}; install sentence-transformers, which may load it"
+        ) from problem
+    try:
+        with quiet():
+            return SentenceTransformer(name)
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise BackboneError(f"{problem}, and sentence-transformers says: {reason}") from error

@@ -1,0 +1,55 @@
+"""What an evaluation gives: scores, and the similarities behind them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Split = Literal["dev", "test"]
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number on one task."""
+
+    task: str
+    split: Split
+    metric: str
+    """`spearman` (SentEval's 'all'), `spearman_mean`, `spearman_wmean`, `pearson`, …; `accuracy`,
+    `f1`; `kcc`, `ndcg`, `ndcg_exponential`; `alignment`, `uniformity`, `effective_rank`,
+    `mean_cosine`."""
+    value: float
+    """Correlations, accuracies and ranking metrics are fractions."""
+    identity: str
+    """Hash of all that makes the number comparable; only scores of one identity are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Similarities:
+    """The cosine of every pair of one task: what a significance test needs."""
+
+    task: str
+    split: Split
+    identity: str
+    cosines: NDArray[np.float32]
+    """Shape (pairs,), in the order of the data; the scores are computed from these very values."""
+    gold: NDArray[np.float64]
+    """Shape (pairs,)."""
+    subsets: Mapping[str, int]
+    """Pairs of each subset, in order."""
+    data_sha256: str
+    """Of the pairs and their gold."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Everything that was asked of one encoder."""
+
+    scores: tuple[Score, ...]
+    similarities: tuple[Similarities, ...] = ()
+    identities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What each identity is the hash of."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """`encoding`, and each task's own time."""

@@ -1,0 +1,62 @@
+"""Semantic textual similarity: correlations of cosines with what people say."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import pearsonr
+
+from cse_methods.metrics import spearman
+
+Correlation = Callable[[NDArray[Any], NDArray[Any]], float]
+
+
+def pearson(predicted: NDArray[Any], gold: NDArray[Any]) -> float:
+    """Pearson's correlation, in [-1, 1]; nan where one side is constant."""
+    guesses, truth = np.asarray(predicted, np.float64), np.asarray(gold, np.float64)
+    if np.ptp(guesses) == 0 or np.ptp(truth) == 0:
+        return math.nan
+    return float(pearsonr(guesses, truth).statistic)
+
+
+def correlations(
+    cosines: NDArray[Any], gold: NDArray[Any], subsets: Mapping[str, int]
+) -> dict[str, float]:
+    """What SentEval reports of an STS set, with Spearman's and with Pearson's correlation.
+
+    Args:
+        cosines: of every pair, shape (pairs,), subset after subset.
+        gold: what people say, shape (pairs,).
+        subsets: pairs of each subset, in order.
+
+    Returns:
+        `spearman`: of all pairs in one list ('all'), the number that papers report;
+        `spearman_mean`: the mean over subsets; `spearman_wmean`: the same, weighted by their
+        sizes; and the three for `pearson`. Fractions in [-1, 1]; nan where one side is constant.
+
+    Raises:
+        ValueError: if the subsets do not make up the pairs.
+    """
+    if sum(subsets.values()) != len(gold) or len(cosines) != len(gold):
+        raise ValueError(
+            f"expected as many cosines and pairs of subsets as gold scores, {len(gold)}; "
+            f"got {len(cosines)} and {sum(subsets.values())}"
+        )
+    found: dict[str, float] = {}
+    measures: dict[str, Correlation] = {"spearman": spearman, "pearson": pearson}
+    for name, measure in measures.items():
+        each = _by_subset(measure, cosines, gold, subsets)
+        found[name] = measure(cosines, gold)
+        found[f"{name}_mean"] = float(np.mean(each))
+        found[f"{name}_wmean"] = float(np.average(each, weights=list(subsets.values())))
+    return found
+
+
+def _by_subset(
+    measure: Correlation, cosines: NDArray[Any], gold: NDArray[Any], subsets: Mapping[str, int]
+) -> list[float]:
+    ends = np.cumsum(list(subsets.values()))[:-1]
+    pairs = zip(np.split(cosines, ends), np.split(gold, ends), strict=True)
+    return [measure(ours, theirs) for ours, theirs in pairs]

@@ -1,0 +1,81 @@
+"""Keeps test sets shut in a process that trains.
+
+An audit hook (PEP 578) refuses to open, link, copy or hand to another program any file that holds
+test scores or labels, and the code of `cse_methods.evaluation`, which alone knows how to read them.
+It cannot be taken off again. It is a guard against mistakes and short cuts, not a prison. It does
+not see: files under names that are not SentEval's; what a child process opens on its own; what
+native code opens without Python's `open` (Arrow's readers among them); what was opened or imported
+before; sentences that a corpus or a pre-trained encoder contains already.
+"""
+
+import os
+import re
+import sys
+from typing import Any
+
+from cse_methods.errors import GuardError
+
+_TESTS = re.compile(
+    r"(^|[/\\])("
+    r"STS1[2-6]-en-test"
+    r"|sts-test\.\w+|SICK_test_annotated\.txt"
+    r"|sentiment-test|TREC_10\.label|msr_paraphrase_test\.txt"
+    r"|senteval\.tar"
+    r"|datasets--mteb--(sts1[2-6]|sickr)-sts"
+    r"|datasets--[\w.-]*--(sick|stsbenchmark-sts)[/\\].*test.*"
+    r")([/\\]|$)"
+)
+_FOLDED = re.compile(
+    r"(^|[/\\])(rt-polarity\.(pos|neg)|custrev\.(pos|neg)|subj\.(sub|ob)jective|mpqa\.(pos|neg))$"
+)
+"""Sets without a test split: all of it is tested on, fold by fold."""
+_READERS = re.compile(r"(^|[/\\])cse_methods[/\\]evaluation[/\\]")
+_FILES = {"open": 1, "os.link": 2, "os.symlink": 2, "os.rename": 2, "shutil.copyfile": 2}
+"""Audited events, and how many of their first arguments are paths."""
+
+
+def guard(*, transfer_dev: bool = False) -> None:
+    """Refuse test sets in this process from here on, for good.
+
+    Args:
+        transfer_dev: whether the process climbs the dev accuracies of the transfer tasks, and so
+            may read the sets that have no test split of their own.
+
+    Raises:
+        GuardError: later, out of whatever call tries it.
+    """
+
+    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in _FILES:
+            for argument in arguments[: _FILES[event]]:
+                _refuse_path(argument, transfer_dev)
+        elif event == "subprocess.Popen":
+            for argument in arguments[1] if isinstance(arguments[1], (list, tuple)) else ():
+                _refuse_path(argument, transfer_dev)
+
+    sys.addaudithook(refuse)
+
+
+def is_test_file(path: str, *, transfer_dev: bool = False) -> bool:
+    """Whether a path is, by its name, one of a test set.
+
+    Args:
+        path: as it was given.
+        transfer_dev: as for `guard`.
+    """
+    return bool(_TESTS.search(path) or (not transfer_dev and _FOLDED.search(path)))
+
+
+def _refuse_path(argument: Any, transfer_dev: bool) -> None:
+    if not isinstance(argument, (str, bytes, os.PathLike)):
+        return  # a file descriptor that was opened before
+    path = os.fsdecode(argument)
+    # A link may have another name than what it leads to, on the hub's cache the other way round.
+    for name in (path, os.path.realpath(path)):
+        if _READERS.search(name):
+            raise GuardError(f"a trial may not load {path}, code that opens test sets")
+        if is_test_file(name, transfer_dev=transfer_dev):
+            raise GuardError(
+                f"a trial may not open the test set {path}; test sets are opened after the search, "
+                "by `evaluate:` in the sweep file or by cse-evaluate"
+            )

@@ -1,0 +1,77 @@
+"""What an encoder can be scored on, by name. Knows names only and opens no file."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from cse_methods.errors import EvaluationError
+
+STS_TASKS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
+TRANSFER_TASKS = ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc")
+LONG_TASKS = ("yelp", "imdb")
+AVG_STS, AVG_TRANSFER = "avg_sts", "avg_transfer"
+
+FAMILIES = ("sts", "transfer", "ranking", "geometry", "long")
+_MEMBERS = {"sts": STS_TASKS, "transfer": TRANSFER_TASKS, "long": LONG_TASKS}
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """What is asked of one encoder, by family, in the papers' order."""
+
+    sts: tuple[str, ...] = ()
+    transfer: tuple[str, ...] = ()
+    ranking: tuple[str, ...] = ()
+    """STS sets whose pairs are ranked."""
+    geometry: bool = False
+    """On STS-B dev."""
+    long: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The shortest words that ask for the same."""
+        words: list[str] = []
+        for family, members in _MEMBERS.items():
+            own = getattr(self, family)
+            words += [family] if own == members else own
+        ranking, geometry = ["ranking"] * bool(self.ranking), ["geometry"] * self.geometry
+        return (*words, *ranking, *geometry)
+
+
+def parse_tasks(words: Sequence[str]) -> Tasks:
+    """Families (`sts`, `transfer`, `ranking`, `geometry`, `long`) and single tasks, put together.
+
+    Raises:
+        EvaluationError: names a word that is neither, and the nearest that is; or says that
+            there is none.
+    """
+    if not words:
+        raise EvaluationError(f"no task is named; name some of {', '.join(FAMILIES)}, or {_each()}")
+    for word in words:
+        if word not in (*FAMILIES, *_each_name()):
+            raise EvaluationError(_unknown(word))
+
+    def asked(family: str) -> tuple[str, ...]:
+        return tuple(task for task in _MEMBERS[family] if family in words or task in words)
+
+    return Tasks(
+        sts=asked("sts"),
+        transfer=asked("transfer"),
+        ranking=STS_TASKS if "ranking" in words else (),
+        geometry="geometry" in words,
+        long=asked("long"),
+    )
+
+
+def _unknown(word: str) -> str:
+    nearest = get_close_matches(word.lower(), [*FAMILIES, *_each_name()], n=1)
+    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    return f"no task {word!r}.{hint} Known: {', '.join(FAMILIES)}; {_each()}"
+
+
+def _each_name() -> list[str]:
+    return [task for members in _MEMBERS.values() for task in members]
+
+
+def _each() -> str:
+    return ", ".join(_each_name())

@@ -1,0 +1,100 @@
+"""cse-data: whether a data folder is whole, and how to fill one."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import click
+
+from cse_methods.errors import DataError
+from cse_platform.cli.common import CONTEXT, shows_errors
+
+if TYPE_CHECKING:
+    from cse_methods.data.check import FileCheck
+
+_FOLDER = click.Path(path_type=Path)
+_NOTE = (
+    "Other checksum: as many records, but not the known bytes, perhaps another tokenisation; "
+    "scores may differ from those of others."
+)
+
+
+@click.group(context_settings=CONTEXT)
+def main() -> None:
+    """Check or fill a data folder: evaluation sets in the SentEval layout, and corpora.
+
+    \b
+    Examples:
+        cse-data fetch data
+        cse-data check data
+        CSE_DATA=data cse-sweep sweeps/rankcse.yaml
+    """
+
+
+@main.command()
+@click.argument("folder", metavar="[DIR]", type=_FOLDER, envvar="CSE_DATA", required=False)
+@shows_errors
+def check(folder: Path | None) -> None:
+    """Compare every file of DIR (default: CSE_DATA) with its known count and checksum.
+
+    Exits with 1 if an evaluation file is missing or has a wrong count. A file with another
+    checksum but the right count is only pointed out.
+
+    \b
+    Example:
+        cse-data check data
+    """
+    from cse_methods.data.check import check_folder
+    from cse_platform.cli.pages import Paragraph, Table, show
+
+    if folder is None:
+        raise click.UsageError("no folder to check; name DIR or set CSE_DATA")
+    checks = check_folder(folder)
+    rows = tuple((c.path, c.state, c.expected, c.found) for c in checks)
+    show([Table(("file", "state", "expected", "found"), rows), Paragraph(_summary(checks))])
+    if any(c.state == "other checksum" for c in checks):
+        show([Paragraph(_NOTE)])
+    if lacking := sum(c.lacking for c in checks):
+        raise DataError(
+            f"{folder} is not whole: {lacking} of {len(checks)} files are missing or have a wrong "
+            f"count; `cse-data fetch {folder}` gets them from the hub"
+        )
+
+
+@main.command()
+@click.argument("folder", metavar="DIR", type=_FOLDER)
+@shows_errors
+def fetch(folder: Path) -> None:
+    """Fill DIR from the hub with all evaluation sets and the corpus wiki1m.
+
+    Files that have the right count are kept. What was cut short goes on where it stopped. Exits
+    with 1 and says what is lacking if not everything could be had.
+
+    \b
+    Example:
+        cse-data fetch data
+    """
+    from cse_methods.data.check import check_files
+    from cse_methods.data.senteval import fetch_corpus, fetch_senteval
+    from cse_platform.cli.pages import Paragraph, Table, show
+
+    problems = []
+    for fill in (fetch_senteval, fetch_corpus):
+        try:
+            fill(folder)
+        except DataError as error:
+            problems.append(str(error))
+    click.echo("\n".join(problems), err=True, nl=bool(problems))
+    checks = check_files(folder)
+    show([Paragraph(f"{folder}: {_summary(checks)}")])
+    if places := Counter(str(PurePosixPath(c.path).parent) for c in checks if c.lacking):
+        rows = tuple((place, str(count)) for place, count in places.items())
+        show([Table(("lacking in", "files"), rows)])
+    if problems or places:
+        raise DataError(f"not all of {folder} could be had; the same command goes on from here")
+
+
+def _summary(checks: Sequence["FileCheck"]) -> str:
+    states = Counter(c.state for c in checks)
+    return f"{len(checks)} files: {', '.join(f'{n} {state}' for state, n in states.items())}."

@@ -1,0 +1,102 @@
+"""The check of a data folder: every way in which a file can differ from the known one."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cse_methods.data.check import FileCheck, check_folder
+from cse_methods.data.manifest import manifest
+from cse_methods.errors import DataError
+
+GOLD = "downstream/STS/STS15-en-test/STS.gs.images.txt"
+INPUT = "downstream/STS/STS12-en-test/STS.input.MSRpar.txt"
+
+
+def checks(folder: Path) -> dict[str, FileCheck]:
+    return {check.path: check for check in check_folder(folder)}
+
+
+def test_the_real_folder_is_whole(shared: Path) -> None:
+    found = check_folder(shared / "data")
+    assert {check.state for check in found} == {"ok"}
+    names = [check.path for check in found]
+    corpora = ["corpus/wiki1m_slice.txt", "corpus/wiki_sentences.txt"]
+    assert names == [*manifest(), *corpora]
+
+
+def test_other_bytes_of_the_right_count_are_only_pointed_out(counted_data: Path) -> None:
+    found = checks(counted_data)
+    assert {check.state for check in found.values()} == {"other checksum"}
+    assert not any(check.lacking for check in found.values())
+    assert found[INPUT].expected == manifest()[INPUT].sha256[:12]
+    assert found[INPUT].found != found[INPUT].expected
+
+
+def without_last(content: bytes) -> bytes:
+    return content[: content[:-1].rindex(b"\n") + 1]
+
+
+@pytest.mark.parametrize(
+    ("path", "edit", "expected", "found"),
+    [
+        (INPUT, without_last, "750 lines", "749 lines"),
+        (INPUT, lambda content: content + b"2.5", "750 lines", "751 lines"),
+        (INPUT, lambda content: b"", "750 lines", "0 lines"),
+        (
+            GOLD,
+            lambda content: content.replace(b"2.5\n", b"\n", 1),
+            "1500 lines, 750 scored",
+            "1500 lines, 749 scored",
+        ),
+    ],
+    ids=["one less", "one more", "empty", "a score less"],
+)
+def test_a_wrong_count(
+    counted_data: Path, path: str, edit: Callable[[bytes], bytes], expected: str, found: str
+) -> None:
+    file = counted_data / path
+    file.write_bytes(edit(file.read_bytes()))
+    assert checks(counted_data)[path] == FileCheck(path, "wrong count", expected, found)
+
+
+@pytest.mark.parametrize("path", [INPUT, GOLD])
+def test_line_ends_are_no_wrong_count(counted_data: Path, path: str) -> None:
+    file = counted_data / path
+    file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    assert checks(counted_data)[path].state == "other checksum"
+
+
+def test_a_last_line_without_an_end_counts(counted_data: Path) -> None:
+    file = counted_data / INPUT
+    file.write_bytes(file.read_bytes().removesuffix(b"\n"))
+    assert checks(counted_data)[INPUT].state == "other checksum"
+
+
+def test_a_missing_file(counted_data: Path) -> None:
+    (counted_data / GOLD).unlink()
+    expected = FileCheck(GOLD, "missing", "1500 lines, 750 scored", "")
+    assert checks(counted_data)[GOLD] == expected
+    assert expected.lacking
+
+
+def test_corpora_that_are_there_are_counted(counted_data: Path) -> None:
+    (counted_data / "corpus").mkdir()
+    (counted_data / "corpus" / "wiki1m.txt").write_text("One.\n")
+    (counted_data / "corpus" / "own.txt").write_text("One.\nTwo.")
+    *_, own, known = check_folder(counted_data)
+    assert own == FileCheck("corpus/own.txt", "ok", "2 lines", "2 lines")
+    assert known == FileCheck("corpus/wiki1m.txt", "wrong count", "1000000 lines", "1 lines")
+
+
+def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "none", tmp_path / "file"):
+        with pytest.raises(DataError, match=rf"{path.name}: no such folder; name one in the Sent"):
+            check_folder(path)
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "corpus" / "folder.txt").mkdir(parents=True)
+    with pytest.raises(DataError, match=r"cannot read .*folder\.txt: Is a directory"):
+        check_folder(tmp_path)

@@ -1,0 +1,137 @@
+"""Test sets stay shut in a process that trains. A hook cannot be taken off: each in its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cse_methods.guard import is_test_file
+
+TESTS = [
+    "downstream/STS/STS12-en-test/STS.gs.MSRpar.txt",
+    "downstream/STS/STS16-en-test/STS.input.headlines.txt",
+    "downstream/STS/STSBenchmark/sts-test.csv",
+    "downstream/SICK/SICK_test_annotated.txt",
+    "downstream/SST/binary/sentiment-test",
+    "downstream/TREC/TREC_10.label",
+    "downstream/MRPC/msr_paraphrase_test.txt",
+]
+FOLDED = [
+    "downstream/MR/rt-polarity.pos",
+    "downstream/CR/custrev.neg",
+    "downstream/SUBJ/subj.objective",
+    "downstream/MPQA/mpqa.pos",
+]
+SEEN_IN_TRAINING = [
+    "downstream/STS/STSBenchmark/sts-dev.csv",
+    "downstream/STS/STSBenchmark/sts-train.csv",
+    "downstream/SICK/SICK_trial.txt",
+    "downstream/SST/binary/sentiment-train",
+    "downstream/TREC/train_5500.label",
+    "corpus/wiki1m.txt",
+    "runs/mlruns/latest-test/metrics.json",
+]
+
+
+@pytest.mark.parametrize("path", TESTS)
+def test_test_files_are_known_by_name(path: str) -> None:
+    assert is_test_file(path)
+    assert is_test_file(f"/data/{path}", transfer_dev=True)
+
+
+def test_sets_without_a_test_split_are_shut_unless_their_dev_accuracy_is_climbed() -> None:
+    for path in FOLDED:
+        assert is_test_file(path)
+        assert not is_test_file(path, transfer_dev=True)
+
+
+@pytest.mark.parametrize("path", SEEN_IN_TRAINING)
+def test_what_training_may_see_is_open(path: str) -> None:
+    assert not is_test_file(path)
+
+
+def test_every_file_of_the_manifest_is_one_or_the_other() -> None:
+    from cse_methods.data.manifest import manifest
+
+    shut = {path for path in manifest() if is_test_file(path)}
+    assert len([path for path in shut if "/STS/STS1" in path]) == 2 * (5 + 3 + 6 + 5 + 5)
+    assert {path for path in manifest() if path not in shut} == {
+        "downstream/MRPC/msr_paraphrase_train.txt",
+        "downstream/SICK/SICK_train.txt",
+        "downstream/SICK/SICK_trial.txt",
+        "downstream/SST/binary/sentiment-dev",
+        "downstream/SST/binary/sentiment-train",
+        "downstream/STS/STSBenchmark/sts-dev.csv",
+        "downstream/STS/STSBenchmark/sts-train.csv",
+        "downstream/TREC/train_5500.label",
+    }
+
+
+CHEATS = {
+    "open": "open(test)",
+    "pathlib": "pathlib.Path(test).read_text()",
+    "bytes": "open(os.fsencode(test), 'rb')",
+    "descriptor": "os.open(test, os.O_RDONLY)",
+    "numpy": "numpy.genfromtxt(test, dtype=str)",
+    "link": "os.symlink(test, folder / 'corpus.txt')",
+    "copy": "shutil.copy(test, folder / 'corpus.txt')",
+    "rename": "os.rename(test, folder / 'corpus.txt')",
+    "old link": "open(folder / 'innocent.txt')",
+    "other program": "subprocess.run(['cat', test])",
+    "our reader": "import cse_methods.evaluation.pair_sets",
+    "our package": "importlib.import_module('cse_methods.evaluation')",
+    "caught and again": "suppressed(test) or open(test)",
+}
+PROGRAM = """
+import contextlib, importlib, numpy, os, pathlib, shutil, subprocess, sys
+from cse_methods.errors import GuardError
+from cse_methods.guard import guard
+
+def suppressed(path):
+    with contextlib.suppress(Exception):
+        open(path)
+
+test, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+guard(transfer_dev=len(sys.argv) > 3)
+assert open(folder / "sts-dev.csv").read() == "dev"
+try:
+    {cheat}
+except GuardError as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "STSBenchmark"
+    folder.mkdir()
+    for name in ("sts-dev.csv", "sts-test.csv"):
+        (folder / name).write_text(name.removeprefix("sts-").removesuffix(".csv"))
+    (folder / "innocent.txt").symlink_to(folder / "sts-test.csv")
+    (folder / "custrev.pos").write_text("good")
+    return folder
+
+
+def cheated(cheat: str, *arguments: str) -> str:
+    program = PROGRAM.format(cheat=cheat)
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("cheat", CHEATS.values(), ids=CHEATS)
+def test_a_process_that_trains_cannot_cheat(cheat: str, data: Path) -> None:
+    told = cheated(cheat, str(data / "sts-test.csv"), str(data))
+    assert "a trial may not" in told
+    assert "test set" in told
+    assert (data / "sts-test.csv").read_text() == "test"
+    assert not (data / "corpus.txt").exists()
+
+
+def test_transfer_dev_opens_what_has_no_test_split_of_its_own(data: Path) -> None:
+    path = str(data / "custrev.pos")
+    assert "a trial may not open" in cheated("open(test)", path, str(data))
+    assert cheated("print(open(test).read())", path, str(data), "transfer_dev") == "good\n"

@@ -1,0 +1,64 @@
+"""Reviews of the hub: counts, labels, and what is refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from cse_methods.data.source import HubFile
+from cse_methods.errors import DataError
+from cse_methods.evaluation.long_text import TABLES, load_reviews, missing_reviews
+
+Place = Callable[[HubFile], Path]
+
+
+def keep(place: Place, **columns: list[Any]) -> None:
+    parquet.write_table(pa.table(columns), place(TABLES["imdb"].file))
+
+
+def test_whole(kept_from_hub: Place) -> None:
+    keep(kept_from_hub, text=["Fine.\n <br />Really."] * 25_000, label=[0, 1] * 12_500)
+    reviews = load_reviews("imdb")
+    assert (reviews.task, len(reviews.texts), reviews.labels.dtype) == ("imdb", 25_000, np.int64)
+    assert (reviews.texts[0], list(reviews.labels[:3])) == ("Fine. <br />Really.", [0, 1, 0])
+    assert missing_reviews(["yelp", "imdb"]) == ["yelp (fancyzhx/yelp_polarity)"]
+    with pytest.raises(ValueError, match="read-only"):
+        reviews.labels[0] = 1
+
+
+def test_labels_tell_sets_apart(kept_from_hub: Place) -> None:
+    keep(kept_from_hub, text=["Fine."] * 25_000, label=[0, 1] * 12_500)
+    before = load_reviews("imdb").sha256
+    keep(kept_from_hub, text=["Fine."] * 25_000, label=[1, 0] * 12_500)
+    assert load_reviews("imdb").sha256 != before
+
+
+@pytest.mark.parametrize(("text", "label"), [("Fine.", 2), ("Fine.", None), (" ", 1), (None, 0)])
+def test_a_row_that_is_no_review(kept_from_hub: Place, text: str | None, label: int | None) -> None:
+    keep(kept_from_hub, text=["Fine.", text], label=[1, label])
+    match = rf"0000\.parquet, row 2: expected a text and the label 0 or 1, found label {label} and"
+    with pytest.raises(DataError, match=match):
+        load_reviews("imdb")
+
+
+def test_a_wrong_count(kept_from_hub: Place) -> None:
+    keep(kept_from_hub, text=["Fine."], label=[1])
+    with pytest.raises(DataError, match="expected 25000 reviews, found 1; fetch"):
+        load_reviews("imdb")
+
+
+def test_another_table(kept_from_hub: Place) -> None:
+    keep(kept_from_hub, review=["Fine."], label=[1])
+    with pytest.raises(DataError, match="no parquet file with the columns text, label; fetch"):
+        load_reviews("imdb")
+
+
+def test_offline(kept_from_hub: Place) -> None:
+    kept_from_hub(TABLES["imdb"].file)
+    assert missing_reviews(["imdb"]) == ["imdb (stanfordnlp/imdb)"]
+    with pytest.raises(DataError, match=r"cannot fetch .* of stanfordnlp/imdb from the hub"):
+        load_reviews("imdb")

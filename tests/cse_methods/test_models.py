@@ -1,0 +1,142 @@
+"""What can be scored, and vectors that are computed once."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from cse_methods.errors import BackboneError, EvaluationError
+from cse_methods.evaluation.embeddings import CHUNK, Embeddings
+from cse_methods.evaluation.models import ForeignModel, OwnModel, lower_cases, open_model
+from cse_methods.loading import load_encoder
+from cse_methods.tail import Normalize
+
+SENTENCES = [
+    "The nurse thanks the pilot.",
+    "Rain!",
+    "A small dog runs over the green grass, and a cat sleeps in the old library.",
+    "",
+    "Rain!",
+]
+
+
+class Counting:
+    """A model whose vectors say how long a sentence is, and that remembers its calls."""
+
+    width = 2
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        return {}
+
+    def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
+        for place in reversed(range(len(sentences))):
+            self.seen.append(sentences[place])
+            value = float("nan") if "NaN" in sentences[place] else float(len(sentences[place]))
+            yield [place], torch.tensor([[value, 1.0]])
+
+
+def embedded(model: Any, sentences: Sequence[str], folder: Path) -> Embeddings:
+    return Embeddings(model, sentences, folder=folder, progress=lambda done, total: None)
+
+
+def test_a_sentence_is_encoded_once_and_found_again(tmp_path: Path) -> None:
+    model, told = Counting(), []
+    vectors = Embeddings(
+        model, SENTENCES, folder=tmp_path, progress=lambda *count: told.append(count)
+    )
+    assert sorted(model.seen) == sorted(set(SENTENCES))
+    assert vectors(SENTENCES)[:, 0].tolist() == [float(len(one)) for one in SENTENCES]
+    assert vectors([]).shape == (0, 2)
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    with pytest.raises(KeyError):
+        vectors(["never announced"])
+
+
+def test_more_sentences_than_a_chunk(tmp_path: Path) -> None:
+    sentences = [str(number) for number in range(CHUNK + 5)]
+    model = Counting()
+    vectors = embedded(model, sentences, tmp_path)
+    assert len(model.seen) == CHUNK + 5
+    assert vectors(["7", str(CHUNK + 4)])[:, 0].tolist() == [1, 4]
+
+
+def test_a_vector_that_is_not_finite_is_refused_by_its_sentence(tmp_path: Path) -> None:
+    with pytest.raises(EvaluationError, match="vector of 'a NaN here' holds NaN or infinity"):
+        embedded(Counting(), ["fine", "a NaN here"], tmp_path)
+
+
+def test_an_encoder_gives_what_it_encodes(tiny_folder: Path, tmp_path: Path) -> None:
+    encoder = load_encoder(str(tiny_folder), pooler="avg")
+    vectors = embedded(OwnModel(encoder), SENTENCES, tmp_path)
+    torch.testing.assert_close(vectors(SENTENCES), encoder.encode(SENTENCES))
+    cut = embedded(OwnModel(encoder, max_length=5), SENTENCES, tmp_path)
+    torch.testing.assert_close(cut(SENTENCES), encoder.encode(SENTENCES, max_length=5))
+
+
+def test_slices_are_the_mean_of_their_segments_by_length(tiny_bert: Path, tmp_path: Path) -> None:
+    encoder = load_encoder(str(tiny_bert), pooler="avg")
+    (long,) = encoder.pieces([SENTENCES[2]], encoder.template)
+    parts = [long[start : start + 6] for start in range(0, len(long), 6)]
+    assert len(parts) > 2
+    each = torch.cat([batch for _, batch in encoder.batches([encoder.template(p) for p in parts])])
+    weights = torch.tensor([len(part) + 2.0 for part in parts])
+    by_hand = (weights[:, None] * each).sum(dim=0) / weights.sum()
+    vectors = embedded(OwnModel(encoder, slicing_length=8), SENTENCES, tmp_path)
+    torch.testing.assert_close(vectors([SENTENCES[2]])[0], by_hand, rtol=1e-4, atol=1e-5)
+    # A sentence of one segment, and the empty one, are read as without slicing.
+    torch.testing.assert_close(vectors(["Rain!", ""]), encoder.encode(["Rain!", ""]))
+    with pytest.raises(EvaluationError, match="segments of 2 word pieces have no room"):
+        OwnModel(encoder, slicing_length=2)
+
+
+def test_what_a_reading_tells(tiny_bert: Path, tiny_roberta: Path) -> None:
+    plain = OwnModel(load_encoder(str(tiny_bert), pooler="avg")).reading
+    first = load_encoder(str(tiny_bert), pooler="avg_first_last", first_layer=0)
+    other = OwnModel(first.with_tail(Normalize()), max_length=9, slicing_length=8).reading
+    assert plain["pooler"] == "avg" and not plain["normalized"] and "prompt" not in plain
+    assert plain["dense_layers"] == 0 and plain["slicing_length"] is None
+    assert other["first_layer"] == 0 and other["normalized"]
+    assert (other["max_length"], other["slicing_length"]) == (9, 8)
+    for folder in (tiny_bert, tiny_roberta):
+        encoder = load_encoder(str(folder), pooler="avg")
+        lower, upper = encoder.encode(["rain falls", "Rain falls"])
+        assert lower_cases(encoder.tokenizer) == torch.equal(lower, upper)
+
+
+def test_what_cannot_be_opened(tiny_bert: Path, tmp_path: Path) -> None:
+    with pytest.raises(BackboneError, match="no backbone 'nonsense'"):
+        open_model("nonsense")
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    for name in ("model.safetensors", "tokenizer.json"):
+        (tmp_path / name).write_text("")
+    with pytest.raises(BackboneError):
+        open_model(str(tmp_path))
+
+
+@pytest.mark.real
+def test_a_model_of_another_make_is_left_to_sentence_transformers(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    load_encoder(str(tiny_bert), pooler="avg").save(tmp_path)
+    (tmp_path / "1_Pooling" / "config.json").write_text(
+        '{"word_embedding_dimension": 32, "pooling_mode_max_tokens": true, '
+        '"pooling_mode_mean_tokens": false}'
+    )
+    model = open_model(str(tmp_path))
+    assert isinstance(model, ForeignModel)
+    theirs = library.SentenceTransformer(str(tmp_path), device="cpu").encode(SENTENCES)
+    folder = tmp_path / "vectors"
+    folder.mkdir()
+    found = embedded(model, SENTENCES, folder)(SENTENCES)
+    torch.testing.assert_close(found, torch.tensor(theirs), rtol=1e-4, atol=1e-5)
+    assert model.reading["library"] == "sentence-transformers"
+    with pytest.raises(EvaluationError, match="leave out the pooler and the slicing length"):
+        open_model(str(tmp_path), pooler="cls")

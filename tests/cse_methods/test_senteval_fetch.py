@@ -1,0 +1,152 @@
+"""A data folder from the hub's archive: whatever its paths, resumed, and nothing outside."""
+
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cse_methods.data.check import check_files
+from cse_methods.data.corpora import KNOWN
+from cse_methods.data.manifest import manifest
+from cse_methods.data.senteval import ARCHIVE, fetch_corpus, fetch_senteval, missing_senteval
+from cse_methods.data.source import HubFile
+from cse_methods.errors import DataError
+
+Place = Callable[[HubFile], Path]
+CR = "downstream/CR/custrev.pos"
+MR = "downstream/MR/rt-polarity.neg"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CSE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def archive(kept_from_hub: Place, counted_data: Path) -> Path:
+    """The hub's archive with all files, as the SimCSE group publishes it."""
+    path = kept_from_hub(ARCHIVE)
+    with tarfile.open(path, "w") as tar:
+        tar.add(counted_data / "downstream", arcname=".")
+    return path
+
+
+def states(folder: Path) -> set[str]:
+    return {check.state for check in check_files(folder)}
+
+
+@pytest.mark.parametrize("prefix", ["", ".", "downstream", "SentEval/data/downstream"])
+def test_paths_are_known_by_their_end(
+    kept_from_hub: Place, counted_data: Path, tmp_path: Path, prefix: str
+) -> None:
+    with tarfile.open(kept_from_hub(ARCHIVE), "w") as tar:
+        for path in (counted_data / "downstream").iterdir():
+            tar.add(path, arcname=f"{prefix}/{path.name}".removeprefix("/"))
+    folder = fetch_senteval(tmp_path / "own")
+    assert folder == tmp_path / "own"
+    assert states(folder) == {"other checksum"}
+    assert (folder / CR).read_bytes() == (counted_data / CR).read_bytes()
+
+
+def test_the_cache_is_filled_once(archive: Path, cache: Path) -> None:
+    assert missing_senteval() == []  # the archive is there
+    assert fetch_senteval() == cache / "senteval"
+    archive.unlink()
+    assert missing_senteval() == []
+    assert states(fetch_senteval()) == {"other checksum"}
+
+
+def test_what_was_cut_short_goes_on(archive: Path, tmp_path: Path) -> None:
+    folder = fetch_senteval(tmp_path / "own")
+    (folder / MR).write_text("mine\n" * manifest()[MR].lines)
+    (folder / CR).write_text("half")
+    (folder / "downstream/TREC/TREC_10.label").unlink()
+    fetch_senteval(folder)
+    assert states(folder) == {"other checksum"}
+    assert (folder / MR).read_text().startswith("mine"), "a right count is kept"
+    assert not (folder / ".partial").exists()
+
+
+def test_a_warm_cache_is_not_looked_into(archive: Path, cache: Path) -> None:
+    fetch_senteval()
+    code = (
+        "import sys; from cse_methods.data.senteval import fetch_senteval\n"
+        f"def refuse(event, arguments): assert event != 'open' or {str(cache)!r} not in "
+        "str(arguments[0]), arguments\n"
+        "sys.addaudithook(refuse); fetch_senteval()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def member(name: str, size: int = 0, **fields: object) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.size = size
+    for field, value in fields.items():
+        setattr(info, field, value)
+    return info
+
+
+def test_no_member_lands_outside_the_folder(kept_from_hub: Place, tmp_path: Path) -> None:
+    with tarfile.open(kept_from_hub(ARCHIVE), "w") as tar, Path(__file__).open("rb") as content:
+        tar.addfile(member("../../evil"))
+        tar.addfile(member(f"/{tmp_path}/evil"))
+        tar.addfile(member("CR/custrev.pos", type=tarfile.SYMTYPE, linkname="/etc/passwd"))
+        tar.addfile(member("../../CR/custrev.pos", size=10), content)
+        tar.addfile(member("again/CR/custrev.pos", size=20), content)
+    folder = fetch_senteval(tmp_path / "own")
+    files = [path.relative_to(tmp_path / "own") for path in folder.rglob("*") if path.is_file()]
+    assert sorted(map(str, files)) == [".lock", CR]
+    assert (folder / CR).read_bytes() == Path(__file__).read_bytes()[:10]
+    assert not list(tmp_path.glob("**/evil"))
+
+
+def test_what_the_archive_lacks_stays_missing(kept_from_hub: Place, tmp_path: Path) -> None:
+    tarfile.open(kept_from_hub(ARCHIVE), "w").close()
+    assert states(fetch_senteval(tmp_path / "own")) == {"missing"}
+
+
+@pytest.mark.parametrize("share", [0, 0.5])
+def test_a_damaged_archive_is_named(archive: Path, tmp_path: Path, share: float) -> None:
+    content = archive.read_bytes()
+    archive.write_bytes(content[: int(len(content) * share)] or b"<html>")
+    with pytest.raises(DataError, match=r"senteval\.tar: not a whole tar file \(.*delete it and"):
+        fetch_senteval(tmp_path / "own")
+    assert states(tmp_path / "own") <= {"missing", "other checksum"}, "no half-written file"
+
+
+def test_offline(kept_from_hub: Place, tmp_path: Path) -> None:
+    kept_from_hub(KNOWN["wiki1m"].hub[0])
+    assert missing_senteval() == ["SentEval's files (princeton-nlp/datasets-for-simcse)"]
+    with pytest.raises(DataError, match=r"cannot fetch senteval\.tar of princeton-nlp/datasets"):
+        fetch_senteval(tmp_path / "own")
+
+
+def test_a_folder_that_cannot_be_made(archive: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match=r"cannot write to .*file: File exists; free space there"):
+        fetch_senteval(tmp_path / "file")
+
+
+def test_the_corpus(kept_from_hub: Place, tmp_path: Path) -> None:
+    kept_from_hub(KNOWN["wiki1m"].hub[0]).write_text("One.\n" * 1_000_000)
+    file = tmp_path / "corpus" / "wiki1m.txt"
+    file.parent.mkdir()
+    file.write_text("One.\n")
+    assert fetch_corpus(tmp_path) == file
+    assert len(file.read_bytes()) == 5_000_000
+
+
+@pytest.mark.parametrize("name", KNOWN["wiki1m"].local_names)
+def test_a_whole_corpus_is_kept_under_either_name(
+    kept_from_hub: Place, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / "corpus" / name
+    file.parent.mkdir()
+    file.write_text("Own.\n" * 1_000_000)
+    assert fetch_corpus(tmp_path) == file
+    assert [path.name for path in file.parent.iterdir()] == [name]

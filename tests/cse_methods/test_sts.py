@@ -1,0 +1,61 @@
+"""Correlations of STS sets: the stored reference, by hand, and against scipy."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import pearsonr, spearmanr
+
+from cse_methods.evaluation.sts import correlations
+from cse_methods.metrics import cosines
+
+
+def test_metrics_sts_all_a(shared: Path) -> None:
+    """All pairs of a task's subsets in one list; and the means over subsets, for comparison."""
+    with np.load(shared / "reference" / "metrics_sts_all_a.npz", allow_pickle=False) as arrays:
+        case = {key: arrays[key] for key in arrays.files}
+    predicted = cosines(*(torch.from_numpy(case[name]) for name in ("in_emb1", "in_emb2"))).numpy()
+    names, counts = np.unique(case["in_subset"], return_counts=True)
+    assert (np.diff(case["in_subset"]) >= 0).all()
+    subsets = {str(name): int(count) for name, count in zip(names, counts, strict=True)}
+    found = correlations(predicted, case["in_gold"], subsets)
+    for metric, stored in {
+        "spearman": "out_spearman_all",
+        "spearman_mean": "out_spearman_mean",
+        "spearman_wmean": "out_spearman_wmean",
+        "pearson": "out_pearson_all",
+    }.items():
+        assert found[metric] == pytest.approx(float(case[stored]), rel=1e-9), metric
+
+
+def test_by_hand() -> None:
+    # Subset a ranks its three pairs rightly (1), subset b its two wrongly (-1).
+    cosine, gold = np.array([0.1, 0.2, 0.3, 0.9, 0.8]), np.array([1, 2, 3, 1, 4.0])
+    found = correlations(cosine, gold, {"a": 3, "b": 2})
+    assert found["spearman_mean"] == pytest.approx(0)
+    assert found["spearman_wmean"] == pytest.approx((3 * 1 + 2 * -1) / 5)
+    # Ranks 1 2 3 5 4 against 1.5 3 4 1.5 5: sums of products of deviations 2, of squares 10, 9.5.
+    assert found["spearman"] == pytest.approx(2 / math.sqrt(10 * 9.5))
+
+
+@given(st.integers(0, 2**16), st.integers(4, 40))
+def test_agrees_with_scipy_with_ties(seed: int, pairs: int) -> None:
+    rng = np.random.default_rng(seed)
+    cosine, gold = rng.integers(0, 5, pairs) / 5, rng.integers(0, 6, pairs).astype(float)
+    found = correlations(cosine, gold, {"only": pairs})
+    if np.ptp(cosine) == 0 or np.ptp(gold) == 0:
+        assert math.isnan(found["spearman"]) and math.isnan(found["pearson"])
+        return
+    assert found["spearman"] == pytest.approx(spearmanr(cosine, gold).statistic)
+    assert found["pearson"] == pytest.approx(pearsonr(cosine, gold).statistic)
+    for mean in (found["spearman_mean"], found["spearman_wmean"]):
+        assert mean == pytest.approx(found["spearman"])
+
+
+def test_subsets_that_do_not_make_up_the_pairs_are_refused() -> None:
+    with pytest.raises(ValueError, match="as gold scores, 2; got 2 and 3"):
+        correlations(np.array([0.1, 0.2]), np.array([1.0, 2.0]), {"a": 3})

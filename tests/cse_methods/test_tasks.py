@@ -1,0 +1,34 @@
+"""Names of tasks."""
+
+import pytest
+
+from cse_methods.errors import EvaluationError
+from cse_methods.tasks import STS_TASKS, TRANSFER_TASKS, Tasks, parse_tasks
+
+
+def test_families_and_single_tasks_in_the_papers_order() -> None:
+    assert parse_tasks(["sickr", "sts12"]).sts == ("sts12", "sickr")
+    assert parse_tasks(["sts"]).sts == STS_TASKS
+    everything = parse_tasks(["sts", "transfer", "ranking", "geometry", "long", "stsb"])
+    assert everything == Tasks(STS_TASKS, TRANSFER_TASKS, STS_TASKS, True, ("yelp", "imdb"))
+
+
+def test_the_shortest_words_ask_for_the_same() -> None:
+    for words in (["sts", "mr"], ["sts12", "ranking"], ["geometry", "long"], ["transfer"]):
+        tasks = parse_tasks(words)
+        assert parse_tasks(tasks.names) == tasks
+        assert set(tasks.names) == set(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["stsB"], "no task 'stsB'. Did you mean 'stsb'?"),
+        (["sts", "glue"], "no task 'glue'. Known: sts, transfer, ranking, geometry, long; sts12,"),
+        ([], "no task is named; name some of sts, transfer, ranking"),
+    ],
+)
+def test_unknown_tasks_are_refused(words: list[str], told: str) -> None:
+    with pytest.raises(EvaluationError) as caught:
+        parse_tasks(words)
+    assert str(caught.value).startswith(told)

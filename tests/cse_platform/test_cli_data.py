@@ -1,0 +1,121 @@
+"""cse-data: a table for people, exit codes for scripts."""
+
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cse_methods.data.corpora import KNOWN
+from cse_methods.data.senteval import ARCHIVE
+from cse_methods.data.source import HubFile
+from cse_platform.cli.data import main
+
+Place = Callable[[HubFile], Path]
+FILE = "downstream/MR/rt-polarity.neg"
+
+
+def run(*arguments: object, data: Path | None = None) -> Result:
+    environment = {"CSE_DATA": None if data is None else str(data)}
+    return CliRunner().invoke(main, [str(word) for word in arguments], env=environment)
+
+
+def rows(result: Result) -> list[list[str]]:
+    return [line.split() for line in result.stdout.splitlines()]
+
+
+def test_the_real_folder(shared: Path) -> None:
+    result = run("check", shared / "data")
+    assert result.exit_code == 0, result.stderr
+    assert [FILE, "ok", "5331", "lines", "5331", "lines"] in rows(result)
+    assert "71 files: 71 ok." in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_another_checksum_is_no_failure(counted_data: Path) -> None:
+    result = run("check", data=counted_data)
+    assert result.exit_code == 0, result.stderr
+    assert "69 files: 69 other checksum." in result.stdout
+    assert "scores may differ" in result.stdout
+
+
+def test_a_lacking_file_is_a_failure(counted_data: Path) -> None:
+    (counted_data / FILE).write_text("One.\n")
+    (counted_data / "downstream/SUBJ/subj.objective").unlink()
+    result = run("check", counted_data)
+    assert result.exit_code == 1
+    assert [FILE, "wrong", "count", "5331", "lines", "1", "lines"] in rows(result)
+    assert ["downstream/SUBJ/subj.objective", "missing", "5000", "lines"] in rows(result)
+    assert f"{counted_data} is not whole: 2 of 69 files are missing or have" in result.stderr
+    assert f"`cse-data fetch {counted_data}`" in result.stderr
+
+
+def test_check_needs_a_folder(tmp_path: Path) -> None:
+    result = run("check")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "no folder to check; name DIR or set CSE_DATA" in result.stderr
+    result = run("check", data=tmp_path / "none")
+    assert result.exit_code == 1
+    assert "Error: " in result.stderr
+    assert "none: no such folder; name one in the SentEval layout" in result.stderr
+
+
+def test_fetch_fills_a_folder(kept_from_hub: Place, counted_data: Path, tmp_path: Path) -> None:
+    with tarfile.open(kept_from_hub(ARCHIVE), "w") as tar:
+        tar.add(counted_data / "downstream", arcname=".")
+    kept_from_hub(KNOWN["wiki1m"].hub[0]).write_text("One.\n" * 1_000_000)
+    result = run("fetch", tmp_path / "own")
+    assert result.exit_code == 0, result.stderr
+    assert (result.stderr, "69 files: 69 other checksum." in result.stdout) == ("", True)
+    again = run("check", tmp_path / "own")
+    assert ["corpus/wiki1m.txt", "ok", "1000000", "lines", "1000000", "lines"] in rows(again)
+
+
+def test_fetch_says_what_the_archive_lacks(kept_from_hub: Place, counted_data: Path) -> None:
+    with tarfile.open(kept_from_hub(ARCHIVE), "w") as tar:
+        tar.add(counted_data / "downstream/SUBJ", arcname="SUBJ")
+    kept_from_hub(KNOWN["wiki1m"].hub[0]).write_text("One.\n" * 1_000_000)
+    (counted_data / FILE).unlink()
+    result = run("fetch", counted_data)
+    assert result.exit_code == 1
+    assert ["downstream/MR", "1"] in rows(result)
+    assert f"Error: not all of {counted_data} could be had; the same command" in result.stderr
+
+
+def test_fetch_offline_says_why(kept_from_hub: Place, tmp_path: Path) -> None:
+    kept_from_hub(ARCHIVE)
+    result = run("fetch", tmp_path / "own")
+    assert result.exit_code == 1
+    assert ["downstream/STS/STS14-en-test", "12"] in rows(result)
+    for name in ("senteval.tar", "wiki1m_for_simcse.txt"):
+        assert f"cannot fetch {name} of princeton-nlp/datasets-for-simcse" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_corpus_that_cannot_be_had_is_a_failure(kept_from_hub: Place, counted_data: Path) -> None:
+    kept_from_hub(ARCHIVE)
+    result = run("fetch", counted_data)
+    assert result.exit_code == 1
+    assert "lacking in" not in result.stdout
+    assert "cannot fetch wiki1m_for_simcse.txt" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["check"], ["fetch"]])
+def test_every_help_has_an_example(arguments: list[str]) -> None:
+    result = run(*arguments, "--help")
+    assert result.exit_code == 0
+    assert "cse-data check data" in result.stdout or "cse-data fetch data" in result.stdout
+
+
+def test_help_needs_no_heavy_library() -> None:
+    code = (
+        "import sys; from cse_platform.cli.data import main\n"
+        "try: main(['check', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'ray', 'mlflow', 'sklearn', 'scipy', 'numpy'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
