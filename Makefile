@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart docs test check test-slow test-real test-postgres bench-hicl clean
+.PHONY: help quickstart docs test check test-slow test-real test-postgres bench-hicl bench-eval clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -37,6 +37,10 @@ test-postgres: .venv/installed-dev  ## the stores on a PostgreSQL server of its 
 
 bench-hicl: .venv/installed  ## a step of SimCSE and of HiCL on texts of 64 to 512 word pieces
 	$(BIN)/python tests/benchmarks/hicl_cost.py
+
+bench-eval: .venv/installed-real  ## an evaluation beside sentence-transformers and training, on real data
+	$(BIN)/python tests/benchmarks/evaluation_cost.py
+	$(BIN)/python tests/benchmarks/transfer_cost.py
 
 clean:  ## remove the virtual environment and all caches, but no results
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from cse_methods.contract import DevTask, TrainingConfig
+from cse_methods.contract import DevTask, TrainingConfig, dev_metric
 from cse_methods.encoder import Encoder
 from cse_methods.errors import CheckpointError
 from cse_methods.objective import Objective
@@ -69,7 +69,7 @@ class Best:
 
     def consider(self, step: int, metrics: dict[str, float], encoder: Encoder) -> None:
         """Keep `encoder` if it is better than all before; the earliest of equals stays."""
-        name = f"dev/{self.task}_spearman"
+        name = dev_metric(self.task)
         # NaN is greater than nothing, so it is never kept.
         if metrics[name] > self.metrics.get(name, -math.inf):
             self.step, self.metrics = step, dict(metrics)

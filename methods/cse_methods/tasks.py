@@ -37,6 +37,18 @@ class Tasks:
         ranking, geometry = ["ranking"] * bool(self.ranking), ["geometry"] * self.geometry
         return (*words, *ranking, *geometry)
 
+    @property
+    def parts(self) -> frozenset[str]:
+        """Each single task, and `ranking` and `geometry`, for one evaluation to cover another."""
+        families = {"ranking": bool(self.ranking), "geometry": self.geometry}
+        asked = [name for name, wanted in families.items() if wanted]
+        return frozenset((*self.sts, *self.transfer, *self.long, *asked))
+
+    @property
+    def opens_tests(self) -> bool:
+        """Whether any of it is scored on a test set; the geometry is measured on a dev set."""
+        return self.parts != {"geometry"}
+
 
 def parse_tasks(words: Sequence[str]) -> Tasks:
     """Families (`sts`, `transfer`, `ranking`, `geometry`, `long`) and single tasks, put together.

@@ -3,9 +3,10 @@
 CseError (cse_methods.errors)
 └── PlatformError
     ├── SweepFileError      a sweep file that cannot be read or means nothing; all problems at once
-    ├── SweepRefusedError   a good file that cannot be run: changed space, missing data, `evaluate:`
+    ├── SweepRefusedError   a good file that cannot be run: changed space, missing data
     ├── SettingsError       the settings of a trial, in a script of one's own, mean nothing
     ├── StoreError          a database or tracking server that is unknown, unreachable or too new
+    │   └── NoStoreError    there is none, and it is not to be made
     └── JournalError        a journal that is damaged before its last line
 """
 
@@ -30,6 +31,10 @@ class SettingsError(PlatformError):
 
 class StoreError(PlatformError):
     """A store is unknown, unreachable or of another schema."""
+
+
+class NoStoreError(StoreError):
+    """There is no store, and it is not to be made."""
 
 
 class JournalError(PlatformError):

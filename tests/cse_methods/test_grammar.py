@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cse_methods.contract import DevTask
-from cse_methods.data import builtin
+from cse_methods.data import drawing
 from cse_methods.data.builtin import builtin_corpus, builtin_pairs
 from cse_methods.data.grammar import SLOTS, Event, Frame, Lexicon, gold, opposed, tell
 from cse_methods.data.vocabulary import ACTIONS, ANTONYMS, PEOPLE, PLACES, THINGS
@@ -150,6 +150,6 @@ def test_drawing_again_gives_the_same() -> None:
 
 
 def test_an_edited_vocabulary_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(builtin, "OPENINGS", ("surely, ",))
+    monkeypatch.setattr(drawing, "OPENINGS", ("surely, ",))
     with pytest.raises(DataError, match=r"built-in stsb pairs came out with sha256 \w+, expected"):
         builtin_pairs.__wrapped__("stsb")

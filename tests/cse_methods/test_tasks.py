@@ -20,6 +20,13 @@ def test_the_shortest_words_ask_for_the_same() -> None:
         assert set(tasks.names) == set(words)
 
 
+def test_the_geometry_alone_opens_no_test_set() -> None:
+    assert not parse_tasks(["geometry"]).opens_tests
+    assert parse_tasks(["geometry", "mr"]).opens_tests
+    assert parse_tasks(["ranking"]).opens_tests
+    assert parse_tasks(["ranking", "sts12"]).parts == {"ranking", "sts12"}
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -1,13 +1,19 @@
-"""Events as a sweep would write them."""
+"""Events as a sweep would write them, and empty leaderboards for them."""
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import create_engine, text
 
+from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
 from cse_platform.tracking.events import (
     Event,
     SweepStarted,
+    TrialEvaluated,
     TrialFinished,
     TrialPoint,
     TrialStarted,
@@ -15,6 +21,29 @@ from cse_platform.tracking.events import (
 )
 
 Life = Callable[..., list[Event]]
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def leaderboard_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty store of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'runs' / 'leaderboard.db'}"
+    server = os.environ["CSE_TEST_POSTGRES"]
+    engine = create_engine(server)
+    with engine.begin() as connection:
+        connection.execute(text("DROP SCHEMA public CASCADE"))
+        connection.execute(text("CREATE SCHEMA public"))
+    engine.dispose()
+    return server
+
+
+@pytest.fixture
+def board(leaderboard_url: str) -> Iterator[Leaderboard]:
+    """An empty leaderboard in each kind of store."""
+    with open_leaderboard(leaderboard_url) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")
@@ -45,12 +74,13 @@ def trial_life() -> Life:
         sweep: str = "first",
         configuration: str | None = None,
         seed: int = 42,
+        trial: str | None = None,
         state: TrialState | None = "COMPLETE",
         model: str | None = None,
         **started: Any,
     ) -> list[Event]:
         configuration = f"c{number}" if configuration is None else configuration
-        trial = f"{configuration}-{seed}"
+        trial = f"{configuration}-{seed}" if trial is None else trial
         fields: dict[str, Any] = {
             "sweep": sweep,
             "trial": trial,
@@ -95,5 +125,33 @@ def trial_life() -> Life:
             provenance={"device": "cpu"},
         )
         return [*events, finished]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def trial_evaluated() -> Callable[..., TrialEvaluated]:
+    """Makes the event of an evaluation, from scores such as `test/stsb_spearman`."""
+
+    def make(
+        trial: str, scores: Mapping[str, float], *, identity: str = "e1", **changes: Any
+    ) -> TrialEvaluated:
+        listed = []
+        for name, value in scores.items():
+            split, _, named = name.partition("/")
+            task, _, metric = named.rpartition("_")
+            score = {"task": task, "split": split, "metric": metric, "value": value}
+            listed.append({**score, "identity": identity})
+        fields = {
+            "time": NOON,
+            "sweep": "first",
+            "trial": trial,
+            "tasks": tuple(sorted({score["task"] for score in listed})),
+            "scores": listed,
+            "similarities": (),
+            "identities": {identity: {"pooler": "cls"}},
+            "seconds": {"encoding": 1.0},
+        }
+        return TrialEvaluated.model_validate(fields | changes)
 
     return make

@@ -86,6 +86,9 @@ def test_json_holds_fractions(runs: Path) -> None:
         "dev_untrained": 0.5,
         "trials": 3,
         "test": {},
+        "evaluation": {},
+        "test_seeds": {},
+        "test_opened": None,
     }
     assert (simcse["dev_mean"], simcse["dev_std"]) == (0.5, None)
 

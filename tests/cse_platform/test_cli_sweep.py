@@ -115,7 +115,7 @@ def test_the_command_line_changes_the_file(typed: Typed, write: Callable[..., st
         ({"method": "simsce"}, "Did you mean 'simcse'?"),
         ({"backbone": "brt-base"}, "no backbone 'brt-base'. Did you mean 'bert-base'?"),
         ({"data": "nowhere"}, "'nowhere' is not a folder"),
-        ({"evaluate": {"top": 1, "tasks": ["sts"]}}, "leave it out: trials are ranked on dev"),
+        ({"evaluate": {"top": 1, "tasks": ["sst"]}}, "no task 'sst'. Did you mean 'sst2'?"),
         ({"fixed": {"batch_size": 1}}, "fixed.batch_size"),
     ],
 )

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cse_platform.tracking import events as journal_events
 from cse_platform.tracking.events import (
     Event,
     SweepFinished,
     SweepStarted,
+    TrialEvaluated,
     TrialFinished,
     TrialPoint,
     TrialReused,
@@ -183,3 +185,24 @@ def test_events_survive_the_journal(trial_life: Callable[..., list[Event]]) -> N
     history = History(trial_life(0, {0: 0.1, 2: 0.6, 4: 0.5}))
     (trial,) = history.trials.values()
     assert (trial.state, trial.best_step, trial.best_value) == ("COMPLETE", 2, 0.6)
+
+
+def test_what_a_trial_was_evaluated_on(trial_evaluated: Callable[..., TrialEvaluated]) -> None:
+    asked = [("mr", "sts12"), ("ranking",), ("geometry", "mr")]
+    events = [trial_evaluated("t0", {"test/sts12_spearman": 0.5}, tasks=each) for each in asked]
+    history = History([start(0), end(0), start(1), end(1), events[0]])
+    assert history.trials["t0"].evaluated == {"sts12", "mr"}  # mr gave no number
+    for event in events * 2:
+        history.apply(event)
+    assert history.trials["t0"].evaluated == {"sts12", "mr", "ranking", "geometry"}
+    assert history.trials["t1"].evaluated == set()
+
+
+def test_an_opening_alone_is_no_evaluation() -> None:
+    """The driver can die between the two: what was opened is then evaluated again."""
+    opened = journal_events.TestsOpened(
+        sweep="s", trial="t0", tasks=("sts12",), who="ann", command="cse-sweep", time=at(9)
+    )
+    history = History([start(0), end(0, 4), opened])
+    assert history.trials["t0"].evaluated == set()
+    assert history.trials["t0"].busy_seconds == 240

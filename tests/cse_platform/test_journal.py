@@ -128,7 +128,7 @@ def test_a_second_process_is_told_who_has_it(tmp_path: Path) -> None:
         again = subprocess.run(
             [sys.executable, "-c", WRITER, str(path)], capture_output=True, text=True, check=False
         )
-    assert f"the sweep is running already, pid {os.getpid()}" in again.stderr
+    assert f"is in use by process {os.getpid()}" in again.stderr
     Journal(path).close()
 
 

@@ -1,8 +1,7 @@
 """SQL says what the journal says: once, in order, the first value of a step, Welford over seeds."""
 
-import os
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Thread
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import create_engine, select, text
+from sqlalchemy import select, text
 from sqlalchemy.exc import IntegrityError
 
 from cse_platform.errors import StoreError
@@ -33,21 +32,6 @@ from cse_platform.tracking.recorder import Recorder
 
 Life = Callable[..., list[Event]]
 Start = Callable[..., SweepStarted]
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def board(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Leaderboard]:
-    """An empty leaderboard in each kind of store."""
-    url = f"sqlite:///{tmp_path / 'leaderboard.db'}"
-    if request.param == "postgres":
-        url = os.environ["CSE_TEST_POSTGRES"]
-        engine = create_engine(url)
-        with engine.begin() as connection:
-            connection.execute(text("DROP SCHEMA public CASCADE"))
-            connection.execute(text("CREATE SCHEMA public"))
-        engine.dispose()
-    with open_leaderboard(url) as opened:
-        yield opened
 
 
 def tell(
@@ -367,9 +351,15 @@ def test_dev_scores_are_stored_and_nonsense_is_not(
 ) -> None:
     *begin, finish = trial_life(0, {10: 0.75})
     scores = {"dev/stsb_spearman": 0.75, "dev/sickr_spearman": 75.0, "dev/alignment": 0.2}
+    scores |= {"dev/mr_accuracy": 0.5, "dev/avg_transfer_accuracy": 0.625, "dev/cr_accuracy": 62.5}
     tell(board, [sweep_started(), *begin, finish.model_copy(update={"best_metrics": scores})])
-    assert contents(board)["scores"] == [(1, "stsb", "dev", "spearman", 0.75)]
-    assert "dev/sickr_spearman=75.0 is no correlation" in caplog.text
+    assert contents(board)["scores"] == [
+        (1, "avg_transfer", "dev", "accuracy", "dev-1", 0.625, finish.time),
+        (1, "mr", "dev", "accuracy", "dev-1", 0.5, finish.time),
+        (1, "stsb", "dev", "spearman", "dev-1", 0.75, finish.time),
+    ]
+    assert "dev/sickr_spearman=75.0 is no fraction" in caplog.text
+    assert "dev/cr_accuracy=62.5 is no fraction" in caplog.text
 
 
 @pytest.mark.parametrize(

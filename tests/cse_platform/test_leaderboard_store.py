@@ -1,6 +1,5 @@
 """Opening a store: made, upgraded or refused in one sentence, never half."""
 
-import os
 import sqlite3
 import subprocess
 import sys
@@ -22,18 +21,10 @@ OPEN = (
 )
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture
+def url(leaderboard_url: str) -> str:
     """An empty store of each kind."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'runs' / 'leaderboard.db'}"
-    server = os.environ["CSE_TEST_POSTGRES"]
-    engine = create_engine(server)
-    with engine.begin() as connection:
-        connection.execute(text("DROP SCHEMA public CASCADE"))
-        connection.execute(text("CREATE SCHEMA public"))
-    engine.dispose()
-    return server
+    return leaderboard_url
 
 
 def test_the_models_are_what_the_migrations_make(url: str) -> None:

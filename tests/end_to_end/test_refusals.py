@@ -80,8 +80,4 @@ def test_runs_that_is_a_file_is_misuse(new_sweep, tmp_path) -> None:
 
 def test_sweep_that_runs_already(refused, tmp_path) -> None:
     with Journal(tmp_path / "runs" / "sweeps" / "tiny" / "journal.jsonl"):
-        assert "the sweep is running already, pid" in refused()
-
-
-def test_evaluation_that_does_not_exist_yet(refused) -> None:
-    assert "`evaluate:`" in refused(evaluate={"top": 1, "tasks": ["sts"]})
+        assert "is in use by process" in refused()

@@ -3,12 +3,13 @@
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
 from cse_methods.errors import DataError
 
 
-def read_lines(path: Path) -> list[str]:
-    r"""The lines of a UTF-8 file, without their ends (LF or CRLF) and without a byte order mark.
+def read_lines(path: Path, *, encoding: Literal["utf-8", "latin-1"] = "utf-8") -> list[str]:
+    r"""The lines of a file, without their ends (LF or CRLF) and without a byte order mark.
 
     Only line feeds end a line: U+2028 and its like stand inside sentences of Wikipedia. Of a
     `.parquet` file, as the hub has them, the lines are its column `text`.
@@ -23,7 +24,7 @@ def read_lines(path: Path) -> list[str]:
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}; name a readable file") from error
     try:
-        text = content.decode().removeprefix("\ufeff")
+        text = content.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(

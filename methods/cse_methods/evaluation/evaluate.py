@@ -82,7 +82,7 @@ def evaluate(
             _score_reviews(scoring, vectors, reviews, protocol)
     scoring.add_averages(AVG_STS, STS_TASKS, "test")
     scoring.add_averages(AVG_TRANSFER, TRANSFER_TASKS, "dev", "test")
-    return scoring.evaluation()
+    return scoring.evaluation(tasks)
 
 
 @dataclass(frozen=True)
@@ -161,9 +161,13 @@ class _Scoring:
         self.identities[own] = settings
         return own
 
-    def evaluation(self) -> Evaluation:
+    def evaluation(self, tasks: Tasks) -> Evaluation:
         return Evaluation(
-            tuple(self.scores), tuple(self.similarities), self.identities, self.seconds
+            tasks=tasks.parts,
+            scores=tuple(self.scores),
+            similarities=tuple(self.similarities),
+            identities=self.identities,
+            seconds=self.seconds,
         )
 
 

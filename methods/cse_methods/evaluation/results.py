@@ -47,6 +47,8 @@ class Similarities:
 class Evaluation:
     """Everything that was asked of one encoder."""
 
+    tasks: frozenset[str]
+    """Everything that was asked: single tasks, `ranking`, `geometry`."""
     scores: tuple[Score, ...]
     similarities: tuple[Similarities, ...] = ()
     identities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

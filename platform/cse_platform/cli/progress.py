@@ -89,6 +89,9 @@ class Progress:
         parts.append(f"elapsed {_clock(elapsed)}")
         if left is not None:
             parts.append(f"about {_clock(left)} left")
+        if self.state.scored is not None:
+            done, chosen = self.state.scored
+            parts.append(f"test sets: {done} of {chosen} trials scored")
         behind = [
             f"{sink.name} is {sink.behind} events behind ({sink.error})"
             for sink in self.state.recorder.health()

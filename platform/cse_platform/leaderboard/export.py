@@ -3,8 +3,9 @@
 import csv
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any, Literal
 
 from rich.box import SIMPLE_HEAD
@@ -17,6 +18,9 @@ Form = Literal["table", "json", "csv"]
 
 WIDTH = 100
 HASH_SHOWN = 8
+NAME_SHOWN = 13
+"""Longer names of methods and backbones are folded where room is short."""
+
 CSV_COLUMNS = (
     "method",
     "backbone",
@@ -33,7 +37,18 @@ CSV_COLUMNS = (
     "dev_std",
     "dev_untrained",
     "trials",
+    "test",
+    "evaluation",
+    "test_seeds",
+    "test_opened",
 )
+JSON_CELLS = ("test", "evaluation", "test_seeds")
+
+AVERAGES = ("avg_sts", "avg_transfer")
+"""The test scores that the table shows, of those there are."""
+
+OPENED = "* First tried after test sets had been opened for its method."
+MIXED = "Rows of {task} are of {n} evaluation identities: compare those of one (--json has them)."
 
 
 def write(rows: Sequence[LeaderboardRow], *, form: Form) -> None:
@@ -47,7 +62,8 @@ def write(rows: Sequence[LeaderboardRow], *, form: Form) -> None:
         case "table":
             _print_table(rows)
         case "json":
-            json.dump([asdict(row) for row in rows], sys.stdout, indent=2)
+            listed = [asdict(row) for row in rows]
+            json.dump(listed, sys.stdout, indent=2, default=datetime.isoformat)
             sys.stdout.write("\n")
         case "csv":
             writer = csv.DictWriter(sys.stdout, CSV_COLUMNS, lineterminator="\n")
@@ -60,29 +76,55 @@ def _print_table(rows: Sequence[LeaderboardRow]) -> None:
     """Two tables, because one would not fit: how good, and with which settings."""
     console = Console(highlight=False)
     console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
-    console.print(_ranking(rows))
+    averages = [task for task in AVERAGES if any(task in row.test for row in rows)]
+    console.print(_ranking(rows, averages))
+    for note in _notes(rows, averages):
+        console.print(note)
     console.print()
     console.print(_settings(rows))
 
 
-def _ranking(rows: Sequence[LeaderboardRow]) -> Table:
+def _ranking(rows: Sequence[LeaderboardRow], averages: Sequence[str]) -> Table:
     grid = _grid("method", "backbone", "dev set")
-    for name in ("dev", "untrained", "seeds", "trials"):
+    for column in grid.columns[:2]:  # where room is short, it is the dev set that is folded
+        names = [getattr(row, str(column.header)) for row in rows]
+        column.no_wrap = all(len(name) <= NAME_SHOWN for name in names)
+    grid.add_column("dev", justify="right", no_wrap=True)
+    if not averages:  # beside test scores there is no room for it
+        grid.add_column("untrained", justify="right", no_wrap=True)
+    for task in averages:
+        grid.add_column(task.replace("_", "\n"), no_wrap=True)
+    for name in ("seeds", "trials"):
         grid.add_column(name, justify="right", no_wrap=True)
     grid.add_column("configuration", no_wrap=True)
     for row in rows:
-        std = "" if row.dev_std is None else f" ± {_percent(row.dev_std)}"
+        untrained = "" if row.dev_untrained is None else _percent(row.dev_untrained)
         grid.add_row(
             row.method,
             row.backbone,
             f"{row.dev.search} ({row.dev.source})",
-            _percent(row.dev_mean) + std,
-            "" if row.dev_untrained is None else _percent(row.dev_untrained),
+            _percent(row.dev_mean) + ("" if row.dev_std is None else f" ± {_percent(row.dev_std)}"),
+            *([_test(row, task) for task in averages] or [untrained]),
             str(row.n),
             str(row.trials),
             row.configuration.hash[:HASH_SHOWN],
         )
     return grid
+
+
+def _test(row: LeaderboardRow, task: str) -> str:
+    if task not in row.test:
+        return ""
+    return _percent(row.test[task]) + ("*" if row.test_opened else "")
+
+
+def _notes(rows: Sequence[LeaderboardRow], averages: Sequence[str]) -> Iterator[str]:
+    if any(row.test_opened and task in row.test for row in rows for task in averages):
+        yield OPENED
+    for task in averages:
+        identities = {row.evaluation[task] for row in rows if task in row.evaluation}
+        if len(identities) > 1:
+            yield MIXED.format(task=task, n=len(identities))
 
 
 def _settings(rows: Sequence[LeaderboardRow]) -> Table:
@@ -110,7 +152,9 @@ def _flat(row: LeaderboardRow) -> dict[str, Any]:
         "configuration": configuration["hash"],
         "values": json.dumps(configuration["values"], sort_keys=True),
         "seeds": " ".join(map(str, row.seeds)),
+        "test_opened": row.test_opened.isoformat() if row.test_opened else None,
     }
+    cells |= {name: json.dumps(cells[name], sort_keys=True) for name in JSON_CELLS}
     return {name: cells[name] for name in CSV_COLUMNS}
 
 

@@ -165,19 +165,6 @@ class DevPointRecord(Base):
     metrics: Mapped[dict[str, Any]]
 
 
-class ScoreRecord(Base):
-    """One number of one finished trial on one task and split."""
-
-    __tablename__ = "scores"
-    __table_args__ = (CheckConstraint("value BETWEEN -1 AND 1", "fraction"),)
-
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True)
-    task: Mapped[str] = mapped_column(primary_key=True)
-    split: Mapped[str] = mapped_column(primary_key=True)
-    metric: Mapped[str] = mapped_column(primary_key=True)
-    value: Mapped[float]
-
-
 class JournalCursorRecord(Base):
     """How far a journal has been applied."""
 

@@ -1,8 +1,9 @@
 """The ranking that `cse-leaderboard` shows. Correlations are fractions."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import groupby
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from cse_platform.leaderboard.models import (
     SweepTrialRecord,
     TrialRecord,
 )
+from cse_platform.leaderboard.tests_opened import TestMean, first_releases, test_means
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,14 @@ class LeaderboardRow:
     trials: int
     """How many trials, of any state, the choice was made from."""
     test: dict[str, float] = field(default_factory=dict)
+    """Mean over the complete seeds that were scored, by task."""
+    evaluation: dict[str, str] = field(default_factory=dict)
+    """The identity that these scores are of, by task."""
+    test_seeds: dict[str, int] = field(default_factory=dict)
+    """How many seeds were scored, by task."""
+    test_opened: datetime | None = None
+    """When test sets were first opened for the method, where that was before this configuration
+    was first tried: it may have been picked by what they showed."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +106,15 @@ def leaderboard(
     if sweep is not None:
         query = query.where(ConfigurationRecord.id.in_(_tried_by(sweep)))
     ranked = query.cte("ranked")
-    lines = _with_seeds(ranked, sweep)
+    shown = select(ranked.c.id)
     if not per_configuration:
-        lines = lines.where(ranked.c.place == 1)
-    return [_row(list(seeds)) for _, seeds in groupby(session.execute(lines), lambda line: line[0])]
+        shown = shown.where(ranked.c.place == 1)
+    lines = session.execute(_with_seeds(ranked, shown, sweep))
+    tests, opened = test_means(session, shown), first_releases(session)
+    return [
+        _row(list(seeds), tests.get(one.id, {}), opened.get(one.method))
+        for one, seeds in groupby(lines, lambda line: line[0])
+    ]
 
 
 def catalogue(session: Session) -> Catalogue:
@@ -136,8 +151,8 @@ def _tried_by(sweep: str) -> Select[int]:
     )
 
 
-def _with_seeds(ranked: CTE, sweep: str | None) -> Select[Any]:
-    """One line a complete seed of every ranked configuration."""
+def _with_seeds(ranked: CTE, shown: Select[int], sweep: str | None) -> Select[Any]:
+    """One line a complete seed of every configuration that is shown."""
     one = ConfigurationRecord
     return (
         select(
@@ -146,10 +161,11 @@ def _with_seeds(ranked: CTE, sweep: str | None) -> Select[Any]:
             TrialRecord.start_value,
             ranked.c.spent,
             _first_sweep(sweep).label("sweep"),
+            _first_start().label("first_start"),
         )
         .join(ranked, ranked.c.id == one.id)
         .join(TrialRecord, TrialRecord.configuration_id == one.id)
-        .where(TrialRecord.state == "COMPLETE")
+        .where(TrialRecord.state == "COMPLETE", one.id.in_(shown))
         .order_by(one.mean.desc(), one.method, one.hash, TrialRecord.seed)
     )
 
@@ -168,7 +184,15 @@ def _first_sweep(sweep: str | None) -> ScalarSelect[str]:
     return (query if sweep is None else query.where(SweepRecord.name == sweep)).scalar_subquery()
 
 
-def _row(seeds: Sequence[Row[Any]]) -> LeaderboardRow:
+def _first_start() -> ScalarSelect[datetime]:
+    tried = aliased(TrialRecord)
+    query = select(func.min(tried.started)).where(tried.configuration_id == ConfigurationRecord.id)
+    return query.correlate(ConfigurationRecord).scalar_subquery()
+
+
+def _row(
+    seeds: Sequence[Row[Any]], tests: Mapping[str, TestMean], opened: datetime | None
+) -> LeaderboardRow:
     one: ConfigurationRecord = seeds[0][0]
     starts = [line.start_value for line in seeds if line.start_value is not None]
     return LeaderboardRow(
@@ -183,4 +207,8 @@ def _row(seeds: Sequence[Row[Any]]) -> LeaderboardRow:
         dev_std=math.sqrt(one.m2 / (one.n - 1)) if one.n > 1 else None,
         dev_untrained=math.fsum(starts) / len(starts) if starts else None,
         trials=int(seeds[0].spent),
+        test={task: mean.value for task, mean in tests.items()},
+        evaluation={task: mean.identity for task, mean in tests.items()},
+        test_seeds={task: mean.seeds for task, mean in tests.items()},
+        test_opened=opened if opened and opened < seeds[0].first_start else None,
     )

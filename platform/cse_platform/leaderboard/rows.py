@@ -1,5 +1,6 @@
 """Rows by their keys, as the writer needs them: found, held against other writers, or made."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.models import Base, ConfigurationRecord, SweepRecord, TrialRecord
+
+log = logging.getLogger(__name__)
 
 
 def sweep_of(session: Session, name: str) -> SweepRecord:
@@ -36,6 +39,14 @@ def trial_of(session: Session, key: str) -> TrialRecord:
     return trial
 
 
+def trial_if_here(session: Session, key: str, *, sweep: str) -> TrialRecord | None:
+    """The trial of that key; None, with a warning, where the sweep took it over from elsewhere."""
+    trial = session.scalars(select(TrialRecord).where(TrialRecord.key == key)).one_or_none()
+    if trial is None:
+        log.warning("sweep %s: trial %s is not on this leaderboard", sweep, key)
+    return trial
+
+
 def held_configuration(session: Session, which: ColumnElement[bool]) -> ConfigurationRecord:
     """A configuration, held against other writers until the transaction ends."""
     query = select(ConfigurationRecord).where(which).with_for_update()
@@ -56,8 +67,23 @@ def insert_once(
     Returns:
         Whether the row is new.
     """
-    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
-    statement = insert(table).values({**key, **values})
+    statement = _insert(session, table, {**key, **values})
     statement = statement.on_conflict_do_nothing(index_elements=list(key))
     new = session.execute(statement.returning(*table.__table__.primary_key))
     return new.first() is not None
+
+
+def put(
+    session: Session, table: type[Base], key: Mapping[str, Any], values: Mapping[str, Any]
+) -> None:
+    """Insert a row, or give the one of that key these values; else as `insert_once`."""
+    statement = _insert(session, table, {**key, **values})
+    statement = statement.on_conflict_do_update(index_elements=list(key), set_=dict(values))
+    session.execute(statement)
+
+
+def _insert(
+    session: Session, table: type[Base], row: Mapping[str, Any]
+) -> postgresql.Insert | sqlite.Insert:
+    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
+    return insert(table).values(dict(row))

@@ -10,7 +10,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.models import Base
+from cse_platform.leaderboard import evaluation_models
 
 VERSION_TABLE = "cse_schema_version"
 """Not `alembic_version`, which Optuna and MLflow both claim."""
@@ -22,7 +22,8 @@ MIGRATION_LOCK = 0x0C5E_1EAD
 def migration_options() -> dict[str, Any]:
     """What alembic must know about our tables."""
     return {
-        "target_metadata": Base.metadata,
+        # Of the last module of tables: with it, all are known.
+        "target_metadata": evaluation_models.ScoreRecord.metadata,
         "version_table": VERSION_TABLE,
         "render_as_batch": True,  # SQLite alters a table by making it anew
     }

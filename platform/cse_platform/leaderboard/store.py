@@ -10,7 +10,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import NoStoreError, StoreError
 from cse_platform.leaderboard.schema import is_current, migrate, stored_revision
 
 BUSY_SECONDS = 30
@@ -70,13 +70,14 @@ def open_leaderboard(url: str, *, create: bool = True) -> Leaderboard:
         create: make it where there is none.
 
     Raises:
-        StoreError: if the URL is none of the two, the store cannot be reached, is of a newer
-            schema, or does not exist and must not be created.
+        NoStoreError: if there is none, and it must not be created.
+        StoreError: if the URL is none of the two, the store cannot be reached, or is of a newer
+            schema.
     """
     place = _parse(url)
     engine = _engine(place)
     if not create and not _exists(engine):
-        raise StoreError(f"no leaderboard at {shown(place)}; a finished cse-sweep creates it")
+        raise NoStoreError(f"no leaderboard at {shown(place)}; a finished cse-sweep creates it")
     with _translated(place):
         _make_ready(engine)
     return Leaderboard(engine)

@@ -1,37 +1,43 @@
 """Fills the leaderboard from journals: SQL comes to say what the journal says, and no more."""
 
-import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
+from cse_platform.leaderboard.evaluation_rows import add_evaluation, add_release, add_score
 from cse_platform.leaderboard.models import (
     ConfigurationRecord,
     DevPointRecord,
     JournalCursorRecord,
-    ScoreRecord,
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.leaderboard.rows import held_configuration, insert_once, sweep_of, trial_of
+from cse_platform.leaderboard.rows import (
+    held_configuration,
+    insert_once,
+    sweep_of,
+    trial_if_here,
+    trial_of,
+)
 from cse_platform.leaderboard.store import Leaderboard
 from cse_platform.tracking.events import (
     Event,
     SweepFinished,
     SweepStarted,
+    TestScore,
+    TestsOpened,
+    TrialEvaluated,
     TrialFinished,
     TrialPoint,
     TrialReused,
     TrialStarted,
 )
 
-DEV_SCORE = re.compile(r"dev/(?P<task>\w+)_spearman")
-
-log = logging.getLogger(__name__)
+DEV_SCORE = re.compile(r"dev/(?P<task>\w+)_(?P<metric>spearman|accuracy)")
 
 
 class LeaderboardSink:
@@ -79,7 +85,14 @@ def _apply(session: Session, event: Event) -> None:
         case TrialFinished():
             _finish_trial(session, event)
         case TrialReused():
-            _reuse_trial(session, event)
+            if trial := trial_if_here(session, event.trial, sweep=event.sweep):
+                _link(session, event, trial)
+        case TestsOpened():
+            if trial := trial_if_here(session, event.trial, sweep=event.sweep):
+                add_release(session, trial, event)
+        case TrialEvaluated():
+            if trial := trial_if_here(session, event.trial, sweep=event.sweep):
+                add_evaluation(session, trial, event)
         case SweepFinished():
             sweep = sweep_of(session, event.sweep)
             sweep.state, sweep.finished = event.state, event.time
@@ -171,7 +184,7 @@ def _finish_trial(session: Session, event: TrialFinished) -> None:
     trial.provenance = dict(event.provenance)
     if event.state == "COMPLETE" and trial.best_value is not None:
         _count_in(session, trial.configuration_id, trial.best_value)
-        _add_dev_scores(session, trial, event.best_metrics)
+        _add_dev_scores(session, trial, event)
 
 
 def _count_in(session: Session, configuration_id: int, value: float) -> None:
@@ -183,23 +196,18 @@ def _count_in(session: Session, configuration_id: int, value: float) -> None:
     configuration.m2 += (value - mean) * (value - configuration.mean)
 
 
-def _add_dev_scores(session: Session, trial: TrialRecord, metrics: Mapping[str, float]) -> None:
-    for name, value in metrics.items():
-        if not (score := DEV_SCORE.fullmatch(name)):
-            continue
-        if not -1 <= value <= 1:
-            log.warning("trial %s: %s=%s is no correlation, not stored", trial.key, name, value)
-            continue
-        key = {"trial_id": trial.id, "task": score["task"], "split": "dev", "metric": "spearman"}
-        insert_once(session, ScoreRecord, key, {"value": value})
-
-
-def _reuse_trial(session: Session, event: TrialReused) -> None:
-    query = select(TrialRecord).where(TrialRecord.key == event.trial)
-    if (trial := session.scalars(query).one_or_none()) is None:  # it was in another store
-        log.warning("sweep %s: trial %s is not on this leaderboard", event.sweep, event.trial)
-        return
-    _link(session, event, trial)
+def _add_dev_scores(session: Session, trial: TrialRecord, event: TrialFinished) -> None:
+    configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
+    for name, value in event.best_metrics.items():
+        if named := DEV_SCORE.fullmatch(name):
+            score = TestScore(
+                task=named["task"],
+                split="dev",
+                metric=named["metric"],
+                value=value,
+                identity=configuration.dev_identity,
+            )
+            add_score(session, trial, score, measured=event.time)
 
 
 def _number(value: float | None) -> float | None:

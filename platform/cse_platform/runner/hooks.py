@@ -103,7 +103,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     def _failed(self, key: str, error: Exception) -> None:
         self.hooks.results.failed(
             key,
-            error=_one_line(error),
+            error=one_line(error),
             crashed=isinstance(error, RayActorError),
             traceback=re.sub(r"\x1b\[\d*m", "", str(error)),  # Ray colours it
         )
@@ -141,7 +141,8 @@ def _error(trial: Trial) -> Exception:
     return error
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """The first line of what went wrong in a worker, without Ray's words around it."""
     cause = error.cause if isinstance(error, RayTaskError) else error
     lines = str(cause).strip().splitlines() or [""]
     return lines[0] if isinstance(cause, CseError) else f"{type(cause).__name__}: {lines[0]}"

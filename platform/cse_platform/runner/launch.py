@@ -17,6 +17,7 @@ from cse_platform.runner.cluster import (
     join_cluster,
     refuse_too_small,
 )
+from cse_platform.runner.evaluation import evaluate_selected
 from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.models import give_back
 from cse_platform.runner.planner import Planner
@@ -139,9 +140,12 @@ def run_trials(state: SweepState, places: Places, *, address: str | None, watch:
         )
         with watch(state):
             fit(state.spec, places, hooks)
-        if hooks.broken is not None:
-            raise hooks.broken
-        if state.finished and not state.live:
+            if hooks.broken is not None:
+                raise hooks.broken
+            done = state.finished and not state.live
+            if done:
+                evaluate_selected(state)
+        if done:
             end = "COMPLETE"
             give_back(places.checkpoints)
     finally:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from cse_methods.contract import dev_metric
 from cse_platform.runner.models import give_back, keep_model
 from cse_platform.runner.state import SweepState
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialState
@@ -67,7 +68,7 @@ class Results:
                 sweep=spec.sweep,
                 trial=key,
                 step=step,
-                value=metrics[f"dev/{spec.dev.search}_spearman"],
+                value=metrics[dev_metric(spec.dev.search)],
                 metrics=dict(metrics),
                 checkpoint=checkpoint,
             )
@@ -148,9 +149,9 @@ class Results:
         if step < 0:
             return f"it reported step {step}; steps count from 0"
         dev = self.state.spec.dev
-        for name in (f"dev/{dev.checkpoint}_spearman", f"dev/{dev.search}_spearman"):
+        for name in map(dev_metric, (dev.checkpoint, dev.search)):
             if name not in metrics:
                 return f"it reported no {name} at step {step}"
             if abs(metrics[name]) > 1:
-                return f"it reported {name} = {metrics[name]:g} at step {step}, no correlation"
+                return f"it reported {name} = {metrics[name]:g} at step {step}, no fraction"
         return None

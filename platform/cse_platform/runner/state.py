@@ -36,6 +36,9 @@ class SweepState:
     left_over: list[TrialHistory] = field(default_factory=list)
     """Trials that were cut off and go on from their last checkpoint."""
     finished: bool = False
+    scored: tuple[int, int] | None = None
+    """Of the trials that dev has chosen: how many are scored on test sets, and how many there
+    are; None before."""
     search_error: str | None = None
     """Why the search store does not answer; None while it does."""
 

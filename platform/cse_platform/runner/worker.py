@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from ray import tune
 
 from cse_methods.contract import MethodConfig
+from cse_methods.guard import guard
 from cse_methods.registry import get_method
 from cse_platform.errors import SettingsError
 from cse_platform.runner.models import filesystem
@@ -28,7 +29,8 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
     `param_space` holds `seed` (0 if left out), the settings of the method (`backbone`, `corpus`,
     `data`, `dev` and hyperparameters), and optionally `resume_from`, a checkpoint folder. Every
     report has `step`, the metrics of `Run.report` and `provenance`, and from the first trained
-    step on a checkpoint. The last result, without `step`, is that of the best checkpoint.
+    step on a checkpoint. The last result, without `step`, is that of the best checkpoint. The
+    worker's process can open no test set (`cse_methods.guard`).
 
     Args:
         method: as in a sweep file.
@@ -43,6 +45,7 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
         found = get_method(method)
         given = {name: value for name, value in settings.items() if name not in RESERVED}
         config = _checked(method, found.config, given)
+        guard(transfer_dev="transfer_dev" in config.dev.tasks)
         with _checkpoint(settings.get("resume_from")) as folder:
             return found.train(config, TuneRun(settings.get("seed", 0), folder, config))
 

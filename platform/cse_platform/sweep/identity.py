@@ -10,7 +10,7 @@ from typing import Any
 from cse_methods.backbones import fetch, own_pooling, resolve, weights_sha256
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpora import load_corpus
-from cse_methods.data.dev_sets import load_dev_set
+from cse_methods.data.dev_identity import identify_dev_set
 from cse_methods.digest import file_sha256
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.spec import SweepSpec
@@ -27,7 +27,8 @@ def dev_identity(spec: SweepSpec) -> dict[str, str]:
     Raises:
         DataError: if a dev set cannot be had.
     """
-    picks, climbs = (load_dev_set(t, spec.data) for t in (spec.dev.checkpoint, spec.dev.search))
+    roles = (spec.dev.checkpoint, spec.dev.search)
+    picks, climbs = (identify_dev_set(task, spec.data) for task in roles)
     return {
         "checkpoint": picks.task,
         "search": climbs.task,
@@ -52,7 +53,7 @@ class Identity:
         self.method = method
         self.corpus_sha256 = load_corpus(spec.corpus, spec.data, backbone=spec.backbone).sha256
         self.selection = spec.dev
-        self.dev_sha256 = {t: load_dev_set(t, spec.data).sha256 for t in spec.dev.tasks}
+        self.dev_sha256 = {t: identify_dev_set(t, spec.data).sha256 for t in spec.dev.tasks}
         self.dev = dev_identity(spec)
 
     def configuration(self, config: MethodConfig) -> str:

@@ -6,8 +6,9 @@ from pathlib import Path
 from cse_methods.backbones import locate, resolve
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpora import missing_corpora
-from cse_methods.data.dev_sets import missing_dev_sets
+from cse_methods.data.dev_identity import missing_dev_data
 from cse_methods.data.source import data_source
+from cse_methods.tasks import parse_tasks
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.check import representatives
@@ -29,14 +30,9 @@ def to_fetch(spec: SweepSpec, method: Method) -> list[str]:
     """Everything of this sweep that must come from the hub, one line each.
 
     Raises:
-        SweepRefusedError: for what no run can do yet.
+        SweepRefusedError: if a file that the method is to read is not there.
         CseError: for what is missing and cannot be fetched: unknown names, wrong folders.
     """
-    if spec.evaluate is not None:
-        raise SweepRefusedError(
-            f"sweep {spec.sweep!r} asks for `evaluate:`, and test sets cannot be scored yet; "
-            "leave it out: trials are ranked on dev"
-        )
     configs = [spec.config(assignment) for assignment in representatives(spec, method)]
     _refuse_missing_files(spec, method, configs)
     for config in configs:
@@ -50,8 +46,9 @@ def to_fetch(spec: SweepSpec, method: Method) -> list[str]:
             f"encoder {source.name}: {source.model} at {source.revision or 'main'}"
             for source in sources
         ),
-        *(name for name in missing_corpora(spec.corpus, spec.data)),
-        *(name for name in missing_dev_sets(spec.dev.tasks, spec.data)),
+        *missing_corpora(spec.corpus, spec.data),
+        *missing_dev_data(spec.dev.tasks, spec.data),
+        *_missing_tests(spec),
     ]
 
 
@@ -59,6 +56,14 @@ def unresolved(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list[BestRefere
     """References to a best encoder that no earlier stage of the same file will train."""
     trained = {(stage.method, stage.backbone) for stage in earlier}
     return [r for r in best_references(spec) if (r.method, r.backbone) not in trained]
+
+
+def _missing_tests(spec: SweepSpec) -> list[str]:
+    from cse_methods.evaluation.availability import missing_tests
+
+    return (
+        [] if spec.evaluate is None else missing_tests(parse_tasks(spec.evaluate.tasks), spec.data)
+    )
 
 
 def _refuse_missing_files(spec: SweepSpec, method: Method, configs: Iterable[MethodConfig]) -> None:

@@ -15,8 +15,10 @@ from pydantic import (
 )
 
 from cse_methods.contract import Corpora, DevSelection, MethodConfig
+from cse_methods.errors import EvaluationError
 from cse_methods.registry import get_method
 from cse_methods.settings import Settings
+from cse_methods.tasks import parse_tasks
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import BestReference, references_in, replaced, with_placeholders
 from cse_platform.sweep.problems import Problem, ProblemsError, dotted, shown
@@ -102,7 +104,21 @@ class Evaluate(Settings):
     """Which trials are scored on test sets."""
 
     top: Count = Field(description="how many configurations, chosen on dev")
-    tasks: tuple[str, ...] = Field(min_length=1, description="test sets")
+    tasks: tuple[str, ...] = Field(
+        min_length=1, description="`sts`, `transfer`, `ranking`, `geometry`, `long`, or single ones"
+    )
+    slicing_length: Annotated[int, Field(strict=True, ge=3)] | None = Field(
+        default=None, description="read texts by segments of so many word pieces, as HiCL does"
+    )
+
+    @field_validator("tasks")
+    @classmethod
+    def _check_known(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            parse_tasks(words)
+        except EvaluationError as problem:
+            raise ValueError(str(problem)) from None
+        return words
 
 
 class Stores(Settings):

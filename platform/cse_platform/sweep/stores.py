@@ -34,6 +34,11 @@ class Places:
         return self.folder / "journal.jsonl"
 
 
+def mlflow_uri(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str:
+    """URI of the MLflow store where no sweep file names another: the environment's, else a file."""
+    return environment.get("CSE_MLFLOW_URI") or f"sqlite:///{runs.absolute() / 'mlflow.db'}"
+
+
 def places(spec: SweepSpec, *, runs: Path, environment: Mapping[str, str] = os.environ) -> Places:
     """The sweep file's `stores:` and `storage:`, else the environment's, else files in `runs`.
 
@@ -46,9 +51,9 @@ def places(spec: SweepSpec, *, runs: Path, environment: Mapping[str, str] = os.e
         for name, given, variable, file in (
             ("leaderboard", spec.stores.leaderboard, "CSE_STORE", "leaderboard.db"),
             ("search", spec.stores.search, "CSE_SEARCH_STORE", "search.db"),
-            ("mlflow", spec.stores.mlflow, "CSE_MLFLOW_URI", "mlflow.db"),
         )
     }
+    urls["mlflow"] = spec.stores.mlflow or mlflow_uri(runs, environment=environment)
     taken: dict[str, str] = {}
     for name, url in urls.items():
         if (other := taken.setdefault(_database(url), name)) != name:

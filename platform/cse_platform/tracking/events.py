@@ -10,6 +10,9 @@ from cse_methods.settings import Settings
 TrialState = Literal["COMPLETE", "PRUNED", "FAIL"]
 Role = Literal["search", "confirm", "repeat"]
 
+MAIN_METRICS = frozenset({"spearman", "accuracy"})
+"""Of a task's metrics on test, the one that papers report: it has one of the two."""
+
 
 def now() -> datetime:
     """This moment, in UTC."""
@@ -128,6 +131,63 @@ class TrialReused(Recorded):
     model: str | None
 
 
+class TestsOpened(Recorded):
+    """Test sets are about to be opened for a trial; whatever comes of it, they were."""
+
+    kind: Literal["tests_opened"] = "tests_opened"
+    time: datetime = Field(default_factory=now)
+    sweep: str
+    trial: str
+    tasks: tuple[str, ...]
+    who: str
+    command: Literal["cse-sweep", "cse-evaluate"]
+
+
+class TestScore(Recorded):
+    """One number on one task."""
+
+    task: str
+    split: Literal["dev", "test"]
+    metric: str
+    value: float
+    """A fraction, where the metric is a correlation or an accuracy."""
+    identity: str
+    """Hash of all that makes the number comparable."""
+
+
+class PairSimilarities(Recorded):
+    """The cosine of every pair of one task, packed as `cse_platform.tracking.packing` does."""
+
+    task: str
+    split: Literal["dev", "test"]
+    identity: str
+    cosines: str
+    """float32."""
+    gold: str
+    """float64."""
+    subsets: dict[str, int]
+    """Pairs of each subset, in order."""
+    data_sha256: str
+
+
+class TrialEvaluated(Recorded):
+    """A trial's kept checkpoint has been scored."""
+
+    kind: Literal["trial_evaluated"] = "trial_evaluated"
+    time: datetime = Field(default_factory=now)
+    sweep: str
+    trial: str
+    tasks: tuple[str, ...]
+    """Everything that was asked, be there a score of it or not: single tasks, `ranking`,
+    `geometry`."""
+    scores: tuple[TestScore, ...]
+    similarities: tuple[PairSimilarities, ...]
+    identities: dict[str, dict[str, Any]]
+    """What each identity is the hash of."""
+    seconds: dict[str, float]
+    """`encoding`, and each task's own time."""
+
+
 class SweepFinished(Recorded):
     """A sweep has spent its budget, or was interrupted."""
 
@@ -138,7 +198,14 @@ class SweepFinished(Recorded):
 
 
 Event = Annotated[
-    SweepStarted | TrialStarted | TrialPoint | TrialFinished | TrialReused | SweepFinished,
+    SweepStarted
+    | TrialStarted
+    | TrialPoint
+    | TrialFinished
+    | TrialReused
+    | TestsOpened
+    | TrialEvaluated
+    | SweepFinished,
     Field(discriminator="kind"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from cse_methods.contract import dev_metric
 from cse_platform.tracking.events import (
     Event,
     Role,
     SweepFinished,
     SweepStarted,
+    TrialEvaluated,
     TrialFinished,
     TrialPoint,
     TrialReused,
@@ -40,11 +42,15 @@ class TrialHistory:
     """Step and place of the last whole checkpoint."""
     best_step: int | None = None
     best_value: float | None = None
+    model: str | None = None
+    """Folder of the best checkpoint, where it was kept."""
     error: str | None = None
     finished: datetime | None = None
     busy_seconds: float = 0.0
     """Time it ran, interruptions left out."""
     last_heard: datetime | None = None
+    evaluated: set[str] = field(default_factory=set)
+    """What it was scored on: single tasks, `ranking`, `geometry`."""
 
     @property
     def step(self) -> int:
@@ -70,7 +76,7 @@ class TrialHistory:
         Args:
             checkpoint: the dev set that picks it.
         """
-        name = f"dev/{checkpoint}_spearman"
+        name = dev_metric(checkpoint)
         steps = [s for s in sorted(self.metrics) if s > 0 and not math.isnan(self.metrics[s][name])]
         if not steps:
             return None
@@ -106,6 +112,8 @@ class History:
                 self._point(event)
             case TrialFinished():
                 self._finish(event)
+            case TrialEvaluated():
+                self.trials[event.trial].evaluated |= set(event.tasks)
 
     def unfinished(self) -> list[TrialHistory]:
         """Trials that were started and have no end, oldest first."""
@@ -152,6 +160,7 @@ class History:
         trial.hear(event.time)
         trial.state, trial.error, trial.finished = event.state, event.error, event.time
         trial.best_step, trial.best_value = event.best_step, event.best_value
+        trial.model = event.model
 
 
 def _reused(event: TrialReused) -> TrialHistory:
@@ -170,4 +179,5 @@ def _reused(event: TrialReused) -> TrialHistory:
         curve=event.curve,
         best_step=event.best_step,
         best_value=event.best_value,
+        model=event.model,
     )

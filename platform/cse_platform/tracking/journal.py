@@ -194,7 +194,7 @@ def _lock(path: Path) -> FileLock:
         lock.acquire(timeout=0)
     except Timeout:
         owner = held.read_text()
-        raise JournalError(f"{path} is in use: the sweep is running already, pid {owner}") from None
+        raise JournalError(f"{path} is in use by process {owner}; wait for its end") from None
     held.write_text(str(os.getpid()))
     return lock
 

@@ -7,15 +7,19 @@ from typing import Any
 
 from mlflow.entities import Metric, Param, RunTag, ViewType
 
+from cse_methods.contract import dev_metric
 from cse_platform.tracking.events import (
     Event,
     SweepFinished,
     SweepStarted,
+    TestsOpened,
+    TrialEvaluated,
     TrialFinished,
     TrialPoint,
     TrialReused,
     TrialStarted,
 )
+from cse_platform.tracking.mlflow_evaluation import add_evaluation
 from cse_platform.tracking.mlflow_store import Experiment
 from cse_platform.tracking.mlflow_values import (
     clean_name,
@@ -33,6 +37,8 @@ _IDENTITY = "cse.run"
 _POSITION = "cse.position"
 _PARENT = "mlflow.parentRunId"
 _STATUS = {"COMPLETE": "FINISHED", "PRUNED": "KILLED", "FAIL": "FAILED", "INTERRUPTED": "KILLED"}
+
+_OfTrial = TrialPoint | TrialFinished | TestsOpened | TrialEvaluated
 
 
 class Runs:
@@ -77,6 +83,9 @@ class Runs:
                 self._finish_trial(event)
             case TrialReused():
                 self._reuse_trial(event)
+            case TestsOpened() | TrialEvaluated():
+                if run_id := self._trial(event):
+                    add_evaluation(self._client, run_id, event)
             case SweepFinished():
                 self._finish_sweep(event)
 
@@ -123,11 +132,9 @@ class Runs:
         sweep = self._sweep(event.sweep)
         if run_id is None or sweep is None:
             return
-        time, task = milliseconds(event.time), sweep.data.tags["dev_search"]
-        curve = [
-            Metric(f"dev/{task}_spearman", value, time, step) for step, value in event.curve.items()
-        ]
-        best = Metric(f"best/{task}_spearman", event.best_value, time, event.best_step)
+        time, name = milliseconds(event.time), dev_metric(sweep.data.tags["dev_search"])
+        curve = [Metric(name, value, time, step) for step, value in event.curve.items()]
+        best = Metric(name.replace("dev/", "best/", 1), event.best_value, time, event.best_step)
         step = Metric("best/step", event.best_step, time, event.best_step)
         self._client.log_batch(run_id, metrics=[*curve, best, step])
         self._client.set_terminated(run_id, "FINISHED", end_time=time)
@@ -169,7 +176,7 @@ class Runs:
         self._trials[event.sweep, event.trial] = run_id
         return run_id
 
-    def _trial(self, event: TrialPoint | TrialFinished) -> str | None:
+    def _trial(self, event: _OfTrial) -> str | None:
         """The id of the run of that attempt at the trial; None if it was deleted."""
         key = event.sweep, event.trial
         if key not in self._trials:
@@ -177,7 +184,7 @@ class Runs:
             self._trials[key] = known[0].info.run_id if known and _active(known[0]) else None
         return self._trials[key]
 
-    def _known_at(self, event: TrialStarted | TrialPoint | TrialFinished) -> list[Any]:
+    def _known_at(self, event: TrialStarted | _OfTrial) -> list[Any]:
         """The trial's runs that began before the event, newest first.
 
         While old entries are applied again, runs of later attempts exist already.

@@ -1,5 +1,6 @@
 """Where numbers come from: code, command, machine and library versions, as text by name."""
 
+import getpass
 import os
 import platform
 import re
@@ -34,6 +35,15 @@ def hide_password(url: str) -> str:
     if user is None or not user[2]:
         return shown
     return f"{user[1]}:***{at}{host}"
+
+
+def who() -> str:
+    """Who runs this process, and on which host: `USER@HOST`."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a container without a user of that number
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
 
 
 def sweep_provenance(repository: Path | None) -> dict[str, str]:

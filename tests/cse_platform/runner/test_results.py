@@ -75,9 +75,9 @@ def test_a_repeated_step_changes_nothing(one: tuple[Any, str]) -> None:
     ("step", "metrics", "error"),
     [
         (2, {"dev/stsb_spearman": 1.5},
-         "it reported dev/stsb_spearman = 1.5 at step 2, no correlation"),
+         "it reported dev/stsb_spearman = 1.5 at step 2, no fraction"),
         (2, {"dev/stsb_spearman": -math.inf},
-         "it reported dev/stsb_spearman = -inf at step 2, no correlation"),
+         "it reported dev/stsb_spearman = -inf at step 2, no fraction"),
         (2, {"train/loss": 1.0}, "it reported no dev/stsb_spearman at step 2"),
         (-1, {"dev/stsb_spearman": 0.5}, "it reported step -1; steps count from 0"),
     ],

@@ -89,9 +89,10 @@ def test_a_new_sweep_has_nothing_to_change(toy: Method) -> None:
         ({"resources": {"cpu": 2}}, True),
         ({"search": {"trials": 4, "seed": 1}}, False),
         ({"seeds": {"confirm": {"top": 1, "seeds": [0]}}}, False),
+        ({"evaluate": {"top": 1, "tasks": ["sts"]}}, False),
     ],
 )
-def test_a_complete_sweep_is_extended_by_trials_and_seeds(
+def test_a_complete_sweep_is_extended_by_trials_seeds_and_test_sets(
     stored: dict[str, Any], changes: dict[str, Any], nothing_more: bool
 ) -> None:
     assert asks_for_no_more(stored, SweepSpec.model_validate(START | changes)) is nothing_more

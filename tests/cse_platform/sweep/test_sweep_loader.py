@@ -193,6 +193,10 @@ SECTIONS = [
     ("resources: {gpu: 2}", "resources.gpu: expected at most 1, got 2"),
     ("resources: {cpu: 0}", "resources.cpu: expected more than 0, got 0"),
     ("evaluate: {top: 1, tasks: sts}", "evaluate.tasks: expected a list, got 'sts'"),
+    ("evaluate: {top: 1, tasks: [stsbb]}",
+     "evaluate.tasks: no task 'stsbb'. Did you mean 'stsb'? Known: sts, transfer, ranking, "
+     "geometry, long; sts12, sts13, sts14, sts15, sts16, stsb, sickr, mr, cr, subj, mpqa, sst2, "
+     "trec, mrpc, yelp, imdb"),
     ("stores: {search: 'sqlite:///a', mlflow: 'sqlite:///a'}",
      "stores.mlflow: the same URL as 'search'; each store needs a database of its own"),
     ("stores: postgresql://me:secret@host/db",

@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 
 from cse_methods.contract import Method
+from cse_methods.data.senteval import missing_senteval
 from cse_methods.errors import BackboneError, DataError
+from cse_methods.evaluation.availability import missing_tests
 from cse_methods.registry import get_method
+from cse_methods.tasks import parse_tasks
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.readiness import pinned, to_fetch, unresolved
@@ -134,13 +137,18 @@ def test_a_file_of_a_method_that_is_not_there_is_refused(toy: Method, tmp_path: 
     assert str(caught.value) == f"sweep 'a': toy is to read {str(gone)!r}: no such file"
 
 
-def test_evaluate_is_refused_in_one_sentence(toy: Method) -> None:
-    with pytest.raises(SweepRefusedError, match="evaluate") as caught:
-        to_fetch(sweep(evaluate={"top": 1, "tasks": ["sts"]}), toy)
-    assert str(caught.value) == (
-        "sweep 'a' asks for `evaluate:`, and test sets cannot be scored yet; "
-        "leave it out: trials are ranked on dev"
-    )
+def test_test_sets_that_are_not_there_are_told_before_the_first_trial(
+    toy: Method, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert to_fetch(sweep(evaluate={"top": 1, "tasks": ["mr"]}), toy) == []
+    long = to_fetch(sweep(evaluate={"top": 1, "tasks": ["long"]}), toy)
+    assert long == ["yelp (fancyzhx/yelp_polarity)", "imdb (stanfordnlp/imdb)"]
+    monkeypatch.setenv("CSE_CACHE", str(tmp_path))
+    tasks = parse_tasks(["sts", "mr"])
+    assert missing_tests(tasks, "hub") == missing_senteval() != []
+    (tmp_path / "downstream").mkdir()
+    with pytest.raises(DataError, match=r"MSRpar\.txt: no such file, and sts12 is scored on it"):
+        missing_tests(tasks, str(tmp_path))
 
 
 def test_a_best_encoder_is_found_in_an_earlier_stage_or_not_at_all() -> None:

@@ -1,0 +1,50 @@
+"""What tells dev sets apart, be they sentence pairs or the transfer tasks together."""
+
+from typing import NamedTuple
+
+from cse_methods.contract import DevTask
+from cse_methods.data.dev_sets import load_dev_set, missing_dev_sets
+from cse_methods.data.text import sha256_of
+from cse_methods.data.transfer_sets import (
+    TRANSFER_TASKS,
+    load_transfer_set,
+    missing_transfer_sets,
+)
+
+
+class DevIdentity(NamedTuple):
+    """Where a dev set comes from, and what it holds."""
+
+    task: DevTask
+    source: str
+    sha256: str
+    """Of `transfer_dev`: of the checksums of the seven sets."""
+
+
+def identify_dev_set(task: DevTask, data: str | None) -> DevIdentity:
+    """Read a dev set and tell what it is.
+
+    Args:
+        task: the dev set.
+        data: the setting `data` of a configuration: where it is read from.
+
+    Raises:
+        DataError: if it cannot be had, or is not the known one.
+    """
+    if task != "transfer_dev":
+        dev = load_dev_set(task, data)
+        return DevIdentity(task, dev.source, dev.sha256)
+    sets = [load_transfer_set(one, data) for one in TRANSFER_TASKS]
+    checksums = sha256_of(f"{one.task}\t{one.sha256}" for one in sets)
+    return DevIdentity(task, sets[0].source, checksums)
+
+
+def missing_dev_data(tasks: tuple[DevTask, ...], data: str | None) -> list[str]:
+    """What would have to be fetched before these can be read, for people; loads nothing.
+
+    Raises:
+        DataError: if the data folder is not one, or has not the file of a task.
+    """
+    pairs = [task for task in tasks if task != "transfer_dev"]
+    missing = missing_dev_sets(pairs, data)
+    return missing + (missing_transfer_sets(data) if "transfer_dev" in tasks else [])

@@ -1,0 +1,231 @@
+"""Transfer tasks: sentences with classes, as far as training may see them. Opens no test file.
+
+Four tasks (`FOLDED`) have no test set: their folds, which SentEval draws with a fixed seed, are dev
+and test. Text is split at white space and joined by single blanks. A blank line in CR and MPQA is
+an empty sentence that counts, as in SentEval; it is encoded as the empty text.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cse_methods.data.builtin_transfer import Row, builtin_rows
+from cse_methods.data.manifest import manifest, refuse_count
+from cse_methods.data.pairs import existing_file, read_cells
+from cse_methods.data.senteval import fetch_senteval, missing_senteval
+from cse_methods.data.source import Source, data_source
+from cse_methods.data.text import read_lines, sha256_of
+from cse_methods.digest import file_sha256
+from cse_methods.errors import DataError
+
+log = logging.getLogger(__name__)
+
+TransferTask = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
+TRANSFER_TASKS: tuple[TransferTask, ...] = get_args(TransferTask)
+FOLDED: frozenset[TransferTask] = frozenset({"mr", "cr", "subj", "mpqa"})
+"""Tasks without a test set."""
+QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+"""TREC's coarse classes, in the order of their numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Sentences, or pairs of them, with their classes, in SentEval's order: short ones first."""
+
+    first: tuple[str, ...]
+    second: tuple[str, ...] | None
+    """Of mrpc alone."""
+    labels: NDArray[np.int64]
+    """Shape (N,), classes from 0; read-only."""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All that have to be encoded."""
+        return self.first + (self.second or ())
+
+    @property
+    def sha256(self) -> str:
+        """Of sentences and classes."""
+        second = self.second or ("",) * len(self.first)
+        rows = zip(self.first, second, self.labels.tolist(), strict=True)
+        return sha256_of(f"{first}\t{second}\t{label}" for first, second, label in rows)
+
+
+@dataclass(frozen=True, eq=False)
+class TransferSet:
+    """What training may see of a transfer task."""
+
+    task: TransferTask
+    source: Literal["builtin", "hub", "senteval"]
+    train: Labelled
+    """All there is of a folded task."""
+    dev: Labelled | None
+    """Of sst2 alone; elsewhere folds take its place."""
+
+    @property
+    def sha256(self) -> str:
+        """Of sentences and classes; tells data sets apart on the leaderboard."""
+        return sha256_of(part.sha256 for part in (self.train, self.dev) if part is not None)
+
+
+class TransferFile(NamedTuple):
+    """A file in the SentEval layout, a sentence or a pair a line."""
+
+    path: str
+    parse: Callable[[str, str], Row]
+    """Reads a line; its second argument names the line in errors."""
+    header: bool = False
+    encoding: Literal["utf-8", "latin-1"] = "utf-8"
+
+
+def load_transfer_set(task: TransferTask, data: str | None) -> TransferSet:
+    """The training and dev sentences of a task, counted.
+
+    Args:
+        task: mr, cr, subj or mpqa (10662, 3775, 10000 and 10606 sentences), sst2 (67349 to train on
+            and 872 for dev), trec (5452) or mrpc (4076 pairs).
+        data: the setting `data`: `builtin` (120 and 60), `hub`, a folder, or None for CSE_DATA.
+
+    Raises:
+        DataError: if a file is missing or cannot be fetched, a line is malformed (names file and
+            line), or the number of sentences is not the known one.
+    """
+    source = data_source(data)
+    train = load_part(task, source, TRAIN[task], builtin=lambda: builtin_rows(task, "train"))
+    dev = None
+    if task in DEV:
+        dev = load_part(task, source, DEV[task], builtin=lambda: builtin_rows(task, "dev"))
+    name = source if isinstance(source, str) else "senteval"
+    return TransferSet(task=task, source=name, train=train, dev=dev)
+
+
+def missing_transfer_sets(data: str | None) -> list[str]:
+    """What `load_transfer_set` would have to fetch first, for people; loads nothing.
+
+    Raises:
+        DataError: if the data folder is not one, or has not a file of a task.
+    """
+    source = data_source(data)
+    if isinstance(source, Path):
+        for task in TRANSFER_TASKS:
+            for file in (*TRAIN[task], *DEV.get(task, ())):
+                existing_file(source, file.path, what=task)
+    return missing_senteval() if source == "hub" else []
+
+
+def load_part(
+    task: TransferTask,
+    source: Source,
+    files: Iterable[TransferFile],
+    *,
+    builtin: Callable[[], Sequence[Row]],
+) -> Labelled:
+    """One part of a task, be it for training or for testing.
+
+    Args:
+        task: whose part.
+        source: where it comes from.
+        files: that hold it, in SentEval's order.
+        builtin: draws the built-in sentences of this part.
+
+    Raises:
+        DataError: as for `load_transfer_set`.
+    """
+    if source == "builtin":
+        return _labelled(builtin())
+    folder = fetch_senteval() if source == "hub" else source
+    return _labelled([row for file in files for row in _read(folder, file, what=task)])
+
+
+def _labelled(rows: Sequence[Row]) -> Labelled:
+    # As SentEval sorts; sorting is stable, so the order of the files decides between equals.
+    rows = sorted(
+        rows, key=lambda row: (len(row.first.split()), len(row.second.split()), row.label)
+    )
+    labels = np.array([row.label for row in rows], dtype=np.int64)
+    labels.flags.writeable = False
+    second = tuple(row.second for row in rows)
+    return Labelled(tuple(row.first for row in rows), second if any(second) else None, labels)
+
+
+def _read(folder: Path, file: TransferFile, *, what: str) -> list[Row]:
+    path = existing_file(folder, file.path, what=what)
+    lines = read_lines(path, encoding=file.encoding)
+    rows = [
+        file.parse(line, f"{path}, line {number}")
+        for number, line in enumerate(lines, start=1)
+        if not (file.header and number == 1)
+    ]
+    refuse_count(folder, file.path, found=len(rows))
+    if file_sha256(path) != manifest()[file.path].sha256:
+        log.warning("%s: not the known sentences, only as many", path)
+    return rows
+
+
+def _tidy(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _sentence(line: str, where: str, *, label: int) -> Row:
+    del where  # any line is a sentence
+    return Row(_tidy(line), "", label)
+
+
+def _sentence_and_class(line: str, where: str) -> Row:
+    sentence, label = read_cells(line, where, columns=2)[:2]
+    return _row(sentence, "", label.strip(), ("0", "1"), where)
+
+
+def _question(line: str, where: str) -> Row:
+    label, _, question = line.partition(" ")
+    return _row(question, "", label.partition(":")[0], QUESTIONS, where)
+
+
+def _pair(line: str, where: str) -> Row:
+    cells = read_cells(line, where, columns=5)
+    row = _row(cells[3], cells[4], cells[0], ("0", "1"), where)
+    if not row.second:
+        raise DataError(f"{where}: the second sentence is empty; fetch the file again")
+    return row
+
+
+def _row(first: str, second: str, label: str, classes: Sequence[str], where: str) -> Row:
+    if label not in classes:
+        raise DataError(
+            f"{where}: class {label!r} is none of {', '.join(classes)}; fetch the file again"
+        )
+    if not (sentence := _tidy(first)):
+        raise DataError(f"{where}: the sentence is empty; fetch the file again")
+    return Row(sentence, _tidy(second), classes.index(label))
+
+
+def _halves(one: str, zero: str) -> tuple[TransferFile, ...]:
+    """The two files of a folded task: class 1 comes first."""
+    return (
+        TransferFile(f"downstream/{one}", partial(_sentence, label=1)),
+        TransferFile(f"downstream/{zero}", partial(_sentence, label=0)),
+    )
+
+
+SST = TransferFile("downstream/SST/binary/sentiment-train", _sentence_and_class)
+# One question, of the oldest release, has a byte that is no UTF-8.
+TREC = TransferFile("downstream/TREC/train_5500.label", _question, encoding="latin-1")
+MRPC = TransferFile("downstream/MRPC/msr_paraphrase_train.txt", _pair, header=True)
+TRAIN: dict[TransferTask, tuple[TransferFile, ...]] = {
+    "mr": _halves("MR/rt-polarity.pos", "MR/rt-polarity.neg"),
+    "cr": _halves("CR/custrev.pos", "CR/custrev.neg"),
+    "subj": _halves("SUBJ/subj.objective", "SUBJ/subj.subjective"),
+    "mpqa": _halves("MPQA/mpqa.pos", "MPQA/mpqa.neg"),
+    "sst2": (SST,),
+    "trec": (TREC,),
+    "mrpc": (MRPC,),
+}
+DEV: dict[TransferTask, tuple[TransferFile, ...]] = {
+    "sst2": (SST._replace(path="downstream/SST/binary/sentiment-dev"),)
+}

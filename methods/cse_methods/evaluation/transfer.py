@@ -1,0 +1,90 @@
+"""Transfer: how well frozen embeddings tell the classes of seven tasks apart."""
+
+from dataclasses import dataclass
+
+from cse_methods.data.text import sha256_of
+from cse_methods.data.transfer_sets import (
+    TRANSFER_TASKS,
+    Labelled,
+    TransferSet,
+    TransferTask,
+    load_transfer_set,
+)
+from cse_methods.errors import EvaluationError
+from cse_methods.evaluation.transfer_sets import load_test_part
+from cse_methods.transfer.features import Vectors, samples_of
+from cse_methods.transfer.folds import Accuracies, cross_validated, nested, split
+from cse_methods.transfer.protocol import TransferProtocol
+
+
+@dataclass(frozen=True)
+class TransferResult:
+    """What one task gives; fractions."""
+
+    task: TransferTask
+    dev: float
+    """The accuracy that chose the regularisation, on folds or on the dev set."""
+    test: float
+    """Accuracy; of folded tasks the mean over their outer folds."""
+    f1: float | None
+    """Of the class `same meaning`, for mrpc alone."""
+    data_sha256: str
+    """Of all sentences and classes, test set included."""
+
+
+def transfer_scores(
+    task: str, vectors: Vectors, data: str | None, protocol: TransferProtocol
+) -> TransferResult:
+    """Train and test classifiers on the embeddings of a task.
+
+    Args:
+        task: one of the seven transfer tasks.
+        vectors: gives the embeddings of N sentences, shape (N, D), float32.
+        data: the setting `data`: `builtin`, `hub`, a folder, or None for CSE_DATA.
+        protocol: classifier, folds and patience; papers report `protocol.TEST`.
+
+    Raises:
+        DataError: if a set cannot be had, or is not the known one.
+        EvaluationError: if the task is unknown, or an embedding is not finite.
+    """
+    known, test = _load(task, data)
+    found = _accuracies(known, test, vectors, protocol)
+    assert found.test is not None  # it was asked for
+    return TransferResult(
+        task=known.task,
+        dev=found.dev,
+        test=found.test,
+        f1=found.f1 if known.task == "mrpc" else None,
+        data_sha256=sha256_of([known.sha256, *([] if test is None else [test.sha256])]),
+    )
+
+
+def transfer_sentences(task: str, data: str | None) -> tuple[str, ...]:
+    """Every sentence of a task, so that an encoder can go over several tasks at once.
+
+    Raises:
+        DataError: if a set cannot be had, or is not the known one.
+        EvaluationError: if the task is unknown.
+    """
+    known, test = _load(task, data)
+    parts = (known.train, known.dev, test)
+    return tuple(sentence for part in parts if part is not None for sentence in part.sentences)
+
+
+def _load(task: str, data: str | None) -> tuple[TransferSet, Labelled | None]:
+    for known in TRANSFER_TASKS:
+        if known == task:
+            return load_transfer_set(known, data), load_test_part(known, data)
+    raise EvaluationError(f"no transfer task {task!r}; there are: {', '.join(TRANSFER_TASKS)}")
+
+
+def _accuracies(
+    task: TransferSet, test: Labelled | None, vectors: Vectors, protocol: TransferProtocol
+) -> Accuracies:
+    train = samples_of(task.train, vectors)
+    if test is None:
+        return nested(train, protocol, test=True)
+    tested = samples_of(test, vectors)
+    if task.dev is None:
+        return cross_validated(train, tested, protocol)
+    return split(train, samples_of(task.dev, vectors), tested, protocol)

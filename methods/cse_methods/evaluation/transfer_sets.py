@@ -1,0 +1,34 @@
+"""The test sets of the transfer tasks that have one: SST-2, TREC and MRPC."""
+
+from cse_methods.data.source import data_source
+from cse_methods.data.transfer_sets import (
+    FOLDED,
+    TRAIN,
+    Labelled,
+    TransferFile,
+    TransferTask,
+    load_part,
+)
+from cse_methods.evaluation.builtin_transfer import builtin_test_rows
+
+TEST: dict[TransferTask, TransferFile] = {
+    "sst2": TRAIN["sst2"][0]._replace(path="downstream/SST/binary/sentiment-test"),
+    "trec": TRAIN["trec"][0]._replace(path="downstream/TREC/TREC_10.label"),
+    "mrpc": TRAIN["mrpc"][0]._replace(path="downstream/MRPC/msr_paraphrase_test.txt"),
+}
+
+
+def load_test_part(task: TransferTask, data: str | None) -> Labelled | None:
+    """The test sentences of a task, counted; None for those that are tested fold by fold.
+
+    Args:
+        task: sst2 (1821 sentences), trec (500), mrpc (1725 pairs), or a folded one.
+        data: the setting `data`: `builtin` (60), `hub`, a folder, or None for CSE_DATA.
+
+    Raises:
+        DataError: as for `load_transfer_set`.
+    """
+    if task in FOLDED:
+        return None
+    source = data_source(data)
+    return load_part(task, source, [TEST[task]], builtin=lambda: builtin_test_rows(task))

@@ -1,0 +1,79 @@
+"""Linear classifiers for many folds and regularisations, by gradient descent or to convergence."""
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cse_methods.transfer.descent import Fold, descend
+from cse_methods.transfer.protocol import SEED, TransferProtocol
+from cse_methods.transfer.samples import Design
+
+_SIDE_BY_SIDE = 25
+"""Folds trained at once: with more, their batches outgrow a processor's cache."""
+_ITERATIONS = 10_000
+"""More than any fit needs: 100, scikit-learn's own limit, ends some before they converge."""
+
+
+def fit(
+    data: Design,
+    folds: Sequence[Fold],
+    regularisations: NDArray[np.float64],
+    protocol: TransferProtocol,
+) -> Tensor:
+    """Fit a classifier for every fold and regularisation.
+
+    Args:
+        data: where the folds' rows lie.
+        folds: F of them.
+        regularisations: shape (F, R), as `protocol.regularisations` gives them.
+        protocol: which classifier, and its settings.
+
+    Returns:
+        Shape (F, R, C, W); a row of the design times these gives the logits of its C classes.
+    """
+    if protocol.classifier == "scikit-learn":
+        return _converge(data, folds, regularisations)
+    shape = (*regularisations.shape, data.classes, data.inputs.shape[1])
+    weights = data.inputs.new_empty(shape)
+    lengths = [len(fold.train) for fold in folds]
+    for length in set(lengths):
+        # Folds of one length share the order of their rows, and so run side by side.
+        alike = [place for place, own in enumerate(lengths) if own == length]
+        for start in range(0, len(alike), _SIDE_BY_SIDE):
+            group = alike[start : start + _SIDE_BY_SIDE]
+            penalties = torch.from_numpy(regularisations[group]).to(data.inputs.device)
+            weights[group] = descend(data, [folds[place] for place in group], penalties, protocol)
+    return weights
+
+
+def _converge(data: Design, folds: Sequence[Fold], regularisations: NDArray[np.float64]) -> Tensor:
+    shape = (*regularisations.shape, data.classes, data.inputs.shape[1])
+    weights = data.inputs.new_zeros(shape, device="cpu")
+    inputs, labels = data.inputs[:, : data.width].cpu().numpy(), data.labels.cpu().numpy()
+    for place, fold in enumerate(folds):
+        # In double precision, which the solver needs to reach its tolerance.
+        features, classes = inputs[fold.train].astype(np.float64), labels[fold.train]
+        for model, inverse in enumerate(regularisations[place]):
+            found = _logistic(features, classes, inverse)
+            weights[place, model, :, : data.width + 1] = torch.from_numpy(found)
+    return weights.to(data.inputs.device)
+
+
+def _logistic(
+    features: NDArray[np.float64], classes: NDArray[np.int64], inverse: float
+) -> NDArray[np.float64]:
+    """Weights and bias of each class, shape (C, D + 1); of two classes, the first has zeros."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(C=inverse, random_state=SEED, max_iter=_ITERATIONS)
+    with warnings.catch_warnings():
+        # It also warns where rounding leaves nothing to gain, which no user can mend.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(features, classes)
+    rows = np.c_[model.coef_, model.intercept_]
+    return rows if len(rows) > 1 else np.concatenate([np.zeros_like(rows), rows])

@@ -1,0 +1,183 @@
+"""Softmax regressions trained side by side: as many small fits, one tensor program.
+
+All that differs between the fits of one call is their rows and their penalty. They share the first
+weights, the order of their batches and, those of one fold, the batches themselves, so a step of all
+of them is one gather and two batched products.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cse_methods.transfer.optimizers import Adam, Optimizer, RMSprop
+from cse_methods.transfer.protocol import MAX_EPOCHS, SEED, TransferProtocol
+from cse_methods.transfer.samples import Design, Rows
+
+_HELD_OUT = 0.05
+"""Share of the rows that validates where no validation rows are given."""
+
+
+class Fold(NamedTuple):
+    """Rows of a design to train on, and those that say when to stop."""
+
+    train: Rows
+    validation: Rows | None = None
+    """None draws them from the training rows; they are then not trained on."""
+
+
+def right(data: Design, weights: Tensor, rows: Rows) -> Tensor:
+    """The share of these rows that each model classifies rightly.
+
+    Args:
+        data: where the rows lie.
+        weights: shape (R, C, W): R models.
+        rows: N of them.
+
+    Returns:
+        Shape (R,), float64, fractions.
+    """
+    places = torch.from_numpy(rows).to(data.labels.device)
+    found = predicted(data, weights, rows) == data.labels[places]
+    return found.double().mean(dim=1)
+
+
+def predicted(data: Design, weights: Tensor, rows: Rows) -> Tensor:
+    """The classes that R models of shape (R, C, W) give these N rows, shape (R, N)."""
+    places = torch.from_numpy(rows).to(data.labels.device)
+    logits = weights.flatten(end_dim=1) @ data.inputs.index_select(0, places).T
+    return logits.view(*weights.shape[:2], -1).argmax(dim=1)
+
+
+@torch.no_grad()
+def descend(
+    data: Design, folds: Sequence[Fold], penalties: Tensor, protocol: TransferProtocol
+) -> Tensor:
+    """Train a softmax regression for every fold and penalty, each until it stops by itself.
+
+    Args:
+        data: where the folds' rows lie.
+        folds: F of them, all with the same number of training rows.
+        penalties: shape (F, R), L2 on weights and bias.
+        protocol: optimiser, batches and patience.
+
+    Returns:
+        Shape (F, R, C, W): each model at its best look at the validation accuracy.
+    """
+    order = np.random.RandomState(SEED)
+    train, validation = _with_validation(folds, order)
+    rows = torch.from_numpy(np.stack(train)).to(data.labels.device)
+    step = _Step(data, penalties, protocol)
+    best = _Best(_by_model(step.weights, data.classes), penalties.shape)
+    epochs = 0
+    while len(best.active) and epochs <= MAX_EPOCHS:
+        for _ in range(protocol.epoch_size):
+            shuffled = rows[best.active][:, order.permutation(rows.shape[1])]
+            for batch in torch.split(shuffled, protocol.batch_size, dim=1):
+                step(batch)
+        epochs += protocol.epoch_size
+        weights = _by_model(step.weights, data.classes)
+        accuracies = [
+            right(data, models, validation[place])
+            for models, place in zip(weights, best.active.tolist(), strict=True)
+        ]
+        step.keep(best.look(torch.stack(accuracies), weights, protocol.tenacity))
+    return best.weights
+
+
+def _with_validation(
+    folds: Sequence[Fold], order: np.random.RandomState
+) -> tuple[list[Rows], list[Rows]]:
+    """Training and validation rows; where none are given, all folds draw them in one order."""
+    given = [fold.validation for fold in folds if fold.validation is not None]
+    if len(given) == len(folds):
+        return [fold.train for fold in folds], given
+    places = order.permutation(len(folds[0].train))
+    held_out, left = np.split(places, [int(_HELD_OUT * len(places))])
+    return [fold.train[left] for fold in folds], [fold.train[held_out] for fold in folds]
+
+
+class _Step:
+    """One step of all models at once; holds their weights, shape (F, R * C, W)."""
+
+    def __init__(self, data: Design, penalties: Tensor, protocol: TransferProtocol) -> None:
+        self.data = data
+        self.targets = nn.functional.one_hot(data.labels, data.classes).to(data.inputs.dtype)
+        models = penalties.shape[1]
+        self.weights = _first_weights(data).repeat(len(penalties), models, 1)
+        decay = penalties.to(self.weights).repeat_interleave(data.classes, dim=1)
+        self.decay = decay.unsqueeze(2)
+        optimizers: dict[str, type[Adam] | type[RMSprop]] = {"adam": Adam, "rmsprop": RMSprop}
+        self.optimizer: Optimizer = optimizers[protocol.optimizer](self.weights)
+
+    def __call__(self, batch: Tensor) -> None:
+        """Descend the mean cross-entropy of a batch of each fold, shape (F, B)."""
+        inputs = _gathered(self.data.inputs, batch)
+        targets = _gathered(self.targets, batch).transpose(1, 2).unsqueeze(1)
+        logits = self.weights @ inputs.transpose(1, 2)
+        # (F, R, C, B): the gradient of the mean cross-entropy by the logits.
+        errors = _by_model(logits, self.data.classes).softmax(dim=2)
+        errors.sub_(targets).div_(batch.shape[1])
+        gradient = errors.flatten(1, 2) @ inputs
+        gradient.addcmul_(self.weights, self.decay)
+        self.optimizer.update(self.weights, gradient)
+
+    def keep(self, folds: Tensor) -> None:
+        """Go on with these folds only."""
+        if not folds.all():
+            self.weights, self.decay = self.weights[folds], self.decay[folds]
+            self.optimizer.keep(folds)
+
+
+def _by_model(stacked: Tensor, classes: int) -> Tensor:
+    """(F, R * C, X) -> (F, R, C, X), a view."""
+    return stacked.view(len(stacked), -1, classes, stacked.shape[2])
+
+
+def _gathered(matrix: Tensor, rows: Tensor) -> Tensor:
+    """matrix[rows] for rows of any shape, at twice its speed."""
+    return matrix.index_select(0, rows.flatten()).view(*rows.shape, -1)
+
+
+class _Best:
+    """The best weights of each model so far, and which folds still have a model that learns."""
+
+    def __init__(self, weights: Tensor, shape: torch.Size) -> None:
+        self.weights = weights.clone()
+        self.active = torch.arange(len(weights), device=weights.device)
+        self.accuracy = torch.full(shape, -1.0, dtype=torch.float64, device=weights.device)
+        self.misses = torch.zeros(shape, dtype=torch.int64, device=weights.device)
+        self.learning = torch.ones(shape, dtype=torch.bool, device=weights.device)
+
+    def look(self, accuracy: Tensor, weights: Tensor, tenacity: int) -> Tensor:
+        """Take the validation accuracies of the active folds, shape (A, R).
+
+        Returns:
+            Shape (A,): which of them go on.
+        """
+        active = self.active
+        better = self.learning[active] & (accuracy > self.accuracy[active])
+        fold, model = better.nonzero(as_tuple=True)
+        self.accuracy[active[fold], model] = accuracy[better]
+        self.weights[active[fold], model] = weights[better]
+        # A model's misses are counted over its whole life, not since its best look.
+        self.misses[active] += ~better
+        self.learning[active] &= self.misses[active] <= tenacity
+        going_on = self.learning[active].any(dim=1)
+        self.active = active[going_on]
+        return going_on
+
+
+def _first_weights(data: Design) -> Tensor:
+    """What torch.nn.Linear starts from after torch.manual_seed, shape (C, W)."""
+    generator = torch.Generator().manual_seed(SEED)
+    weights = torch.empty(data.classes, data.width)
+    nn.init.kaiming_uniform_(weights, a=5**0.5, generator=generator)
+    bias = torch.empty(data.classes)
+    bound = data.width**-0.5
+    nn.init.uniform_(bias, -bound, bound, generator=generator)
+    padded = torch.zeros(data.classes, data.inputs.shape[1])
+    padded[:, : data.width], padded[:, data.width] = weights, bias
+    return padded.to(data.inputs)

@@ -1,0 +1,164 @@
+"""The three ways to choose a regularisation and to test it: nested folds, folds, given splits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cse_methods.transfer.classifier import fit
+from cse_methods.transfer.descent import Fold, predicted, right
+from cse_methods.transfer.protocol import SEED, TransferProtocol, regularisations
+from cse_methods.transfer.samples import Design, Rows, Samples, design
+
+
+@dataclass(frozen=True)
+class Accuracies:
+    """How well the classes of sentences can be read from their embeddings; fractions."""
+
+    dev: float
+    """Of the chosen regularisation, on the folds or the dev set that chose it."""
+    test: float | None
+    """None where it was not asked for."""
+    chosen: tuple[float, ...]
+    """The regularisation of each final classifier."""
+    f1: float | None = None
+    """On test, of class 1 against class 0."""
+
+
+def nested(samples: Samples, protocol: TransferProtocol, *, test: bool) -> Accuracies:
+    """Folds in folds: the inner ones choose for each outer one, which is then tested.
+
+    Args:
+        samples: all there are.
+        protocol: the classifier and the number of folds, the same for both rounds.
+        test: whether to fit and test the chosen classifiers; without it only the dev accuracy is
+            computed.
+
+    Returns:
+        dev: the mean over the outer folds of the best mean over inner folds.
+
+    Raises:
+        EvaluationError: if a feature is NaN or infinite.
+    """
+    data = design(samples)
+    outer = _stratified(samples.labels, protocol.kfold)
+    inner = [
+        Fold(rows[train], rows[validation])
+        for rows, _ in outer
+        for train, validation in _stratified(samples.labels[rows], protocol.kfold)
+    ]
+    values = regularisations(protocol, folds=False)
+    scores = _scores(data, inner, values, protocol).reshape(len(outer), protocol.kfold, -1)
+    means = scores.mean(axis=1)
+    best = [_first_best(row) for row in means]
+    chosen = tuple(values[place] for place in best)
+    return Accuracies(
+        dev=float(np.mean([row[place] for row, place in zip(means, best, strict=True)])),
+        test=_outer_test(data, outer, chosen, protocol) if test else None,
+        chosen=chosen,
+    )
+
+
+def cross_validated(train: Samples, test: Samples | None, protocol: TransferProtocol) -> Accuracies:
+    """Folds of the training set choose, the whole of it trains, the test set tests.
+
+    Args:
+        train: the training set.
+        test: the test set; None where only the dev accuracy is wanted.
+        protocol: the classifier and the number of folds.
+
+    Raises:
+        EvaluationError: if a feature is NaN or infinite.
+    """
+    data = design(train) if test is None else design(train, test)
+    values = regularisations(protocol, folds=True)
+    folds = [Fold(*rows) for rows in _stratified(train.labels, protocol.kfold)]
+    means = _scores(data, folds, values, protocol).mean(axis=0)
+    final = Fold(data.parts[0])
+    return _tested(data, means, values, final, protocol, rows=data.parts[1:])
+
+
+def split(
+    train: Samples, dev: Samples, test: Samples | None, protocol: TransferProtocol
+) -> Accuracies:
+    """The given dev set chooses, and also stops the final classifier.
+
+    Args:
+        train: the training set.
+        dev: the dev set.
+        test: the test set; None where only the dev accuracy is wanted.
+        protocol: the classifier.
+
+    Raises:
+        EvaluationError: if a feature is NaN or infinite.
+    """
+    data = design(train, dev) if test is None else design(train, dev, test)
+    values = regularisations(protocol, folds=False)
+    fold = Fold(data.parts[0], data.parts[1])
+    means = _scores(data, [fold], values, protocol)[0]
+    return _tested(data, means, values, fold, protocol, rows=data.parts[2:])
+
+
+def _stratified(labels: Rows, folds: int) -> list[tuple[Rows, Rows]]:
+    """Rows to train on and rows left out, fold by fold, each with the classes in proportion."""
+    from sklearn.model_selection import StratifiedKFold
+
+    splitter = StratifiedKFold(folds, shuffle=True, random_state=SEED)
+    return list(splitter.split(np.zeros(len(labels)), labels))
+
+
+def _scores(
+    data: Design, folds: Sequence[Fold], values: Sequence[float], protocol: TransferProtocol
+) -> NDArray[np.float64]:
+    """Validation accuracies, shape (F, R)."""
+    weights = fit(data, folds, np.tile(values, (len(folds), 1)), protocol)
+    rows = (fold.validation for fold in folds if fold.validation is not None)
+    return np.array(
+        [right(data, models, own).tolist() for models, own in zip(weights, rows, strict=True)]
+    )
+
+
+def _first_best(accuracies: NDArray[np.float64]) -> int:
+    """Values that differ by less than a hundredth of a percent count as equal: the first wins."""
+    return int(np.argmax(np.round(100 * accuracies, 2)))
+
+
+def _outer_test(
+    data: Design,
+    outer: Sequence[tuple[Rows, Rows]],
+    chosen: Sequence[float],
+    protocol: TransferProtocol,
+) -> float:
+    weights = fit(data, [Fold(rows) for rows, _ in outer], np.array(chosen)[:, None], protocol)
+    accuracies = [
+        right(data, models, left_out).item()
+        for models, (_, left_out) in zip(weights, outer, strict=True)
+    ]
+    return float(np.mean(accuracies))
+
+
+def _tested(
+    data: Design,
+    means: NDArray[np.float64],
+    values: Sequence[float],
+    final: Fold,
+    protocol: TransferProtocol,
+    *,
+    rows: Sequence[Rows],
+) -> Accuracies:
+    """Choose by these mean accuracies, shape (R,), and test on the rows of the test set, if any."""
+    best = _first_best(means)
+    dev, chosen = float(means[best]), values[best]
+    if not rows:
+        return Accuracies(dev, None, (chosen,))
+    weights = fit(data, [final], np.array([[chosen]]), protocol)[0]
+    found = predicted(data, weights, rows[0])[0].cpu().numpy()
+    labels = data.labels.cpu().numpy()[rows[0]]
+    return Accuracies(dev, float(np.mean(found == labels)), (chosen,), _f1(found, labels))
+
+
+def _f1(found: Rows, labels: Rows) -> float:
+    """Harmonic mean of precision and recall of class 1; 0 where nothing is found."""
+    hits = int(np.sum((found == 1) & (labels == 1)))
+    return 2 * hits / max(1, int(np.sum(found == 1) + np.sum(labels == 1)))

@@ -1,0 +1,81 @@
+"""Labelled embeddings, and the matrix that linear classifiers read them from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cse_methods.errors import EvaluationError
+
+Rows = NDArray[np.int64]
+_ALIGNMENT = 16
+"""Rows whose length is a multiple of this are gathered and multiplied faster."""
+
+
+class Samples(NamedTuple):
+    """What a classifier learns from, or is tested on."""
+
+    features: Tensor
+    """Shape (N, D), float32 as encoders give them."""
+    labels: Rows
+    """Shape (N,), classes from 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Several sets of samples in one matrix: folds are lists of its rows, never copies."""
+
+    inputs: Tensor
+    """Shape (N, W >= D + 1): the features, a one for the bias, zeros up to the alignment."""
+    labels: Tensor
+    """Shape (N,), int64."""
+    width: int
+    """D."""
+    classes: int
+    parts: tuple[Rows, ...]
+    """The rows of each set."""
+
+
+def design(*samples: Samples) -> Design:
+    """The matrix of these sets, one after the other.
+
+    Raises:
+        EvaluationError: if a feature is NaN or infinite.
+    """
+    features = samples[0].features
+    ends = np.cumsum([len(one.labels) for one in samples])
+    width = features.shape[1]
+    columns = -(-(width + 1) // _ALIGNMENT) * _ALIGNMENT
+    inputs = torch.zeros(int(ends[-1]), columns, dtype=features.dtype, device=features.device)
+    inputs[:, width] = 1
+    for one, end in zip(samples, ends, strict=True):
+        _refuse_nonsense(one.features)
+        inputs[end - len(one.labels) : end, :width] = one.features
+    labels = np.concatenate([one.labels for one in samples])
+    return Design(
+        inputs=inputs,
+        labels=torch.from_numpy(labels).to(features.device),
+        width=width,
+        classes=int(labels.max()) + 1,
+        parts=_rows(ends),
+    )
+
+
+def _refuse_nonsense(features: Tensor) -> None:
+    finite = features.isfinite().all(dim=1)
+    if not finite.all():
+        row = int(finite.logical_not().nonzero()[0, 0])
+        raise EvaluationError(
+            f"{int(finite.logical_not().sum())} of {len(features)} embeddings hold NaN or infinite "
+            f"numbers, the first is that of sentence {row}; score a checkpoint from before "
+            "training broke down, or encode in fp32"
+        )
+
+
+def _rows(ends: Sequence[int] | Rows) -> tuple[Rows, ...]:
+    starts = [0, *ends[:-1]]
+    return tuple(np.arange(a, b, dtype=np.int64) for a, b in zip(starts, ends, strict=True))

@@ -1,0 +1,91 @@
+"""cse-evaluate: score any encoder on the field's test sets."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from cse_platform.cli.common import CONTEXT, leaderboard_url, shows_errors, store_options
+
+if TYPE_CHECKING:
+    from cse_methods.contract import Pooler
+
+POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
+
+
+@click.command(context_settings=CONTEXT)
+@click.argument("model")
+@click.option(
+    "--tasks",
+    default="sts",
+    show_default=True,
+    help="sts, transfer, ranking, geometry, long, or single ones such as stsb,mr.",
+)
+@click.option("--data", help="Folder in the SentEval layout, hub or builtin.  [env var: CSE_DATA]")
+@click.option("--pooler", type=click.Choice(POOLERS), help="Other than the encoder's own.")
+@click.option(
+    "--max-length", type=click.IntRange(min=3), help="Cut texts here, in word pieces with specials."
+)
+@click.option(
+    "--slicing-length",
+    type=click.IntRange(min=3),
+    help="Read texts by segments of so many word pieces, as HiCL does.",
+)
+@click.option(
+    "--classifier",
+    type=click.Choice(("pytorch", "scikit-learn")),
+    default="pytorch",
+    show_default=True,
+    help="Which of SentEval's two paths scores transfer tasks; papers report the first.",
+)
+@store_options
+@click.option("--json", "as_json", is_flag=True, help="Fractions and identities, one object.")
+@shows_errors
+def main(
+    model: str,
+    tasks: str,
+    data: str | None,
+    pooler: "Pooler | None",
+    max_length: int | None,
+    slicing_length: int | None,
+    classifier: Literal["pytorch", "scikit-learn"],
+    runs: Path | None,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Score MODEL: a trial's key or its first digits, a folder, a hub id or a short name.
+
+    For a trial of the leaderboard, it is put on record that its test sets were opened, and the
+    scores go to the leaderboard and to MLflow.
+
+    \b
+    Examples:
+        cse-evaluate princeton-nlp/unsup-simcse-bert-base-uncased --data senteval
+        cse-evaluate 9c60d7f3 --tasks sts,transfer,ranking,geometry
+        cse-evaluate runs/artifacts/models/9c60d7f3a1b2c3d4 --json
+    """
+    from cse_methods.tasks import parse_tasks
+    from cse_methods.transfer.protocol import TransferProtocol
+    from cse_platform.cli.scoring import Request, scored
+
+    request = Request(
+        model=model,
+        tasks=parse_tasks([word.strip() for word in tasks.split(",") if word.strip()]),
+        data=data,
+        pooler=pooler,
+        max_length=max_length,
+        slicing_length=slicing_length,
+        protocol=TransferProtocol(classifier=classifier),
+    )
+    evaluation = scored(request, leaderboard=leaderboard_url(runs, store), runs=runs)
+    if as_json:
+        import json
+
+        from cse_platform.cli.scores import as_json as told
+
+        click.echo(json.dumps(told(model, evaluation), indent=2))
+    else:
+        from cse_platform.cli.pages import show
+        from cse_platform.cli.scores import page
+
+        show(page(evaluation))

@@ -1,0 +1,131 @@
+"""The pages that `cse-evaluate` prints."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
+from cse_platform.cli.pages import Block, Heading, Page, Paragraph, Table
+
+if TYPE_CHECKING:
+    from cse_methods.evaluation.results import Evaluation, Similarities
+
+CORRELATIONS = {
+    "spearman": "Spearman, all",
+    "spearman_mean": "Spearman, mean",
+    "spearman_wmean": "Spearman, wmean",
+    "pearson": "Pearson, all",
+    "pearson_mean": "Pearson, mean",
+    "pearson_wmean": "Pearson, wmean",
+}
+RANKING = {"kcc": "KCC", "ndcg": "NDCG, linear gain", "ndcg_exponential": "NDCG, exponential gain"}
+ACCURACIES = {"test": ("test", "accuracy"), "dev": ("dev", "accuracy"), "test F1": ("test", "f1")}
+GEOMETRY = ("alignment", "uniformity", "effective_rank", "mean_cosine")
+BARS = " ▁▂▃▄▅▆▇█"
+
+Values = Mapping[tuple[str, str, str], float]
+"""By task, split and metric."""
+
+
+def page(evaluation: "Evaluation") -> Page:
+    """Everything that was scored; correlations, accuracies and ranking metrics x 100."""
+    values: Values = {(s.task, str(s.split), s.metric): s.value for s in evaluation.scores}
+    return [
+        *_graded(values),
+        *_ranked(values),
+        *_classified("Transfer, accuracy x 100", values, (*TRANSFER_TASKS, AVG_TRANSFER)),
+        *_classified("Long text, accuracy x 100", values, LONG_TASKS),
+        *_space(values, evaluation),
+        *_told(evaluation),
+    ]
+
+
+def as_json(model: str, evaluation: "Evaluation") -> dict[str, Any]:
+    """The same for programs: fractions, with every identity and what it is the hash of."""
+    return {
+        "model": model,
+        "scores": [
+            {
+                "task": one.task,
+                "split": one.split,
+                "metric": one.metric,
+                "value": one.value,
+                "identity": one.identity,
+            }
+            for one in evaluation.scores
+        ],
+        "identities": {name: dict(told) for name, told in evaluation.identities.items()},
+        "seconds": dict(evaluation.seconds),
+    }
+
+
+def _graded(values: Values) -> Iterator[Block]:
+    keys = {title: ("test", metric) for metric, title in CORRELATIONS.items()}
+    return _table("STS test sets, correlation x 100", values, keys, (*STS_TASKS, AVG_STS))
+
+
+def _ranked(values: Values) -> Iterator[Block]:
+    keys = {title: ("test", metric) for metric, title in RANKING.items()}
+    return _table("Ranking on the STS test sets, x 100", values, keys, (*STS_TASKS, AVG_STS))
+
+
+def _classified(title: str, values: Values, tasks: Sequence[str]) -> Iterator[Block]:
+    return _table(title, values, ACCURACIES, tasks)
+
+
+def _table(
+    title: str, values: Values, keys: Mapping[str, tuple[str, str]], tasks: Sequence[str]
+) -> Iterator[Block]:
+    """A row for each key and a column for each task that has any of them."""
+    shown = [task for task in tasks if any((task, *key) in values for key in keys.values())]
+    rows = [
+        (name, *(_percent(values.get((task, *key))) for task in shown))
+        for name, key in keys.items()
+        if any((task, *key) in values for task in shown)
+    ]
+    if rows:
+        yield Heading(title, 2)
+        yield Table(("", *shown), tuple(rows))
+
+
+def _space(values: Values, evaluation: "Evaluation") -> Iterator[Block]:
+    told = [
+        (name.replace("_", " "), f"{value:.4f}")
+        for (_, _, name), value in values.items()
+        if name in GEOMETRY
+    ]
+    if not told:
+        return
+    yield Heading("Geometry on STS-B dev", 2)
+    yield Table(("measure", "value"), tuple(told))
+    for pairs in evaluation.similarities:
+        if pairs.split == "dev":
+            yield _histogram(pairs)
+
+
+def _histogram(pairs: "Similarities") -> Table:
+    from cse_methods.evaluation.geometry import histogram
+
+    rows = tuple(
+        (gold, str(sum(counts)), _bars(counts))
+        for gold, counts in histogram(pairs.cosines, pairs.gold).items()
+    )
+    return Table(("gold", "pairs", "cosine from -1 to 1"), rows)
+
+
+def _bars(counts: Sequence[int]) -> str:
+    most = max(*counts, 1)
+    return "".join(BARS[-(-count * (len(BARS) - 1) // most)] for count in counts)
+
+
+def _told(evaluation: "Evaluation") -> Iterator[Block]:
+    """How the encoder read its texts, and where the time went."""
+    readings = [told["reading"] for told in evaluation.identities.values() if "reading" in told]
+    if readings:
+        told = ", ".join(f"{name} {value}" for name, value in readings[0].items())
+        yield Paragraph(f"Read with: {told}")
+    seconds = ", ".join(f"{name} {value:.1f}" for name, value in evaluation.seconds.items())
+    yield Paragraph(f"Seconds: {seconds}")
+
+
+def _percent(fraction: float | None) -> str:
+    return "" if fraction is None else f"{100 * fraction:.2f}"

@@ -1,0 +1,80 @@
+"""What an evaluation adds to the leaderboard; adding it again changes nothing."""
+
+import logging
+import math
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from cse_platform.leaderboard.evaluation_models import (
+    FREE_METRICS,
+    EvaluationRecord,
+    PairSetRecord,
+    PairSimilaritiesRecord,
+    ReleaseRecord,
+    ScoreRecord,
+)
+from cse_platform.leaderboard.models import TrialRecord
+from cse_platform.leaderboard.rows import insert_once, put
+from cse_platform.tracking.events import (
+    PairSimilarities,
+    TestScore,
+    TestsOpened,
+    TrialEvaluated,
+)
+from cse_platform.tracking.packing import compressed, unpack_gold
+
+log = logging.getLogger(__name__)
+
+
+def add_release(session: Session, trial: TrialRecord, event: TestsOpened) -> None:
+    """Note that the test sets were opened for the trial."""
+    key = {"trial_id": trial.id, "opened": event.time, "who": event.who}
+    what = {"command": event.command, "tasks": list(event.tasks)}
+    insert_once(session, ReleaseRecord, key, what)
+
+
+def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) -> None:
+    """Store scores and similarities; those of an earlier evaluation of equal identity give way."""
+    for identity, settings in event.identities.items():
+        insert_once(session, EvaluationRecord, {"identity": identity}, {"settings": settings})
+    for score in event.scores:
+        add_score(session, trial, score, measured=event.time)
+    for similarities in event.similarities:
+        _add_similarities(session, trial, similarities)
+
+
+def add_score(
+    session: Session, trial: TrialRecord, score: TestScore, *, measured: datetime
+) -> None:
+    """Store one number; what means nothing is told in a warning and left out.
+
+    Args:
+        session: within a writing transaction.
+        trial: whose number it is.
+        score: the number.
+        measured: when.
+    """
+    free = score.metric in FREE_METRICS and math.isfinite(score.value)
+    if not free and not -1 <= score.value <= 1:
+        name = f"{score.split}/{score.task}_{score.metric}"
+        log.warning("trial %s: %s=%s is no fraction, not stored", trial.key, name, score.value)
+        return
+    key = score.model_dump(include={"task", "split", "metric", "identity"})
+    values = {"value": score.value, "measured": measured}
+    put(session, ScoreRecord, {"trial_id": trial.id, **key}, values)
+
+
+def _add_similarities(session: Session, trial: TrialRecord, event: PairSimilarities) -> None:
+    gold = compressed(event.gold)
+    pairs = {
+        "task": event.task,
+        "split": event.split,
+        "pairs": len(unpack_gold(gold)),
+        "subsets": event.subsets,
+        "gold": gold,
+    }
+    insert_once(session, PairSetRecord, {"data_sha256": event.data_sha256}, pairs)
+    key = {"trial_id": trial.id, "task": event.task, "identity": event.identity}
+    values = {"data_sha256": event.data_sha256, "cosines": compressed(event.cosines)}
+    put(session, PairSimilaritiesRecord, key, values)

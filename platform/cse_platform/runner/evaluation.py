@@ -1,0 +1,118 @@
+"""Test sets, opened for the trials that a sweep's `evaluate:` selects on dev, and only then."""
+
+import logging
+import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray import tune
+
+from cse_methods.tasks import Tasks, parse_tasks
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.hooks import one_line
+from cse_platform.runner.models import filesystem
+from cse_platform.runner.state import SweepState
+from cse_platform.sweep.spec import Evaluate
+from cse_platform.tracking.events import TestsOpened
+from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.packing import evaluated
+from cse_platform.tracking.provenance import who
+
+if TYPE_CHECKING:
+    from cse_methods.evaluation.results import Evaluation
+
+log = logging.getLogger(__name__)
+
+
+def evaluate_selected(state: SweepState) -> None:
+    """Score the trials that dev has chosen, each in a process of its own, and record it.
+
+    What was scored before is not scored again; each opening is recorded before it happens.
+
+    Raises:
+        SweepRefusedError: if a trial could not be scored; the others are.
+    """
+    spec = state.spec
+    if spec.evaluate is None:
+        return
+    tasks = parse_tasks(spec.evaluate.tasks)
+    chosen = selected(state.history, top=spec.evaluate.top)
+    waiting = [trial for trial in chosen if not tasks.parts <= trial.evaluated]
+    state.scored = (len(chosen) - len(waiting), len(chosen))
+    running = {
+        _open(state, trial, spec.evaluate): trial for trial in waiting if trial.model is not None
+    }
+    problems = [f"trial {t.number} kept no model" for t in waiting if t.model is None]
+    while running:
+        (done, *_), _ = ray.wait(list(running))
+        trial = running.pop(done)
+        try:
+            evaluation = ray.get(done)
+        except Exception as error:  # whatever a worker raises, the other trials are scored
+            problems.append(f"trial {trial.number}: {one_line(error)}")
+            continue
+        state.record(evaluated(sweep=spec.sweep, trial=trial.key, evaluation=evaluation))
+        state.scored = (state.scored[0] + 1, state.scored[1])
+    if problems:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} could not be scored on its test sets: {'; '.join(problems)}; "
+            "the same command tries these trials again"
+        )
+
+
+def selected(history: History, *, top: int) -> list[TrialHistory]:
+    """Every complete trial of the best configurations, by the rule of the leaderboard.
+
+    A configuration with more than one seed goes before any with a single one; then the higher
+    mean of the search's dev score wins, then the older one.
+    """
+
+    def rank(trials: list[TrialHistory]) -> tuple[bool, float, int]:
+        values = [trial.best_value for trial in trials if trial.best_value is not None]
+        return (len(trials) == 1, -statistics.fmean(values), trials[0].number)
+
+    best = sorted(history.configurations().values(), key=rank)[:top]
+    return [trial for trials in best for trial in trials]
+
+
+def _open(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
+    spec, tasks = state.spec, parse_tasks(asked.tasks)
+    if tasks.opens_tests:
+        state.record(
+            TestsOpened(
+                sweep=spec.sweep,
+                trial=trial.key,
+                tasks=tasks.names,
+                who=who(),
+                command="cse-sweep",
+            )
+        )
+    wanted = {"num_cpus": spec.resources.cpu, "num_gpus": spec.resources.gpu}
+    threads = max(1, int(spec.resources.cpu))
+    # A process of its own: a trial's would refuse, and one that ends gives its GPU memory back.
+    score = ray.remote(max_calls=1)(_score).options(**wanted)
+    return score.remote(trial.model, tasks, spec.data, asked.slicing_length, threads)
+
+
+def _score(
+    place: str, tasks: Tasks, data: str | None, slicing_length: int | None, threads: int
+) -> "Evaluation":
+    """Runs in a worker, which writes to no store."""
+    import torch
+
+    from cse_methods.evaluation.evaluate import evaluate
+    from cse_methods.evaluation.models import open_model
+
+    torch.set_num_threads(threads)
+    with _local(place) as folder:
+        return evaluate(open_model(folder, slicing_length=slicing_length), tasks, data=data)
+
+
+@contextmanager
+def _local(place: str) -> Iterator[str]:
+    """A folder on this machine with the model of that place."""
+    files, path = filesystem(place)
+    with tune.Checkpoint(path, filesystem=files).as_directory() as folder:
+        yield folder

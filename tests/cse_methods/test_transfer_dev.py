@@ -1,0 +1,177 @@
+"""Transfer accuracies of an encoder: as a dev objective while it trains, and as test scores."""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from cse_methods.checkpoint import BEST, Best
+from cse_methods.contract import DevSelection, dev_metric
+from cse_methods.data.dev_identity import identify_dev_set, missing_dev_data
+from cse_methods.data.transfer_sets import TRANSFER_TASKS, load_transfer_set
+from cse_methods.dev import DevSuite
+from cse_methods.errors import EvaluationError
+from cse_methods.evaluation.transfer import transfer_scores, transfer_sentences
+from cse_methods.evaluation.transfer_sets import load_test_part
+from cse_methods.loading import load_encoder
+from cse_methods.papers import simcse
+from cse_methods.transfer.features import dev_accuracy, samples_of
+from cse_methods.transfer.protocol import FAST, TransferProtocol
+
+QUICK = TransferProtocol(kfold=3, optimizer="rmsprop", tenacity=0, epoch_size=1)
+SKLEARN = TransferProtocol(classifier="scikit-learn", kfold=3)
+NAMES = [*(f"dev/{task}_accuracy" for task in TRANSFER_TASKS), "dev/avg_transfer_accuracy"]
+
+
+def bag_of_words(sentences: Sequence[str]) -> torch.Tensor:
+    """Counts of words and of neighbours, hashed: enough to tell the built-in classes."""
+    counts = torch.zeros(len(sentences), 128)
+    for row, sentence in enumerate(sentences):
+        words = ["^", *sentence.lower().rstrip(".").split()]
+        for word in [*words, *map("".join, pairwise(words))]:
+            counts[row, sum(ord(c) * (place + 7) for place, c in enumerate(word)) % 128] += 1
+    return counts
+
+
+@pytest.mark.parametrize("task", ["cr", "sst2", "trec", "mrpc"])
+def test_what_can_be_read_from_the_words_is_found(task: str) -> None:
+    found = transfer_scores(task, bag_of_words, "builtin", FAST)
+    chance = 1 / 6 if task == "trec" else 1 / 2
+    assert found.task == task
+    assert 0 <= found.dev <= 1
+    assert 0 <= found.test <= 1
+    assert (found.f1 is not None) == (task == "mrpc")
+    # Whether two sentences mean the same does not show in their words.
+    assert task == "mrpc" or found.dev > chance + 0.2
+
+
+@pytest.mark.parametrize("task", ["sst2", "trec"])
+def test_a_test_score_is_that_of_the_test_set(task: str) -> None:
+    known, test = load_transfer_set(task, "builtin"), load_test_part(task, "builtin")
+    train, tested = samples_of(known.train, bag_of_words), samples_of(test, bag_of_words)
+    scores = set()
+    for power in range(-2, 6):
+        model = LogisticRegression(C=2.0**power, max_iter=10_000)
+        model.fit(train.features.double().numpy(), train.labels)
+        scores.add(round(model.score(tested.features.numpy(), tested.labels), 6))
+    assert round(transfer_scores(task, bag_of_words, "builtin", SKLEARN).test, 6) in scores
+
+
+def test_features_of_a_pair_by_hand() -> None:
+    part = load_transfer_set("mrpc", "builtin").train
+    vectors = {part.first: [1.0, -2.0], part.second: [3.0, 0.5]}
+    features, labels = samples_of(part, lambda s: torch.tensor([vectors[tuple(s)]] * len(s)))
+    assert features[7].tolist() == [2.0, 2.5, 3.0, -1.0]
+    assert labels is part.labels
+
+
+@pytest.mark.parametrize("task", TRANSFER_TASKS)
+def test_sentences_are_those_that_scoring_asks_for(task: str) -> None:
+    asked: set[str] = set()
+
+    def remember(sentences: Sequence[str]) -> torch.Tensor:
+        asked.update(sentences)
+        return torch.randn(len(sentences), 4)
+
+    transfer_scores(task, remember, "builtin", QUICK)
+    assert asked == set(transfer_sentences(task, "builtin"))
+
+
+@pytest.mark.parametrize("task", ["mr", "sst2", "mrpc"])
+def test_data_checksum_covers_the_test_set(task: str) -> None:
+    found = transfer_scores(task, bag_of_words, "builtin", QUICK).data_sha256
+    assert found != load_transfer_set(task, "builtin").sha256
+    assert len(found) == 64
+
+
+@pytest.mark.parametrize("use", [transfer_sentences, lambda *a: transfer_scores(a[0], *a, FAST)])
+def test_an_unknown_task_is_refused(use: Callable[[str, str], object]) -> None:
+    with pytest.raises(EvaluationError, match="no transfer task 'sst5'; there are: mr, cr, subj"):
+        use("sst5", "builtin")
+
+
+def test_the_dev_accuracy_of_scoring_and_of_training_agree() -> None:
+    for task in TRANSFER_TASKS:
+        alone = dev_accuracy(load_transfer_set(task, "builtin"), bag_of_words, QUICK)
+        assert transfer_scores(task, bag_of_words, "builtin", QUICK).dev == alone
+
+
+def test_a_dev_suite_reports_each_task_and_their_mean(tiny_bert: Path) -> None:
+    encoder = load_encoder(str(tiny_bert))
+    metrics = DevSuite(["transfer_dev"], data="builtin").evaluate(encoder)
+    assert list(metrics) == NAMES
+    assert metrics["dev/avg_transfer_accuracy"] == pytest.approx(
+        mean(metrics[name] for name in NAMES[:-1])
+    )
+    sst2 = load_transfer_set("sst2", "builtin")
+    assert metrics["dev/sst2_accuracy"] == dev_accuracy(sst2, encoder.encode, FAST)
+    both = DevSuite(["stsb", "transfer_dev"], data="builtin").evaluate(encoder)
+    assert both.items() >= metrics.items()
+    assert {"dev/stsb_spearman", "dev/alignment"} <= both.keys()
+
+
+def test_a_broken_encoder_has_no_accuracy(tiny_bert: Path) -> None:
+    encoder = load_encoder(str(tiny_bert))
+    next(encoder.parameters()).data.fill_(math.nan)
+    metrics = DevSuite(["transfer_dev"], data="builtin").evaluate(encoder)
+    assert all(math.isnan(metrics[name]) for name in NAMES)
+    best = Best("transfer_dev")
+    best.consider(1, metrics, encoder)
+    assert best.metrics == {}
+
+
+def test_a_trial_that_climbs_transfer_accuracies(
+    tiny_bert: Path, new_run: Callable[..., Any]
+) -> None:
+    config = simcse.SimCSEConfig.model_validate(
+        {
+            "backbone": str(tiny_bert),
+            "corpus": "builtin",
+            "data": "builtin",
+            "dev": {"checkpoint": "transfer_dev", "search": "transfer_dev", "also": []},
+            "batch_size": 8,
+            "max_steps": 2,
+            "eval_steps": 1,
+        }
+    )
+    run = new_run()
+    returned = simcse.train(config, run)
+    name = dev_metric("transfer_dev")
+    assert returned[name] == max(run.curve[step][name] for step in (1, 2))
+    assert (run.folder / "2" / BEST).is_dir()
+
+
+def test_what_tells_the_dev_sets_apart() -> None:
+    tasks = DevSelection(search="transfer_dev").tasks
+    assert tasks == ("stsb", "transfer_dev", "sickr")
+    one, other, again = (identify_dev_set(task, "builtin") for task in (*tasks[:2], tasks[1]))
+    assert (other.task, other.source) == ("transfer_dev", "builtin")
+    assert other == again
+    assert other.sha256 != one.sha256
+
+
+def test_the_checksum_follows_the_seven_sets(shared: Path) -> None:
+    real = identify_dev_set("transfer_dev", str(shared / "data"))
+    assert real.source == "senteval"
+    assert real.sha256 != identify_dev_set("transfer_dev", "builtin").sha256
+
+
+def test_what_a_dev_selection_has_to_fetch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path
+) -> None:
+    monkeypatch.setenv("CSE_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert missing_dev_data(("transfer_dev",), "builtin") == []
+    assert missing_dev_data(("transfer_dev",), str(shared / "data")) == []
+    assert missing_dev_data(("transfer_dev",), "hub")[-1].startswith("SentEval's files")
+
+
+def test_names_of_dev_metrics() -> None:
+    assert dev_metric("sickr") == "dev/sickr_spearman"
+    assert dev_metric("transfer_dev") == NAMES[-1]

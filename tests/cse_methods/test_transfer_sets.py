@@ -1,0 +1,197 @@
+"""The labelled sets: what is read of them, what is refused, what is opened by whom."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cse_methods.data.builtin_transfer import builtin_rows
+from cse_methods.data.manifest import manifest
+from cse_methods.data.transfer_sets import (
+    DEV,
+    FOLDED,
+    TRAIN,
+    TRANSFER_TASKS,
+    TransferTask,
+    load_transfer_set,
+    missing_transfer_sets,
+)
+from cse_methods.errors import DataError
+from cse_methods.evaluation.transfer_sets import TEST, load_test_part
+
+LINES: dict[TransferTask, str] = {
+    "mr": "a  fine {n} film",
+    "cr": "good sound {n}",
+    "subj": "he goes {n} home",
+    "mpqa": "well {n}",
+    "sst2": "a fine {n} film \t1",
+    "trec": "NUM:date When was {n} ?",
+    "mrpc": '1\t7\t8\tHe said {n} "yes .\tHe agreed {n} .',
+}
+KINDS = pytest.mark.parametrize("task", ["cr", "trec", "mrpc"])
+"""One task of each kind of file; sst2 has another one, and takes longer."""
+Edit = Callable[[list[str]], list[str]]
+
+
+def write(folder: Path, task: TransferTask, edit: Edit = list, *, end: str = "\n") -> str:
+    """All files of a task with as many lines as are known, the first of them edited."""
+    files = [*TRAIN[task], *DEV.get(task, ()), *([TEST[task]] if task in TEST else [])]
+    for place, file in enumerate(files):
+        known = manifest()[file.path]
+        lines = [LINES[task].format(n=number) for number in range(known.records)]
+        if file.header:
+            lines = ["\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String", *lines]
+        lines = edit(lines) if place == 0 else lines
+        path = folder / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes("".join(f"{line}{end}" for line in lines).encode(file.encoding))
+    return str(folder)
+
+
+def edited(number: int, line: str) -> Edit:
+    return lambda lines: [*lines[:number], line, *lines[number + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("task", "train", "dev", "test"),
+    [
+        ("mr", {0: 5331, 1: 5331}, None, None),
+        ("cr", {0: 1368, 1: 2407}, None, None),
+        ("subj", {0: 5000, 1: 5000}, None, None),
+        ("mpqa", {0: 7294, 1: 3312}, None, None),
+        ("sst2", {0: 29780, 1: 37569}, 872, 1821),
+        ("trec", {0: 86, 1: 1162, 2: 1250, 3: 1223, 4: 835, 5: 896}, None, 500),
+        ("mrpc", {0: 1323, 1: 2753}, None, 1725),
+    ],
+)
+def test_real_files(
+    shared: Path,
+    task: TransferTask,
+    train: dict[int, int],
+    dev: int | None,
+    test: int | None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    data = str(shared / "data")
+    found, tested = load_transfer_set(task, data), load_test_part(task, data)
+    assert dict(enumerate(np.bincount(found.train.labels))) == train
+    assert (found.dev and len(found.dev.labels)) == dev
+    assert (tested and len(tested.labels)) == test
+    lengths = [len(sentence.split()) for sentence in found.train.first]
+    assert lengths == sorted(lengths)
+    assert found.train.first.count("") == {"cr": 4, "mpqa": 3}.get(task, 0)
+    assert not caplog.records
+    assert missing_transfer_sets(data) == []
+
+
+def test_a_byte_of_trec_that_is_no_utf8(shared: Path) -> None:
+    train = load_transfer_set("trec", str(shared / "data")).train
+    assert sum("sisterðcity" in sentence for sentence in train.first) == 1
+
+
+@KINDS
+def test_line_ends_and_blanks_do_not_matter(tmp_path: Path, task: TransferTask) -> None:
+    unix = load_transfer_set(task, write(tmp_path / "unix", task))
+    windows = load_transfer_set(task, write(tmp_path / "windows", task, end="\r\n"))
+    assert unix.sha256 == windows.sha256
+    assert unix.train.first[0] == " ".join(unix.train.first[0].split())
+
+
+@KINDS
+def test_another_tokenisation_is_told(
+    tmp_path: Path, task: TransferTask, caplog: pytest.LogCaptureFixture
+) -> None:
+    load_transfer_set(task, write(tmp_path, task))
+    assert "not the known sentences, only as many" in caplog.text
+
+
+def test_order_is_by_words_then_class_then_file(tmp_path: Path) -> None:
+    load = load_transfer_set("sst2", write(tmp_path, "sst2", edited(5, "last by class\t1")))
+    assert load.train.first[0] == "last by class"
+    edits = edited(7, "0\t7\t8\tHe said 7 .\tNo .")
+    pairs = load_transfer_set("mrpc", write(tmp_path, "mrpc", edits)).train
+    assert (pairs.first[0], pairs.labels[0]) == ("He said 7 .", 0)
+    assert pairs.second is not None
+    assert pairs.second[0] == "No ."
+    assert 'He said 0 "yes .' in pairs.first
+    both = load_transfer_set("mr", write(tmp_path, "mr")).train
+    assert both.labels.tolist() == [0] * 5331 + [1] * 5331
+    assert both.first[:2] == ("a fine 0 film", "a fine 1 film")
+
+
+def test_a_blank_line_is_an_empty_sentence(tmp_path: Path) -> None:
+    train = load_transfer_set("cr", write(tmp_path, "cr", edited(2406, ""))).train
+    assert (train.first[0], train.labels[0], len(train.labels)) == ("", 1, 3775)
+
+
+@pytest.mark.parametrize(
+    ("task", "number", "line", "message"),
+    [
+        ("sst2", 3, "no class", "sentiment-train, line 4: 1 columns, expected 2"),
+        ("sst2", 3, "fine\t2", "sentiment-train, line 4: class '2' is none of 0, 1"),
+        ("sst2", 3, "\t1", "sentiment-train, line 4: the sentence is empty"),
+        ("trec", 0, "HUMAN:ind Who ?", "train_5500.label, line 1: class 'HUMAN' is none of ABBR"),
+        ("trec", 0, "", "train_5500.label, line 1: class '' is none of ABBR"),
+        ("trec", 9, "HUM:ind ", "train_5500.label, line 10: the sentence is empty"),
+        ("mrpc", 2, "1\t7\t8\tA .", "paraphrase_train.txt, line 3: 4 columns, expected 5"),
+        ("mrpc", 2, "1\t7\t8\tA .\t", "paraphrase_train.txt, line 3: the second sentence is empty"),
+    ],
+)
+def test_a_malformed_line_is_named(
+    tmp_path: Path, task: TransferTask, number: int, line: str, message: str
+) -> None:
+    data = write(tmp_path, task, edited(number, line))
+    with pytest.raises(DataError, match=message):
+        load_transfer_set(task, data)
+
+
+@KINDS
+def test_a_missing_line_is_told_with_both_counts(tmp_path: Path, task: TransferTask) -> None:
+    path, count = TRAIN[task][0].path, manifest()[TRAIN[task][0].path].records
+    data = write(tmp_path, task, lambda lines: lines[:-1])
+    with pytest.raises(DataError, match=rf"{path}: expected {count} records, found {count - 1}"):
+        load_transfer_set(task, data)
+
+
+def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
+    data = write(tmp_path, "sst2")
+    path = tmp_path / TRAIN["sst2"][0].path
+    path.write_bytes(path.read_bytes().replace(b"fine 3 ", b"f\xffne 3 "))
+    with pytest.raises(DataError, match=r"sentiment-train, line 4: byte 0xff is not UTF-8"):
+        load_transfer_set("sst2", data)
+
+
+@pytest.mark.parametrize("task", TRANSFER_TASKS)
+def test_training_opens_no_test_file(tmp_path: Path, task: TransferTask) -> None:
+    data = write(tmp_path, task)
+    whole = load_transfer_set(task, data)
+    if task in FOLDED:
+        assert load_test_part(task, data) is None
+        return
+    (tmp_path / TEST[task].path).unlink()
+    assert load_transfer_set(task, data).sha256 == whole.sha256
+    with pytest.raises(DataError, match=rf"{TEST[task].path}: no such file, and {task} is read"):
+        load_test_part(task, data)
+
+
+def test_a_missing_training_file_is_named_before_the_start(tmp_path: Path) -> None:
+    for task in TRANSFER_TASKS:
+        write(tmp_path, task)
+    assert missing_transfer_sets(str(tmp_path)) == []
+    (tmp_path / DEV["sst2"][0].path).unlink()
+    with pytest.raises(DataError, match=r"sentiment-dev: no such file, and sst2 is read from it"):
+        missing_transfer_sets(str(tmp_path))
+
+
+@pytest.mark.parametrize("task", TRANSFER_TASKS)
+def test_builtin_sets_have_parts_without_a_sentence_in_common(task: TransferTask) -> None:
+    known, test = load_transfer_set(task, "builtin"), load_test_part(task, "builtin")
+    parts = [part for part in (known.train, known.dev, test) if part is not None]
+    assert len(parts) == 1 + (task == "sst2") + (task not in FOLDED)
+    assert sum(len(part.labels) for part in parts) == len({s for p in parts for s in p.first})
+    for part in parts:
+        assert len(set(np.bincount(part.labels))) == 1
+        assert (part.second is not None) == (task == "mrpc")
+    assert builtin_rows.__wrapped__(task, "train") == builtin_rows(task, "train")
+    assert not known.train.labels.flags.writeable

@@ -1,0 +1,200 @@
+"""Scores, cosines and openings of test sets: stored once, found again, of the right trial."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import select
+
+from cse_methods.evaluation.results import Evaluation, Similarities
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard import evaluations
+from cse_platform.leaderboard.evaluation_models import EvaluationRecord, PairSetRecord
+from cse_platform.leaderboard.evaluations import ReleaseRow, ScoreRow, similarities
+from cse_platform.leaderboard.models import Base
+from cse_platform.leaderboard.store import Leaderboard
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.tracking import events
+from cse_platform.tracking.events import Event, SweepStarted, TrialEvaluated
+from cse_platform.tracking.packing import evaluated
+
+Life = Callable[..., list[Event]]
+Start = Callable[..., SweepStarted]
+Make = Callable[..., TrialEvaluated]
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def with_trials(board: Leaderboard, sweep_started: Start, trial_life: Life) -> Leaderboard:
+    """A leaderboard with the trials c0-42 and c1-42."""
+    tell(board, sweep_started(), *trial_life(0, {10: 0.75}), *trial_life(1, {10: 0.5}))
+    return board
+
+
+def tell(board: Leaderboard, *told: Event, journal: str = "j") -> None:
+    sink = LeaderboardSink(board)
+    sink.apply(journal, list(enumerate(told, start=sink.position(journal) + 1)))
+
+
+def opened(hours: float = 0, trial: str = "c0-42", **changes: Any) -> events.TestsOpened:
+    fields = {"sweep": "first", "who": "ann", "command": "cse-sweep", "tasks": ("sts12", "stsb")}
+    time = NOON + timedelta(hours=hours)
+    return events.TestsOpened.model_validate({"trial": trial, "time": time} | fields | changes)
+
+
+def pairs(**changes: Any) -> TrialEvaluated:
+    given = {
+        "task": "sts12", "split": "test", "identity": "e1", "subsets": {"b": 1, "a": 2},
+        "cosines": np.array([0.1, -0.5, 1.0], np.float32), "gold": np.array([0.2, 3.6, 5.0]),
+        "data_sha256": "d1",
+    }  # fmt: skip
+    evaluation = Evaluation(
+        tasks=frozenset(), scores=(), similarities=(Similarities(**(given | changes)),)
+    )
+    return evaluated(sweep="first", trial="c0-42", evaluation=evaluation)
+
+
+def contents(board: Leaderboard) -> dict[str, list[tuple[object, ...]]]:
+    with board.session() as session:
+        return {
+            table.name: sorted(map(tuple, session.execute(select(table))), key=repr)
+            for table in Base.metadata.sorted_tables
+            if table.name != "journal_cursors"
+        }
+
+
+def test_scores_are_kept_as_they_are(with_trials: Leaderboard, trial_evaluated: Make) -> None:
+    scores = {"test/sts12_spearman": 0.1 + 0.2, "test/sts12_kcc": -0.25, "dev/stsb_uniformity": -3}
+    tell(with_trials, trial_evaluated("c0-42", scores))
+    with with_trials.session() as session:
+        assert evaluations.test_scores(session, "c0-42") == [
+            ScoreRow("sts12", "test", "kcc", -0.25, "e1"),
+            ScoreRow("sts12", "test", "spearman", 0.30000000000000004, "e1"),
+        ]
+        assert evaluations.test_scores(session, "c1-42") == []
+        told = session.get_one(EvaluationRecord, "e1")
+        assert told.settings == {"pooler": "cls"}
+    assert (1, "stsb", "dev", "uniformity", "e1", -3.0, NOON) in contents(with_trials)["scores"]
+
+
+def test_a_replay_adds_nothing(with_trials: Leaderboard, trial_evaluated: Make) -> None:
+    scored = trial_evaluated("c0-42", {"test/sts12_spearman": 0.5})
+    told = [opened(), opened(1), scored, opened(2, who="bob"), pairs()]
+    tell(with_trials, *told)
+    once = contents(with_trials)
+    assert {name: len(once[name]) for name in ("test_releases", "pair_sets")} == {
+        "test_releases": 3,
+        "pair_sets": 1,
+    }
+    tell(with_trials, *told, journal="the same, with its cursor lost")
+    assert contents(with_trials) == once
+
+
+def test_the_last_evaluation_of_one_identity_stands(
+    with_trials: Leaderboard, trial_evaluated: Make
+) -> None:
+    tell(with_trials, trial_evaluated("c0-42", {"test/mr_accuracy": 0.5, "test/cr_accuracy": 0.6}))
+    tell(with_trials, trial_evaluated("c0-42", {"test/mr_accuracy": 0.7}))
+    tell(with_trials, trial_evaluated("c0-42", {"test/mr_accuracy": 0.8}, identity="e2"))
+    with with_trials.session() as session:
+        found = evaluations.test_scores(session, "c0-42")
+    assert [(one.task, one.value, one.identity) for one in found] == [
+        ("cr", 0.6, "e1"),
+        ("mr", 0.7, "e1"),
+        ("mr", 0.8, "e2"),
+    ]
+
+
+def test_nonsense_is_told_and_left_out(
+    with_trials: Leaderboard, trial_evaluated: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    nan, inf = float("nan"), float("inf")
+    scores = {"test/sts12_spearman": nan, "test/sts13_spearman": 72.4, "dev/stsb_uniformity": inf}
+    tell(with_trials, trial_evaluated("c0-42", scores | {"test/sts14_spearman": 1.0}))
+    with with_trials.session() as session:
+        assert [one.task for one in evaluations.test_scores(session, "c0-42")] == ["sts14"]
+    for told in ("test/sts12_spearman=nan", "test/sts13_spearman=72.4", "dev/stsb_uniformity=inf"):
+        assert f"trial c0-42: {told} is no fraction, not stored" in caplog.text
+
+
+def test_a_trial_of_another_store_is_passed_over(
+    with_trials: Leaderboard, trial_evaluated: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A sweep can take trials over, and evaluate them, that a new store has never seen."""
+    before = contents(with_trials)
+    tell(with_trials, opened(trial="far"), trial_evaluated("far", {"test/mr_accuracy": 0.5}))
+    assert contents(with_trials) == before
+    assert caplog.text.count("sweep first: trial far is not on this leaderboard") == 2
+
+
+def test_similarities_are_found_again(with_trials: Leaderboard) -> None:
+    tell(with_trials, pairs())
+    with with_trials.session() as session:
+        found = similarities(session, "c0-42", "sts12")
+    assert (found.task, found.split, found.identity) == ("sts12", "test", "e1")
+    assert found.cosines.dtype == np.float32 and found.gold.dtype == np.float64
+    assert found.cosines.tolist() == np.array([0.1, -0.5, 1.0], np.float32).tolist()
+    assert found.gold.tolist() == [0.2, 3.6, 5.0]
+    assert list(found.subsets.items()) == [("b", 1), ("a", 2)]  # the order is that of the data
+    assert found.data_sha256 == "d1"
+
+
+def test_gold_is_kept_once_and_cosines_by_identity(with_trials: Leaderboard) -> None:
+    other = np.array([0.0, 0.5, 0.5], np.float32)
+    tell(with_trials, pairs(), pairs(identity="e2"), pairs(identity="e2", cosines=other))
+    with with_trials.session() as session:
+        [stored] = session.scalars(select(PairSetRecord))
+        assert (stored.task, stored.split, stored.pairs) == ("sts12", "test", 3)
+        assert similarities(session, "c0-42", "sts12", "e1").cosines[2] == 1
+        assert similarities(session, "c0-42", "sts12", "e2").cosines[2] == 0.5
+        assert similarities(session, "c0-42", "sts12", identity="e2").gold[2] == 5
+
+
+def test_dev_pairs_of_the_same_task_are_asked_for_by_identity(with_trials: Leaderboard) -> None:
+    dev = np.array([0.0, 0.25, 0.5], np.float32)
+    space = pairs(split="dev", identity="space", cosines=dev, data_sha256="d2")
+    tell(with_trials, pairs(), space)
+    with with_trials.session() as session:
+        assert similarities(session, "c0-42", "sts12").split == "test"
+        found = similarities(session, "c0-42", "sts12", "space")
+    assert (found.split, found.cosines.tolist()) == ("dev", [0.0, 0.25, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (("c1-42", "sts12"), "trial 'c1-42' has no similarities on 'sts12'; cse-evaluate on"),
+        (("c0-42", "sts13"), "trial 'c0-42' has no similarities on 'sts13'; cse-evaluate on"),
+        (("c0-42", "sts12", "e9"), "on 'sts12' under identity 'e9'; cse-evaluate on"),
+        (("c0-42", "sts12"), "on 'sts12' under several identities; name one of e1, e2"),
+    ],
+)
+def test_similarities_that_are_not_there(
+    with_trials: Leaderboard, asked: tuple[str, ...], message: str
+) -> None:
+    tell(with_trials, pairs(), pairs(identity="e2"))
+    with pytest.raises(StoreError, match=message), with_trials.session() as session:
+        similarities(session, *asked)
+
+
+def test_releases_oldest_first(with_trials: Leaderboard) -> None:
+    tell(
+        with_trials,
+        opened(2, "c1-42"),
+        opened(1, who="bob", tasks=("mr",), command="cse-evaluate"),
+        opened(3),
+    )
+    hours = [NOON + timedelta(hours=hour) for hour in range(4)]
+    with with_trials.session() as session:
+        assert evaluations.releases(session, "c0-42") == [
+            ReleaseRow("c0-42", hours[1], "bob", "cse-evaluate", ["mr"]),
+            ReleaseRow("c0-42", hours[3], "ann", "cse-sweep", ["sts12", "stsb"]),
+        ]
+        assert [(one.trial, one.opened) for one in evaluations.releases(session)] == [
+            ("c0-42", hours[1]),
+            ("c1-42", hours[2]),
+            ("c0-42", hours[3]),
+        ]

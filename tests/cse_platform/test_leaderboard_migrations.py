@@ -1,0 +1,135 @@
+"""A leaderboard of an older schema keeps what it holds, up and down again."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from alembic import command
+from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy.exc import IntegrityError
+
+from cse_platform.leaderboard.evaluations import test_scores as scores_on_test
+from cse_platform.leaderboard.queries import leaderboard
+from cse_platform.leaderboard.schema import alembic_config
+from cse_platform.leaderboard.store import open_leaderboard
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.tracking.events import TrialEvaluated
+
+# One configuration with two complete trials, as version 0001 kept them.
+OF_0001 = [
+    "INSERT INTO sweeps (id, name, method, backbone, spec, provenance, state, started) "
+    "VALUES (1, 'first', 'rankcse', 'mini', '{}', '{}', 'COMPLETE', '2026-01-01 00:00:00')",
+    "INSERT INTO configurations (id, hash, method, revision, backbone, dev_identity, "
+    'dev_checkpoint, dev_search, dev_source, corpus, "values", searched, trials, n, mean, m2) '
+    "VALUES (1, 'c1', 'rankcse', 1, 'mini', 'dev-1', 'stsb', 'stsb', 'hub', 'wiki1m', '{}', "
+    "'[]', 2, 2, 0.75, 0.0)",
+    *(
+        "INSERT INTO trials (id, key, configuration_id, seed, state, started, finished, "
+        f"best_step, best_value, provenance) VALUES ({n}, 'c1-{n}', 1, {n}, 'COMPLETE', "
+        f"'2026-01-01 0{n}:00:00', '2026-01-02 0{n}:00:00', 10, 0.75, '{{}}')"
+        for n in (1, 2)
+    ),
+    "INSERT INTO sweep_trials VALUES (1, 1, 0, 'search', 0), (1, 2, 1, 'search', 1)",
+    "INSERT INTO scores (trial_id, task, split, metric, value) VALUES "
+    "(1, 'stsb', 'dev', 'spearman', 0.75), (1, 'sickr', 'dev', 'spearman', 0.5), "
+    "(2, 'stsb', 'dev', 'spearman', 0.75)",
+]
+DEV_SCORES = [(1, "sickr", 0.5), (1, "stsb", 0.75), (2, "stsb", 0.75)]
+
+
+@pytest.fixture
+def engine(leaderboard_url: str) -> Iterator[Engine]:
+    """A store of schema 0001 with data."""
+    open_leaderboard(leaderboard_url).close()
+    engine = create_engine(leaderboard_url)
+    with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.execute(text("PRAGMA foreign_keys = ON"))
+        command.downgrade(alembic_config(connection), "0001")
+        for statement in OF_0001:
+            connection.execute(text(statement))
+    yield engine
+    engine.dispose()
+
+
+def dev_scores(connection: Connection) -> list[tuple[Any, ...]]:
+    query = "SELECT trial_id, task, value FROM scores WHERE split = 'dev' ORDER BY trial_id, task"
+    return list(map(tuple, connection.execute(text(query))))
+
+
+def test_up_gives_each_dev_score_its_identity_and_its_time(
+    engine: Engine, leaderboard_url: str
+) -> None:
+    open_leaderboard(leaderboard_url).close()
+    with engine.connect() as connection:
+        assert dev_scores(connection) == DEV_SCORES
+        told = connection.execute(text("SELECT DISTINCT identity, trial_id, measured FROM scores"))
+        found = sorted((identity, trial, str(time)[:13]) for identity, trial, time in told)
+    assert found == [("dev-1", 1, "2026-01-02 01"), ("dev-1", 2, "2026-01-02 02")]
+
+
+def test_what_was_stored_goes_on(
+    engine: Engine, leaderboard_url: str, trial_evaluated: Callable[..., TrialEvaluated]
+) -> None:
+    with open_leaderboard(leaderboard_url) as board:
+        event = trial_evaluated("c1-1", {"test/stsb_spearman": 0.5})
+        LeaderboardSink(board).apply("j", [(1, event)])
+        with board.session() as session:
+            [row] = leaderboard(session)
+            assert (row.n, row.dev_mean, row.test) == (2, 0.75, {"stsb": 0.5})
+            assert [one.value for one in scores_on_test(session, "c1-1")] == [0.5]
+
+
+def test_down_keeps_the_dev_scores_and_up_again_works(
+    engine: Engine, leaderboard_url: str, trial_evaluated: Callable[..., TrialEvaluated]
+) -> None:
+    scores = {"test/stsb_spearman": 0.5, "dev/stsb_spearman": 0.7, "dev/stsb_uniformity": -2.5}
+    with open_leaderboard(leaderboard_url) as board:
+        LeaderboardSink(board).apply("j", [(1, trial_evaluated("c1-1", scores))])
+    with engine.begin() as connection:
+        command.downgrade(alembic_config(connection), "0001")
+    with engine.connect() as connection:
+        stored = connection.execute(text("SELECT * FROM scores")).mappings().all()
+        assert {tuple(row) for row in stored} == {("trial_id", "task", "split", "metric", "value")}
+        assert dev_scores(connection) == DEV_SCORES
+        assert len(stored) == len(DEV_SCORES)
+    open_leaderboard(leaderboard_url).close()
+    with engine.connect() as connection:
+        assert dev_scores(connection) == DEV_SCORES
+
+
+@pytest.mark.parametrize(
+    ("revision", "nonsense"),
+    [
+        ("0001", "UPDATE scores SET value = -1.5"),
+        ("0001", "UPDATE scores SET task = 'stsb', metric = 'spearman'"),
+        ("0001", "UPDATE scores SET trial_id = 99 WHERE trial_id = 2"),
+        ("0002", "UPDATE scores SET value = -1.5"),
+        ("0002", "UPDATE scores SET identity = NULL"),
+        ("0002", "UPDATE scores SET measured = NULL"),
+        ("0002", "UPDATE scores SET task = 'stsb', metric = 'spearman'"),
+        ("0002", "UPDATE scores SET trial_id = 99 WHERE trial_id = 2"),
+    ],
+)
+def test_either_schema_refuses_nonsense(engine: Engine, revision: str, nonsense: str) -> None:
+    with engine.begin() as connection:
+        if revision == "0001":  # by way of 0002, which makes the table anew
+            command.upgrade(alembic_config(connection), "0002")
+            command.downgrade(alembic_config(connection), "0001")
+        else:
+            command.upgrade(alembic_config(connection), revision)
+    with engine.connect() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.execute(text("PRAGMA foreign_keys = ON"))
+        with pytest.raises(IntegrityError, match=r"(?i)constraint"):
+            connection.execute(text(nonsense))
+
+
+def test_only_a_distance_or_a_count_may_lie_outside(engine: Engine) -> None:
+    with engine.begin() as connection:
+        command.upgrade(alembic_config(connection), "0002")
+        for metric in ("alignment", "uniformity", "effective_rank"):
+            change = "UPDATE scores SET value = -2.5, metric = :metric WHERE trial_id = 2"
+            connection.execute(text(change), {"metric": metric})
+    with engine.begin() as connection, pytest.raises(IntegrityError, match="ck_scores_fraction"):
+        connection.execute(text("UPDATE scores SET value = -2.5, metric = 'mean_cosine'"))

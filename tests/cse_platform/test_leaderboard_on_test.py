@@ -1,0 +1,142 @@
+"""Test scores on the leaderboard: means over seeds of one identity, and who looked first."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import event as sql
+
+from cse_platform.leaderboard.queries import LeaderboardRow, leaderboard
+from cse_platform.leaderboard.store import Leaderboard
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.tracking import events
+from cse_platform.tracking.events import Event, SweepStarted, TrialEvaluated
+
+Life = Callable[..., list[Event]]
+Start = Callable[..., SweepStarted]
+Make = Callable[..., TrialEvaluated]
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+def at(hours: float) -> datetime:
+    return NOON + timedelta(hours=hours)
+
+
+def opened(hours: float, trial: str) -> events.TestsOpened:
+    return events.TestsOpened(
+        sweep="first", trial=trial, tasks=("sts12",), who="ann", command="cse-sweep", time=at(hours)
+    )
+
+
+def rows(board: Leaderboard, *told: Event) -> dict[str, LeaderboardRow]:
+    """All configurations by hash, after these events."""
+    LeaderboardSink(board).apply("j", list(enumerate(told, start=1)))
+    with board.session() as session:
+        return {row.configuration.hash: row for row in leaderboard(session, per_configuration=True)}
+
+
+def test_a_mean_is_over_the_seeds_that_were_scored(
+    board: Leaderboard, sweep_started: Start, trial_life: Life, trial_evaluated: Make
+) -> None:
+    found = rows(
+        board,
+        sweep_started(),
+        *(event for n in range(3) for event in trial_life(n, {9: 0.5}, configuration="a", seed=n)),
+        *trial_life(3, {9: 0.5}, configuration="b", seed=0),
+        trial_evaluated("a-0", {"test/avg_sts_spearman": 0.5, "test/sts12_spearman": 0.25}),
+        trial_evaluated("a-1", {"test/avg_sts_spearman": 0.75, "test/sts12_pearson": 0.9}),
+        trial_evaluated("a-1", {"test/mrpc_accuracy": 0.7, "test/mrpc_f1": 0.8}, identity="e2"),
+        trial_evaluated("a-2", {"dev/avg_transfer_accuracy": 0.9, "test/sts13_kcc": 0.3}),
+    )
+    assert found["a"].test == {"avg_sts": 0.625, "sts12": 0.25, "mrpc": 0.7}
+    assert found["a"].test_seeds == {"avg_sts": 2, "sts12": 1, "mrpc": 1}
+    assert found["a"].evaluation == {"avg_sts": "e1", "sts12": "e1", "mrpc": "e2"}
+    assert (found["b"].test, found["b"].evaluation, found["b"].test_seeds) == ({}, {}, {})
+
+
+def test_a_trial_that_is_not_complete_is_not_in_the_mean(
+    board: Leaderboard, sweep_started: Start, trial_life: Life, trial_evaluated: Make
+) -> None:
+    found = rows(
+        board,
+        sweep_started(),
+        *trial_life(0, {9: 0.5}, configuration="a", seed=0),
+        *trial_life(1, {9: 0.5}, configuration="a", seed=1, state="PRUNED"),
+        trial_evaluated("a-0", {"test/sts12_spearman": 0.5}),
+        trial_evaluated("a-1", {"test/sts12_spearman": 0.75}),
+    )
+    assert (found["a"].test, found["a"].test_seeds) == ({"sts12": 0.5}, {"sts12": 1})
+
+
+def test_only_one_identity_is_averaged(
+    board: Leaderboard, sweep_started: Start, trial_life: Life, trial_evaluated: Make
+) -> None:
+    """The one with most seeds; of equals the one measured last."""
+    found = rows(
+        board,
+        sweep_started(),
+        *(event for n in range(2) for event in trial_life(n, {9: 0.5}, configuration="a", seed=n)),
+        trial_evaluated("a-0", {"test/sts12_spearman": 0.5}, identity="z"),
+        trial_evaluated("a-1", {"test/sts12_spearman": 0.75}, identity="z"),
+        trial_evaluated("a-0", {"test/sts12_spearman": 0.9}, identity="later", time=at(1)),
+        trial_evaluated("a-0", {"test/sts13_spearman": 0.1}, identity="b", time=at(3)),
+        trial_evaluated("a-0", {"test/sts13_spearman": 0.2}, identity="c", time=at(2)),
+        trial_evaluated("a-1", {"test/sts13_spearman": 0.3}, identity="a", time=at(1)),
+    )
+    assert found["a"].evaluation == {"sts12": "z", "sts13": "b"}
+    assert found["a"].test == {"sts12": 0.625, "sts13": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("openings", "marked"),
+    [
+        ([], None),
+        ([(2, "before-1")], at(2)),
+        ([(4, "before-1"), (2, "before-1"), (3, "before-1")], at(2)),
+        ([(5, "before-1")], None),  # at the very start: what it shows is not known yet
+        ([(6, "before-1")], None),
+        ([(6, "row-1"), (9, "row-2")], None),  # its own, afterwards
+        ([(2, "other-1")], None),  # of another method
+        ([(2, "large-1")], at(2)),  # of the same method on another backbone
+    ],
+)
+def test_a_configuration_first_tried_after_an_opening_is_marked(
+    board: Leaderboard,
+    sweep_started: Start,
+    trial_life: Life,
+    openings: list[tuple[float, str]],
+    marked: datetime | None,
+) -> None:
+    """The row's first trial starts at 5, pruned though it is; its second at 8."""
+    life = {"configuration": "row", "method": "hicl"}
+    found = rows(
+        board,
+        sweep_started(),
+        *trial_life(0, {9: 0.5}, configuration="before", seed=1, method="hicl", time=at(1)),
+        *trial_life(1, {9: 0.5}, configuration="other", seed=1, method="simcse", time=at(1)),
+        *trial_life(
+            2, {9: 0.5}, configuration="large", seed=1, method="hicl", time=at(1), backbone="large"
+        ),
+        *trial_life(3, {9: 0.5}, seed=1, state="PRUNED", time=at(5), **life),
+        *trial_life(4, {9: 0.75}, seed=2, time=at(8), **life),
+        *(opened(hours, trial) for hours, trial in openings),
+    )
+    assert found["row"].test_opened == marked
+    assert found["before"].test_opened is None
+
+
+def test_the_number_of_queries_does_not_grow_with_the_rows(
+    board: Leaderboard, sweep_started: Start, trial_life: Life, trial_evaluated: Make
+) -> None:
+    told: list[Event] = [sweep_started()]
+    for n in range(9):
+        told += [*trial_life(n, {9: 0.5}), opened(n, f"c{n}-42")]
+        told.append(trial_evaluated(f"c{n}-42", {"test/sts12_spearman": 0.5}))
+    assert len(rows(board, *told)) == 9
+    asked: list[str] = []
+    with board.session() as session:
+        engine = session.get_bind()
+        sql.listen(engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
+        leaderboard(session, per_configuration=True)
+    assert sum("SELECT" in statement for statement in asked) == 3

@@ -1,0 +1,146 @@
+"""Scores in MLflow: on the trial's own run, finished as it is, and once."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from math import isnan, nan
+from typing import Any
+
+import pytest
+
+from cse_platform.tracking import events
+from cse_platform.tracking.events import Event, SweepFinished, SweepStarted, TrialEvaluated
+from cse_platform.tracking.mlflow_mirror import MLflowMirror
+
+Life = Callable[..., list[Event]]
+Start = Callable[..., SweepStarted]
+Make = Callable[..., TrialEvaluated]
+Began = Callable[[str], list[Event]]
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One store, which takes two seconds to make; each test has a sweep of its own in it."""
+    return f"sqlite:///{tmp_path_factory.mktemp('mlflow') / 'mlflow.db'}"
+
+
+@pytest.fixture
+def complete(sweep_started: Start, trial_life: Life) -> Began:
+    """A complete sweep of two trials, c0-42 with its best step at 20."""
+
+    def make(sweep: str) -> list[Event]:
+        return [
+            sweep_started(sweep),
+            *trial_life(0, {10: 0.5, 20: 0.75, 30: 0.6}, sweep=sweep),
+            *trial_life(1, {10: 0.5}, sweep=sweep),
+            SweepFinished(sweep=sweep, state="COMPLETE"),
+        ]
+
+    return make
+
+
+def opened(sweep: str, hours: float, who: str = "ann") -> events.TestsOpened:
+    return events.TestsOpened(
+        sweep=sweep, trial="c0-42", tasks=("sts12",), who=who, command="cse-evaluate",
+        time=NOON + timedelta(hours=hours),
+    )  # fmt: skip
+
+
+def told(uri: str, happened: Sequence[Event], *, journal: str) -> dict[str, Any]:
+    """The first trial of the sweep, as MLflow shows it after these events."""
+    from mlflow.tracking import MlflowClient
+
+    entries = list(enumerate(happened, start=1))
+    MLflowMirror(uri).apply(journal, entries)
+    client = MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name("cse").experiment_id
+    mine = f"tags.trial = 'c0-42' AND tags.sweep = '{happened[0].sweep}'"
+    [run] = client.search_runs([experiment], mine)
+    return {
+        "status": run.info.status,
+        "ended": run.info.end_time,
+        "tags": run.data.tags,
+        "curves": {
+            name: [(p.step, p.value, p.timestamp) for p in client.get_metric_history(
+                run.info.run_id, name
+            )]
+            for name in run.data.metrics
+        },
+    }  # fmt: skip
+
+
+def test_scores_stand_at_the_kept_step(uri: str, complete: Began, trial_evaluated: Make) -> None:
+    before = told(uri, complete("kept"), journal="kept")
+    scores = {"test/sts12_spearman": 0.5, "test/mrpc_f1": 0.7, "dev/stsb_uniformity": -2.5}
+    scored = trial_evaluated("c0-42", scores, sweep="kept")
+    after = told(uri, [scored], journal="kept later")
+    noon = int(NOON.timestamp() * 1000)
+    assert after["curves"] == before["curves"] | {
+        "test/sts12_spearman": [(20, 0.5, noon)],
+        "test/mrpc_f1": [(20, 0.7, noon)],
+        "evaluation/stsb_uniformity": [(20, -2.5, noon)],
+    }
+    assert (after["status"], after["ended"]) == ("FINISHED", before["ended"])
+    identities = {f"evaluation.{task}": "e1" for task in ("sts12", "mrpc", "stsb")}
+    assert after["tags"] == before["tags"] | identities
+
+
+def test_the_first_opening_is_told(uri: str, complete: Began) -> None:
+    happened = [*complete("open"), opened("open", 1), opened("open", 2, "bob")]
+    shown = told(uri, happened, journal="open")
+    assert shown["tags"]["tests_opened"] == "2030-01-01T13:00:00+00:00 ann"
+    assert shown["status"] == "FINISHED"
+
+
+def test_a_replay_adds_nothing(uri: str, complete: Began, trial_evaluated: Make) -> None:
+    happened = [
+        *complete("again"),
+        opened("again", 1),
+        trial_evaluated("c0-42", {"test/sts12_spearman": 0.5}, sweep="again"),
+        opened("again", 2, "bob"),
+    ]
+    once = told(uri, happened, journal="again")
+    assert told(uri, happened, journal="its cursor was lost") == once
+    assert told(uri, happened, journal="again") == once
+
+
+def test_a_later_evaluation_is_the_last_value(
+    uri: str, complete: Began, trial_evaluated: Make
+) -> None:
+    later = {"sweep": "later", "time": NOON + timedelta(hours=1), "identity": "e2"}
+    happened = [
+        *complete("later"),
+        trial_evaluated("c0-42", {"test/mr_accuracy": 0.75}, sweep="later"),
+        trial_evaluated("c0-42", {"test/mr_accuracy": 0.5, "test/cr_accuracy": nan}, **later),
+    ]
+    shown = told(uri, happened, journal="later")
+    assert [value for _, value, _ in shown["curves"]["test/mr_accuracy"]] == [0.75, 0.5]
+    assert isnan(shown["curves"]["test/cr_accuracy"][0][1])
+    assert shown["tags"]["evaluation.mr"] == "e2"
+
+
+def test_the_identity_shown_is_that_of_the_main_metric(
+    uri: str, complete: Began, trial_evaluated: Make
+) -> None:
+    scored = trial_evaluated("c0-42", {"test/sts12_spearman": 0.5}, sweep="main", identity="cosine")
+    ranked = trial_evaluated("c0-42", {"test/sts12_kcc": 0.5}, sweep="main", identity="ranking")
+    both = scored.model_copy(update={"scores": (*scored.scores, *ranked.scores)})
+    shown = told(uri, [*complete("main"), both], journal="main")
+    assert shown["tags"]["evaluation.sts12"] == "cosine"
+
+
+def test_a_run_that_a_user_deleted_stays_deleted(
+    uri: str, complete: Began, trial_evaluated: Make
+) -> None:
+    from mlflow.tracking import MlflowClient
+
+    told(uri, complete("gone"), journal="gone")
+    client = MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name("cse").experiment_id
+    mine = "tags.trial = 'c0-42' AND tags.sweep = 'gone'"
+    [run] = client.search_runs([experiment], mine)
+    client.delete_run(run.info.run_id)
+    scored = trial_evaluated("c0-42", {"test/mr_accuracy": 0.5}, sweep="gone")
+    MLflowMirror(uri).apply("gone later", [(1, opened("gone", 1)), (2, scored)])
+    assert client.search_runs([experiment], mine) == []

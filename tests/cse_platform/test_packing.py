@@ -1,0 +1,119 @@
+"""An evaluation goes through the journal and comes back to the last bit."""
+
+import base64
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from cse_methods.evaluation.results import Evaluation, Score, Similarities
+from cse_platform.tracking import events
+from cse_platform.tracking.events import EVENT, Event
+from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.packing import (
+    compressed,
+    evaluated,
+    pack,
+    unpack_cosines,
+    unpack_gold,
+)
+
+COSINES = np.array([0.1, -1.0, 1.0], dtype=np.float32)
+GOLD = np.array([0.2, 3.6, 5.0])
+
+
+def similarities(**changes: object) -> Similarities:
+    given = {"task": "sts12", "split": "test", "identity": "e1", "cosines": COSINES, "gold": GOLD}
+    subsets = {"MSRvid": 2, "MSRpar": 1}
+    return Similarities(**(given | {"subsets": subsets, "data_sha256": "d1"} | changes))  # type: ignore[arg-type]
+
+
+@given(arrays(np.float32, st.integers(0, 50), elements=st.floats(-1, 1, width=32)))
+def test_cosines_come_back_to_the_last_bit(values: NDArray[np.float32]) -> None:
+    found = unpack_cosines(compressed(pack(values)))
+    assert found.dtype == np.float32
+    assert np.array_equal(found, values)
+
+
+@given(arrays(np.float64, st.integers(0, 50), elements=st.floats(0, 5)))
+def test_gold_comes_back_to_the_last_bit_from_any_byte_order(values: NDArray[np.float64]) -> None:
+    for order in "<>":
+        found = unpack_gold(compressed(pack(values.astype(f"{order}f8"))))
+        assert found.dtype == np.float64
+        assert np.array_equal(found, values)
+
+
+def test_little_endian_whatever_the_machine() -> None:
+    # 1.0 is 0x3f800000, of which the least byte comes first.
+    one = pack(np.array([1.0], dtype=">f4"))
+    assert zlib.decompress(base64.b64decode(one)) == bytes.fromhex("0000803f")
+
+
+def test_an_evaluation_survives_the_journal(tmp_path: Path) -> None:
+    evaluation = Evaluation(
+        tasks=frozenset({"sts12", "geometry"}),
+        scores=(
+            Score("sts12", "test", "spearman", 0.1 + 0.2, "e1"),
+            Score("stsb", "dev", "uniformity", float("nan"), "e2"),
+        ),
+        similarities=(similarities(),),
+        identities={"e1": {"pooler": "cls", "lengths": [128]}},
+        seconds={"encoding": 1.5},
+    )
+    event = evaluated(sweep="s", trial="t", evaluation=evaluation)
+    opened = events.TestsOpened(
+        sweep="s", trial="t", tasks=("sts12",), who="ann", command="cse-evaluate"
+    )
+    with Journal(tmp_path / "journal.jsonl") as journal:
+        for one in (opened, event):
+            journal.append(one)
+        told, back = (one for _, one in journal.read())
+    assert told == opened
+    assert isinstance(back, events.TrialEvaluated)
+    assert back.tasks == ("geometry", "sts12")
+    assert repr(back.scores) == repr(event.scores)  # a NaN does not equal itself
+    assert back.model_copy(update={"scores": event.scores}) == event
+    assert back.scores[0].value == 0.30000000000000004
+    [pairs] = back.similarities
+    assert np.array_equal(unpack_cosines(compressed(pairs.cosines)), COSINES)
+    assert np.array_equal(unpack_gold(compressed(pairs.gold)), GOLD)
+    assert list(pairs.subsets.items()) == [("MSRvid", 2), ("MSRpar", 1)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "counts"),
+    [
+        ({"cosines": COSINES[:2]}, "2, 3, 3"),
+        ({"gold": GOLD[:1]}, "3, 1, 3"),
+        ({"subsets": {"MSRvid": 2}}, "3, 3, 2"),
+    ],
+)
+def test_counts_that_differ_are_refused(changes: dict[str, object], counts: str) -> None:
+    evaluation = Evaluation(tasks=frozenset(), scores=(), similarities=(similarities(**changes),))
+    with pytest.raises(ValueError, match=rf"^sts12: .* must be as many, got {counts}$"):
+        evaluated(sweep="s", trial="t", evaluation=evaluation)
+
+
+def test_events_of_before_are_still_read(trial_life: Callable[..., list[Event]]) -> None:
+    for event in trial_life(0, {0: 0.5, 10: 0.75}):
+        assert EVENT.validate_python(event.model_dump(mode="json")) == event
+
+
+def test_a_trial_s_process_does_not_get_the_code_that_opens_test_sets() -> None:
+    code = (
+        "import sys\n"
+        "import cse_platform.runner.worker, cse_platform.tracking.provenance\n"
+        "import cse_platform.tracking.packing, cse_platform.tracking.history\n"
+        "found = [name for name in sys.modules if name.startswith('cse_methods.evaluation')]\n"
+        "assert not found, found\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

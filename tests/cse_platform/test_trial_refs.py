@@ -1,0 +1,82 @@
+"""A trial by the beginning of its key, or by the folder of its model."""
+
+from collections.abc import Callable
+
+import pytest
+
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.evaluations import TrialRef, find_trial, trial_of_model
+from cse_platform.leaderboard.store import Leaderboard
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.tracking.events import Event, SweepStarted, TrialReused
+
+FIRST, SECOND = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56
+
+
+@pytest.fixture
+def two_trials(
+    board: Leaderboard,
+    sweep_started: Callable[..., SweepStarted],
+    trial_life: Callable[..., list[Event]],
+) -> Leaderboard:
+    """Two trials whose keys begin alike; the second sweep reuses the first trial."""
+    first, *_ = life = trial_life(0, {10: 0.75}, trial=FIRST, model="/models/one")
+    fields = first.model_dump(include={"trial", "number", "role", "search_number", "seed"})
+    fields |= {"configuration": "c0", "values": {}, "searched": (), "curve": {10: 0.75}}
+    events = [
+        sweep_started(),
+        *life,
+        *trial_life(1, {10: 0.5}, trial=SECOND, seed=7),
+        sweep_started("again"),
+        TrialReused.model_validate(
+            {"sweep": "again", **fields, "best_step": 10, "best_value": 0.75, "model": None}
+        ),
+    ]
+    LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+    return board
+
+
+@pytest.mark.parametrize("prefix", ["0a1b2c3d", "0a1b2c3d0000", FIRST])
+def test_a_prefix_names_a_trial(two_trials: Leaderboard, prefix: str) -> None:
+    with two_trials.session() as session:
+        assert find_trial(session, prefix) == TrialRef(
+            FIRST, "first", "rankcse", "mini", 42, "/models/one", "c0"
+        )
+
+
+@pytest.mark.parametrize(
+    ("prefix", "message"),
+    [
+        ("0a1b2", "by the first 6 or more of its key's hexadecimal digits, got '0a1b2'"),
+        ("", "hexadecimal digits, got ''"),
+        ("0a1b2_", "hexadecimal digits, got '0a1b2_'"),
+        ("simcse%", "hexadecimal digits, got 'simcse%'"),
+        ("0a1b2c4", "no trial's key begins with '0a1b2c4'"),
+        ("0a1b2c", "'0a1b2c' begins the keys of several trials .0a1b2c3d00…, 0a1b2c3eff….; write"),
+    ],
+)
+def test_a_prefix_that_names_none(two_trials: Leaderboard, prefix: str, message: str) -> None:
+    with pytest.raises(StoreError, match=message), two_trials.session() as session:
+        find_trial(session, prefix)
+
+
+@pytest.mark.parametrize(
+    ("folder", "key"),
+    [
+        ("/models/one", FIRST),
+        ("/models/one/", FIRST),
+        (f"/copied/{SECOND[:16]}", SECOND),
+        (f"s3://lab/models/{SECOND[:16]}/", SECOND),
+        (SECOND[:16], SECOND),
+        (f"/copied/{SECOND[:15]}", None),
+        (f"/copied/{SECOND[:17]}", None),
+        (f"/copied/{SECOND[:16]}/deeper", None),
+        (f"/copied/{'1' * 16}", None),
+        ("/models/another", None),
+        ("bert-base-uncased", None),
+    ],
+)
+def test_the_trial_of_a_folder(two_trials: Leaderboard, folder: str, key: str | None) -> None:
+    with two_trials.session() as session:
+        found = trial_of_model(session, folder)
+    assert (found and found.key) == key
