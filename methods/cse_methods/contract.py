@@ -10,8 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from cse_methods.errors import SettingError
 from cse_methods.settings import Settings
 
-PairTask = Literal["stsb", "sickr"]
-DevTask = PairTask | Literal["transfer_dev"]
+DevTask = Literal["stsb", "sickr", "transfer_dev"]
 Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last", "mask"]
 Precision = Literal["fp32", "bf16", "fp16"]
 

@@ -3,16 +3,26 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Literal, TypeVar, get_args
 
 from cse_methods.errors import EvaluationError
 
+TransferTask = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
+ReviewTask = Literal["yelp", "imdb"]
+
 STS_TASKS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
-TRANSFER_TASKS = ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc")
-LONG_TASKS = ("yelp", "imdb")
+TRANSFER_TASKS: tuple[TransferTask, ...] = get_args(TransferTask)
+LONG_TASKS: tuple[ReviewTask, ...] = get_args(ReviewTask)
+Name = TypeVar("Name", bound=str)
+
 AVG_STS, AVG_TRANSFER = "avg_sts", "avg_transfer"
 
 FAMILIES = ("sts", "transfer", "ranking", "geometry", "long")
-_MEMBERS = {"sts": STS_TASKS, "transfer": TRANSFER_TASKS, "long": LONG_TASKS}
+_MEMBERS: dict[str, tuple[str, ...]] = {
+    "sts": STS_TASKS,
+    "transfer": TRANSFER_TASKS,
+    "long": LONG_TASKS,
+}
 
 
 @dataclass(frozen=True)
@@ -20,12 +30,12 @@ class Tasks:
     """What is asked of one encoder, by family, in the papers' order."""
 
     sts: tuple[str, ...] = ()
-    transfer: tuple[str, ...] = ()
+    transfer: tuple[TransferTask, ...] = ()
     ranking: tuple[str, ...] = ()
     """STS sets whose pairs are ranked."""
     geometry: bool = False
     """On STS-B dev."""
-    long: tuple[str, ...] = ()
+    long: tuple[ReviewTask, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -63,15 +73,15 @@ def parse_tasks(words: Sequence[str]) -> Tasks:
         if word not in (*FAMILIES, *_each_name()):
             raise EvaluationError(_unknown(word))
 
-    def asked(family: str) -> tuple[str, ...]:
-        return tuple(task for task in _MEMBERS[family] if family in words or task in words)
+    def asked(family: str, members: tuple[Name, ...]) -> tuple[Name, ...]:
+        return tuple(task for task in members if family in words or task in words)
 
     return Tasks(
-        sts=asked("sts"),
-        transfer=asked("transfer"),
+        sts=asked("sts", STS_TASKS),
+        transfer=asked("transfer", TRANSFER_TASKS),
         ranking=STS_TASKS if "ranking" in words else (),
         geometry="geometry" in words,
-        long=asked("long"),
+        long=asked("long", LONG_TASKS),
     )
 
 

@@ -43,7 +43,7 @@ class Counting:
 
 
 def embedded(model: Any, sentences: Sequence[str], folder: Path) -> Embeddings:
-    return Embeddings(model, sentences, folder=folder, progress=lambda done, total: None)
+    return Embeddings(model, sentences, folder=folder, progress=lambda what, done, total: None)
 
 
 def test_a_sentence_is_encoded_once_and_found_again(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_sentence_is_encoded_once_and_found_again(tmp_path: Path) -> None:
     assert sorted(model.seen) == sorted(set(SENTENCES))
     assert vectors(SENTENCES)[:, 0].tolist() == [float(len(one)) for one in SENTENCES]
     assert vectors([]).shape == (0, 2)
-    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert told == [("encoding", count, 4) for count in (1, 2, 3, 4)]
     with pytest.raises(KeyError):
         vectors(["never announced"])
 

@@ -12,13 +12,12 @@ from cse_methods.data.transfer_sets import (
     DEV,
     FOLDED,
     TRAIN,
-    TRANSFER_TASKS,
-    TransferTask,
     load_transfer_set,
     missing_transfer_sets,
 )
 from cse_methods.errors import DataError
 from cse_methods.evaluation.transfer_sets import TEST, load_test_part
+from cse_methods.tasks import TRANSFER_TASKS, TransferTask
 
 LINES: dict[TransferTask, str] = {
     "mr": "a  fine {n} film",

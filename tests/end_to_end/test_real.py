@@ -41,3 +41,35 @@ def test_a_short_trial_of_minilm(minilm: Path, shared: Path, tmp_path: Path) -> 
     assert list(curve) == [0, 30, 60]
     # The encoder was trained on paraphrases: far above anything that mini can reach.
     assert all(0.8 < value < 0.9 for value in curve.values())
+
+
+MEAN_POOLED = {
+    "sts12": 72.37,
+    "sts13": 80.60,
+    "sts14": 75.59,
+    "sts15": 85.39,
+    "sts16": 78.99,
+    "stsb": 82.03,
+    "sickr": 77.15,
+}
+"""Spearman x 100 of MiniLM on the test sets, measured with sentence-transformers and scipy."""
+
+
+def test_the_scores_of_minilm(minilm: Path, shared: Path, tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).with_name("cse-evaluate")), str(minilm), "--json"]
+    tasks = ["--tasks", "sts,ranking,geometry,trec"]
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "CSE_DATA": str(shared / "data")}
+    done = subprocess.run(
+        [*command, *tasks], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    found = {(s["task"], s["split"], s["metric"]): s["value"] for s in told["scores"]}
+    for task, expected in MEAN_POOLED.items():
+        assert 100 * found[task, "test", "spearman"] == pytest.approx(expected, abs=0.02), task
+        assert 0 < found[task, "test", "spearman_wmean"] < 1
+    mean = sum(MEAN_POOLED.values()) / 7
+    assert 100 * found["avg_sts", "test", "spearman"] == pytest.approx(mean, abs=0.02)
+    assert 0.3 < found["sts12", "test", "kcc"] < found["sts12", "test", "ndcg"] <= 1
+    assert 0.85 < found["trec", "test", "accuracy"] < 1
+    assert found["stsb", "dev", "effective_rank"] > 100

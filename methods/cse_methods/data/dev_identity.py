@@ -4,12 +4,10 @@ from typing import NamedTuple
 
 from cse_methods.contract import DevTask
 from cse_methods.data.dev_sets import load_dev_set, missing_dev_sets
+from cse_methods.data.senteval import ARCHIVE
 from cse_methods.data.text import sha256_of
-from cse_methods.data.transfer_sets import (
-    TRANSFER_TASKS,
-    load_transfer_set,
-    missing_transfer_sets,
-)
+from cse_methods.data.transfer_sets import load_transfer_set, missing_transfer_sets
+from cse_methods.tasks import TRANSFER_TASKS
 
 
 class DevIdentity(NamedTuple):
@@ -45,6 +43,7 @@ def missing_dev_data(tasks: tuple[DevTask, ...], data: str | None) -> list[str]:
     Raises:
         DataError: if the data folder is not one, or has not the file of a task.
     """
-    pairs = [task for task in tasks if task != "transfer_dev"]
-    missing = missing_dev_sets(pairs, data)
-    return missing + (missing_transfer_sets(data) if "transfer_dev" in tasks else [])
+    missing = missing_dev_sets([task for task in tasks if task != "transfer_dev"], data)
+    if "transfer_dev" in tasks and missing_transfer_sets(data):
+        missing.append(f"dev set transfer_dev ({ARCHIVE.repository})")
+    return missing

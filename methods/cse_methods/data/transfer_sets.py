@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,10 @@ from cse_methods.data.source import Source, data_source
 from cse_methods.data.text import read_lines, sha256_of
 from cse_methods.digest import file_sha256
 from cse_methods.errors import DataError
+from cse_methods.tasks import TRANSFER_TASKS, TransferTask
 
 log = logging.getLogger(__name__)
 
-TransferTask = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
-TRANSFER_TASKS: tuple[TransferTask, ...] = get_args(TransferTask)
 FOLDED: frozenset[TransferTask] = frozenset({"mr", "cr", "subj", "mpqa"})
 """Tasks without a test set."""
 QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")

@@ -1,13 +1,12 @@
 """Whether the test sets that are asked for are there, without opening one."""
 
 from pathlib import Path
-from typing import cast
 
 from cse_methods.data.manifest import manifest
 from cse_methods.data.senteval import missing_senteval
 from cse_methods.data.source import data_source
 from cse_methods.errors import DataError
-from cse_methods.evaluation.long_text import ReviewTask, missing_reviews
+from cse_methods.evaluation.long_text import missing_reviews
 from cse_methods.tasks import Tasks
 
 _FOLDERS = {
@@ -31,7 +30,7 @@ def missing_tests(tasks: Tasks, data: str | None) -> list[str]:
     Raises:
         DataError: names the first file that a data folder lacks.
     """
-    missing = missing_reviews([cast(ReviewTask, task) for task in tasks.long])
+    missing = missing_reviews(tasks.long)
     wanted = list(dict.fromkeys((*tasks.sts, *tasks.ranking, *tasks.transfer)))
     source = data_source(data)
     if isinstance(source, Path):

@@ -14,8 +14,8 @@ from cse_methods.evaluation.models import Model
 CHUNK = 4096
 """Sentences whose word pieces are in memory at once."""
 
-Progress = Callable[[int, int], None]
-"""Told how many of how many sentences are encoded."""
+Progress = Callable[[str, int, int], None]
+"""Told what is going on, and how many of how many are done."""
 
 
 class Embeddings:
@@ -44,7 +44,7 @@ class Embeddings:
                 for start in range(0, len(ordered), CHUNK):
                     chunk = ordered[start : start + CHUNK]
                     for count in self._encode(model, chunk, stream):
-                        progress(count, len(ordered))
+                        progress("encoding", count, len(ordered))
         except OSError as problem:
             needed = len(ordered) * model.width * 4 / 2**20
             raise EvaluationError(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from cse_methods.evaluation.identity import (
     settings_of,
     settings_of_average,
 )
-from cse_methods.evaluation.long_text import Reviews, ReviewTask, load_reviews
+from cse_methods.evaluation.long_text import Reviews, load_reviews
 from cse_methods.evaluation.models import Model
 from cse_methods.evaluation.pair_sets import PairSet, load_pair_set
 from cse_methods.evaluation.ranking import ranking_scores
@@ -32,7 +32,14 @@ from cse_methods.evaluation.results import Evaluation, Score, Similarities, Spli
 from cse_methods.evaluation.sts import correlations
 from cse_methods.evaluation.transfer import transfer_scores, transfer_sentences
 from cse_methods.metrics import cosines
-from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS, Tasks
+from cse_methods.tasks import (
+    AVG_STS,
+    AVG_TRANSFER,
+    STS_TASKS,
+    TRANSFER_TASKS,
+    Tasks,
+    TransferTask,
+)
 from cse_methods.transfer.folds import nested
 from cse_methods.transfer.protocol import TEST, TransferProtocol
 from cse_methods.transfer.samples import Samples
@@ -47,7 +54,7 @@ def evaluate(
     *,
     data: str | None = None,
     protocol: TransferProtocol = TEST,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = lambda what, done, total: None,
 ) -> Evaluation:
     """Score an encoder. Opens test sets.
 
@@ -56,7 +63,7 @@ def evaluate(
         tasks: what is asked.
         data: `builtin`, `hub`, a folder in the SentEval layout, or None for CSE_DATA.
         protocol: of the transfer tasks.
-        progress: told how many sentences are encoded.
+        progress: told how many sentences are encoded, then how many classification tasks scored.
 
     Returns:
         Fractions, and the cosines behind them. A score that does not exist (all similarities
@@ -76,9 +83,12 @@ def evaluate(
             _score_pairs(scoring, vectors, pairs, tasks)
         if asked.dev is not None:
             _measure_space(scoring, vectors, asked.dev)
-        for task in tasks.transfer:
+        classified = len(tasks.transfer) + len(tasks.long)
+        for done, task in enumerate(tasks.transfer):
+            progress(task, done, classified)
             _score_transfer(scoring, vectors, task, data, protocol)
-        for reviews in asked.reviews:
+        for done, (name, reviews) in enumerate(asked.reviews.items(), start=len(tasks.transfer)):
+            progress(name, done, classified)
             _score_reviews(scoring, vectors, reviews, protocol)
     scoring.add_averages(AVG_STS, STS_TASKS, "test")
     scoring.add_averages(AVG_TRANSFER, TRANSFER_TASKS, "dev", "test")
@@ -92,8 +102,8 @@ class _Asked:
     data: str | None
     pair_sets: tuple[PairSet, ...]
     dev: DevSet | None
-    transfer: tuple[str, ...]
-    reviews: tuple[Reviews, ...]
+    transfer: tuple[TransferTask, ...]
+    reviews: Mapping[str, Reviews]
 
     @classmethod
     def load(cls, tasks: Tasks, data: str | None) -> "_Asked":
@@ -103,7 +113,7 @@ class _Asked:
             pair_sets=tuple(load_pair_set(task, data) for task in sets),
             dev=load_dev_set("stsb", data) if tasks.geometry else None,
             transfer=tasks.transfer,
-            reviews=tuple(load_reviews(cast(ReviewTask, task)) for task in tasks.long),
+            reviews={task: load_reviews(task) for task in tasks.long},
         )
 
     def sentences(self) -> Iterator[str]:
@@ -111,7 +121,7 @@ class _Asked:
         return chain(
             *((*pairs.first, *pairs.second) for pairs in graded),
             *(transfer_sentences(task, self.data) for task in self.transfer),
-            *(reviews.texts for reviews in self.reviews),
+            *(reviews.texts for reviews in self.reviews.values()),
         )
 
 
@@ -209,7 +219,7 @@ def _similarities(
 def _score_transfer(
     scoring: _Scoring,
     vectors: Embeddings,
-    task: str,
+    task: TransferTask,
     data: str | None,
     protocol: TransferProtocol,
 ) -> None:

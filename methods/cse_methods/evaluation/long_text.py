@@ -6,7 +6,7 @@ sizes, but not the metric of its numbers; so nothing here is that metric.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,7 @@ from cse_methods.data.source import HubFile
 from cse_methods.data.tables import read_columns
 from cse_methods.data.text import sha256_of
 from cse_methods.errors import DataError
-
-ReviewTask = Literal["yelp", "imdb"]
+from cse_methods.tasks import ReviewTask
 
 
 @dataclass(frozen=True, eq=False)

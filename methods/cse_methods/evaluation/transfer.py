@@ -3,15 +3,9 @@
 from dataclasses import dataclass
 
 from cse_methods.data.text import sha256_of
-from cse_methods.data.transfer_sets import (
-    TRANSFER_TASKS,
-    Labelled,
-    TransferSet,
-    TransferTask,
-    load_transfer_set,
-)
-from cse_methods.errors import EvaluationError
+from cse_methods.data.transfer_sets import Labelled, TransferSet, load_transfer_set
 from cse_methods.evaluation.transfer_sets import load_test_part
+from cse_methods.tasks import TransferTask
 from cse_methods.transfer.features import Vectors, samples_of
 from cse_methods.transfer.folds import Accuracies, cross_validated, nested, split
 from cse_methods.transfer.protocol import TransferProtocol
@@ -33,7 +27,7 @@ class TransferResult:
 
 
 def transfer_scores(
-    task: str, vectors: Vectors, data: str | None, protocol: TransferProtocol
+    task: TransferTask, vectors: Vectors, data: str | None, protocol: TransferProtocol
 ) -> TransferResult:
     """Train and test classifiers on the embeddings of a task.
 
@@ -45,7 +39,7 @@ def transfer_scores(
 
     Raises:
         DataError: if a set cannot be had, or is not the known one.
-        EvaluationError: if the task is unknown, or an embedding is not finite.
+        EvaluationError: if an embedding is not finite.
     """
     known, test = _load(task, data)
     found = _accuracies(known, test, vectors, protocol)
@@ -59,23 +53,19 @@ def transfer_scores(
     )
 
 
-def transfer_sentences(task: str, data: str | None) -> tuple[str, ...]:
+def transfer_sentences(task: TransferTask, data: str | None) -> tuple[str, ...]:
     """Every sentence of a task, so that an encoder can go over several tasks at once.
 
     Raises:
         DataError: if a set cannot be had, or is not the known one.
-        EvaluationError: if the task is unknown.
     """
     known, test = _load(task, data)
     parts = (known.train, known.dev, test)
     return tuple(sentence for part in parts if part is not None for sentence in part.sentences)
 
 
-def _load(task: str, data: str | None) -> tuple[TransferSet, Labelled | None]:
-    for known in TRANSFER_TASKS:
-        if known == task:
-            return load_transfer_set(known, data), load_test_part(known, data)
-    raise EvaluationError(f"no transfer task {task!r}; there are: {', '.join(TRANSFER_TASKS)}")
+def _load(task: TransferTask, data: str | None) -> tuple[TransferSet, Labelled | None]:
+    return load_transfer_set(task, data), load_test_part(task, data)
 
 
 def _accuracies(

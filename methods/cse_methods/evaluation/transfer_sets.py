@@ -6,10 +6,10 @@ from cse_methods.data.transfer_sets import (
     TRAIN,
     Labelled,
     TransferFile,
-    TransferTask,
     load_part,
 )
 from cse_methods.evaluation.builtin_transfer import builtin_test_rows
+from cse_methods.tasks import TransferTask
 
 TEST: dict[TransferTask, TransferFile] = {
     "sst2": TRAIN["sst2"][0]._replace(path="downstream/SST/binary/sentiment-test"),

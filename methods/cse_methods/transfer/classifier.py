@@ -1,7 +1,9 @@
 """Linear classifiers for many folds and regularisations, by gradient descent or to convergence."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -37,17 +39,38 @@ def fit(
     """
     if protocol.classifier == "scikit-learn":
         return _converge(data, folds, regularisations)
-    shape = (*regularisations.shape, data.classes, data.inputs.shape[1])
-    weights = data.inputs.new_empty(shape)
-    lengths = [len(fold.train) for fold in folds]
-    for length in set(lengths):
-        # Folds of one length share the order of their rows, and so run side by side.
+    weights = data.inputs.new_empty(*regularisations.shape, data.classes, data.inputs.shape[1])
+
+    def fit_group(group: list[int]) -> None:
+        penalties = torch.from_numpy(regularisations[group]).to(data.inputs.device)
+        weights[group] = descend(data, [folds[place] for place in group], penalties, protocol)
+
+    with _threads_apart() as threads, ThreadPoolExecutor(threads) as pool:
+        list(pool.map(fit_group, _groups([len(fold.train) for fold in folds])))
+    return weights
+
+
+def _groups(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Places of folds that run side by side: of one length, so that they share their order."""
+    for length in dict.fromkeys(lengths):
         alike = [place for place, own in enumerate(lengths) if own == length]
         for start in range(0, len(alike), _SIDE_BY_SIDE):
-            group = alike[start : start + _SIDE_BY_SIDE]
-            penalties = torch.from_numpy(regularisations[group]).to(data.inputs.device)
-            weights[group] = descend(data, [folds[place] for place in group], penalties, protocol)
-    return weights
+            yield alike[start : start + _SIDE_BY_SIDE]
+
+
+@contextmanager
+def _threads_apart() -> Iterator[int]:
+    """One thread for each operation, as many operations at a time as there were threads.
+
+    A step is too small to be shared: two threads that wait for each other at every product take
+    longer than one, and many times as long where another program holds a core.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield threads
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _converge(data: Design, folds: Sequence[Fold], regularisations: NDArray[np.float64]) -> Tensor:

@@ -54,9 +54,11 @@ def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: Places) -> Non
 def _tell(spec: SweepSpec, missing: list[str]) -> None:
     points = start_points(spec, get_method(spec.method))
     drawn = preview(spec, start_points=points, count=min(SAMPLES, spec.budget))
-    confirm = spec.seeds.confirm
+    confirm, asked = spec.seeds.confirm, spec.evaluate
     further = f" and {len(confirm.seeds)} seeds of the best {confirm.top}" if confirm else ""
-    click.echo(f"{spec.sweep}: {spec.method} on {spec.backbone}, {spec.budget} trials{further}")
+    tested = f"; test sets for the best {asked.top}: {' '.join(asked.tasks)}" if asked else ""
+    head = f"{spec.sweep}: {spec.method} on {spec.backbone}, {spec.budget} trials"
+    click.echo(head + further + tested)
     for assignment in drawn:
         spec.config(assignment)
         told = " ".join(f"{name}={shown(value)}" for name, value in assignment.items())

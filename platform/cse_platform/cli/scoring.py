@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from cse_methods.contract import Pooler
 from cse_methods.evaluation.availability import missing_tests
@@ -124,9 +124,12 @@ def _score(request: Request, model: str) -> Evaluation:
 def _progress() -> Iterator[Told]:
     """A bar on a terminal, nothing elsewhere."""
     console = Console(stderr=True)
-    columns = (TextColumn("encoding"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    told = TextColumn("{task.description}")
+    columns = (told, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as bar:
-        task = bar.add_task("encoding", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        task = bar.add_task("loading", total=None)
+        yield lambda what, done, total: bar.update(
+            task, description=what, completed=done, total=total
+        )

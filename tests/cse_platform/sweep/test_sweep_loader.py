@@ -202,7 +202,7 @@ SECTIONS = [
     ("stores: postgresql://me:secret@host/db",
      "stores: expected a mapping, got 'postgresql://***@host/db'"),
     ("dev: {search: stsbb}",
-     "dev.search: expected 'stsb' or 'sickr', got 'stsbb'; did you mean 'stsb'?"),
+     "dev.search: expected 'stsb', 'sickr' or 'transfer_dev', got 'stsbb'; did you mean 'stsb'?"),
     ("data: 3", "data: expected text, got 3"),
 ]  # fmt: skip
 
