@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -9,15 +10,15 @@ from pathlib import Path
 from cse_methods.contract import Pooler
 from cse_methods.digest import file_sha256
 from cse_methods.errors import BackboneError
-from cse_methods.layout import Pooling, dense_folders, read_pooling
+from cse_methods.layout import Pooling, dense_folders, read_modules, read_pooling
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 TOKENIZER = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
 
 _SMALL_FILES = (
     *("config.json", *TOKENIZER, "tokenizer_config.json", "special_tokens_map.json"),
-    *("added_tokens.json", "modules.json", "1_Pooling/config.json", "*_Dense/*"),
-    *("sentence_bert_config.json", "config_sentence_transformers.json"),
+    *("added_tokens.json", "modules.json", "1_Pooling/config.json"),
+    *("sentence_*_config.json", "config_sentence_transformers.json"),
 )
 _SAFETENSORS = ("model*.safetensors", "model.safetensors.index.json")
 
@@ -87,6 +88,7 @@ def resolve(name: str) -> Source:
     Nothing is fetched, and a hub id is not looked up.
 
     Raises:
+        UnknownModelError: if the folder's modules are not ours.
         BackboneError: if the name is none of these, or the folder is not a whole encoder.
     """
     if name in _KNOWN:
@@ -108,7 +110,11 @@ def resolve(name: str) -> Source:
 
 
 def locate(source: Source) -> Path | None:
-    """The folder of the encoder on this machine; None if it has to be fetched first."""
+    """The folder of the encoder on this machine; None if it has to be fetched first.
+
+    Raises:
+        UnknownModelError: if its modules are not ours.
+    """
     if isinstance(source.model, Path):
         return source.model
     from huggingface_hub import snapshot_download
@@ -131,6 +137,7 @@ def fetch(source: Source) -> Path:
     """The folder of the encoder on this machine, downloaded if it is not there yet.
 
     Raises:
+        UnknownModelError: if its modules are not ours; its weights are then not fetched.
         BackboneError: if it cannot be downloaded, or what the hub has is not an encoder.
     """
     if folder := locate(source):
@@ -181,6 +188,7 @@ def weights_sha256(folder: Path) -> str:
 
 def _download(source: Source) -> Path:
     from huggingface_hub import hf_hub_download, snapshot_download
+    from huggingface_hub.errors import RemoteEntryNotFoundError
 
     repository, revision = str(source.model), source.revision
 
@@ -189,9 +197,10 @@ def _download(source: Source) -> Path:
         return Path(snapshot_download(repository, revision=revision, allow_patterns=wanted))
 
     # One file fails at once where the hub is out of reach; a snapshot retries for half a minute.
-    hf_hub_download(repository, "config.json", revision=revision)
-
-    folder = snapshot(*_SAFETENSORS)
+    with suppress(RemoteEntryNotFoundError):  # models of another make may have none
+        hf_hub_download(repository, "config.json", revision=revision)
+    layers = [f"{module.path}/*" for module in read_modules(snapshot())[1:]]
+    folder = snapshot(*_SAFETENSORS, *layers)
     # Older repositories hold the one format only; both would be twice the bytes.
     return folder if _has_weights(folder) else snapshot("pytorch_model.bin")
 
@@ -208,9 +217,14 @@ def _has_weights(folder: Path) -> bool:
 
 
 def _problem(folder: Path) -> str | None:
-    """Why a folder is not a whole encoder; None if it is one."""
+    """Why a folder is not a whole encoder; None if it is one.
+
+    Raises:
+        UnknownModelError: if its modules are not ours.
+    """
     if not folder.is_dir():
         return f"{folder} is not a folder"
+    read_modules(folder)  # first: what a model of another make lacks here is no fault of it
     if not (folder / "config.json").is_file():
         return f"{folder} has no config.json; an encoder's folder holds it beside the weights"
     if not _has_weights(folder):

@@ -22,16 +22,21 @@ _TESTS = re.compile(
     r"|sentiment-test|TREC_10\.label|msr_paraphrase_test\.txt"
     r"|senteval\.tar"
     r"|datasets--mteb--(sts1[2-6]|sickr)-sts"
-    r"|datasets--[\w.-]*--(sick|stsbenchmark-sts)[/\\].*test.*"
-    r")([/\\]|$)"
+    r"|datasets--[\w.-]*--(sick|stsbenchmark-sts|yelp_polarity|imdb)[/\\].*test.*"
+    r")([/\\]|$)",
+    re.IGNORECASE,
 )
 _FOLDED = re.compile(
-    r"(^|[/\\])(rt-polarity\.(pos|neg)|custrev\.(pos|neg)|subj\.(sub|ob)jective|mpqa\.(pos|neg))$"
+    r"(^|[/\\])(rt-polarity\.(pos|neg)|custrev\.(pos|neg)|subj\.(sub|ob)jective|mpqa\.(pos|neg))$",
+    re.IGNORECASE,
 )
 """Sets without a test split: all of it is tested on, fold by fold."""
 _READERS = re.compile(r"(^|[/\\])cse_methods[/\\]evaluation[/\\]")
 _FILES = {"open": 1, "os.link": 2, "os.symlink": 2, "os.rename": 2, "shutil.copyfile": 2}
 """Audited events, and how many of their first arguments are paths."""
+_PROGRAMS = {"subprocess.Popen": 1, "os.exec": 1, "os.posix_spawn": 1, "os.system": 0}
+"""Audited events, and which of their arguments is a command line."""
+_WORDS = re.compile(r"[\s'\"`;|&<>()=]+")
 
 
 def guard(*, transfer_dev: bool = False) -> None:
@@ -49,9 +54,9 @@ def guard(*, transfer_dev: bool = False) -> None:
         if event in _FILES:
             for argument in arguments[: _FILES[event]]:
                 _refuse_path(argument, transfer_dev)
-        elif event == "subprocess.Popen":
-            for argument in arguments[1] if isinstance(arguments[1], (list, tuple)) else ():
-                _refuse_path(argument, transfer_dev)
+        elif event in _PROGRAMS:
+            for word in _words(arguments[_PROGRAMS[event]]):
+                _refuse_path(word, transfer_dev)
 
     sys.addaudithook(refuse)
 
@@ -64,6 +69,12 @@ def is_test_file(path: str, *, transfer_dev: bool = False) -> bool:
         transfer_dev: as for `guard`.
     """
     return bool(_TESTS.search(path) or (not transfer_dev and _FOLDED.search(path)))
+
+
+def _words(command: Any) -> list[str]:
+    """The words of a command line, those inside a shell's script too."""
+    parts = command if isinstance(command, (list, tuple)) else [command]
+    return [word for part in parts for word in _WORDS.split(os.fsdecode(part)) if word]
 
 
 def _refuse_path(argument: Any, transfer_dev: bool) -> None:

@@ -2,9 +2,9 @@
 
 Beside the model and tokenizer files lie modules.json, sentence_bert_config.json,
 config_sentence_transformers.json, 1_Pooling/config.json and a folder for each layer after the
-pooler, such as 2_Dense. `cls` and `avg` are pooling modes that sentence-transformers has itself.
-For the other poolers the configuration names a mode that it does not know and refuses to load,
-rather than giving other vectors than ours.
+pooler, such as 2_Dense; a modules.json that lists anything else is refused. `cls` and `avg` are
+pooling modes that sentence-transformers has itself. For the other poolers the configuration names
+a mode that it does not know and refuses to load, rather than giving other vectors than ours.
 """
 
 import json
@@ -16,11 +16,12 @@ from typing import Any, NamedTuple, get_args
 from cse_methods.contract import Pooler
 from cse_methods.errors import BackboneError, UnknownModelError
 
-_POOLING_FILE = Path("1_Pooling", "config.json")
+_POOLING_FOLDER = "1_Pooling"
 _FLAGS: dict[str, Pooler] = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "avg"}
 _NAMES: dict[str, Pooler] = {"mean": "avg", **{pooler: pooler for pooler in get_args(Pooler)}}
 _MODULES_FILE = "modules.json"
-_LENGTH_FILE = "sentence_bert_config.json"
+_TEXTS_FILE = "sentence_bert_config.json"
+_TEXTS_FILES = "sentence_*_config.json"  # older releases named it after the family
 _OPTIONS_FILE = "config_sentence_transformers.json"
 
 
@@ -28,7 +29,7 @@ class Module(NamedTuple):
     """One step from a sentence to its vector, as sentence-transformers names it."""
 
     kind: str
-    """`Transformer`, `Pooling`, `Dense`, `Normalize`, …"""
+    """`Transformer`, `Pooling`, `Dense`, `Normalize`, …; the whole name for a model's own code."""
     path: str
     """Its folder below the model's."""
 
@@ -48,11 +49,12 @@ def read_pooling(folder: Path) -> Pooling | None:
     """The pooling that a saved encoder was trained with; None where the folder does not say.
 
     Raises:
-        UnknownModelError: if it is a pooling that we do not have.
+        UnknownModelError: if it is a pooling that we do not have, or other modules than ours.
         BackboneError: if the file cannot be read.
     """
-    file = folder / _POOLING_FILE
-    if not file.is_file():
+    modules = read_modules(folder)
+    file = folder / (modules[1].path if modules else _POOLING_FOLDER) / "config.json"
+    if not modules and not file.is_file():
         return None
     try:
         stored = json.loads(file.read_text("utf-8"))
@@ -63,7 +65,7 @@ def read_pooling(folder: Path) -> Pooling | None:
     if pooler is None:
         raise UnknownModelError(
             f"{file} pools in a way that is not among {', '.join(get_args(Pooler))}; name one "
-            "of these as the pooler of a copy of the folder without 1_Pooling"
+            "of these as the pooler of a copy of the folder without it and modules.json"
         )
     return Pooling(pooler, first_layer, prompt)
 
@@ -71,7 +73,11 @@ def read_pooling(folder: Path) -> Pooling | None:
 def read_modules(folder: Path) -> list[Module]:
     """The modules of a saved encoder, in order; none where the folder names none.
 
+    Returns:
+        A Transformer in the folder itself, a Pooling, then any number of Dense and Normalize.
+
     Raises:
+        UnknownModelError: if it has other modules, or these in another order or place.
         BackboneError: if modules.json cannot be read.
     """
     file = folder / _MODULES_FILE
@@ -79,9 +85,16 @@ def read_modules(folder: Path) -> list[Module]:
         return []
     try:
         listed = json.loads(file.read_text("utf-8"))
-        return [Module(one["type"].rpartition(".")[2], one["path"]) for one in listed]
+        modules = [Module(_kind(one["type"]), Path(one["path"]).as_posix()) for one in listed]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
         raise BackboneError(f"{file} is not a list of modules: {problem}") from problem
+    if not _is_ours(modules):
+        found = ", ".join(f"{kind} in {path}" if path != "." else kind for kind, path in modules)
+        raise UnknownModelError(
+            f"{folder} has modules that are not read here: {found}; expected are Transformer "
+            "beside modules.json, Pooling, then Dense and Normalize"
+        )
+    return modules
 
 
 def dense_folders(folder: Path) -> list[str]:
@@ -99,8 +112,17 @@ def read_length(folder: Path) -> int | None:
     Raises:
         BackboneError: if the file cannot be read.
     """
-    stored = _read(folder / _LENGTH_FILE).get("max_seq_length")
+    stored = _read_texts(folder).get("max_seq_length")
     return stored if isinstance(stored, int) else None
+
+
+def read_lower_casing(folder: Path) -> bool:
+    """Whether texts of a saved encoder are put in lower case before its tokenizer has them.
+
+    Raises:
+        BackboneError: if the file cannot be read.
+    """
+    return bool(_read_texts(folder).get("do_lower_case"))
 
 
 def read_words_in_front(folder: Path) -> str | None:
@@ -126,7 +148,7 @@ def write_layout(
         max_length: word pieces it can read, special ones included.
         tail: the modules after the pooler, in order.
     """
-    first = [Module("Transformer", ""), Module("Pooling", _POOLING_FILE.parent.name)]
+    first = [Module("Transformer", ""), Module("Pooling", _POOLING_FOLDER)]
     modules = [
         {
             "idx": place,
@@ -137,9 +159,22 @@ def write_layout(
         for place, (kind, path) in enumerate([*first, *tail])
     ]
     _write(folder / _MODULES_FILE, modules)
-    _write(folder / _LENGTH_FILE, {"max_seq_length": max_length})
+    _write(folder / _TEXTS_FILE, {"max_seq_length": max_length})
     _write(folder / _OPTIONS_FILE, {"similarity_fn_name": "cosine"})
-    _write(folder / _POOLING_FILE, {"word_embedding_dimension": width} | _mode(pooling))
+    stored = {"word_embedding_dimension": width} | _mode(pooling)
+    _write(folder / _POOLING_FOLDER / "config.json", stored)
+
+
+def _kind(type_: str) -> str:
+    """The class's name; for code that a model brings along, its whole path."""
+    return type_.rpartition(".")[2] if type_.startswith("sentence_transformers.") else type_
+
+
+def _is_ours(modules: Sequence[Module]) -> bool:
+    match modules:
+        case [Module("Transformer", "."), Module("Pooling"), *tail]:
+            return {module.kind for module in tail} <= {"Dense", "Normalize"}
+    return False
 
 
 def _pooler(stored: dict[str, Any]) -> Pooler | None:
@@ -156,6 +191,11 @@ def _mode(pooling: Pooling) -> dict[str, Any]:
     if pooling.pooler == "avg_first_last":
         return mode | {"first_layer": pooling.first_layer}
     return mode | ({"prompt": pooling.prompt} if pooling.prompt else {})
+
+
+def _read_texts(folder: Path) -> dict[str, Any]:
+    """What is said of the texts that a saved encoder reads."""
+    return _read(next(iter(sorted(folder.glob(_TEXTS_FILES))), folder / _TEXTS_FILE))
 
 
 def _read(file: Path) -> dict[str, Any]:

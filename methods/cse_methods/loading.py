@@ -1,5 +1,6 @@
 """Encoders by name: the backbone, its tokenizer and how its vectors are read."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from cse_methods.backbones import fetch, own_pooling, resolve
 from cse_methods.contract import Pooler
 from cse_methods.encoder import Encoder, quiet
 from cse_methods.errors import BackboneError, UnknownModelError
-from cse_methods.layout import Pooling, read_length, read_words_in_front
+from cse_methods.layout import Pooling, read_length, read_lower_casing, read_words_in_front
 from cse_methods.tail import read_tail
 
 _POSITION_OFFSET = {"bert": 0, "roberta": 2, "xlm-roberta": 2}
@@ -40,14 +41,13 @@ def load_encoder(
         dtype: of the weights, whatever they are stored as.
 
     Raises:
-        UnknownModelError: if it is of a family, or has modules, that we do not read.
+        UnknownModelError: if it is of a family, or has modules, that we do not read, or wants
+            its texts changed before they are read.
         BackboneError: if it is unknown, cannot be fetched, or its weights do not fit its
             configuration.
     """
     source = resolve(name)
     folder = fetch(source)
-    if words := read_words_in_front(folder):
-        raise UnknownModelError(f"backbone {name!r} wants {words!r} before every text")
     own = own_pooling(source, folder)
     pooling = Pooling(
         pooler or own.pooler,
@@ -57,6 +57,7 @@ def load_encoder(
     try:
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(folder)
+            _refuse_changed_texts(folder, tokenizer, name)
             config = AutoConfig.from_pretrained(folder)
             _check(config, pooling, name)
             if dropout is not None:
@@ -82,6 +83,20 @@ def load_encoder(
     positions = config.max_position_embeddings - _POSITION_OFFSET[config.model_type]
     limit = min(positions, tokenizer.model_max_length, read_length(folder) or positions)
     return Encoder(model, tokenizer, pooling, limit=limit, tail=read_tail(folder)).eval()
+
+
+def lower_cases(tokenizer: Any) -> bool:
+    """Whether a tokenizer reads `A` as it reads `a`."""
+    return bool(tokenizer.tokenize("A") == tokenizer.tokenize("a"))
+
+
+def _refuse_changed_texts(folder: Path, tokenizer: Any, name: str) -> None:
+    if words := read_words_in_front(folder):
+        raise UnknownModelError(f"backbone {name!r} wants {words!r} before every text")
+    if read_lower_casing(folder) and not lower_cases(tokenizer):
+        raise UnknownModelError(
+            f"backbone {name!r} wants every text in lower case, and its tokenizer keeps capitals"
+        )
 
 
 def _check(config: Any, pooling: Pooling, name: str) -> None:

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -18,8 +19,13 @@ _ACTIVATIONS: dict[str, Activation] = {
     "torch.nn.modules.linear.Identity": "identity",
     "torch.nn.modules.activation.Tanh": "tanh",
 }
-_BEFORE = ("Transformer", "Pooling")
-_CONFIG, _WEIGHTS = "config.json", "model.safetensors"
+_CONFIG, _WEIGHTS, _PICKLED = "config.json", "model.safetensors", "pytorch_model.bin"
+_AS_OURS = {
+    "module_input_name": "sentence_embedding",
+    "module_output_name": "sentence_embedding",
+    "use_residual": False,
+}
+"""Settings of a dense layer that we do not have, and the values that ask for nothing else."""
 
 
 class Dense(nn.Module):
@@ -72,11 +78,13 @@ def read_tail(folder: Path) -> list[Layer]:
 
     Raises:
         UnknownModelError: if there are others than dense layers and normalisation, or a dense
-            layer has an activation that we do not have.
+            layer has settings, an activation or a file of weights that we do not read.
         BackboneError: if a layer cannot be read.
     """
-    later = [module for module in read_modules(folder) if module.kind not in _BEFORE]
-    return [_layer(folder, module) for module in later]
+    return [
+        _read(folder / module.path) if module.kind == "Dense" else Normalize()
+        for module in read_modules(folder)[2:]
+    ]
 
 
 def write_tail(folder: Path, tail: Sequence[Layer]) -> list[Module]:
@@ -90,29 +98,29 @@ def write_tail(folder: Path, tail: Sequence[Layer]) -> list[Module]:
     return modules
 
 
-def _layer(folder: Path, module: Module) -> Layer:
-    match module.kind:
-        case "Dense":
-            return _read(folder / module.path)
-        case "Normalize":
-            return Normalize()
-        case _:
-            raise UnknownModelError(f"{folder} has a module {module.kind}, which is unknown here")
-
-
 def _read(folder: Path) -> Dense:
     try:
         stored = json.loads((folder / _CONFIG).read_text("utf-8"))
+        _refuse_other_kinds(folder, stored)
         linear = nn.Linear(stored["in_features"], stored["out_features"], bias=stored["bias"])
         weights = load_file(folder / _WEIGHTS)
         linear.load_state_dict({k.removeprefix("linear."): v for k, v in weights.items()})
-        activation = stored["activation_function"]
-    except (OSError, ValueError, KeyError, RuntimeError) as problem:
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as problem:
         raise BackboneError(f"{folder} is not a dense layer: {problem}") from problem
+    return Dense(linear, _ACTIVATIONS[stored["activation_function"]])
+
+
+def _refuse_other_kinds(folder: Path, stored: dict[str, Any]) -> None:
+    """Leave to sentence-transformers the dense layers that it has and we do not."""
+    activation = stored["activation_function"]
     if activation not in _ACTIVATIONS:
         known = ", ".join(_ACTIVATIONS)
         raise UnknownModelError(f"{folder} has the activation {activation!r}; known are {known}")
-    return Dense(linear, _ACTIVATIONS[activation])
+    for setting, ours in _AS_OURS.items():
+        if (asked := stored.get(setting) or ours) != ours:
+            raise UnknownModelError(f"{folder} has {setting} {asked!r}, which is not read here")
+    if not (folder / _WEIGHTS).is_file() and (folder / _PICKLED).is_file():
+        raise UnknownModelError(f"{folder} has its weights in {_PICKLED}; {_WEIGHTS} is read here")
 
 
 def _write(folder: Path, dense: Dense) -> None:

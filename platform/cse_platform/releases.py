@@ -15,26 +15,31 @@ from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow_mirror import MLflowMirror
 from cse_platform.tracking.packing import evaluated
 from cse_platform.tracking.provenance import who
-from cse_platform.tracking.recorder import Recorder
-from cse_platform.tracking.sink import SinkHealth
+from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder
+from cse_platform.tracking.sink import Sink, SinkHealth
 
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Evaluation
 
-FLUSH_SECONDS = 60.0
-
 
 @contextmanager
 def release(
-    trial: TrialRef, tasks: Tasks, *, leaderboard: Leaderboard, mlflow: MLflowMirror, journal: Path
+    trial: TrialRef,
+    tasks: Tasks,
+    *,
+    source: str,
+    leaderboard: Leaderboard,
+    mlflow: MLflowMirror | None,
+    journal: Path,
 ) -> "Iterator[Callable[[Evaluation], list[SinkHealth]]]":
     """Record that test sets are opened for a trial; inside, they may be.
 
     Args:
         trial: of the leaderboard.
         tasks: what it is scored on.
+        source: of the data: `builtin`, `hub` or `senteval`.
         leaderboard: holds the trial.
-        mlflow: the mirror that holds its run.
+        mlflow: the mirror that holds its run, if there is one.
         journal: of evaluations by hand; whatever a store misses is brought over at the next one.
 
     Yields:
@@ -44,21 +49,20 @@ def release(
         StoreError: if the opening cannot be recorded.
         JournalError: if another evaluation writes to the journal now.
     """
-    with (
-        Journal(journal) as log,
-        Recorder(log, [LeaderboardSink(leaderboard), mlflow]) as recorder,
-    ):
+    sinks: list[Sink] = [LeaderboardSink(leaderboard), *([mlflow] if mlflow is not None else [])]
+    with Journal(journal) as log, Recorder(log, sinks) as recorder:
         if tasks.opens_tests:
             recorder.record(
                 TestsOpened(
                     sweep=trial.sweep,
                     trial=trial.key,
                     tasks=tasks.names,
+                    source=source,
                     who=who(),
                     command="cse-evaluate",
                 )
             )
-            _refuse_unrecorded(recorder.flush(FLUSH_SECONDS))
+            _refuse_unrecorded(recorder.flush(FLUSH_SECONDS, only=LeaderboardSink.name))
 
         def record(evaluation: "Evaluation") -> list[SinkHealth]:
             recorder.record(evaluated(sweep=trial.sweep, trial=trial.key, evaluation=evaluation))

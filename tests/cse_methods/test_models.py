@@ -10,8 +10,8 @@ from torch import Tensor
 
 from cse_methods.errors import BackboneError, EvaluationError
 from cse_methods.evaluation.embeddings import CHUNK, Embeddings
-from cse_methods.evaluation.models import ForeignModel, OwnModel, lower_cases, open_model
-from cse_methods.loading import load_encoder
+from cse_methods.evaluation.models import OwnModel, open_model
+from cse_methods.loading import load_encoder, lower_cases
 from cse_methods.tail import Normalize
 
 SENTENCES = [
@@ -21,6 +21,7 @@ SENTENCES = [
     "",
     "Rain!",
 ]
+PROMPT = 'This one : " {} " means [MASK] .'
 
 
 class Counting:
@@ -92,8 +93,34 @@ def test_slices_are_the_mean_of_their_segments_by_length(tiny_bert: Path, tmp_pa
     torch.testing.assert_close(vectors([SENTENCES[2]])[0], by_hand, rtol=1e-4, atol=1e-5)
     # A sentence of one segment, and the empty one, are read as without slicing.
     torch.testing.assert_close(vectors(["Rain!", ""]), encoder.encode(["Rain!", ""]))
+
+
+def test_a_prompt_stands_around_every_segment_uncounted(tiny_bert: Path, tmp_path: Path) -> None:
+    encoder = load_encoder(str(tiny_bert), pooler="mask", prompt=PROMPT)
+    (long,) = encoder.pieces([SENTENCES[2]], encoder.template)
+    parts = [long[start : start + 6] for start in range(0, len(long), 6)]
+    rows = [encoder.template(part) for part in parts]
+    assert max(map(len, rows)) == 6 + len(encoder.template) > 8
+    each = torch.cat([batch for row in rows for _, batch in encoder.batches([row])])
+    weights = torch.tensor([len(part) + 2.0 for part in parts])
+    by_hand = (weights[:, None] * each).sum(dim=0) / weights.sum()
+    vectors = embedded(OwnModel(encoder, slicing_length=8), SENTENCES, tmp_path)
+    torch.testing.assert_close(vectors([SENTENCES[2]])[0], by_hand, rtol=1e-4, atol=1e-5)
+
+
+def test_segments_fit_what_the_encoder_reads(tiny_bert: Path) -> None:
+    encoder = load_encoder(str(tiny_bert), pooler="avg")
+    prompted = load_encoder(str(tiny_bert), pooler="mask", prompt=PROMPT)
+    words = len(prompted.template) - 2
     with pytest.raises(EvaluationError, match="segments of 2 word pieces have no room"):
         OwnModel(encoder, slicing_length=2)
+    OwnModel(encoder, slicing_length=64)
+    with pytest.raises(EvaluationError, match="segments of 65 word pieces are longer than the 64"):
+        OwnModel(encoder, slicing_length=65)
+    # A prompt's pieces are not counted, but have to be read.
+    OwnModel(prompted, slicing_length=64 - words)
+    with pytest.raises(EvaluationError, match=", 65 with the prompt, are longer than the 64"):
+        OwnModel(prompted, slicing_length=65 - words)
 
 
 def test_what_a_reading_tells(tiny_bert: Path, tiny_roberta: Path) -> None:
@@ -118,25 +145,3 @@ def test_what_cannot_be_opened(tiny_bert: Path, tmp_path: Path) -> None:
         (tmp_path / name).write_text("")
     with pytest.raises(BackboneError):
         open_model(str(tmp_path))
-
-
-@pytest.mark.real
-def test_a_model_of_another_make_is_left_to_sentence_transformers(
-    tiny_bert: Path, tmp_path: Path
-) -> None:
-    library = pytest.importorskip("sentence_transformers")
-    load_encoder(str(tiny_bert), pooler="avg").save(tmp_path)
-    (tmp_path / "1_Pooling" / "config.json").write_text(
-        '{"word_embedding_dimension": 32, "pooling_mode_max_tokens": true, '
-        '"pooling_mode_mean_tokens": false}'
-    )
-    model = open_model(str(tmp_path))
-    assert isinstance(model, ForeignModel)
-    theirs = library.SentenceTransformer(str(tmp_path), device="cpu").encode(SENTENCES)
-    folder = tmp_path / "vectors"
-    folder.mkdir()
-    found = embedded(model, SENTENCES, folder)(SENTENCES)
-    torch.testing.assert_close(found, torch.tensor(theirs), rtol=1e-4, atol=1e-5)
-    assert model.reading["library"] == "sentence-transformers"
-    with pytest.raises(EvaluationError, match="leave out the pooler and the slicing length"):
-        open_model(str(tmp_path), pooler="cls")

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -56,9 +56,74 @@ def test_a_saved_tail_is_the_same(tiny_folder: Path, tmp_path: Path) -> None:
     assert again.width == 8
     assert torch.equal(again.encode(SENTENCES), before)
     assert weights_sha256(tmp_path) != plain_hash
-    (tmp_path / "2_Dense" / "config.json").write_text("{}")
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors"])
+@pytest.mark.parametrize("content", ["{}", "[]", "rubbish"])
+def test_a_damaged_dense_layer(tiny_bert: Path, file: str, content: str, tmp_path: Path) -> None:
+    load_encoder(str(tiny_bert), pooler="avg").with_tail(Head(32)).save(tmp_path)
+    (tmp_path / "2_Dense" / file).write_text(content)
     with pytest.raises(BackboneError, match="2_Dense is not a dense layer"):
         load_encoder(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ({"use_residual": True}, "2_Dense has use_residual True, which is not read here"),
+        ({"module_input_name": "token_embeddings"}, "has module_input_name 'token_embeddings'"),
+        ({"activation_function": "torch.nn.GELU"}, "has the activation 'torch.nn.GELU'; known are"),
+    ],
+)
+def test_a_dense_layer_of_another_make(
+    tiny_bert: Path, setting: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    load_encoder(str(tiny_bert), pooler="avg").with_tail(Head(32)).save(tmp_path)
+    file = tmp_path / "2_Dense" / "config.json"
+    stored = json.loads(file.read_text())
+    default = {"module_input_name": "sentence_embedding", "use_residual": False}
+    file.write_text(json.dumps(stored | default))
+    load_encoder(str(tmp_path))
+    file.write_text(json.dumps(stored | setting))
+    with pytest.raises(UnknownModelError, match=problem):
+        load_encoder(str(tmp_path))
+
+
+def test_pickled_weights_of_a_dense_layer_are_left_to_another_library(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
+    load_encoder(str(tiny_bert), pooler="avg").with_tail(Head(32)).save(tmp_path)
+    layer = tmp_path / "2_Dense"
+    (layer / "model.safetensors").rename(layer / "pytorch_model.bin")
+    with pytest.raises(UnknownModelError, match=r"2_Dense has its weights in pytorch_model\.bin"):
+        load_encoder(str(tmp_path))
+    (layer / "pytorch_model.bin").unlink()
+    with pytest.raises(BackboneError, match="2_Dense is not a dense layer"):
+        load_encoder(str(tmp_path))
+
+
+def test_the_pooling_lies_where_the_modules_say(tiny_bert: Path, tmp_path: Path) -> None:
+    encoder = load_encoder(str(tiny_bert), pooler="cls")
+    encoder.save(tmp_path)
+    (tmp_path / "1_Pooling").rename(tmp_path / "pool")
+    modules = tmp_path / "modules.json"
+    modules.write_text(modules.read_text().replace("1_Pooling", "pool"))
+    again = load_encoder(str(tmp_path))
+    assert again.pooling.pooler == "cls"
+    assert torch.equal(again.encode(SENTENCES), encoder.encode(SENTENCES))
+    (tmp_path / "pool" / "config.json").unlink()
+    with pytest.raises(BackboneError, match=r"is not a pooling configuration: .*No such file"):
+        load_encoder(str(tmp_path))
+
+
+def test_texts_in_lower_case(tiny_bert: Path, tiny_roberta: Path, tmp_path: Path) -> None:
+    for folder in (tiny_bert, tiny_roberta):
+        load_encoder(str(folder), pooler="avg").save(tmp_path / folder.name)
+        texts = {"max_seq_length": 9, "do_lower_case": True}
+        (tmp_path / folder.name / "sentence_bert_config.json").write_text(json.dumps(texts))
+    assert load_encoder(str(tmp_path / tiny_bert.name)).limit == 9  # its tokenizer does so anyway
+    with pytest.raises(UnknownModelError, match="in lower case, and its tokenizer keeps capitals"):
+        load_encoder(str(tmp_path / tiny_roberta.name))
 
 
 def test_normalisation_is_kept(tiny_folder: Path, tmp_path: Path) -> None:
@@ -76,6 +141,8 @@ def test_a_saved_encoder_cuts_where_its_folder_says(tiny_bert: Path, tmp_path: P
     again = load_encoder(str(tmp_path))
     assert again.limit == 7
     assert max(map(len, again.pieces(SENTENCES, again.template))) == 5
+    (tmp_path / "sentence_bert_config.json").rename(tmp_path / "sentence_roberta_config.json")
+    assert load_encoder(str(tmp_path)).limit == 7
     (tmp_path / "sentence_bert_config.json").write_text("[")
     with pytest.raises(BackboneError, match="cannot be read"):
         load_encoder(str(tmp_path))
@@ -86,7 +153,7 @@ def test_what_only_another_library_reads_is_refused(tiny_bert: Path, tmp_path: P
     modules = json.loads((tmp_path / "modules.json").read_text())
     odd = {"idx": 2, "name": "2", "path": "2_LSTM", "type": "sentence_transformers.models.LSTM"}
     (tmp_path / "modules.json").write_text(json.dumps([*modules, odd]))
-    with pytest.raises(UnknownModelError, match="has a module LSTM"):
+    with pytest.raises(UnknownModelError, match=r"not read here: .+, LSTM in 2_LSTM"):
         load_encoder(str(tmp_path))
     (tmp_path / "modules.json").write_text(json.dumps(modules))
     options = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}

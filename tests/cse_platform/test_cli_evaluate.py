@@ -1,6 +1,7 @@
 """`cse-evaluate` on encoders that are nobody's trial, and what it refuses."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from cse_methods.evaluation.pair_sets import load_pair_set
 from cse_methods.loading import load_encoder
 from cse_methods.metrics import cosines, spearman
 from cse_platform.cli.evaluate import main
+from cse_platform.leaderboard.store import open_leaderboard
+from cse_platform.runner.models import TRIAL_FILE
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +75,7 @@ def test_another_reading_is_another_identity() -> None:
         (["mini", "--tasks", ","], "no task is named"),
         (["minni", "--data", "builtin"], "no backbone 'minni'. Did you mean 'mini'?"),
         (["mini", "--data", "/nowhere"], "'/nowhere' is not a folder"),
-        (["abcdef12", "--data", "builtin"], "'abcdef12' is no folder; as the key of a trial: no"),
+        (["abcdef12", "--data", "builtin"], "as the key of a trial it needs a leaderboard: no"),
     ],
 )
 def test_refusals_are_one_line(arguments: list[str], told: str) -> None:
@@ -80,6 +83,33 @@ def test_refusals_are_one_line(arguments: list[str], told: str) -> None:
     assert done.exit_code == 1
     assert told in done.stderr
     assert done.stderr.startswith("Error: ") and done.stderr.count("\n") == 1
+
+
+def test_what_has_no_value_is_told() -> None:
+    """No built-in sentence stands in more than three pairs, so there is nothing to rank."""
+    done = run("mini", "--data", "builtin", "--tasks", "ranking,sts12", "--json")
+    told = json.loads(done.stdout)
+    absent = {(one["task"], one["metric"]) for one in told["without_value"]}
+    assert {("sts12", "kcc"), ("sickr", "ndcg")} <= absent
+    assert not absent & {(one["task"], one["metric"]) for one in told["scores"]}
+    shown = run("mini", "--data", "builtin", "--tasks", "ranking,sts12").stdout
+    assert "No value: sts12 kcc, sts12 ndcg" in " ".join(shown.split())
+
+
+def test_a_trials_model_is_known_by_its_folder_wherever_it_lies(tmp_path: Path) -> None:
+    """Without its leaderboard, its test sets are not opened: nothing would record it."""
+    original = tmp_path / "model"
+    load_encoder("mini").save(original)
+    (original / TRIAL_FILE).write_text("ab" * 32 + "\n")
+    shutil.copytree(original, tmp_path / "copied")
+    (tmp_path / "link").symlink_to(original)
+    for name in ("model", "copied", "link"):
+        done = run(name, "--data", "builtin")
+        assert done.exit_code == 1
+        assert "is the model of trial abababababababab, whose leaderboard" in done.stderr
+    with open_leaderboard(f"sqlite:///{tmp_path / 'runs' / 'leaderboard.db'}"):
+        pass
+    assert "which this one does not know" in run("model", "--data", "builtin").stderr
 
 
 def test_a_folder_that_lacks_a_file_is_refused_before_anything_is_encoded(tmp_path: Path) -> None:

@@ -16,8 +16,7 @@ from cse_platform.leaderboard.evaluations import ReleaseRow, ScoreRow, similarit
 from cse_platform.leaderboard.models import Base
 from cse_platform.leaderboard.store import Leaderboard
 from cse_platform.leaderboard.writer import LeaderboardSink
-from cse_platform.tracking import events
-from cse_platform.tracking.events import Event, SweepStarted, TrialEvaluated
+from cse_platform.tracking.events import Event, SweepStarted, TestsOpened, TrialEvaluated
 from cse_platform.tracking.packing import evaluated
 
 Life = Callable[..., list[Event]]
@@ -39,10 +38,10 @@ def tell(board: Leaderboard, *told: Event, journal: str = "j") -> None:
     sink.apply(journal, list(enumerate(told, start=sink.position(journal) + 1)))
 
 
-def opened(hours: float = 0, trial: str = "c0-42", **changes: Any) -> events.TestsOpened:
+def opened(hours: float = 0, trial: str = "c0-42", **changes: Any) -> TestsOpened:
     fields = {"sweep": "first", "who": "ann", "command": "cse-sweep", "tasks": ("sts12", "stsb")}
-    time = NOON + timedelta(hours=hours)
-    return events.TestsOpened.model_validate({"trial": trial, "time": time} | fields | changes)
+    fields |= {"trial": trial, "time": NOON + timedelta(hours=hours), "source": "senteval"}
+    return TestsOpened.model_validate(fields | changes)
 
 
 def pairs(**changes: Any) -> TrialEvaluated:
@@ -184,14 +183,14 @@ def test_releases_oldest_first(with_trials: Leaderboard) -> None:
     tell(
         with_trials,
         opened(2, "c1-42"),
-        opened(1, who="bob", tasks=("mr",), command="cse-evaluate"),
+        opened(1, who="bob", tasks=("mr",), command="cse-evaluate", source="hub"),
         opened(3),
     )
     hours = [NOON + timedelta(hours=hour) for hour in range(4)]
     with with_trials.session() as session:
         assert evaluations.releases(session, "c0-42") == [
-            ReleaseRow("c0-42", hours[1], "bob", "cse-evaluate", ["mr"]),
-            ReleaseRow("c0-42", hours[3], "ann", "cse-sweep", ["sts12", "stsb"]),
+            ReleaseRow("c0-42", hours[1], "bob", "cse-evaluate", ["mr"], "hub"),
+            ReleaseRow("c0-42", hours[3], "ann", "cse-sweep", ["sts12", "stsb"], "senteval"),
         ]
         assert [(one.trial, one.opened) for one in evaluations.releases(session)] == [
             ("c0-42", hours[1]),

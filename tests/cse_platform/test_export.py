@@ -39,6 +39,12 @@ SMALL = replace(
 )
 
 
+NOTE = (
+    "* First tried after tests were opened for its method; "
+    "tried before and promoted after has no mark."
+)
+
+
 def table(capsys: pytest.CaptureFixture[str], *rows: LeaderboardRow) -> list[str]:
     write(rows, form="table")
     ranking, _, _ = capsys.readouterr().out.partition("\n\n")
@@ -46,12 +52,18 @@ def table(capsys: pytest.CaptureFixture[str], *rows: LeaderboardRow) -> list[str
     return [" ".join(line.split()) for line in ranking.splitlines()]
 
 
-def test_averages_are_columns_and_marked(capsys: pytest.CaptureFixture[str]) -> None:
+def of(row: LeaderboardRow, **test: float) -> LeaderboardRow:
+    return replace(row, test=test, evaluation=dict.fromkeys(test, "e1"))
+
+
+def test_averages_are_columns_and_hashes_marked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     small = replace(SMALL, test_opened=ROW.test_opened)
     head, under, _, line, *notes = table(capsys, small)
     assert (head, under) == ("avg", "method backbone dev set dev sts seeds trials configuration")
-    assert line == "simcse bert-base stsb (senteval) 84.25 ± 1.25 75.50* 2 40 bbbbbbbb"
-    assert notes == ["* First tried after test sets had been opened for its method."]
+    assert line == "simcse bert-base stsb (senteval) 84.25 ± 1.25 75.50 2 40 bbbbbbbb *"
+    assert notes == [NOTE]
 
 
 def test_what_was_not_scored_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,10 +75,40 @@ def test_what_was_not_scored_is_empty(capsys: pytest.CaptureFixture[str]) -> Non
     assert second == "simcse bert-base stsb (senteval) 84.25 ± 1.25 75.50 2 40 bbbbbbbb"
 
 
-def test_without_an_average_the_table_is_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
-    head, _, line = table(capsys, replace(SMALL, test={"sts12": 0.5}, test_opened=ROW.test_opened))
+def test_a_row_without_test_scores_is_marked_too(capsys: pytest.CaptureFixture[str]) -> None:
+    head, _, line, note = table(capsys, of(replace(SMALL, test_opened=ROW.test_opened)))
     assert head == "method backbone dev set dev untrained seeds trials configuration"
+    assert line == "simcse bert-base stsb (senteval) 84.25 ± 1.25 50.00 2 40 bbbbbbbb *"
+    assert note == NOTE
+    *_, scored, unscored, _ = table(capsys, SMALL, of(replace(SMALL, test_opened=ROW.test_opened)))
+    assert (scored.split()[-1], unscored.split()[-2:]) == ("bbbbbbbb", ["bbbbbbbb", "*"])
+
+
+def test_single_tasks_are_columns_where_their_average_is_lacking(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    head, _, line = table(capsys, of(SMALL, stsb=0.5))
+    assert head == "method backbone dev set dev stsb seeds trials configuration"
     assert line == "simcse bert-base stsb (senteval) 84.25 ± 1.25 50.00 2 40 bbbbbbbb"
+    _, head, _, first, second, *_ = table(
+        capsys, of(SMALL, avg_sts=0.75, stsb=0.5, sts12=0.25), of(SMALL, sts12=0.375, imdb=0.625)
+    )
+    assert head == "method backbone dev set dev sts sts12 imdb seeds trials configuration"
+    assert "84.25 ± 1.25 75.00 25.00 2 40" in first  # and its STS-B is in its average
+    assert "84.25 ± 1.25 37.50 62.50 2 40" in second
+
+
+def test_the_average_of_another_family_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    _, head, *_ = table(capsys, of(SMALL, avg_sts=0.75, sts12=0.5, mr=0.75, cr=0.5))
+    assert head == "method backbone dev set dev sts mr cr seeds trials configuration"
+
+
+def test_more_single_tasks_than_there_is_room_for_are_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    head, *_, note = table(capsys, of(SMALL, mrpc=0.5, stsb=0.5, yelp=0.5, sts13=0.5))
+    assert head == "method backbone dev set dev sts13 stsb seeds trials configuration"
+    assert note == "Not shown: mrpc, yelp (--json has them)."
 
 
 def test_rows_that_do_not_compare_are_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,8 +121,18 @@ def test_rows_that_do_not_compare_are_told(capsys: pytest.CaptureFixture[str]) -
 
 def test_the_widest_row_of_ours_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
     *_, first, second, _ = table(capsys, ROW)
-    assert first == "whitenedcse roberta-large stsb 84.25 ± 1.25 78.50* 86.12* 2 40 aaaaaaaa"
+    assert first == "whitenedcse roberta-large stsb 84.25 ± 1.25 78.50 86.12 2 40 aaaaaaaa *"
     assert second == "(senteval)"
+
+
+def test_beside_four_scores_names_are_folded_and_numbers_whole(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    *lines, note = table(capsys, ROW, of(SMALL, stsb=0.5, mr=0.625))
+    assert note == NOTE
+    assert "84.25 ± 1.25 78.50 86.12 2 40 aaaaaaaa *" in lines[3]
+    assert any("84.25 ± 1.25 50.00 62.50 2 40 bbbbbbbb" in line for line in lines)
+    assert not any("…" in line for line in lines)
 
 
 def test_a_longer_name_is_folded_and_not_cut(capsys: pytest.CaptureFixture[str]) -> None:

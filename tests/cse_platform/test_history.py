@@ -191,18 +191,26 @@ def test_what_a_trial_was_evaluated_on(trial_evaluated: Callable[..., TrialEvalu
     asked = [("mr", "sts12"), ("ranking",), ("geometry", "mr")]
     events = [trial_evaluated("t0", {"test/sts12_spearman": 0.5}, tasks=each) for each in asked]
     history = History([start(0), end(0), start(1), end(1), events[0]])
-    assert history.trials["t0"].evaluated == {"sts12", "mr"}  # mr gave no number
+    assert history.trials["t0"].evaluated == {"": {"sts12", "mr"}}  # mr gave no number
     for event in events * 2:
         history.apply(event)
-    assert history.trials["t0"].evaluated == {"sts12", "mr", "ranking", "geometry"}
-    assert history.trials["t1"].evaluated == set()
+    assert history.trials["t0"].evaluated == {"": {"sts12", "mr", "ranking", "geometry"}}
+    assert history.trials["t1"].evaluated == {}
+    history.apply(trial_evaluated("t0", {}, tasks=("sts12",), settings="sliced"))
+    assert history.trials["t0"].evaluated["sliced"] == {"sts12"}
 
 
 def test_an_opening_alone_is_no_evaluation() -> None:
     """The driver can die between the two: what was opened is then evaluated again."""
     opened = journal_events.TestsOpened(
-        sweep="s", trial="t0", tasks=("sts12",), who="ann", command="cse-sweep", time=at(9)
+        sweep="s",
+        trial="t0",
+        tasks=("sts12",),
+        source="hub",
+        who="ann",
+        command="cse-sweep",
+        time=at(9),
     )
     history = History([start(0), end(0, 4), opened])
-    assert history.trials["t0"].evaluated == set()
+    assert history.trials["t0"].evaluated == {}
     assert history.trials["t0"].busy_seconds == 240

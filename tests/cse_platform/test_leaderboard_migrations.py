@@ -37,6 +37,14 @@ OF_0001 = [
 DEV_SCORES = [(1, "sickr", 0.5), (1, "stsb", 0.75), (2, "stsb", 0.75)]
 
 
+def opening(source: str | None) -> str:
+    told = "NULL" if source is None else f"'{source}'"
+    return (
+        "INSERT INTO test_releases (trial_id, opened, who, command, tasks, source) "
+        f"VALUES (1, '2026-01-03 00:00:00', 'ann', 'cse-sweep', '[]', {told})"
+    )
+
+
 @pytest.fixture
 def engine(leaderboard_url: str) -> Iterator[Engine]:
     """A store of schema 0001 with data."""
@@ -109,6 +117,8 @@ def test_down_keeps_the_dev_scores_and_up_again_works(
         ("0002", "UPDATE scores SET measured = NULL"),
         ("0002", "UPDATE scores SET task = 'stsb', metric = 'spearman'"),
         ("0002", "UPDATE scores SET trial_id = 99 WHERE trial_id = 2"),
+        ("0002", opening("papers")),
+        ("0002", opening(None)),
     ],
 )
 def test_either_schema_refuses_nonsense(engine: Engine, revision: str, nonsense: str) -> None:
@@ -133,3 +143,11 @@ def test_only_a_distance_or_a_count_may_lie_outside(engine: Engine) -> None:
             connection.execute(text(change), {"metric": metric})
     with engine.begin() as connection, pytest.raises(IntegrityError, match="ck_scores_fraction"):
         connection.execute(text("UPDATE scores SET value = -2.5, metric = 'mean_cosine'"))
+
+
+def test_an_opening_of_each_source_is_taken(engine: Engine) -> None:
+    """So that it is for its source that the same statement is refused above."""
+    with engine.begin() as connection:
+        command.upgrade(alembic_config(connection), "0002")
+        for who, source in enumerate(("builtin", "hub", "senteval")):
+            connection.execute(text(opening(source).replace("ann", f"ann-{who}")))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import pytest
 from sqlalchemy import event as sql
@@ -9,12 +10,13 @@ from sqlalchemy import event as sql
 from cse_platform.leaderboard.queries import LeaderboardRow, leaderboard
 from cse_platform.leaderboard.store import Leaderboard
 from cse_platform.leaderboard.writer import LeaderboardSink
-from cse_platform.tracking import events
-from cse_platform.tracking.events import Event, SweepStarted, TrialEvaluated
+from cse_platform.tracking.events import Event, SweepStarted, TestsOpened, TrialEvaluated
 
 Life = Callable[..., list[Event]]
 Start = Callable[..., SweepStarted]
 Make = Callable[..., TrialEvaluated]
+
+Source = Literal["builtin", "hub", "senteval"]
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -23,10 +25,11 @@ def at(hours: float) -> datetime:
     return NOON + timedelta(hours=hours)
 
 
-def opened(hours: float, trial: str) -> events.TestsOpened:
-    return events.TestsOpened(
-        sweep="first", trial=trial, tasks=("sts12",), who="ann", command="cse-sweep", time=at(hours)
-    )
+def opened(hours: float, trial: str, source: Source = "builtin") -> TestsOpened:
+    return TestsOpened(
+        sweep="first", trial=trial, tasks=("sts12",), source=source, who="ann",
+        command="cse-sweep", time=at(hours),
+    )  # fmt: skip
 
 
 def rows(board: Leaderboard, *told: Event) -> dict[str, LeaderboardRow]:
@@ -124,6 +127,57 @@ def test_a_configuration_first_tried_after_an_opening_is_marked(
     )
     assert found["row"].test_opened == marked
     assert found["before"].test_opened is None
+
+
+@pytest.mark.parametrize(
+    ("openings", "marked"),
+    [
+        ([(2, "builtin")], {"builtin": at(2)}),
+        ([(2, "hub")], {"hub": at(2), "senteval": at(2)}),
+        ([(2, "senteval")], {"hub": at(2), "senteval": at(2)}),
+        ([(3, "senteval"), (2, "hub")], {"hub": at(2), "senteval": at(2)}),
+        ([(2, "senteval"), (3, "hub")], {"hub": at(2), "senteval": at(2)}),
+        ([(1, "builtin"), (2, "hub")], {"builtin": at(1), "hub": at(2), "senteval": at(2)}),
+    ],
+)
+def test_built_in_and_real_test_sets_mark_each_their_own(
+    board: Leaderboard,
+    sweep_started: Start,
+    trial_life: Life,
+    openings: list[tuple[float, Source]],
+    marked: dict[str, datetime],
+) -> None:
+    """What counts is the data of the opening: the quickstart's trial is opened on real sets too."""
+
+    def life(number: int, name: str, source: str, hours: float) -> list[Event]:
+        dev = {"checkpoint": "stsb", "search": "stsb", "corpus": "c"}
+        dev |= {"source": source, "identity": source}
+        return trial_life(number, {9: 0.5}, configuration=name, seed=1, time=at(hours), dev=dev)
+
+    sources = ("builtin", "hub", "senteval")
+    found = rows(
+        board,
+        sweep_started(),
+        *life(0, "quickstart", "builtin", 0),
+        *(event for n, source in enumerate(sources, 1) for event in life(n, source, source, 5)),
+        *(opened(hours, "quickstart-1", source) for hours, source in openings),
+    )
+    assert {s: found[s].test_opened for s in sources if found[s].test_opened} == marked
+
+
+def test_one_tried_before_the_opening_and_promoted_after_is_not_marked(
+    board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    found = rows(
+        board,
+        sweep_started(),
+        *trial_life(0, {9: 0.5}, configuration="row", seed=1, time=at(1)),
+        opened(2, "row-1"),
+        *trial_life(1, {9: 0.9}, configuration="row", seed=2, role="confirm", time=at(3)),
+        *trial_life(2, {9: 0.5}, configuration="later", seed=1, time=at(3)),
+    )
+    assert (found["row"].n, found["row"].test_opened) == (2, None)
+    assert found["later"].test_opened == at(2)
 
 
 def test_the_number_of_queries_does_not_grow_with_the_rows(

@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from cse_platform.tracking import events
-from cse_platform.tracking.events import Event, SweepFinished, SweepStarted, TrialEvaluated
+from cse_platform.tracking.events import (
+    Event,
+    SweepFinished,
+    SweepStarted,
+    TestsOpened,
+    TrialEvaluated,
+)
 from cse_platform.tracking.mlflow_mirror import MLflowMirror
 
 Life = Callable[..., list[Event]]
@@ -40,10 +45,10 @@ def complete(sweep_started: Start, trial_life: Life) -> Began:
     return make
 
 
-def opened(sweep: str, hours: float, who: str = "ann") -> events.TestsOpened:
-    return events.TestsOpened(
-        sweep=sweep, trial="c0-42", tasks=("sts12",), who=who, command="cse-evaluate",
-        time=NOON + timedelta(hours=hours),
+def opened(sweep: str, hours: float, who: str = "ann") -> TestsOpened:
+    return TestsOpened(
+        sweep=sweep, trial="c0-42", tasks=("sts12",), source="hub", who=who,
+        command="cse-evaluate", time=NOON + timedelta(hours=hours),
     )  # fmt: skip
 
 

@@ -70,7 +70,7 @@ def test_an_evaluation_survives_the_journal(tmp_path: Path) -> None:
     )
     event = evaluated(sweep="s", trial="t", evaluation=evaluation)
     opened = events.TestsOpened(
-        sweep="s", trial="t", tasks=("sts12",), who="ann", command="cse-evaluate"
+        sweep="s", trial="t", tasks=("sts12",), source="hub", who="ann", command="cse-evaluate"
     )
     with Journal(tmp_path / "journal.jsonl") as journal:
         for one in (opened, event):

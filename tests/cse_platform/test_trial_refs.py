@@ -1,11 +1,11 @@
-"""A trial by the beginning of its key, or by the folder of its model."""
+"""A trial by the beginning of its key, or by the whole."""
 
 from collections.abc import Callable
 
 import pytest
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.evaluations import TrialRef, find_trial, trial_of_model
+from cse_platform.leaderboard.evaluations import TrialRef, find_trial, trial_of_key
 from cse_platform.leaderboard.store import Leaderboard
 from cse_platform.leaderboard.writer import LeaderboardSink
 from cse_platform.tracking.events import Event, SweepStarted, TrialReused
@@ -61,22 +61,10 @@ def test_a_prefix_that_names_none(two_trials: Leaderboard, prefix: str, message:
 
 
 @pytest.mark.parametrize(
-    ("folder", "key"),
-    [
-        ("/models/one", FIRST),
-        ("/models/one/", FIRST),
-        (f"/copied/{SECOND[:16]}", SECOND),
-        (f"s3://lab/models/{SECOND[:16]}/", SECOND),
-        (SECOND[:16], SECOND),
-        (f"/copied/{SECOND[:15]}", None),
-        (f"/copied/{SECOND[:17]}", None),
-        (f"/copied/{SECOND[:16]}/deeper", None),
-        (f"/copied/{'1' * 16}", None),
-        ("/models/another", None),
-        ("bert-base-uncased", None),
-    ],
+    ("key", "found"),
+    [(FIRST, FIRST), (SECOND, SECOND), (SECOND[:16], None), ("1" * 64, None), ("", None)],
 )
-def test_the_trial_of_a_folder(two_trials: Leaderboard, folder: str, key: str | None) -> None:
+def test_only_the_whole_key_will_do(two_trials: Leaderboard, key: str, found: str | None) -> None:
     with two_trials.session() as session:
-        found = trial_of_model(session, folder)
-    assert (found and found.key) == key
+        trial = trial_of_key(session, key)
+    assert (trial and trial.key) == found

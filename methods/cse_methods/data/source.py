@@ -39,6 +39,19 @@ def data_source(data: str | None) -> Source:
     return folder
 
 
+def source_name(data: str | None) -> Literal["builtin", "hub", "senteval"]:
+    """The same in one word, for people and records.
+
+    Args:
+        data: as for `data_source`.
+
+    Raises:
+        DataError: as `data_source`.
+    """
+    source = data_source(data)
+    return "senteval" if isinstance(source, Path) else source
+
+
 @dataclass(frozen=True)
 class HubFile:
     """One file of a data set on the hub."""

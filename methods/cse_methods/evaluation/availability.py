@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+from cse_methods.data.dev_sets import missing_dev_sets
 from cse_methods.data.manifest import manifest
 from cse_methods.data.senteval import missing_senteval
 from cse_methods.data.source import data_source
 from cse_methods.errors import DataError
+from cse_methods.evaluation.geometry import GEOMETRY_TASK
 from cse_methods.evaluation.long_text import missing_reviews
 from cse_methods.tasks import Tasks
 
@@ -38,7 +40,7 @@ def missing_tests(tasks: Tasks, data: str | None) -> list[str]:
             _refuse_missing(task, source)
     elif source == "hub" and wanted:
         missing += missing_senteval()
-    return missing
+    return missing + (missing_dev_sets([GEOMETRY_TASK], data) if tasks.geometry else [])
 
 
 def _refuse_missing(task: str, folder: Path) -> None:

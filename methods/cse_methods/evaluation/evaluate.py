@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cse_methods.data.dev_sets import DevSet, load_dev_set
 from cse_methods.evaluation.embeddings import Embeddings, Progress
-from cse_methods.evaluation.geometry import geometry
+from cse_methods.evaluation.geometry import GEOMETRY_TASK, geometry
 from cse_methods.evaluation.identity import (
     GEOMETRY_PROTOCOL,
     RANKING_PROTOCOL,
@@ -44,9 +44,6 @@ from cse_methods.transfer.folds import nested
 from cse_methods.transfer.protocol import TEST, TransferProtocol
 from cse_methods.transfer.samples import Samples
 
-GEOMETRY_TASK = "stsb"
-"""The dev set whose space is measured."""
-
 
 def evaluate(
     model: Model,
@@ -66,9 +63,8 @@ def evaluate(
         progress: told how many sentences are encoded, then how many classification tasks scored.
 
     Returns:
-        Fractions, and the cosines behind them. A score that does not exist (all similarities
-        equal, no sentence with enough partners) is left out. `avg_sts` and `avg_transfer` are
-        there where all seven are.
+        Fractions, and the cosines behind them. A score that does not exist is told as such.
+        `avg_sts` and `avg_transfer` are there where all seven are.
 
     Raises:
         DataError: if a data set is missing or damaged.
@@ -111,7 +107,7 @@ class _Asked:
         return cls(
             data=data,
             pair_sets=tuple(load_pair_set(task, data) for task in sets),
-            dev=load_dev_set("stsb", data) if tasks.geometry else None,
+            dev=load_dev_set(GEOMETRY_TASK, data) if tasks.geometry else None,
             transfer=tasks.transfer,
             reviews={task: load_reviews(task) for task in tasks.long},
         )
@@ -131,6 +127,7 @@ class _Scoring:
 
     reading: Mapping[str, Any]
     scores: list[Score] = field(default_factory=list)
+    without_value: list[tuple[str, Split, str]] = field(default_factory=list)
     similarities: list[Similarities] = field(default_factory=list)
     identities: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -147,11 +144,11 @@ class _Scoring:
         )
 
     def add(self, task: str, split: Split, own: str, values: Mapping[str, float]) -> None:
-        self.scores += [
-            Score(task, split, metric, value, own)
-            for metric, value in values.items()
-            if math.isfinite(value)
-        ]
+        for metric, value in values.items():
+            if math.isfinite(value):
+                self.scores.append(Score(task, split, metric, value, own))
+            else:
+                self.without_value.append((task, split, metric))
 
     def add_averages(self, task: str, members: Sequence[str], *splits: Split) -> None:
         """The mean of each metric that all members have."""
@@ -175,6 +172,7 @@ class _Scoring:
         return Evaluation(
             tasks=tasks.parts,
             scores=tuple(self.scores),
+            without_value=tuple(self.without_value),
             similarities=tuple(self.similarities),
             identities=self.identities,
             seconds=self.seconds,
@@ -239,4 +237,5 @@ def _score_reviews(
         found = nested(Samples(vectors(reviews.texts), reviews.labels), protocol, test=True)
         own = scoring.identify(reviews.task, asdict(protocol), reviews.sha256)
         scoring.add(reviews.task, "dev", own, {"accuracy": found.dev})
-        scoring.add(reviews.task, "test", own, {"accuracy": found.test or 0.0})
+        assert found.test is not None  # it was asked for
+        scoring.add(reviews.task, "test", own, {"accuracy": found.test})

@@ -10,11 +10,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cse_methods.contract import DevTask
 from cse_methods.data.dev_sets import DevSet
+from cse_methods.dev import SAME_MEANING
 from cse_methods.metrics import alignment, uniformity
 
-POSITIVE = 4
-"""Pairs with a higher gold score are positives."""
+GEOMETRY_TASK: DevTask = "stsb"
+"""The dev set whose space is measured."""
 BUCKETS = ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5))
 """Of gold scores: from the first, up to the second; the last holds its end."""
 BIN_EDGES = np.linspace(-1, 1, 41)
@@ -30,18 +32,18 @@ def geometry(dev: DevSet, first: Tensor, second: Tensor) -> dict[str, float]:
 
     Returns:
         `alignment` over pairs with gold > 4, in [0, 4]; over every sentence of every pair
-        `uniformity` in [-8, 0], `effective_rank` in [1, D] and `mean_cosine` in [-1, 1].
+        `uniformity` in [-8, 0], `effective_rank` in [1, D] and `mean_cosine` in [-1, 1]; nan
+        where there is nothing to measure.
     """
     everything = torch.cat([first, second])
-    positive = torch.from_numpy(dev.gold > POSITIVE)
+    positive = torch.from_numpy(dev.gold > SAME_MEANING)
     found = {
         "uniformity": uniformity(everything),
         "effective_rank": effective_rank(everything),
         "mean_cosine": mean_cosine(everything),
     }
-    if positive.any():
-        found["alignment"] = alignment(first[positive], second[positive])
-    return found
+    pairs = first[positive], second[positive]
+    return found | {"alignment": alignment(*pairs) if positive.any() else math.nan}
 
 
 def effective_rank(embeddings: Tensor) -> float:

@@ -1,6 +1,8 @@
 """What can be scored: encoders of ours, and whatever sentence-transformers loads."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -9,7 +11,7 @@ from torch import Tensor
 from cse_methods.contract import Pooler
 from cse_methods.encoder import Encoder, quiet
 from cse_methods.errors import BackboneError, EvaluationError, UnknownModelError
-from cse_methods.loading import load_encoder
+from cse_methods.loading import load_encoder, lower_cases
 from cse_methods.losses.segments import pool_segments
 from cse_methods.pieces import slices
 from cse_methods.tail import Dense, Normalize
@@ -41,21 +43,20 @@ class OwnModel:
         max_length: texts are cut here, in word pieces, special ones included; None is where the
             encoder cuts.
         slicing_length: texts are read by segments of as many word pieces, special ones included,
-            and a text's vector is the mean of theirs by length, as HiCL encodes; None reads
-            them whole.
+            and a text's vector is the mean of theirs by length, as HiCL encodes. An encoder's
+            prompt stands around every segment and is not counted: rows are longer by its
+            pieces. None reads texts whole.
 
     Raises:
-        EvaluationError: if segments have no room for a word piece.
+        EvaluationError: if segments have no room for a word piece, or with the prompt exceed
+            what the encoder reads.
     """
 
     def __init__(
         self, encoder: Encoder, *, max_length: int | None = None, slicing_length: int | None = None
     ) -> None:
-        if slicing_length is not None and slicing_length <= SPECIAL_PIECES:
-            raise EvaluationError(
-                f"segments of {slicing_length} word pieces have no room beside {SPECIAL_PIECES} "
-                "special ones; give a larger slicing length"
-            )
+        if slicing_length is not None:
+            _check_segments(slicing_length, encoder)
         self.encoder, self.slicing_length = encoder, slicing_length
         self.max_length = min(max_length or encoder.limit, encoder.limit)
         self.width = encoder.width
@@ -102,14 +103,25 @@ class ForeignModel:
 
     Args:
         model: a `SentenceTransformer`.
-        max_length: texts are cut here, in word pieces; None is where the model cuts.
+        max_length: texts are cut here, in word pieces, or where the model cuts if that is
+            earlier; None is where the model cuts.
+
+    Raises:
+        EvaluationError: if the model cuts no texts and a length is given.
     """
 
     def __init__(self, model: Any, *, max_length: int | None = None) -> None:
+        limit = model.max_seq_length
+        self.max_length = None if limit is None or math.isinf(limit) else int(limit)
         if max_length is not None:
-            model.max_seq_length = max_length
+            if self.max_length is None:
+                raise EvaluationError(
+                    f"max_length {max_length} means nothing to a model that cuts no texts; "
+                    "leave it out"
+                )
+            self.max_length = model.max_seq_length = min(max_length, self.max_length)
         self.model = model
-        self.width = int(model.get_embedding_dimension())
+        self.width = len(model.encode("width", show_progress_bar=False))
 
     @property
     def reading(self) -> Mapping[str, Any]:
@@ -119,9 +131,15 @@ class ForeignModel:
             "library": "sentence-transformers",
             "modules": [" ".join(str(module).split()) for module in self.model],
             "prompt": prompts.get(self.model.default_prompt_name),
-            "max_length": self.model.max_seq_length,
-            "lower_cased": lower_cases(self.model.tokenizer),
+            "max_length": self.max_length,
+            "lower_cased": self._lower_cased,
         }
+
+    @property
+    def _lower_cased(self) -> bool | None:
+        """None where the model has no tokenizer that would tell."""
+        tokenizer = getattr(self.model, "tokenizer", None)
+        return lower_cases(tokenizer) if hasattr(tokenizer, "tokenize") else None
 
     def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
         """Places in `sentences` and their vectors, among sentences of their length."""
@@ -169,9 +187,19 @@ def open_model(
     return OwnModel(encoder, max_length=max_length, slicing_length=slicing_length)
 
 
-def lower_cases(tokenizer: Any) -> bool:
-    """Whether a tokenizer reads `A` as it reads `a`."""
-    return bool(tokenizer.tokenize("A") == tokenizer.tokenize("a"))
+def _check_segments(length: int, encoder: Encoder) -> None:
+    if length <= SPECIAL_PIECES:
+        raise EvaluationError(
+            f"segments of {length} word pieces have no room beside {SPECIAL_PIECES} "
+            "special ones; give a larger slicing length"
+        )
+    row = length - SPECIAL_PIECES + len(encoder.template)
+    if row > encoder.limit:
+        prompted = f", {row} with the prompt," if row > length else ""
+        raise EvaluationError(
+            f"segments of {length} word pieces{prompted} are longer than the {encoder.limit} "
+            "that the encoder reads; give a smaller slicing length"
+        )
 
 
 def _load_foreign(name: str, problem: UnknownModelError) -> Any:
@@ -183,7 +211,7 @@ def _load_foreign(name: str, problem: UnknownModelError) -> Any:
         ) from problem
     try:
         with quiet():
-            return SentenceTransformer(name)
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError) as error:
-        reason = str(error).strip().partition("\n")[0]
+            return SentenceTransformer(str(Path(name).expanduser()))
+    except Exception as error:  # what unpickling and others' modules raise has no common base
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise BackboneError(f"{problem}, and sentence-transformers says: {reason}") from error

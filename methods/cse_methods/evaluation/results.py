@@ -50,6 +50,9 @@ class Evaluation:
     tasks: frozenset[str]
     """Everything that was asked: single tasks, `ranking`, `geometry`."""
     scores: tuple[Score, ...]
+    without_value: tuple[tuple[str, Split, str], ...] = ()
+    """Task, split and metric of what was asked and does not exist: all similarities or labels are
+    equal, no sentence has enough partners to rank, no pair is a positive."""
     similarities: tuple[Similarities, ...] = ()
     identities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What each identity is the hash of."""

@@ -24,7 +24,9 @@ POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
 @click.option("--data", help="Folder in the SentEval layout, hub or builtin.  [env var: CSE_DATA]")
 @click.option("--pooler", type=click.Choice(POOLERS), help="Other than the encoder's own.")
 @click.option(
-    "--max-length", type=click.IntRange(min=3), help="Cut texts here, in word pieces with specials."
+    "--max-length",
+    type=click.IntRange(min=3),
+    help="Cut texts here, in word pieces with specials; at most the model's own limit.",
 )
 @click.option(
     "--slicing-length",

@@ -7,7 +7,7 @@ from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRAN
 from cse_platform.cli.pages import Block, Heading, Page, Paragraph, Table
 
 if TYPE_CHECKING:
-    from cse_methods.evaluation.results import Evaluation, Similarities
+    from cse_methods.evaluation.results import Evaluation
 
 CORRELATIONS = {
     "spearman": "Spearman, all",
@@ -35,6 +35,7 @@ def page(evaluation: "Evaluation") -> Page:
         *_classified("Transfer, accuracy x 100", values, (*TRANSFER_TASKS, AVG_TRANSFER)),
         *_classified("Long text, accuracy x 100", values, LONG_TASKS),
         *_space(values, evaluation),
+        *_absent(evaluation),
         *_told(evaluation),
     ]
 
@@ -53,6 +54,11 @@ def as_json(model: str, evaluation: "Evaluation") -> dict[str, Any]:
             }
             for one in evaluation.scores
         ],
+        "without_value": [
+            {"task": task, "split": split, "metric": metric}
+            for task, split, metric in evaluation.without_value
+        ],
+        "histogram": _histogram_counts(evaluation),
         "identities": {name: dict(told) for name, told in evaluation.identities.items()},
         "seconds": dict(evaluation.seconds),
     }
@@ -97,24 +103,31 @@ def _space(values: Values, evaluation: "Evaluation") -> Iterator[Block]:
         return
     yield Heading("Geometry on STS-B dev", 2)
     yield Table(("measure", "value"), tuple(told))
-    for pairs in evaluation.similarities:
-        if pairs.split == "dev":
-            yield _histogram(pairs)
+    counted = _histogram_counts(evaluation).items()
+    rows = tuple((gold, str(sum(counts)), _bars(counts)) for gold, counts in counted)
+    yield Table(("gold", "pairs", "cosine from -1 to 1"), rows)
 
 
-def _histogram(pairs: "Similarities") -> Table:
+def _histogram_counts(evaluation: "Evaluation") -> dict[str, list[int]]:
+    """Pairs of the dev set by bucket of gold, in 40 equal bins of cosine; empty without any."""
     from cse_methods.evaluation.geometry import histogram
 
-    rows = tuple(
-        (gold, str(sum(counts)), _bars(counts))
-        for gold, counts in histogram(pairs.cosines, pairs.gold).items()
-    )
-    return Table(("gold", "pairs", "cosine from -1 to 1"), rows)
+    dev = [pairs for pairs in evaluation.similarities if pairs.split == "dev"]
+    return dict(histogram(dev[0].cosines, dev[0].gold)) if dev else {}
 
 
 def _bars(counts: Sequence[int]) -> str:
     most = max(*counts, 1)
     return "".join(BARS[-(-count * (len(BARS) - 1) // most)] for count in counts)
+
+
+def _absent(evaluation: "Evaluation") -> Iterator[Block]:
+    if evaluation.without_value:
+        listed = ", ".join(f"{task} {metric}" for task, _, metric in evaluation.without_value)
+        yield Paragraph(
+            f"No value: {listed} (all similarities or labels are equal, or no sentence stands in "
+            "more than three pairs)"
+        )
 
 
 def _told(evaluation: "Evaluation") -> Iterator[Block]:

@@ -1,6 +1,6 @@
 """What `cse-evaluate` does: find the encoder, score it, and record it if it is a trial's."""
 
-import re
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,24 +11,23 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from cse_methods.contract import Pooler
+from cse_methods.data.source import source_name
 from cse_methods.evaluation.availability import missing_tests
 from cse_methods.evaluation.embeddings import Progress as Told
 from cse_methods.evaluation.evaluate import evaluate
-from cse_methods.evaluation.models import open_model
+from cse_methods.evaluation.models import Model, open_model
 from cse_methods.evaluation.results import Evaluation
 from cse_methods.tasks import Tasks
 from cse_methods.transfer.protocol import TransferProtocol
 from cse_platform.cli.common import RUNS
 from cse_platform.errors import NoStoreError, StoreError
-from cse_platform.leaderboard.evaluations import TrialRef, find_trial, trial_of_model
+from cse_platform.leaderboard.evaluations import TRIAL_KEY, TrialRef, find_trial, trial_of_key
 from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.trials import sweep_spec
 from cse_platform.releases import release
+from cse_platform.runner.models import local_copy, trial_in
 from cse_platform.sweep.stores import mlflow_uri
 from cse_platform.tracking.mlflow_mirror import MLflowMirror
-
-KEY = re.compile(r"[0-9a-f]{6,64}")
-"""A trial's key, or how it begins; a folder of that name goes before."""
 
 
 @dataclass(frozen=True)
@@ -57,35 +56,41 @@ def scored(request: Request, *, leaderboard: str, runs: Path | None) -> Evaluati
     """
     for line in missing_tests(request.tasks, request.data):
         click.echo(f"to fetch: {line}", err=True)
-    if (board := _known(leaderboard, request.model)) is None:
-        return _score(request, request.model)
-    with board:
-        trial = _trial(board, request.model)
-        if trial is None:
-            return _score(request, request.model)
-        return _score_trial(request, trial, board, runs or RUNS)
-
-
-def _known(url: str, model: str) -> Leaderboard | None:
-    """The leaderboard that may know this model; None where there is none to ask."""
+    key = _key(request.model)
+    if key is None:
+        return _score(request, _open(request, request.model))
     try:
-        return open_leaderboard(url, create=False)
+        board = open_leaderboard(leaderboard, create=False)
     except NoStoreError as problem:
-        if not _is_key(model):
-            return None
-        raise NoStoreError(f"{model!r} is no folder; as the key of a trial: {problem}") from problem
+        raise NoStoreError(f"{_belongs(request.model, key)}: {problem}") from problem
+    with board:
+        return _score_trial(request, _trial(board, request.model, key), board, runs or RUNS)
 
 
-def _is_key(model: str) -> bool:
-    return bool(KEY.fullmatch(model)) and not Path(model).exists()
+def _key(model: str) -> str | None:
+    """The key of the trial that the model is of, or how the key begins; None for others."""
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return trial_in(folder)
+    return model if TRIAL_KEY.fullmatch(model) else None
 
 
-def _trial(board: Leaderboard, model: str) -> TrialRef | None:
+def _trial(board: Leaderboard, model: str, key: str) -> TrialRef:
     with board.session() as session:
-        if _is_key(model):
-            return find_trial(session, model)
-        folder = Path(model).expanduser()
-        return trial_of_model(session, str(folder.absolute())) if folder.is_dir() else None
+        if not Path(model).expanduser().is_dir():
+            return find_trial(session, key)
+        if (trial := trial_of_key(session, key)) is None:
+            raise StoreError(f"{_belongs(model, key)}, which this one does not know")
+        return trial
+
+
+def _belongs(model: str, key: str) -> str:
+    if model == key:
+        return f"{model!r} is no folder; as the key of a trial it needs a leaderboard"
+    return (
+        f"{model} is the model of trial {key[:16]}, whose leaderboard (--runs or --store) is to "
+        "record that its test sets are opened"
+    )
 
 
 def _score_trial(request: Request, trial: TrialRef, board: Leaderboard, runs: Path) -> Evaluation:
@@ -93,27 +98,46 @@ def _score_trial(request: Request, trial: TrialRef, board: Leaderboard, runs: Pa
         raise StoreError(
             f"trial {trial.key[:16]} kept no checkpoint; only a complete trial's can be scored"
         )
-    with board.session() as session:
-        spec = sweep_spec(session, trial.sweep) or {}
-    runs = runs.absolute()
-    mirror = MLflowMirror(
-        mlflow_uri(runs), experiment=spec.get("experiment", "cse"), artifacts=runs / "artifacts"
-    )
-    journal = runs / "evaluations" / f"{trial.key[:16]}.jsonl"
-    with release(trial, request.tasks, leaderboard=board, mlflow=mirror, journal=journal) as record:
-        evaluation = _score(request, trial.model)
-        for sink in record(evaluation):
-            click.echo(f"{sink.name} lacks the scores yet ({sink.error})", err=True)
+    journal = runs.absolute() / "evaluations" / f"{trial.key[:16]}.jsonl"
+    mirror = _mirror(board, trial, runs.absolute())
+    with local_copy(trial.model) as folder:
+        opened = _open(request, str(folder))  # nothing is on record of a model that cannot be had
+        with release(
+            trial,
+            request.tasks,
+            source=source_name(request.data),
+            leaderboard=board,
+            mlflow=mirror,
+            journal=journal,
+        ) as record:
+            evaluation = _score(request, opened)
+            for sink in record(evaluation):
+                click.echo(f"{sink.name} lacks the scores yet ({sink.error})", err=True)
     return evaluation
 
 
-def _score(request: Request, model: str) -> Evaluation:
-    opened = open_model(
+def _mirror(board: Leaderboard, trial: TrialRef, runs: Path) -> MLflowMirror | None:
+    """The MLflow store that has the trial's run; None, and a word, where there is none."""
+    uri = mlflow_uri(runs)
+    if not (os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file()):
+        click.echo("no MLflow store here gets the scores; CSE_MLFLOW_URI names one", err=True)
+        return None
+    with board.session() as session:
+        spec = sweep_spec(session, trial.sweep) or {}
+    experiment = spec.get("experiment", "cse")
+    return MLflowMirror(uri, experiment=experiment, artifacts=runs / "artifacts")
+
+
+def _open(request: Request, model: str) -> Model:
+    return open_model(
         model,
         pooler=request.pooler,
         max_length=request.max_length,
         slicing_length=request.slicing_length,
     )
+
+
+def _score(request: Request, opened: Model) -> Evaluation:
     with _progress() as told:
         return evaluate(
             opened, request.tasks, data=request.data, protocol=request.protocol, progress=told

@@ -72,7 +72,10 @@ class ReleaseRecord(Base):
     """The test sets were opened for a trial, whether or not a score came of it."""
 
     __tablename__ = "test_releases"
-    __table_args__ = (UniqueConstraint("trial_id", "opened", "who"),)
+    __table_args__ = (
+        UniqueConstraint("trial_id", "opened", "who"),
+        CheckConstraint("source IN ('builtin', 'hub', 'senteval')", "source"),
+    )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), index=True)
@@ -80,3 +83,4 @@ class ReleaseRecord(Base):
     who: Mapped[str]
     command: Mapped[str]
     tasks: Mapped[list[str]]
+    source: Mapped[str]

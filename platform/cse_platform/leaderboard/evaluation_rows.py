@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 def add_release(session: Session, trial: TrialRecord, event: TestsOpened) -> None:
     """Note that the test sets were opened for the trial."""
     key = {"trial_id": trial.id, "opened": event.time, "who": event.who}
-    what = {"command": event.command, "tasks": list(event.tasks)}
+    what = {"command": event.command, "tasks": list(event.tasks), "source": event.source}
     insert_once(session, ReleaseRecord, key, what)
 
 

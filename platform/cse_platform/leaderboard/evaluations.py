@@ -25,9 +25,8 @@ from cse_platform.leaderboard.models import (
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Similarities, Split
 
-PREFIX = re.compile(r"[0-9a-f]{6,64}")
-FOLDER = re.compile(r"[0-9a-f]{16}")
-"""How a sweep names the folder of a trial's model: the beginning of its key."""
+TRIAL_KEY = re.compile(r"[0-9a-f]{6,64}")
+"""A trial's key, or how it begins."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,7 @@ class ReleaseRow:
     who: str
     command: str
     tasks: list[str]
+    source: str
 
 
 def find_trial(session: Session, prefix: str) -> TrialRef:
@@ -78,7 +78,7 @@ def find_trial(session: Session, prefix: str) -> TrialRef:
     Raises:
         StoreError: if it is shorter or something else, or begins the key of no trial or several.
     """
-    if not PREFIX.fullmatch(prefix):
+    if not TRIAL_KEY.fullmatch(prefix):
         raise StoreError(
             f"a trial goes by the first 6 or more of its key's hexadecimal digits, got {prefix!r}"
         )
@@ -91,13 +91,9 @@ def find_trial(session: Session, prefix: str) -> TrialRef:
     return found[0]
 
 
-def trial_of_model(session: Session, folder: str) -> TrialRef | None:
-    """The trial that kept its best checkpoint there, or after which a copied folder is named."""
-    place = folder.rstrip("/")
-    name = place.rpartition("/")[2]
-    found = _refs(session, TrialRecord.model == place)
-    if not found and FOLDER.fullmatch(name):
-        found = _refs(session, TrialRecord.key.startswith(name))
+def trial_of_key(session: Session, key: str) -> TrialRef | None:
+    """The trial of that whole key; None where it is not on this leaderboard."""
+    found = _refs(session, TrialRecord.key == key)
     return found[0] if found else None
 
 
@@ -162,6 +158,7 @@ def releases(session: Session, trial_key: str | None = None) -> list[ReleaseRow]
             ReleaseRecord.who,
             ReleaseRecord.command,
             ReleaseRecord.tasks,
+            ReleaseRecord.source,
         )
         .join(TrialRecord, TrialRecord.id == ReleaseRecord.trial_id)
         .order_by(ReleaseRecord.opened, ReleaseRecord.id)

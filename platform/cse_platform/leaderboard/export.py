@@ -12,6 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.leaderboard.queries import LeaderboardRow
 
 Form = Literal["table", "json", "csv"]
@@ -44,10 +45,19 @@ CSV_COLUMNS = (
 )
 JSON_CELLS = ("test", "evaluation", "test_seeds")
 
-AVERAGES = ("avg_sts", "avg_transfer")
-"""The test scores that the table shows, of those there are."""
+FAMILIES = ((AVG_STS, STS_TASKS), (AVG_TRANSFER, TRANSFER_TASKS), (None, LONG_TASKS))
+"""An average and what it is over; reviews have none."""
+SINGLE_SHOWN = 2
+"""More tasks than this that some row has without their average are left to --json."""
+SCORES_BESIDE_NAMES = 2
+"""With more columns of scores, names are folded where room is short."""
 
-OPENED = "* First tried after test sets had been opened for its method."
+MARK = " *"
+OPENED = (
+    "* First tried after tests were opened for its method; "
+    "tried before and promoted after has no mark."
+)
+REST = "Not shown: {tasks} (--json has them)."
 MIXED = "Rows of {task} are of {n} evaluation identities: compare those of one (--json has them)."
 
 
@@ -76,23 +86,36 @@ def _print_table(rows: Sequence[LeaderboardRow]) -> None:
     """Two tables, because one would not fit: how good, and with which settings."""
     console = Console(highlight=False)
     console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
-    averages = [task for task in AVERAGES if any(task in row.test for row in rows)]
-    console.print(_ranking(rows, averages))
-    for note in _notes(rows, averages):
+    averages = [task for task, _ in FAMILIES if task and any(task in row.test for row in rows)]
+    single = _single(rows)
+    tests = [*averages, *single[:SINGLE_SHOWN]]
+    console.print(_ranking(rows, tests))
+    for note in _notes(rows, tests, single[SINGLE_SHOWN:]):
         console.print(note)
     console.print()
     console.print(_settings(rows))
 
 
-def _ranking(rows: Sequence[LeaderboardRow], averages: Sequence[str]) -> Table:
+def _single(rows: Sequence[LeaderboardRow]) -> list[str]:
+    """The tasks that some row has while it lacks their average, in the papers' order."""
+    return [
+        task
+        for average, tasks in FAMILIES
+        for task in tasks
+        if any(task in row.test and average not in row.test for row in rows)
+    ]
+
+
+def _ranking(rows: Sequence[LeaderboardRow], tests: Sequence[str]) -> Table:
     grid = _grid("method", "backbone", "dev set")
-    for column in grid.columns[:2]:  # where room is short, it is the dev set that is folded
-        names = [getattr(row, str(column.header)) for row in rows]
-        column.no_wrap = all(len(name) <= NAME_SHOWN for name in names)
+    if len(tests) <= SCORES_BESIDE_NAMES:
+        for column in grid.columns[:2]:  # where room is short, it is the dev set that is folded
+            names = [getattr(row, str(column.header)) for row in rows]
+            column.no_wrap = all(len(name) <= NAME_SHOWN for name in names)
     grid.add_column("dev", justify="right", no_wrap=True)
-    if not averages:  # beside test scores there is no room for it
+    if not tests:  # beside test scores there is no room for it
         grid.add_column("untrained", justify="right", no_wrap=True)
-    for task in averages:
+    for task in tests:
         grid.add_column(task.replace("_", "\n"), no_wrap=True)
     for name in ("seeds", "trials"):
         grid.add_column(name, justify="right", no_wrap=True)
@@ -104,24 +127,26 @@ def _ranking(rows: Sequence[LeaderboardRow], averages: Sequence[str]) -> Table:
             row.backbone,
             f"{row.dev.search} ({row.dev.source})",
             _percent(row.dev_mean) + ("" if row.dev_std is None else f" ± {_percent(row.dev_std)}"),
-            *([_test(row, task) for task in averages] or [untrained]),
+            *([_test(row, task) for task in tests] or [untrained]),
             str(row.n),
             str(row.trials),
-            row.configuration.hash[:HASH_SHOWN],
+            row.configuration.hash[:HASH_SHOWN] + (MARK if row.test_opened else ""),
         )
     return grid
 
 
 def _test(row: LeaderboardRow, task: str) -> str:
-    if task not in row.test:
-        return ""
-    return _percent(row.test[task]) + ("*" if row.test_opened else "")
+    return _percent(row.test[task]) if task in row.test else ""
 
 
-def _notes(rows: Sequence[LeaderboardRow], averages: Sequence[str]) -> Iterator[str]:
-    if any(row.test_opened and task in row.test for row in rows for task in averages):
+def _notes(
+    rows: Sequence[LeaderboardRow], tests: Sequence[str], rest: Sequence[str]
+) -> Iterator[str]:
+    if any(row.test_opened for row in rows):
         yield OPENED
-    for task in averages:
+    if rest:
+        yield REST.format(tasks=", ".join(rest))
+    for task in tests:
         identities = {row.evaluation[task] for row in rows if task in row.evaluation}
         if len(identities) > 1:
             yield MIXED.format(task=task, n=len(identities))

@@ -16,7 +16,12 @@ from cse_platform.leaderboard.models import (
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.leaderboard.tests_opened import TestMean, first_releases, test_means
+from cse_platform.leaderboard.tests_opened import (
+    BUILTIN,
+    TestMean,
+    first_releases,
+    test_means,
+)
 
 
 @dataclass(frozen=True)
@@ -65,8 +70,9 @@ class LeaderboardRow:
     test_seeds: dict[str, int] = field(default_factory=dict)
     """How many seeds were scored, by task."""
     test_opened: datetime | None = None
-    """When test sets were first opened for the method, where that was before this configuration
-    was first tried: it may have been picked by what they showed."""
+    """When test sets, built-in or real as its dev sets are, were first opened for the method, if
+    that was before this configuration's first trial started: they may have helped to pick it.
+    One that was tried before that and promoted later has None."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,11 @@ def leaderboard(
     lines = session.execute(_with_seeds(ranked, shown, sweep))
     tests, opened = test_means(session, shown), first_releases(session)
     return [
-        _row(list(seeds), tests.get(one.id, {}), opened.get(one.method))
+        _row(
+            list(seeds),
+            tests.get(one.id, {}),
+            opened.get((one.method, one.dev_source == BUILTIN)),
+        )
         for one, seeds in groupby(lines, lambda line: line[0])
     ]
 

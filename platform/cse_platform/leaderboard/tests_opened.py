@@ -10,6 +10,9 @@ from cse_platform.leaderboard.evaluation_models import ReleaseRecord, ScoreRecor
 from cse_platform.leaderboard.models import ConfigurationRecord, TrialRecord
 from cse_platform.tracking.events import MAIN_METRICS
 
+BUILTIN = "builtin"
+"""The source of the project's own sets: what they show tells nothing of real ones."""
+
 
 @dataclass(frozen=True)
 class TestMean:
@@ -51,12 +54,25 @@ def test_means(session: Session, configurations: Select[int]) -> dict[int, dict[
     return found
 
 
-def first_releases(session: Session) -> dict[str, datetime]:
-    """By method, when test sets were first opened for one of its trials."""
+def first_releases(session: Session) -> dict[tuple[str, bool], datetime]:
+    """When test sets were first opened for a trial of a method.
+
+    What they showed may have picked any configuration whose first trial started later. One that
+    was tried before, and promoted since, counts as picked before.
+
+    Args:
+        session: of an open leaderboard.
+
+    Returns:
+        By method and whether the sets were the built-in ones, on whatever dev sets the trial ran.
+    """
+    first = func.min(ReleaseRecord.opened)
     query = (
-        select(ConfigurationRecord.method, func.min(ReleaseRecord.opened))
+        select(ConfigurationRecord.method, ReleaseRecord.source, first)
         .join(TrialRecord, TrialRecord.configuration_id == ConfigurationRecord.id)
         .join(ReleaseRecord, ReleaseRecord.trial_id == TrialRecord.id)
-        .group_by(ConfigurationRecord.method)
+        .group_by(ConfigurationRecord.method, ReleaseRecord.source)
+        .order_by(first.desc())
     )
-    return dict(session.execute(query).all())
+    # Hub and folder are one kind; the earlier of the two is the last, and stands.
+    return {(method, source == BUILTIN): at for method, source, at in session.execute(query)}

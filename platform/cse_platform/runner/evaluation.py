@@ -1,20 +1,18 @@
 """Test sets, opened for the trials that a sweep's `evaluate:` selects on dev, and only then."""
 
+import json
 import logging
 import statistics
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import ray
-from ray import tune
 
 from cse_methods.tasks import Tasks, parse_tasks
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.hooks import one_line
-from cse_platform.runner.models import filesystem
+from cse_platform.runner.models import local_copy
 from cse_platform.runner.state import SweepState
-from cse_platform.sweep.spec import Evaluate
+from cse_platform.sweep.spec import Evaluate, SweepSpec
 from cse_platform.tracking.events import TestsOpened
 from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.packing import evaluated
@@ -37,14 +35,14 @@ def evaluate_selected(state: SweepState) -> None:
     spec = state.spec
     if spec.evaluate is None:
         return
-    tasks = parse_tasks(spec.evaluate.tasks)
+    tasks, under = parse_tasks(spec.evaluate.tasks), _settings(spec)
     chosen = selected(state.history, top=spec.evaluate.top)
-    waiting = [trial for trial in chosen if not tasks.parts <= trial.evaluated]
+    waiting = [trial for trial in chosen if not tasks.parts <= trial.evaluated.get(under, set())]
     state.scored = (len(chosen) - len(waiting), len(chosen))
     running = {
         _open(state, trial, spec.evaluate): trial for trial in waiting if trial.model is not None
     }
-    problems = [f"trial {t.number} kept no model" for t in waiting if t.model is None]
+    problems = [f"trial {t.number}: its model was not kept" for t in waiting if t.model is None]
     while running:
         (done, *_), _ = ray.wait(list(running))
         trial = running.pop(done)
@@ -53,20 +51,29 @@ def evaluate_selected(state: SweepState) -> None:
         except Exception as error:  # whatever a worker raises, the other trials are scored
             problems.append(f"trial {trial.number}: {one_line(error)}")
             continue
-        state.record(evaluated(sweep=spec.sweep, trial=trial.key, evaluation=evaluation))
+        state.record(
+            evaluated(sweep=spec.sweep, trial=trial.key, evaluation=evaluation, settings=under)
+        )
         state.scored = (state.scored[0] + 1, state.scored[1])
     if problems:
         raise SweepRefusedError(
             f"sweep {spec.sweep!r} could not be scored on its test sets: {'; '.join(problems)}; "
-            "the same command tries these trials again"
+            "the same command tries these trials again, and without `evaluate:` it is complete"
         )
+
+
+def _settings(spec: SweepSpec) -> str:
+    """All that scores follow from beside the trial and the tasks."""
+    slicing = None if spec.evaluate is None else spec.evaluate.slicing_length
+    return json.dumps({"data": spec.data, "slicing_length": slicing})
 
 
 def selected(history: History, *, top: int) -> list[TrialHistory]:
     """Every complete trial of the best configurations, by the rule of the leaderboard.
 
     A configuration with more than one seed goes before any with a single one; then the higher
-    mean of the search's dev score wins, then the older one.
+    mean of the search's dev score wins. Of equals the older one does, and only this sweep's seeds
+    count.
     """
 
     def rank(trials: list[TrialHistory]) -> tuple[bool, float, int]:
@@ -85,6 +92,7 @@ def _open(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
                 sweep=spec.sweep,
                 trial=trial.key,
                 tasks=tasks.names,
+                source=state.identity.dev["source"],
                 who=who(),
                 command="cse-sweep",
             )
@@ -106,13 +114,5 @@ def _score(
     from cse_methods.evaluation.models import open_model
 
     torch.set_num_threads(threads)
-    with _local(place) as folder:
-        return evaluate(open_model(folder, slicing_length=slicing_length), tasks, data=data)
-
-
-@contextmanager
-def _local(place: str) -> Iterator[str]:
-    """A folder on this machine with the model of that place."""
-    files, path = filesystem(place)
-    with tune.Checkpoint(path, filesystem=files).as_directory() as folder:
-        yield folder
+    with local_copy(place) as folder:
+        return evaluate(open_model(str(folder), slicing_length=slicing_length), tasks, data=data)

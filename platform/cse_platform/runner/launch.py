@@ -35,11 +35,8 @@ from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow_mirror import MLflowMirror
 from cse_platform.tracking.provenance import sweep_provenance
-from cse_platform.tracking.recorder import Recorder
+from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder
 from cse_platform.tracking.sink import SinkHealth
-
-FLUSH_SECONDS = 60.0
-"""How long the end of a sweep waits for stores that are behind."""
 
 State = Literal["COMPLETE", "INTERRUPTED", "UNCHANGED"]
 """UNCHANGED: there was nothing left to do."""

@@ -4,11 +4,18 @@ Places are local paths or URIs of an object store, as Ray's `storage_path` takes
 """
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pyarrow.fs import FileSystem, FileType, LocalFileSystem, copy_files
 
 from cse_methods.checkpoint import BEST
+from cse_methods.errors import BackboneError
+
+TRIAL_FILE = "cse_trial.txt"
+"""In the folder of a kept model: the key of its trial."""
 
 log = logging.getLogger(__name__)
 
@@ -27,12 +34,13 @@ def exists(place: str) -> bool:
     return bool(files.get_file_info(path).type == FileType.Directory)
 
 
-def keep_model(checkpoint: str, target: str) -> str | None:
+def keep_model(checkpoint: str, target: str, *, trial: str) -> str | None:
     """Copy the best encoder out of a trial's last checkpoint; None if it cannot be had.
 
     Args:
         checkpoint: the last checkpoint of a complete trial.
         target: the folder that keeps the model, in sentence-transformers layout.
+        trial: the trial's key, which the folder then holds, wherever it is copied.
     """
     source_files, source = filesystem(checkpoint)
     target_files, folder = filesystem(target)
@@ -44,10 +52,37 @@ def keep_model(checkpoint: str, target: str) -> str | None:
             source_filesystem=source_files,
             destination_filesystem=target_files,
         )
+        with target_files.open_output_stream(f"{folder}/{TRIAL_FILE}") as stream:
+            stream.write(f"{trial}\n".encode())
     except OSError as error:
         log.warning("the best checkpoint in %s cannot be kept: %s", checkpoint, error)
         return None
     return target
+
+
+def trial_in(folder: Path) -> str | None:
+    """The key of the trial whose model lies in that folder; None for other encoders."""
+    file = folder / TRIAL_FILE
+    return file.read_text("utf-8").strip() if file.is_file() else None
+
+
+@contextmanager
+def local_copy(place: str) -> Iterator[Path]:
+    """A folder on this machine with what lies at that place, which may be an object store.
+
+    Raises:
+        BackboneError: if there is nothing, or it cannot be reached.
+    """
+    files, path = filesystem(place)
+    if isinstance(files, LocalFileSystem):
+        yield Path(path)
+        return
+    with TemporaryDirectory(prefix="cse-model-") as folder:
+        try:
+            copy_files(path, folder, source_filesystem=files)
+        except OSError as error:
+            raise BackboneError(f"the model in {place} cannot be had: {error}") from error
+        yield Path(folder)
 
 
 def give_back(place: str) -> None:

@@ -139,6 +139,8 @@ class TestsOpened(Recorded):
     sweep: str
     trial: str
     tasks: tuple[str, ...]
+    source: Literal["builtin", "hub", "senteval"]
+    """Of the test sets, whatever the trial's own data."""
     who: str
     command: Literal["cse-sweep", "cse-evaluate"]
 
@@ -180,6 +182,8 @@ class TrialEvaluated(Recorded):
     tasks: tuple[str, ...]
     """Everything that was asked, be there a score of it or not: single tasks, `ranking`,
     `geometry`."""
+    settings: str = ""
+    """What a sweep asked with, beside the tasks; other settings are another evaluation."""
     scores: tuple[TestScore, ...]
     similarities: tuple[PairSimilarities, ...]
     identities: dict[str, dict[str, Any]]

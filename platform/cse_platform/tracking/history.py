@@ -49,8 +49,9 @@ class TrialHistory:
     busy_seconds: float = 0.0
     """Time it ran, interruptions left out."""
     last_heard: datetime | None = None
-    evaluated: set[str] = field(default_factory=set)
-    """What it was scored on: single tasks, `ranking`, `geometry`."""
+    evaluated: dict[str, set[str]] = field(default_factory=dict)
+    """What it was scored on, by the settings that were asked with: single tasks, `ranking`,
+    `geometry`."""
 
     @property
     def step(self) -> int:
@@ -113,7 +114,8 @@ class History:
             case TrialFinished():
                 self._finish(event)
             case TrialEvaluated():
-                self.trials[event.trial].evaluated |= set(event.tasks)
+                done = self.trials[event.trial].evaluated.setdefault(event.settings, set())
+                done |= set(event.tasks)
 
     def unfinished(self) -> list[TrialHistory]:
         """Trials that were started and have no end, oldest first."""

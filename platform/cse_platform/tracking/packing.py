@@ -37,13 +37,16 @@ def unpack_gold(compressed: bytes) -> NDArray[np.float64]:
     return np.frombuffer(zlib.decompress(compressed), "<f8").astype(np.float64)
 
 
-def evaluated(*, sweep: str, trial: str, evaluation: "Evaluation") -> TrialEvaluated:
+def evaluated(
+    *, sweep: str, trial: str, evaluation: "Evaluation", settings: str = ""
+) -> TrialEvaluated:
     """An evaluation as an event of the journal.
 
     Args:
         sweep: one that holds the trial.
         trial: its key.
         evaluation: of its kept checkpoint.
+        settings: what a sweep asked with, so that other settings are another evaluation.
 
     Raises:
         ValueError: if the cosines of a task are not as many as its gold scores, or as the pairs
@@ -53,6 +56,7 @@ def evaluated(*, sweep: str, trial: str, evaluation: "Evaluation") -> TrialEvalu
         sweep=sweep,
         trial=trial,
         tasks=tuple(sorted(evaluation.tasks)),
+        settings=settings,
         scores=tuple(
             TestScore(
                 task=one.task,

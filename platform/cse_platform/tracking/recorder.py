@@ -15,6 +15,8 @@ BATCH = 500
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0
 """Seconds between attempts on a sink that is down."""
+FLUSH_SECONDS = 60.0
+"""How long the end of a sweep or an evaluation waits for stores that are behind."""
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +46,17 @@ class Recorder:
         """How far each sink has come."""
         return [feeder.health() for feeder in self._feeders]
 
-    def flush(self, timeout: float) -> list[SinkHealth]:
-        """Wait until every sink has all that is recorded now, at most `timeout` seconds."""
+    def flush(self, timeout: float, *, only: str | None = None) -> list[SinkHealth]:
+        """Wait until every sink has all that is recorded now.
+
+        Args:
+            timeout: seconds, at most.
+            only: wait for the sink of this name alone.
+        """
         goal, deadline = self._journal.end, time.monotonic() + timeout
         for feeder in self._feeders:
-            feeder.wait_until(goal, timeout=max(0.0, deadline - time.monotonic()))
+            if only in (None, feeder.name):
+                feeder.wait_until(goal, timeout=max(0.0, deadline - time.monotonic()))
         return self.health()
 
     def close(self, timeout: float) -> list[SinkHealth]:
@@ -80,6 +88,7 @@ class _Feeder:
     def __init__(self, journal: Journal, sink: Sink) -> None:
         self._journal = journal
         self._sink = sink
+        self.name = sink.name
         self._position = 0
         self._error: str | None = None
         self._stopped = False

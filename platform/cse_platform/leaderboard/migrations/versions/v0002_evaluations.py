@@ -120,6 +120,10 @@ def _create_test_releases() -> None:
         sa.Column("who", sa.Text, nullable=False),
         sa.Column("command", sa.Text, nullable=False),
         sa.Column("tasks", sa.JSON, nullable=False),
+        sa.Column("source", sa.Text, nullable=False),
+        sa.CheckConstraint(
+            "source IN ('builtin', 'hub', 'senteval')", name=op.f("ck_test_releases_source")
+        ),
         sa.ForeignKeyConstraint(["trial_id"], ["trials.id"], name="fk_test_releases_trial_id"),
         sa.PrimaryKeyConstraint("id", name="pk_test_releases"),
         sa.UniqueConstraint(

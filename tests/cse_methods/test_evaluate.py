@@ -1,0 +1,111 @@
+"""Everything asked of one encoder, on the built-in sets."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from cse_methods.evaluation.evaluate import evaluate
+from cse_methods.evaluation.identity import identity
+from cse_methods.evaluation.models import OwnModel
+from cse_methods.evaluation.pair_sets import load_pair_set
+from cse_methods.evaluation.results import Evaluation
+from cse_methods.evaluation.sts import correlations
+from cse_methods.loading import load_encoder
+from cse_methods.tasks import STS_TASKS, TRANSFER_TASKS, parse_tasks
+from cse_methods.transfer.protocol import FAST
+
+EVERYTHING = ["sts", "transfer", "ranking", "geometry"]
+
+
+class Letters:
+    """A model that counts letters, and what it was asked."""
+
+    width = 26
+    reading: dict[str, Any] = {"pooler": "letters"}  # noqa: RUF012 -- never changed
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
+        self.seen += sentences
+        counts = [[s.lower().count(chr(97 + n)) + 0.1 for n in range(26)] for s in sentences]
+        yield list(range(len(sentences))), torch.tensor(counts)
+
+
+@pytest.fixture(scope="module")
+def letters() -> tuple[Letters, Evaluation]:
+    model = Letters()
+    return model, evaluate(model, parse_tasks(EVERYTHING), data="builtin", protocol=FAST)
+
+
+def values(evaluation: Evaluation) -> dict[tuple[str, str, str], float]:
+    return {(one.task, one.split, one.metric): one.value for one in evaluation.scores}
+
+
+def test_each_sentence_is_encoded_once_for_all_tasks(letters: tuple[Letters, Evaluation]) -> None:
+    seen = letters[0].seen
+    assert len(seen) == len(set(seen)) > 1000
+
+
+def test_the_scores_are_those_of_the_stored_cosines(letters: tuple[Letters, Evaluation]) -> None:
+    found = values(letters[1])
+    for stored in letters[1].similarities:
+        if stored.split == "test":
+            pairs = load_pair_set(stored.task, "builtin")
+            assert stored.data_sha256 == pairs.sha256
+            assert stored.cosines.dtype == np.float32
+            again = correlations(stored.cosines, stored.gold, stored.subsets)
+            assert all(found[stored.task, "test", m] == value for m, value in again.items())
+
+
+def test_averages_are_over_all_seven(letters: tuple[Letters, Evaluation]) -> None:
+    found = values(letters[1])
+    for metric in ("spearman", "pearson_wmean"):
+        mean = np.mean([found[task, "test", metric] for task in STS_TASKS])
+        assert found["avg_sts", "test", metric] == pytest.approx(mean)
+    for split in ("dev", "test"):
+        mean = np.mean([found[task, split, "accuracy"] for task in TRANSFER_TASKS])
+        assert found["avg_transfer", split, "accuracy"] == pytest.approx(mean)
+    six = evaluate(Letters(), parse_tasks(["sts12", "stsb"]), data="builtin")
+    assert {task for task, *_ in values(six)} == {"sts12", "stsb"}
+
+
+def test_an_identity_is_the_hash_of_what_it_says(letters: tuple[Letters, Evaluation]) -> None:
+    evaluation = letters[1]
+    for name, settings in evaluation.identities.items():
+        assert identity(settings) == name
+    of = {(one.task, one.split, one.metric): one.identity for one in evaluation.scores}
+    assert of["sts12", "test", "spearman"] == of["sts12", "test", "pearson_mean"]
+    assert len({of[task, "test", "spearman"] for task in (*STS_TASKS, "avg_sts")}) == 8
+    other = replace(FAST, kfold=4)
+    again = evaluate(Letters(), parse_tasks(["mr", "sts12"]), data="builtin", protocol=other)
+    changed = {(one.task, one.metric): one.identity for one in again.scores}
+    assert changed["sts12", "spearman"] == of["sts12", "test", "spearman"]
+    assert changed["mr", "accuracy"] != of["mr", "test", "accuracy"]
+
+
+def test_a_collapsed_encoder_has_no_correlations(letters: tuple[Letters, Evaluation]) -> None:
+    class Collapsed(Letters):
+        def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
+            yield list(range(len(sentences))), torch.ones(len(sentences), 26)
+
+    found = evaluate(Collapsed(), parse_tasks(["sts12", "geometry"]), data="builtin")
+    assert ("sts12", "test", "spearman") in found.without_value
+    assert ("stsb", "dev", "effective_rank") in found.without_value
+    assert values(found)["stsb", "dev", "mean_cosine"] == pytest.approx(1)
+
+
+def test_where_the_time_went(letters: tuple[Letters, Evaluation]) -> None:
+    assert set(letters[1].seconds) == {"encoding", "geometry", *STS_TASKS, *TRANSFER_TASKS}
+
+
+def test_an_encoder_of_ours_twice_is_the_same() -> None:
+    tasks = parse_tasks(["stsb", "trec"])
+    model = OwnModel(load_encoder("mini"))
+    once, twice = (evaluate(model, tasks, data="builtin", protocol=FAST) for _ in range(2))
+    assert once.scores == twice.scores

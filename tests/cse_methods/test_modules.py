@@ -1,0 +1,106 @@
+"""The modules that a folder or a hub's model lists: read where they are ours, else refused."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
+
+from cse_methods.backbones import Source, fetch, locate, own_pooling, resolve
+from cse_methods.errors import UnknownModelError
+from cse_methods.layout import Pooling
+
+
+def list_modules(folder: Path, *modules: tuple[str, str]) -> None:
+    listed = [{"type": kind, "path": path} for kind, path in modules]
+    (folder / "modules.json").write_text(json.dumps(listed))
+
+
+@pytest.mark.parametrize(
+    ("modules", "found"),
+    [
+        ([("Transformer", "0_Transformer"), ("Pooling", "1_Pooling")], "Transformer in 0_Transf"),
+        ([("StaticEmbedding", ".")], "StaticEmbedding; expected are"),
+        ([("Transformer", ""), ("WeightedLayerPooling", "1_W")], "WeightedLayerPooling in 1_W;"),
+        ([("Transformer", ""), ("Dense", "1_Dense"), ("Pooling", "2_Pooling")], "Dense in 1_Dense"),
+        ([("Transformer", "")], "Transformer; expected are"),
+    ],
+)
+def test_modules_that_are_not_ours(
+    modules: list[tuple[str, str]], found: str, tmp_path: Path
+) -> None:
+    """Nothing else is asked of such a folder: it may well have no configuration of ours."""
+    list_modules(tmp_path, *((f"sentence_transformers.models.{k}", path) for k, path in modules))
+    with pytest.raises(UnknownModelError, match=f"has modules that are not read here: .*{found}"):
+        resolve(str(tmp_path))
+
+
+def test_a_model_s_own_code_is_not_ours(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_bert, tmp_path / "mine")
+    ours = ("sentence_transformers.models.Pooling", "1_Pooling")
+    list_modules(folder, ("custom_st.Transformer", ""), ours)
+    with pytest.raises(UnknownModelError, match=r"not read here: custom_st\.Transformer, Pooling"):
+        resolve(str(folder))
+
+
+def test_a_cached_model_of_another_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    folder = tmp_path / "models--owner--static" / "snapshots" / ("0" * 40)
+    folder.mkdir(parents=True)
+    list_modules(folder, ("sentence_transformers.models.StaticEmbedding", ""))
+    source = Source("owner/static", "owner/static", "0" * 40)
+    for find in (locate, fetch):
+        with pytest.raises(UnknownModelError, match="not read here: StaticEmbedding"):
+            find(source)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_modules_are_read_before_weights_are_fetched(
+    ours: bool, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = shutil.copytree(tiny_bert, tmp_path / "hub")
+    home = "" if ours else "0_Transformer"
+    stem = "sentence_transformers.models"
+    list_modules(hub, (f"{stem}.Transformer", home), (f"{stem}.Pooling", "pool"))
+    (hub / "pool").mkdir()
+    (hub / "pool" / "config.json").write_text('{"pooling_mode": "cls"}')
+    if not ours:
+        (hub / "config.json").unlink()
+    target = tmp_path / "fetched"
+
+    def one_file(repository: str, name: str, *, revision: str | None) -> None:
+        if not (hub / name).is_file():
+            response: Any = SimpleNamespace(headers={}, request=None)
+            raise RemoteEntryNotFoundError("no such file", response=response)
+
+    def snapshot(
+        repository: str,
+        *,
+        revision: str | None,
+        allow_patterns: Sequence[str],
+        local_files_only: bool = False,
+    ) -> str:
+        if local_files_only:
+            raise LocalEntryNotFoundError("not here")
+        for file in (file for file in hub.rglob("*") if file.is_file()):
+            path = file.relative_to(hub)
+            if any(fnmatch(path.as_posix(), pattern) for pattern in allow_patterns):
+                (target / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, target / path)
+        return str(target)
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", one_file)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+    source = resolve("owner/name")
+    if ours:
+        assert own_pooling(source, fetch(source)) == Pooling("cls")
+    else:
+        with pytest.raises(UnknownModelError, match="not read here: Transformer in 0_Transformer"):
+            fetch(source)
+    assert (target / "model.safetensors").exists() == ours
