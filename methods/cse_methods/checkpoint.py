@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from cse_methods.contract import DevTask, TrainingConfig, dev_metric
+from cse_methods.contract import TrainingConfig
+from cse_methods.dev_selection import DevTask, dev_metric
 from cse_methods.encoder import Encoder
 from cse_methods.errors import CheckpointError
 from cse_methods.objective import Objective

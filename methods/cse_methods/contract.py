@@ -7,10 +7,10 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from cse_methods.dev_selection import DevSelection
 from cse_methods.errors import SettingError
 from cse_methods.settings import Settings
 
-DevTask = Literal["stsb", "sickr", "transfer_dev"]
 Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last", "mask"]
 Precision = Literal["fp32", "bf16", "fp16"]
 
@@ -49,30 +49,6 @@ class CorpusSpec(Settings):
         description="sentences longer than this many word pieces, special ones included, are cut "
         "into several; null does not cut",
     )
-
-
-def dev_metric(task: str) -> str:
-    """The name of the metric that a dev set is judged by, e.g. `dev/stsb_spearman`.
-
-    Args:
-        task: a `DevTask`; `transfer_dev` is the mean over the seven transfer tasks.
-    """
-    if task == "transfer_dev":
-        return "dev/avg_transfer_accuracy"
-    return f"dev/{task}_spearman"
-
-
-class DevSelection(Settings):
-    """Which dev set picks a trial's checkpoint, which one the search climbs, which are shown."""
-
-    checkpoint: DevTask = "stsb"
-    search: DevTask = "stsb"
-    also: tuple[DevTask, ...] = ("sickr",)
-
-    @property
-    def tasks(self) -> tuple[DevTask, ...]:
-        """Every dev set in use, each once."""
-        return tuple(dict.fromkeys((self.checkpoint, self.search, *self.also)))
 
 
 def _as_corpora(value: Any) -> Any:

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from cse_methods.contract import DevTask, dev_metric
 from cse_methods.data.dev_sets import DevSet, load_dev_set
 from cse_methods.data.transfer_sets import TransferSet, load_transfer_set
+from cse_methods.dev_selection import DevTask, dev_metric
 from cse_methods.encoder import Encoder
 from cse_methods.errors import EvaluationError
 from cse_methods.metrics import alignment, cosines, spearman, uniformity

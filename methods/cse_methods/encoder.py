@@ -186,7 +186,7 @@ class Encoder(nn.Module):
     def save(self, folder: Path) -> None:
         """Write a folder that `load_encoder` reads back to the same vectors.
 
-        It has the layout of sentence-transformers (release 5 or newer), which loads it to the
+        It has the layout of sentence-transformers (release 6), which loads it to the
         same vectors for the poolers `cls` and `avg`. For the other poolers it has no module; it
         refuses such a folder, and only `load_encoder` reads it.
 

@@ -12,10 +12,10 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from cse_methods.checkpoint import BEST, Best
-from cse_methods.contract import DevSelection, dev_metric
 from cse_methods.data.dev_identity import identify_dev_set, missing_dev_data
 from cse_methods.data.transfer_sets import load_transfer_set
 from cse_methods.dev import DevSuite
+from cse_methods.dev_selection import DevSelection, dev_metric
 from cse_methods.evaluation.transfer import transfer_scores, transfer_sentences
 from cse_methods.evaluation.transfer_sets import load_test_part
 from cse_methods.loading import load_encoder

@@ -12,7 +12,6 @@ from functools import cache
 from random import Random
 from typing import Literal
 
-from cse_methods.contract import DevTask
 from cse_methods.data.drawing import (
     below,
     changed,
@@ -26,6 +25,7 @@ from cse_methods.data.drawing import (
 from cse_methods.data.grammar import gold, tell
 from cse_methods.data.pairs import Pair, sha256_of_pairs
 from cse_methods.data.text import sha256_of
+from cse_methods.dev_selection import DevTask
 from cse_methods.errors import DataError
 
 Kind = Literal["graded", "near", "far", "traded", "opposed"]

@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cse_methods.contract import DevTask
 from cse_methods.data.builtin import builtin_pairs
 from cse_methods.data.pairs import (
     Pair,
@@ -23,6 +22,7 @@ from cse_methods.data.pairs import (
 )
 from cse_methods.data.source import HubFile, data_source
 from cse_methods.data.tables import read_columns
+from cse_methods.dev_selection import DevTask
 from cse_methods.errors import DataError
 
 log = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cse_methods.contract import DevTask
 from cse_methods.data.dev_sets import DevSet
 from cse_methods.dev import SAME_MEANING
+from cse_methods.dev_selection import DevTask
 from cse_methods.metrics import alignment, uniformity
 
 GEOMETRY_TASK: DevTask = "stsb"

@@ -12,7 +12,8 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.hooks import one_line
 from cse_platform.runner.models import local_copy
 from cse_platform.runner.state import SweepState
-from cse_platform.sweep.spec import Evaluate, SweepSpec
+from cse_platform.sweep.evaluate import Evaluate
+from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TestsOpened
 from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.packing import evaluated

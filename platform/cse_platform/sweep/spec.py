@@ -14,13 +14,13 @@ from pydantic import (
     model_validator,
 )
 
-from cse_methods.contract import Corpora, DevSelection, MethodConfig
-from cse_methods.errors import EvaluationError
+from cse_methods.contract import Corpora, MethodConfig
+from cse_methods.dev_selection import DevSelection
 from cse_methods.registry import get_method
 from cse_methods.settings import Settings
-from cse_methods.tasks import parse_tasks
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import BestReference, references_in, replaced, with_placeholders
+from cse_platform.sweep.evaluate import Evaluate
 from cse_platform.sweep.problems import Problem, ProblemsError, dotted, shown
 from cse_platform.sweep.pruners import NoPruner, Pruner
 from cse_platform.sweep.space import Space
@@ -98,27 +98,6 @@ class Resources(Settings):
 
     gpu: Share = Field(default=0, ge=0, le=1, description="share of a GPU")
     cpu: Share = Field(default=1, gt=0, description="CPU cores")
-
-
-class Evaluate(Settings):
-    """Which trials are scored on test sets."""
-
-    top: Count = Field(description="how many configurations, chosen on dev")
-    tasks: tuple[str, ...] = Field(
-        min_length=1, description="`sts`, `transfer`, `ranking`, `geometry`, `long`, or single ones"
-    )
-    slicing_length: Annotated[int, Field(strict=True, ge=3)] | None = Field(
-        default=None, description="read texts by segments of so many word pieces, as HiCL does"
-    )
-
-    @field_validator("tasks")
-    @classmethod
-    def _check_known(cls, words: tuple[str, ...]) -> tuple[str, ...]:
-        try:
-            parse_tasks(words)
-        except EvaluationError as problem:
-            raise ValueError(str(problem)) from None
-        return words
 
 
 class Stores(Settings):

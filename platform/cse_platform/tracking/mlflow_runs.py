@@ -7,7 +7,7 @@ from typing import Any
 
 from mlflow.entities import Metric, Param, RunTag, ViewType
 
-from cse_methods.contract import dev_metric
+from cse_methods.dev_selection import dev_metric
 from cse_platform.tracking.events import (
     Event,
     SweepFinished,

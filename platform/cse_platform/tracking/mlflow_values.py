@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from cse_methods.contract import DevSelection
+from cse_methods.dev_selection import DevSelection
 from cse_platform.tracking.events import SweepStarted, TrialFinished, TrialReused, TrialStarted
 from cse_platform.tracking.provenance import hide_password
 
