@@ -1,7 +1,6 @@
 """Test sets, opened for the trials that a sweep's `evaluate:` selects on dev, and only then."""
 
 import json
-import logging
 import statistics
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +20,6 @@ from cse_platform.tracking.provenance import who
 
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Evaluation
-
-log = logging.getLogger(__name__)
 
 
 def evaluate_selected(state: SweepState) -> None:
