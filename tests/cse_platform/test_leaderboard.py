@@ -13,6 +13,7 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import IntegrityError
 
 from cse_platform.errors import StoreError
+from cse_platform.leaderboard.chosen import Filters
 from cse_platform.leaderboard.models import Base, ConfigurationRecord, SweepRecord, TrialRecord
 from cse_platform.leaderboard.queries import leaderboard
 from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
@@ -165,7 +166,7 @@ def test_welford_by_hand(board: Leaderboard, sweep_started: Start, trial_life: L
         moments = select(ConfigurationRecord.n, ConfigurationRecord.mean, ConfigurationRecord.m2)
         assert session.execute(moments).one() == (3, 0.75, 0.125)
         [row] = leaderboard(session)
-        assert (row.seeds, row.n, row.dev_mean, row.dev_std) == ([0, 1, 2], 3, 0.75, 0.25)
+        assert (row.seeds, row.n, row.dev_score.mean, row.dev_score.std) == ([0, 1, 2], 3, 0.75, 0.25)
 
 
 @settings(max_examples=10, deadline=None)
@@ -184,8 +185,8 @@ def test_moments_agree_with_numpy(
         tell(board, events)
         with board.session() as session:
             [row] = leaderboard(session)
-    assert row.dev_mean == pytest.approx(np.mean(values), abs=1e-12)
-    assert row.dev_std == pytest.approx(np.std(values, ddof=1), abs=1e-9)
+    assert row.dev_score.mean == pytest.approx(np.mean(values), abs=1e-12)
+    assert row.dev_score.std == pytest.approx(np.std(values, ddof=1), abs=1e-9)
 
 
 def test_two_sweeps_count_into_one_configuration_at_once(
@@ -229,11 +230,11 @@ def test_more_than_one_seed_is_chosen_before_one_lucky_seed(
         [row] = leaderboard(session)
         everything = leaderboard(session, per_configuration=True)
     assert (row.configuration.hash, row.seeds, row.trials) == ("good", [1, 2], 7)
-    assert row.dev_mean == pytest.approx(0.75)
+    assert row.dev_score.mean == pytest.approx(0.75)
     assert row.dev_untrained == pytest.approx(0.35)
-    assert row.dev_std == pytest.approx(statistics.stdev([0.8, 0.7]))
+    assert row.dev_score.std == pytest.approx(statistics.stdev([0.8, 0.7]))
     assert [one.configuration.hash for one in everything] == ["lucky", "good", "worse"]
-    assert everything[0].dev_std is None
+    assert everything[0].dev_score.std is None
 
 
 def test_one_row_for_each_method_backbone_and_dev_identity(
@@ -260,7 +261,7 @@ def test_one_row_for_each_method_backbone_and_dev_identity(
 
     def rows(**filters: str) -> list[tuple[str, str, str, str]]:
         with board.session() as session:
-            found = leaderboard(session, **filters)  # type: ignore[arg-type]
+            found = leaderboard(session, Filters(**filters))  # type: ignore[arg-type]
             return [(one.method, one.backbone, one.dev.source, one.sweep) for one in found]
 
     assert rows() == [
@@ -303,7 +304,7 @@ def test_a_reused_trial_is_in_both_sweeps(
     )
     with board.session() as session:
         assert [row.key for row in trials_of(session, "second")] == ["c3-42"]
-        assert [row.sweep for row in leaderboard(session, sweep="second")] == ["second"]
+        assert [row.sweep for row in leaderboard(session, Filters(sweep="second"))] == ["second"]
         assert [row.sweep for row in leaderboard(session)] == ["first"]
         [row] = trials_of(session, "first")
         assert (row.number, row.best_value, row.best_step, row.steps) == (3, 0.75, 10, 10)
@@ -402,4 +403,4 @@ def test_a_locked_leaderboard_catches_up(
             [health] = recorder.flush(30)
             assert (health.behind, health.error) == (0, None)
         with board.session() as session:
-            assert [row.dev_mean for row in leaderboard(session)] == [0.75]
+            assert [row.dev_score.mean for row in leaderboard(session)] == [0.75]

@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from cse_platform.leaderboard.evaluations import test_scores as scores_on_test
 from cse_platform.leaderboard.queries import leaderboard
-from cse_platform.leaderboard.schema import alembic_config
+from cse_platform.leaderboard.schema import alembic_config, migrating
 from cse_platform.leaderboard.store import open_leaderboard
 from cse_platform.leaderboard.writer import LeaderboardSink
 from cse_platform.tracking.events import TrialEvaluated
@@ -50,9 +50,7 @@ def engine(leaderboard_url: str) -> Iterator[Engine]:
     """A store of schema 0001 with data."""
     open_leaderboard(leaderboard_url).close()
     engine = create_engine(leaderboard_url)
-    with engine.begin() as connection:
-        if engine.dialect.name == "sqlite":
-            connection.execute(text("PRAGMA foreign_keys = ON"))
+    with migrating(engine) as connection:
         command.downgrade(alembic_config(connection), "0001")
         for statement in OF_0001:
             connection.execute(text(statement))
@@ -76,6 +74,43 @@ def test_up_gives_each_dev_score_its_identity_and_its_time(
     assert found == [("dev-1", 1, "2026-01-02 01"), ("dev-1", 2, "2026-01-02 02")]
 
 
+def test_up_puts_configurations_under_contests(engine: Engine, leaderboard_url: str) -> None:
+    with migrating(engine) as connection:
+        told = '{"host": "gpu-1", "gpu": "A100", "cpu": "EPYC"}'
+        connection.execute(
+            text("UPDATE trials SET wall_seconds = 7200, provenance = :told WHERE id = 2"),
+            {"told": told},
+        )
+        resources = '{"resources": {"gpu": 0.5}}'
+        connection.execute(text("UPDATE sweeps SET spec = :spec"), {"spec": resources})
+    with open_leaderboard(leaderboard_url) as board, board.session() as session:
+        [row] = leaderboard(session)
+    assert (row.method, row.backbone, row.trials, row.gpu_hours) == ("rankcse", "mini", 2, 1.0)
+    assert (row.dev.identity, row.dev.source) == ("dev-1", "hub")
+    assert row.machines == ["gpu-1 · A100"]
+    with engine.connect() as connection:
+        told = connection.execute(text("SELECT sweep_id, provenance FROM sweep_starts")).all()
+        assert [(sweep, str(provenance)) for sweep, provenance in told] == [(1, "{}")]
+
+
+def test_down_and_up_again_from_0003_changes_nothing(engine: Engine, leaderboard_url: str) -> None:
+    open_leaderboard(leaderboard_url).close()
+    tables = ("sweeps", "contests", "configurations", "trials", "sweep_starts")
+
+    def stored() -> dict[str, list[dict[str, Any]]]:
+        with engine.connect() as connection:
+            found = {name: connection.execute(text(f"SELECT * FROM {name}")) for name in tables}
+            return {name: [dict(row) for row in rows.mappings()] for name, rows in found.items()}
+
+    before = stored()
+    with migrating(engine) as connection:
+        command.downgrade(alembic_config(connection), "0002")
+        names = connection.execute(text("SELECT * FROM configurations")).keys()
+        assert {"method", "backbone", "dev_identity"} <= set(names)
+    open_leaderboard(leaderboard_url).close()
+    assert stored() == before
+
+
 def test_what_was_stored_goes_on(
     engine: Engine, leaderboard_url: str, trial_evaluated: Callable[..., TrialEvaluated]
 ) -> None:
@@ -84,7 +119,7 @@ def test_what_was_stored_goes_on(
         LeaderboardSink(board).apply("j", [(1, event)])
         with board.session() as session:
             [row] = leaderboard(session)
-            assert (row.n, row.dev_mean, row.test) == (2, 0.75, {"stsb": 0.5})
+            assert (row.n, row.dev_score.mean, row.scores["stsb"].mean) == (2, 0.75, 0.5)
             assert [one.value for one in scores_on_test(session, "c1-1")] == [0.5]
 
 
@@ -94,7 +129,7 @@ def test_down_keeps_the_dev_scores_and_up_again_works(
     scores = {"test/stsb_spearman": 0.5, "dev/stsb_spearman": 0.7, "dev/stsb_uniformity": -2.5}
     with open_leaderboard(leaderboard_url) as board:
         LeaderboardSink(board).apply("j", [(1, trial_evaluated("c1-1", scores))])
-    with engine.begin() as connection:
+    with migrating(engine) as connection:
         command.downgrade(alembic_config(connection), "0001")
     with engine.connect() as connection:
         stored = connection.execute(text("SELECT * FROM scores")).mappings().all()
@@ -122,7 +157,7 @@ def test_down_keeps_the_dev_scores_and_up_again_works(
     ],
 )
 def test_either_schema_refuses_nonsense(engine: Engine, revision: str, nonsense: str) -> None:
-    with engine.begin() as connection:
+    with migrating(engine) as connection:
         if revision == "0001":  # by way of 0002, which makes the table anew
             command.upgrade(alembic_config(connection), "0002")
             command.downgrade(alembic_config(connection), "0001")
@@ -136,7 +171,7 @@ def test_either_schema_refuses_nonsense(engine: Engine, revision: str, nonsense:
 
 
 def test_only_a_distance_or_a_count_may_lie_outside(engine: Engine) -> None:
-    with engine.begin() as connection:
+    with migrating(engine) as connection:
         command.upgrade(alembic_config(connection), "0002")
         for metric in ("alignment", "uniformity", "effective_rank"):
             change = "UPDATE scores SET value = -2.5, metric = :metric WHERE trial_id = 2"
@@ -147,7 +182,7 @@ def test_only_a_distance_or_a_count_may_lie_outside(engine: Engine) -> None:
 
 def test_an_opening_of_each_source_is_taken(engine: Engine) -> None:
     """So that it is for its source that the same statement is refused above."""
-    with engine.begin() as connection:
+    with migrating(engine) as connection:
         command.upgrade(alembic_config(connection), "0002")
         for who, source in enumerate(("builtin", "hub", "senteval")):
             connection.execute(text(opening(source).replace("ann", f"ann-{who}")))

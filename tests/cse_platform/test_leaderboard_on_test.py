@@ -7,7 +7,8 @@ from typing import Literal
 import pytest
 from sqlalchemy import event as sql
 
-from cse_platform.leaderboard.queries import LeaderboardRow, leaderboard
+from cse_platform.leaderboard.queries import leaderboard
+from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.leaderboard.store import Leaderboard
 from cse_platform.leaderboard.writer import LeaderboardSink
 from cse_platform.tracking.events import Event, SweepStarted, TestsOpened, TrialEvaluated
@@ -33,10 +34,25 @@ def opened(hours: float, trial: str, source: Source = "builtin") -> TestsOpened:
 
 
 def rows(board: Leaderboard, *told: Event) -> dict[str, LeaderboardRow]:
-    """All configurations by hash, after these events."""
+    """All configurations by hash, after these events; each has one row."""
+    found = listed(board, *told)
+    assert len({row.configuration.hash for row in found}) == len(found)
+    return {row.configuration.hash: row for row in found}
+
+
+def listed(board: Leaderboard, *told: Event) -> list[LeaderboardRow]:
+    """All rows of all configurations, after these events."""
     LeaderboardSink(board).apply("j", list(enumerate(told, start=1)))
     with board.session() as session:
-        return {row.configuration.hash: row for row in leaderboard(session, per_configuration=True)}
+        return leaderboard(session, per_configuration=True)
+
+
+def means(row: LeaderboardRow) -> dict[str, float]:
+    return {column: score.mean for column, score in row.scores.items()}
+
+
+def identities(row: LeaderboardRow) -> dict[str, str]:
+    return {column: score.identity for column, score in row.scores.items()}
 
 
 def test_a_mean_is_over_the_seeds_that_were_scored(
@@ -52,10 +68,15 @@ def test_a_mean_is_over_the_seeds_that_were_scored(
         trial_evaluated("a-1", {"test/mrpc_accuracy": 0.7, "test/mrpc_f1": 0.8}, identity="e2"),
         trial_evaluated("a-2", {"dev/avg_transfer_accuracy": 0.9, "test/sts13_kcc": 0.3}),
     )
-    assert found["a"].test == {"avg_sts": 0.625, "sts12": 0.25, "mrpc": 0.7}
-    assert found["a"].test_seeds == {"avg_sts": 2, "sts12": 1, "mrpc": 1}
-    assert found["a"].evaluation == {"avg_sts": "e1", "sts12": "e1", "mrpc": "e2"}
-    assert (found["b"].test, found["b"].evaluation, found["b"].test_seeds) == ({}, {}, {})
+    assert means(found["a"]) == {"avg_sts": 0.625, "sts12": 0.25, "mrpc": 0.7}
+    assert {column: score.n for column, score in found["a"].scores.items()} == {
+        "avg_sts": 2,
+        "sts12": 1,
+        "mrpc": 1,
+    }
+    assert identities(found["a"]) == {"avg_sts": "e1", "sts12": "e1", "mrpc": "e2"}
+    assert found["a"].scores["avg_sts"].values == {0: 0.5, 1: 0.75}
+    assert found["b"].scores == {}
 
 
 def test_a_trial_that_is_not_complete_is_not_in_the_mean(
@@ -69,14 +90,14 @@ def test_a_trial_that_is_not_complete_is_not_in_the_mean(
         trial_evaluated("a-0", {"test/sts12_spearman": 0.5}),
         trial_evaluated("a-1", {"test/sts12_spearman": 0.75}),
     )
-    assert (found["a"].test, found["a"].test_seeds) == ({"sts12": 0.5}, {"sts12": 1})
+    assert found["a"].scores["sts12"].values == {0: 0.5}
 
 
-def test_only_one_identity_is_averaged(
+def test_each_evaluation_identity_is_a_row_of_its_own(
     board: Leaderboard, sweep_started: Start, trial_life: Life, trial_evaluated: Make
 ) -> None:
-    """The one with most seeds; of equals the one measured last."""
-    found = rows(
+    """First those with most seeds; of equals those measured last."""
+    found = listed(
         board,
         sweep_started(),
         *(event for n in range(2) for event in trial_life(n, {9: 0.5}, configuration="a", seed=n)),
@@ -87,8 +108,45 @@ def test_only_one_identity_is_averaged(
         trial_evaluated("a-0", {"test/sts13_spearman": 0.2}, identity="c", time=at(2)),
         trial_evaluated("a-1", {"test/sts13_spearman": 0.3}, identity="a", time=at(1)),
     )
-    assert found["a"].evaluation == {"sts12": "z", "sts13": "b"}
-    assert found["a"].test == {"sts12": 0.625, "sts13": 0.1}
+    assert [identities(row) for row in found] == [
+        {"sts12": "z", "sts13": "b"},
+        {"sts12": "later", "sts13": "c"},
+        {"sts13": "a"},
+    ]
+    assert [means(row) for row in found] == [
+        {"sts12": 0.625, "sts13": 0.1},
+        {"sts12": 0.9, "sts13": 0.2},
+        {"sts13": 0.3},
+    ]
+
+
+def test_an_average_stands_with_what_it_is_over(
+    board: Leaderboard, sweep_started: Start, trial_life: Life, trial_evaluated: Make
+) -> None:
+    """Read by cls with an average and its members; by avg, two tasks of one reading."""
+
+    def told(pooler: str, task: str, value: float) -> Event:
+        identity = f"{pooler}-{task}"
+        reading = {identity: {"reading": {"pooler": pooler}}}
+        scores = {f"test/{task}_spearman": value}
+        return trial_evaluated("a-0", scores, identity=identity, identities=reading)
+
+    average = {"mean": {"protocol": {"mean over": ["cls-sts12", "cls-sts13"]}}}
+    found = listed(
+        board,
+        sweep_started(),
+        *trial_life(0, {9: 0.5}, configuration="a", seed=0),
+        *(told("cls", task, 0.5) for task in ("sts12", "sts13", "sts14")),
+        *(told("avg", task, 0.25) for task in ("sts12", "mrpc", "sts13")),
+        trial_evaluated(
+            "a-0", {"test/avg_sts_spearman": 0.5}, identity="mean", identities=average
+        ),
+    )
+    assert [identities(row) for row in found] == [
+        {"sts12": "cls-sts12", "sts13": "cls-sts13", "avg_sts": "mean"},
+        {"sts14": "cls-sts14"},
+        {"sts12": "avg-sts12", "sts13": "avg-sts13", "mrpc": "avg-mrpc"},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -193,4 +251,4 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(
         engine = session.get_bind()
         sql.listen(engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
         leaderboard(session, per_configuration=True)
-    assert sum("SELECT" in statement for statement in asked) == 3
+    assert sum("SELECT" in statement for statement in asked) == 5

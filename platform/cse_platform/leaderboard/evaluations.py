@@ -17,6 +17,7 @@ from cse_platform.leaderboard.evaluation_models import (
 )
 from cse_platform.leaderboard.models import (
     ConfigurationRecord,
+    ContestRecord,
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
@@ -178,13 +179,14 @@ def _refs(session: Session, which: ColumnElement[bool]) -> list[TrialRef]:
         select(
             TrialRecord.key,
             SweepRecord.name,
-            ConfigurationRecord.method,
-            ConfigurationRecord.backbone,
+            ContestRecord.method,
+            ContestRecord.backbone,
             TrialRecord.seed,
             TrialRecord.model,
             ConfigurationRecord.hash,
         )
         .join(ConfigurationRecord, ConfigurationRecord.id == TrialRecord.configuration_id)
+        .join(ContestRecord, ContestRecord.id == ConfigurationRecord.contest_id)
         .join(SweepRecord, SweepRecord.id == first)
         .where(which)
         .order_by(TrialRecord.id)

@@ -19,6 +19,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -61,6 +62,13 @@ class Base(DeclarativeBase):
     }
 
 
+def best_first(name: str, which: str) -> Index:
+    """A contest's configurations of which this is true, in order of their dev means."""
+    condition = text(which)
+    columns = ("contest_id", "mean", "hash")
+    return Index(name, *columns, sqlite_where=condition, postgresql_where=condition)
+
+
 class SweepRecord(Base):
     """One sweep file."""
 
@@ -72,10 +80,54 @@ class SweepRecord(Base):
     method: Mapped[str]
     backbone: Mapped[str]
     spec: Mapped[dict[str, Any]]
-    provenance: Mapped[dict[str, Any]]
     state: Mapped[str]
     started: Mapped[datetime]
     finished: Mapped[datetime | None]
+
+
+class SweepStartRecord(Base):
+    """One start of a sweep: the code and the machine that its trials from then on ran with."""
+
+    __tablename__ = "sweep_starts"
+
+    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"), primary_key=True)
+    started: Mapped[datetime] = mapped_column(primary_key=True)
+    provenance: Mapped[dict[str, Any]]
+    packages: Mapped[dict[str, Any]]
+    """Version of every installed distribution, by name."""
+    diffs: Mapped[dict[str, Any]]
+    """What the code differed by from its commit, by repository."""
+
+
+class SweepTagRecord(Base):
+    """A word that a sweep file puts on its sweep."""
+
+    __tablename__ = "sweep_tags"
+
+    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"), primary_key=True)
+    tag: Mapped[str] = mapped_column(primary_key=True, index=True)
+
+
+class ContestRecord(Base):
+    """What can be chosen from on dev: all trials of a method, a backbone and its dev sets."""
+
+    __tablename__ = "contests"
+    __table_args__ = (
+        UniqueConstraint("method", "backbone", "dev_identity"),
+        CheckConstraint("trials >= 0 AND gpu_seconds >= 0", "effort"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    method: Mapped[str]
+    backbone: Mapped[str]
+    dev_identity: Mapped[str]
+    dev_checkpoint: Mapped[str]
+    dev_search: Mapped[str]
+    dev_source: Mapped[str]
+    trials: Mapped[int] = mapped_column(default=0)
+    """Of any state."""
+    gpu_seconds: Mapped[float] = mapped_column(default=0.0)
+    """What these trials took, in seconds of whole GPUs."""
 
 
 class ConfigurationRecord(Base):
@@ -85,18 +137,14 @@ class ConfigurationRecord(Base):
     __table_args__ = (
         CheckConstraint("n >= 0 AND n <= trials AND m2 >= 0", "moments"),
         CheckConstraint("(n = 0) = (mean IS NULL)", "mean_of_something"),
-        Index(None, "method", "backbone", "dev_identity", "mean"),
+        best_first("ix_configurations_confirmed", "n > 1"),
+        best_first("ix_configurations_complete", "n > 0"),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
+    contest_id: Mapped[int] = mapped_column(ForeignKey("contests.id"))
     hash: Mapped[str] = mapped_column(unique=True)
-    method: Mapped[str]
     revision: Mapped[int]
-    backbone: Mapped[str]
-    dev_identity: Mapped[str]
-    dev_checkpoint: Mapped[str]
-    dev_search: Mapped[str]
-    dev_source: Mapped[str]
     corpus: Mapped[str]
     values: Mapped[dict[str, Any]]
     searched: Mapped[list[str]]
@@ -107,6 +155,18 @@ class ConfigurationRecord(Base):
     mean: Mapped[float | None]
     m2: Mapped[float] = mapped_column(default=0.0)
     """Sum of squared distances to the mean (Welford)."""
+
+
+class MachineRecord(Base):
+    """Where trials ran."""
+
+    __tablename__ = "machines"
+    __table_args__ = (UniqueConstraint("host", "hardware"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    host: Mapped[str]
+    hardware: Mapped[str]
+    """The GPU, or else the CPU, by its maker's name."""
 
 
 class TrialRecord(Base):
@@ -125,7 +185,7 @@ class TrialRecord(Base):
     seed: Mapped[int] = mapped_column(BigInteger)
     state: Mapped[str]
     started: Mapped[datetime]
-    finished: Mapped[datetime | None]
+    finished: Mapped[datetime | None] = mapped_column(index=True)
     best_step: Mapped[int | None]
     best_value: Mapped[float | None]
     start_value: Mapped[float | None]
@@ -133,6 +193,9 @@ class TrialRecord(Base):
     model: Mapped[str | None]
     error: Mapped[str | None]
     wall_seconds: Mapped[float | None]
+    gpu_seconds: Mapped[float] = mapped_column(default=0.0)
+    """Wall seconds by its share of a GPU."""
+    machine_id: Mapped[int | None] = mapped_column(ForeignKey("machines.id"), index=True)
     provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)
 
 

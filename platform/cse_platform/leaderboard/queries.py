@@ -1,78 +1,40 @@
-"""The ranking that `cse-leaderboard` shows. Correlations are fractions."""
+"""The ranking that `cse-leaderboard` shows. Scores are fractions."""
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
-from typing import Any, cast
+from typing import Any
 
-from sqlalchemy import CTE, Row, ScalarSelect, Select, func, select
+from sqlalchemy import Row, ScalarSelect, Select, Subquery, func, select
 from sqlalchemy.orm import Session, aliased
 
+from cse_platform.leaderboard.chosen import Filters, of_trials, shown
 from cse_platform.leaderboard.models import (
     ConfigurationRecord,
+    ContestRecord,
+    MachineRecord,
     SweepRecord,
+    SweepTagRecord,
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.leaderboard.tests_opened import (
-    BUILTIN,
-    TestMean,
-    first_releases,
-    test_means,
+from cse_platform.leaderboard.row import (
+    FAMILIES,
+    Configuration,
+    DevSet,
+    Estimate,
+    FamilyName,
+    LeaderboardRow,
 )
+from cse_platform.leaderboard.scored import Evaluated, scores_on_test
+from cse_platform.leaderboard.statistics.intervals import seed_interval
+from cse_platform.leaderboard.tests_opened import BUILTIN, first_releases
 
-
-@dataclass(frozen=True)
-class DevSet:
-    """The dev sets behind a value."""
-
-    checkpoint: str
-    search: str
-    identity: str
-    source: str
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """One assignment of hyperparameters."""
-
-    hash: str
-    values: dict[str, Any]
-    searched: list[str]
-    """The names among `values` that a sweep varied."""
-
-
-@dataclass(frozen=True)
-class LeaderboardRow:
-    """One configuration over its seeds; by default the chosen one of method, backbone, dev set."""
-
-    method: str
-    backbone: str
-    sweep: str
-    """The first sweep that holds the configuration."""
-    configuration: Configuration
-    seeds: list[int]
-    n: int
-    dev: DevSet
-    dev_mean: float
-    dev_std: float | None
-    """Over seeds, with n - 1; None for a single one."""
-    dev_untrained: float | None
-    """Mean at step 0: the backbone before training."""
-    trials: int
-    """How many trials, of any state, the choice was made from."""
-    test: dict[str, float] = field(default_factory=dict)
-    """Mean over the complete seeds that were scored, by task."""
-    evaluation: dict[str, str] = field(default_factory=dict)
-    """The identity that these scores are of, by task."""
-    test_seeds: dict[str, int] = field(default_factory=dict)
-    """How many seeds were scored, by task."""
-    test_opened: datetime | None = None
-    """When test sets, built-in or real as its dev sets are, were first opened for the method, if
-    that was before this configuration's first trial started: they may have helped to pick it.
-    One that was tried before that and promoted later has None."""
+MAIN_FAMILIES: tuple[FamilyName, ...] = ("sts", "transfer", "long")
+"""Each of their tasks has one number, the one that papers report."""
 
 
 @dataclass(frozen=True)
@@ -82,101 +44,80 @@ class Catalogue:
     backbones: list[str]
     methods: list[str]
     sweeps: list[str]
+    tags: list[str]
+    machines: list[str]
 
 
 def leaderboard(
     session: Session,
+    filters: Filters | None = None,
     *,
-    backbone: str | None = None,
-    method: str | None = None,
-    sweep: str | None = None,
+    family: FamilyName | None = None,
     per_configuration: bool = False,
 ) -> list[LeaderboardRow]:
-    """One row per method, backbone and dev identity, best dev mean first.
-
-    A configuration with more than one seed is chosen before any with a single, maybe lucky, one;
-    among equals the higher mean wins.
+    """A row per method, backbone, dev and evaluation identity, best dev mean first.
 
     Args:
         session: of an open leaderboard.
-        backbone: only rows of this encoder.
-        method: only rows of this method.
-        sweep: only configurations that this sweep has tried.
+        filters: what it is made from.
+        family: of the test scores; None is all of `MAIN_FAMILIES`.
         per_configuration: a row for every configuration with a complete trial.
     """
-    query = _ranked()
-    if backbone is not None:
-        query = query.where(ConfigurationRecord.backbone == backbone)
-    if method is not None:
-        query = query.where(ConfigurationRecord.method == method)
-    if sweep is not None:
-        query = query.where(ConfigurationRecord.id.in_(_tried_by(sweep)))
-    ranked = query.cte("ranked")
-    shown = select(ranked.c.id)
-    if not per_configuration:
-        shown = shown.where(ranked.c.place == 1)
-    lines = session.execute(_with_seeds(ranked, shown, sweep))
-    tests, opened = test_means(session, shown), first_releases(session)
-    return [
-        _row(
-            list(seeds),
-            tests.get(one.id, {}),
-            opened.get((one.method, one.dev_source == BUILTIN)),
-        )
-        for one, seeds in groupby(lines, lambda line: line[0])
+    filters = filters or Filters()
+    chosen = shown(filters, per_configuration=per_configuration)
+    ids = select(chosen.c.id)
+    families = [FAMILIES[name] for name in ([family] if family else MAIN_FAMILIES)]
+    scores = scores_on_test(session, ids, families)
+    tags, opened = _tags(session, ids), first_releases(session)
+    lines = session.execute(_seeds(chosen, filters))
+    rows = [
+        row
+        for _, seeds in groupby(lines, lambda line: line[0].id)
+        for row in _rows(list(seeds), scores, tags, opened)
     ]
+    wanted = [row for row in rows if filters.identity is None or _is_of(row, filters.identity)]
+    return sorted(wanted, key=lambda row: (-row.dev_score.mean, row.method, row.configuration.hash))
 
 
 def catalogue(session: Session) -> Catalogue:
-    """Every backbone, method and sweep that is on the leaderboard, in order of name."""
+    """What there is to filter by, in order of name."""
 
     def names(query: Select[str]) -> list[str]:
         return sorted(session.scalars(query.distinct()))
 
     return Catalogue(
-        backbones=names(select(ConfigurationRecord.backbone)),
-        methods=names(select(ConfigurationRecord.method)),
+        backbones=names(select(ContestRecord.backbone)),
+        methods=names(select(ContestRecord.method)),
         sweeps=names(select(SweepRecord.name)),
+        tags=names(select(SweepTagRecord.tag)),
+        machines=names(select(MachineRecord.hardware)),
     )
 
 
-def _ranked() -> Select[Any]:
-    """Configurations with their place among, and the trials of, method, backbone and dev set."""
-    one = ConfigurationRecord
-    group = (one.method, one.backbone, one.dev_identity)
-    best_first = ((one.n > 1).desc(), (one.n > 0).desc(), one.mean.desc(), one.hash)
-    return select(
-        one.id,
-        func.row_number().over(partition_by=group, order_by=best_first).label("place"),
-        func.sum(one.trials).over(partition_by=group).label("spent"),
-    )
-
-
-def _tried_by(sweep: str) -> Select[int]:
-    return (
-        select(TrialRecord.configuration_id)
-        .join(SweepTrialRecord, SweepTrialRecord.trial_id == TrialRecord.id)
-        .join(SweepRecord, SweepRecord.id == SweepTrialRecord.sweep_id)
-        .where(SweepRecord.name == sweep)
-    )
-
-
-def _with_seeds(ranked: CTE, shown: Select[int], sweep: str | None) -> Select[Any]:
+def _seeds(chosen: Subquery, filters: Filters) -> Select[Any]:
     """One line a complete seed of every configuration that is shown."""
-    one = ConfigurationRecord
     return (
         select(
-            one,
+            ConfigurationRecord,
+            ContestRecord,
             TrialRecord.seed,
+            TrialRecord.best_value,
             TrialRecord.start_value,
-            ranked.c.spent,
-            _first_sweep(sweep).label("sweep"),
+            TrialRecord.finished,
+            MachineRecord.host,
+            MachineRecord.hardware,
+            chosen.c.trials,
+            chosen.c.gpu_seconds,
+            _first_sweep(filters.sweep).label("sweep"),
             _first_start().label("first_start"),
         )
-        .join(ranked, ranked.c.id == one.id)
-        .join(TrialRecord, TrialRecord.configuration_id == one.id)
-        .where(TrialRecord.state == "COMPLETE", one.id.in_(shown))
-        .order_by(one.mean.desc(), one.method, one.hash, TrialRecord.seed)
+        .select_from(chosen)
+        .join(ConfigurationRecord, ConfigurationRecord.id == chosen.c.id)
+        .join(ContestRecord, ContestRecord.id == ConfigurationRecord.contest_id)
+        .join(TrialRecord, TrialRecord.configuration_id == ConfigurationRecord.id)
+        .outerjoin(MachineRecord, MachineRecord.id == TrialRecord.machine_id)
+        .where(TrialRecord.state == "COMPLETE", *of_trials(filters))
+        .order_by(ConfigurationRecord.id, TrialRecord.seed)
     )
 
 
@@ -200,25 +141,95 @@ def _first_start() -> ScalarSelect[datetime]:
     return query.correlate(ConfigurationRecord).scalar_subquery()
 
 
-def _row(
-    seeds: Sequence[Row[Any]], tests: Mapping[str, TestMean], opened: datetime | None
-) -> LeaderboardRow:
-    one: ConfigurationRecord = seeds[0][0]
-    starts = [line.start_value for line in seeds if line.start_value is not None]
-    return LeaderboardRow(
-        method=one.method,
-        backbone=one.backbone,
-        sweep=seeds[0].sweep,
-        configuration=Configuration(one.hash, one.values, one.searched),
-        seeds=[line.seed for line in seeds],
-        n=one.n,
-        dev=DevSet(one.dev_checkpoint, one.dev_search, one.dev_identity, one.dev_source),
-        dev_mean=cast(float, one.mean),  # the table sees to it where n > 0
-        dev_std=math.sqrt(one.m2 / (one.n - 1)) if one.n > 1 else None,
-        dev_untrained=math.fsum(starts) / len(starts) if starts else None,
-        trials=int(seeds[0].spent),
-        test={task: mean.value for task, mean in tests.items()},
-        evaluation={task: mean.identity for task, mean in tests.items()},
-        test_seeds={task: mean.seeds for task, mean in tests.items()},
-        test_opened=opened if opened and opened < seeds[0].first_start else None,
+def _tags(session: Session, configurations: Select[Any]) -> Mapping[int, list[str]]:
+    query = (
+        select(TrialRecord.configuration_id, SweepTagRecord.tag)
+        .join(SweepTrialRecord, SweepTrialRecord.trial_id == TrialRecord.id)
+        .join(SweepTagRecord, SweepTagRecord.sweep_id == SweepTrialRecord.sweep_id)
+        .where(TrialRecord.configuration_id.in_(configurations))
+        .distinct()
+        .order_by(SweepTagRecord.tag)
     )
+    found: dict[int, list[str]] = defaultdict(list)
+    for configuration, tag in session.execute(query):
+        found[configuration].append(tag)
+    return found
+
+
+def _rows(
+    seeds: Sequence[Row[Any]],
+    scores: Mapping[int, list[Evaluated]],
+    tags: Mapping[int, list[str]],
+    opened: Mapping[tuple[str, bool], datetime],
+) -> list[LeaderboardRow]:
+    """The rows of one configuration: one for each evaluation identity, or one without scores."""
+    first: Any = seeds[0]
+    one, contest = first[0], first[1]
+    starts = [line.start_value for line in seeds if line.start_value is not None]
+    at = opened.get((contest.method, contest.dev_source == BUILTIN))
+    machines = dict.fromkeys(f"{line.host} · {line.hardware}" for line in seeds if line.host)
+    mine = {line.seed for line in seeds}
+    return [
+        LeaderboardRow(
+            method=contest.method,
+            backbone=contest.backbone,
+            sweep=first.sweep,
+            configuration=Configuration(one.hash, one.values, one.searched),
+            seeds=[line.seed for line in seeds],
+            dev=DevSet(
+                contest.dev_checkpoint,
+                contest.dev_search,
+                contest.dev_identity,
+                contest.dev_source,
+            ),
+            dev_score=estimate(
+                {line.seed: line.best_value for line in seeds}, contest.dev_identity
+            ),
+            dev_untrained=math.fsum(starts) / len(starts) if starts else None,
+            trials=int(first.trials),
+            gpu_hours=first.gpu_seconds / 3600,
+            finished=max(line.finished for line in seeds),
+            machines=list(machines),
+            tags=tags.get(one.id, []),
+            corpus=one.corpus,
+            scores=_estimates(evaluated, mine),
+            test_opened=at if at and at < first.first_start else None,
+        )
+        for evaluated in scores.get(one.id, [{}])
+    ]
+
+
+def _estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimate]:
+    """In the papers' order, of the seeds that the filters let through."""
+    order = [column for family in FAMILIES.values() for column in family.columns]
+    found = {}
+    for column in sorted(evaluated, key=order.index):
+        identity, values = evaluated[column]
+        if kept := {seed: values[seed] for seed in sorted(values) if seed in seeds}:
+            found[column] = estimate(kept, identity)
+    return found
+
+
+def estimate(values: Mapping[int, float], identity: str) -> Estimate:
+    """One score over seeds, with Student's interval where there are several.
+
+    Args:
+        values: fractions by seed, at least one.
+        identity: what they are comparable by.
+    """
+    mean = math.fsum(values.values()) / len(values)
+    squares = math.fsum((value - mean) ** 2 for value in values.values())
+    return Estimate(
+        values=dict(values),
+        mean=mean,
+        std=math.sqrt(squares / (len(values) - 1)) if len(values) > 1 else None,
+        best=max(values.values()),
+        interval=seed_interval(list(values.values())),
+        identity=identity,
+    )
+
+
+def _is_of(row: LeaderboardRow, identity: str) -> bool:
+    """Whether its dev sets or one of its scores have an identity that begins so."""
+    identities = [row.dev.identity, *(score.identity for score in row.scores.values())]
+    return any(one.startswith(identity) for one in identities)

@@ -1,15 +1,15 @@
-"""Rows by their keys, as the writer needs them: found, held against other writers, or made."""
+"""Rows by their keys, as the writer needs them: found or made."""
 
 import logging
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.models import Base, ConfigurationRecord, SweepRecord, TrialRecord
+from cse_platform.leaderboard.models import Base, SweepRecord, TrialRecord
 
 log = logging.getLogger(__name__)
 
@@ -27,13 +27,12 @@ def sweep_of(session: Session, name: str) -> SweepRecord:
 
 
 def trial_of(session: Session, key: str) -> TrialRecord:
-    """The trial of that key, held against other writers until the transaction ends.
+    """The trial of that key.
 
     Raises:
         StoreError: if it has not started.
     """
-    query = select(TrialRecord).where(TrialRecord.key == key).with_for_update()
-    trial = session.scalars(query).one_or_none()
+    trial = session.scalars(select(TrialRecord).where(TrialRecord.key == key)).one_or_none()
     if trial is None:
         raise StoreError(f"the journal speaks of trial {key!r} before it starts")
     return trial
@@ -45,12 +44,6 @@ def trial_if_here(session: Session, key: str, *, sweep: str) -> TrialRecord | No
     if trial is None:
         log.warning("sweep %s: trial %s is not on this leaderboard", sweep, key)
     return trial
-
-
-def held_configuration(session: Session, which: ColumnElement[bool]) -> ConfigurationRecord:
-    """A configuration, held against other writers until the transaction ends."""
-    query = select(ConfigurationRecord).where(which).with_for_update()
-    return session.scalars(query.execution_options(populate_existing=True)).one()
 
 
 def insert_once(

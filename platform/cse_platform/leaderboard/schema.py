@@ -1,5 +1,7 @@
 """Brings a store to the schema of this version, under a lock that holds others off."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Engine, text
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard import evaluation_models
@@ -35,8 +37,33 @@ def stored_revision(connection: Connection) -> str | None:
     return MigrationContext.configure(connection, opts=options).get_current_revision()
 
 
+@contextmanager
+def migrating(engine: Engine) -> Iterator[Connection]:
+    """One transaction in which tables may be made anew, which other tables refer to.
+
+    SQLite would count the rows of a dropped table as deleted, so that its foreign keys are
+    checked at the end instead.
+
+    Raises:
+        StoreError: if a row then refers to one that is not there.
+    """
+    with engine.execution_options(writes=True).connect() as connection:
+        sqlite = connection.dialect.name == "sqlite"
+        driver = connection.connection
+        if sqlite:  # within a transaction it would do nothing
+            driver.cursor().execute("PRAGMA foreign_keys = OFF")
+        try:
+            with connection.begin():
+                yield connection
+                if sqlite and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
+                    raise StoreError("its rows contradict each other; restore it from a copy")
+        finally:
+            if sqlite:
+                driver.cursor().execute("PRAGMA foreign_keys = ON")
+
+
 def migrate(connection: Connection) -> None:
-    """Bring an empty or older store to this schema, in the transaction of `connection`.
+    """Bring an empty or older store to this schema, in a transaction of `migrating`.
 
     Raises:
         StoreError: if the store is of a schema that this version does not know.

@@ -6,15 +6,18 @@ from pathlib import Path
 from sqlite3 import Connection as SQLiteConnection
 from typing import Any, Self
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import NoStoreError, StoreError
-from cse_platform.leaderboard.schema import is_current, migrate, stored_revision
+from cse_platform.leaderboard.schema import is_current, migrate, migrating, stored_revision
 
 BUSY_SECONDS = 30
 """How long a SQLite writer waits for another one."""
+
+WRITING_LOCK = 0x0C5E_B0A4
+"""Any number that no other program on the server locks."""
 
 CONNECT_SECONDS = 10
 """How long a PostgreSQL server may take to answer."""
@@ -42,13 +45,15 @@ class Leaderboard:
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
-        """One transaction that is committed at the end, or not at all.
+        """One transaction that is committed at the end, or not at all; one at a time.
 
         Raises:
             StoreError: for whatever the database says, without its password.
         """
         engine = self._engine.execution_options(writes=True)
         with _translated(self._engine.url), Session(engine) as session, session.begin():
+            if session.get_bind().dialect.name == "postgresql":  # as SQLite does of itself
+                session.execute(text(f"SELECT pg_advisory_xact_lock({WRITING_LOCK})"))
             yield session
 
     def close(self) -> None:
@@ -149,7 +154,7 @@ def _make_ready(engine: Engine) -> None:
     with engine.connect() as connection:
         if is_current(connection):
             return
-    with engine.execution_options(writes=True).begin() as connection:
+    with migrating(engine) as connection:
         migrate(connection)
 
 

@@ -1,57 +1,15 @@
-"""What the leaderboard's rows show of test sets: means over seeds, and when they were opened."""
+"""When test sets were opened, as the leaderboard's rows tell it."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from cse_platform.leaderboard.evaluation_models import ReleaseRecord, ScoreRecord
-from cse_platform.leaderboard.models import ConfigurationRecord, TrialRecord
-from cse_platform.tracking.events import MAIN_METRICS
+from cse_platform.leaderboard.evaluation_models import ReleaseRecord
+from cse_platform.leaderboard.models import ConfigurationRecord, ContestRecord, TrialRecord
 
 BUILTIN = "builtin"
 """The source of the project's own sets: what they show tells nothing of real ones."""
-
-
-@dataclass(frozen=True)
-class TestMean:
-    """One task's test score over the seeds of one configuration."""
-
-    value: float
-    identity: str
-    """The scores are all of this one."""
-    seeds: int
-
-
-def test_means(session: Session, configurations: Select[int]) -> dict[int, dict[str, TestMean]]:
-    """By configuration and task, the mean over the complete seeds that were scored.
-
-    Where a task was scored under several identities, that with the most seeds stands, and of
-    equals the one that was measured last.
-
-    Args:
-        session: of an open leaderboard.
-        configurations: their ids.
-    """
-    group = (TrialRecord.configuration_id, ScoreRecord.task, ScoreRecord.identity)
-    seeds = func.count()
-    query = (
-        select(*group, func.avg(ScoreRecord.value), seeds)
-        .join(TrialRecord, TrialRecord.id == ScoreRecord.trial_id)
-        .where(
-            TrialRecord.configuration_id.in_(configurations),
-            TrialRecord.state == "COMPLETE",
-            ScoreRecord.split == "test",
-            ScoreRecord.metric.in_(sorted(MAIN_METRICS)),
-        )
-        .group_by(*group)
-        .order_by(ScoreRecord.task, seeds, func.max(ScoreRecord.measured), ScoreRecord.identity)
-    )
-    found: dict[int, dict[str, TestMean]] = {}
-    for configuration, task, identity, mean, n in session.execute(query):
-        found.setdefault(configuration, {})[task] = TestMean(mean, identity, n)  # the last stands
-    return found
 
 
 def first_releases(session: Session) -> dict[tuple[str, bool], datetime]:
@@ -68,10 +26,11 @@ def first_releases(session: Session) -> dict[tuple[str, bool], datetime]:
     """
     first = func.min(ReleaseRecord.opened)
     query = (
-        select(ConfigurationRecord.method, ReleaseRecord.source, first)
+        select(ContestRecord.method, ReleaseRecord.source, first)
+        .join(ConfigurationRecord, ConfigurationRecord.contest_id == ContestRecord.id)
         .join(TrialRecord, TrialRecord.configuration_id == ConfigurationRecord.id)
         .join(ReleaseRecord, ReleaseRecord.trial_id == TrialRecord.id)
-        .group_by(ConfigurationRecord.method, ReleaseRecord.source)
+        .group_by(ContestRecord.method, ReleaseRecord.source)
         .order_by(first.desc())
     )
     # Hub and folder are one kind; the earlier of the two is the last, and stands.

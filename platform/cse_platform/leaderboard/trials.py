@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.models import (
     ConfigurationRecord,
+    ContestRecord,
     DevPointRecord,
     SweepRecord,
     SweepTrialRecord,
@@ -92,10 +93,11 @@ def best_model(
     query = (
         select(TrialRecord)
         .join(ConfigurationRecord, ConfigurationRecord.id == TrialRecord.configuration_id)
+        .join(ContestRecord, ContestRecord.id == ConfigurationRecord.contest_id)
         .where(
-            ConfigurationRecord.method == method,
-            ConfigurationRecord.backbone == backbone,
-            ConfigurationRecord.dev_identity == dev_identity,
+            ContestRecord.method == method,
+            ContestRecord.backbone == backbone,
+            ContestRecord.dev_identity == dev_identity,
             TrialRecord.state == "COMPLETE",
             TrialRecord.model.is_not(None),
         )

@@ -2,22 +2,25 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from sqlalchemy import delete
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.evaluation_rows import add_evaluation, add_release, add_score
 from cse_platform.leaderboard.models import (
     ConfigurationRecord,
+    ContestRecord,
     DevPointRecord,
     JournalCursorRecord,
+    MachineRecord,
     SweepRecord,
+    SweepStartRecord,
+    SweepTagRecord,
     SweepTrialRecord,
     TrialRecord,
 )
 from cse_platform.leaderboard.rows import (
-    held_configuration,
     insert_once,
     sweep_of,
     trial_if_here,
@@ -104,14 +107,22 @@ def _start_sweep(session: Session, event: SweepStarted) -> None:
         "method": event.method,
         "backbone": event.backbone,
         "spec": event.spec,
-        "provenance": event.provenance,
         "state": "RUNNING",
         "started": event.time,
     }
     insert_once(session, SweepRecord, {"name": event.sweep}, first)
     sweep = sweep_of(session, event.sweep)
-    sweep.spec, sweep.provenance = event.spec, dict(event.provenance)
-    sweep.state, sweep.finished = "RUNNING", None
+    sweep.spec, sweep.state, sweep.finished = event.spec, "RUNNING", None
+    start = {"sweep_id": sweep.id, "started": event.time}
+    facts = {
+        "provenance": event.provenance,
+        "packages": event.packages,
+        "diffs": event.diffs,
+    }
+    insert_once(session, SweepStartRecord, start, facts)
+    session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
+    for tag in event.spec.get("tags", ()):
+        insert_once(session, SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
 
 
 def _start_trial(session: Session, event: TrialStarted) -> None:
@@ -125,6 +136,7 @@ def _start_trial(session: Session, event: TrialStarted) -> None:
     }
     if insert_once(session, TrialRecord, {"key": event.trial}, first):
         configuration.trials += 1
+        session.get_one(ContestRecord, configuration.contest_id).trials += 1
     trial = trial_of(session, event.trial)
     _link(session, event, trial)
     if trial.state == "COMPLETE":
@@ -138,10 +150,8 @@ def _start_trial(session: Session, event: TrialStarted) -> None:
 
 def _configuration(session: Session, event: TrialStarted) -> ConfigurationRecord:
     first = {
-        "method": event.method,
+        "contest_id": _contest(session, event),
         "revision": event.revision,
-        "backbone": event.backbone,
-        **{f"dev_{key}": event.dev[key] for key in ("identity", "checkpoint", "search", "source")},
         "corpus": event.dev["corpus"],
         "values": event.values,
         "searched": list(event.searched),
@@ -150,7 +160,19 @@ def _configuration(session: Session, event: TrialStarted) -> ConfigurationRecord
         "m2": 0.0,
     }
     insert_once(session, ConfigurationRecord, {"hash": event.configuration}, first)
-    return held_configuration(session, ConfigurationRecord.hash == event.configuration)
+    query = select(ConfigurationRecord).where(ConfigurationRecord.hash == event.configuration)
+    return session.scalars(query).one()
+
+
+def _contest(session: Session, event: TrialStarted) -> int:
+    key = {
+        "method": event.method,
+        "backbone": event.backbone,
+        "dev_identity": event.dev["identity"],
+    }
+    dev = {f"dev_{name}": event.dev[name] for name in ("checkpoint", "search", "source")}
+    insert_once(session, ContestRecord, key, {**dev, "trials": 0, "gpu_seconds": 0.0})
+    return session.scalars(select(ContestRecord.id).filter_by(**key)).one()
 
 
 def _link(session: Session, event: TrialStarted | TrialReused, trial: TrialRecord) -> None:
@@ -182,14 +204,33 @@ def _finish_trial(session: Session, event: TrialFinished) -> None:
     trial.best_step, trial.best_value = event.best_step, _number(event.best_value)
     trial.model, trial.wall_seconds = event.model, event.wall_seconds
     trial.provenance = dict(event.provenance)
+    trial.machine_id = _machine(session, event.provenance)
+    _spend(session, trial, gpu_seconds=(event.wall_seconds or 0.0) * event.gpus)
     if event.state == "COMPLETE" and trial.best_value is not None:
         _count_in(session, trial.configuration_id, trial.best_value)
         _add_dev_scores(session, trial, event)
 
 
+def _machine(session: Session, provenance: Mapping[str, str]) -> int | None:
+    hardware = provenance.get("gpu") or provenance.get("cpu")
+    if not hardware or "host" not in provenance:
+        return None
+    key = {"host": provenance["host"], "hardware": hardware}
+    insert_once(session, MachineRecord, key, {})
+    return session.scalars(select(MachineRecord.id).filter_by(**key)).one()
+
+
+def _spend(session: Session, trial: TrialRecord, *, gpu_seconds: float) -> None:
+    """A trial that ends again, after it was cut off, tells its whole time."""
+    configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
+    contest = session.get_one(ContestRecord, configuration.contest_id)
+    contest.gpu_seconds = max(0.0, contest.gpu_seconds + gpu_seconds - trial.gpu_seconds)
+    trial.gpu_seconds = gpu_seconds
+
+
 def _count_in(session: Session, configuration_id: int, value: float) -> None:
     """Welford's update of the mean over seeds."""
-    configuration = held_configuration(session, ConfigurationRecord.id == configuration_id)
+    configuration = session.get_one(ConfigurationRecord, configuration_id)
     mean = 0.0 if configuration.mean is None else configuration.mean
     configuration.n += 1
     configuration.mean = mean + (value - mean) / configuration.n
@@ -198,6 +239,7 @@ def _count_in(session: Session, configuration_id: int, value: float) -> None:
 
 def _add_dev_scores(session: Session, trial: TrialRecord, event: TrialFinished) -> None:
     configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
+    contest = session.get_one(ContestRecord, configuration.contest_id)
     for name, value in event.best_metrics.items():
         if named := DEV_SCORE.fullmatch(name):
             score = TestScore(
@@ -205,7 +247,7 @@ def _add_dev_scores(session: Session, trial: TrialRecord, event: TrialFinished) 
                 split="dev",
                 metric=named["metric"],
                 value=value,
-                identity=configuration.dev_identity,
+                identity=contest.dev_identity,
             )
             add_score(session, trial, score, measured=event.time)
 

@@ -138,6 +138,7 @@ class Results:
                 model=model,
                 error=error,
                 wall_seconds=trial.busy_seconds,
+                gpus=self.state.spec.resources.gpu,
                 provenance=self._provenance.get(trial.key, {}),
             )
         )

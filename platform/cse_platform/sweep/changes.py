@@ -9,8 +9,8 @@ from cse_platform.sweep.spec import SweepSpec
 KEPT = ("method", "backbone", "corpus", "dev", "fixed", "space")
 """What a sweep's trials follow from; with the search's sampler and seed it makes the sweep."""
 
-GROWING = ("search", "seeds", "evaluate")
-"""What may ask for more than a complete sweep has done."""
+GROWING = ("search", "seeds", "evaluate", "tags")
+"""What may ask for more than a complete sweep has done, or be told of."""
 
 
 def refuse_changes(stored: dict[str, Any] | None, spec: SweepSpec) -> None:
@@ -38,7 +38,9 @@ def refuse_changes(stored: dict[str, Any] | None, spec: SweepSpec) -> None:
 def asks_for_no_more(stored: dict[str, Any] | None, spec: SweepSpec) -> bool:
     """Whether a complete sweep has nothing to add: the same budget, seeds and test sets."""
     now = spec.model_dump(mode="json")
-    return stored is not None and all(stored[name] == now[name] for name in GROWING)
+    return stored is not None and all(
+        (stored.get(name) or None) == (now[name] or None) for name in GROWING
+    )
 
 
 def _first_difference(path: str, before: Any, after: Any) -> tuple[str, Any, Any] | None:

@@ -137,6 +137,7 @@ class SweepSpec(Settings):
     evaluate: Evaluate | None = None
     stores: Stores = Stores()
     storage: str | None = Field(default=None, min_length=1, description="where checkpoints go")
+    tags: tuple[Slug, ...] = Field(default=(), description="words to find its rows by")
     experiment: str = Field(default="cse", min_length=1, description="MLflow experiment")
 
     @model_validator(mode="after")

@@ -39,6 +39,10 @@ class SweepStarted(Recorded):
     """The folder that each reference to a best encoder stands for, by its placeholder."""
     provenance: dict[str, str]
     """Git commit, dirty or not, command line, host, versions."""
+    packages: dict[str, str] = Field(default_factory=dict)
+    """Version of every installed distribution, by name."""
+    diffs: dict[str, str] = Field(default_factory=dict)
+    """What the code differed by from its commit: `git`, the user's repository, and `package`."""
 
 
 class TrialStarted(Recorded):
@@ -106,6 +110,8 @@ class TrialFinished(Recorded):
     error: str | None = None
     """One line, for FAIL."""
     wall_seconds: float | None = None
+    gpus: float = 0.0
+    """Its share of a GPU."""
     provenance: dict[str, str] = Field(default_factory=dict)
     """Of the worker: versions, CPU or GPU, attention kernel, dtype, threads, peak memory."""
 

@@ -46,6 +46,7 @@ def sweep_tags(event: SweepStarted) -> dict[str, str]:
         "corpus": event.spec.get("corpus"),
         "dev_checkpoint": dev.checkpoint,
         "dev_search": dev.search,
+        "tags": ", ".join(event.spec.get("tags", ())) or None,
         "spec": _without_passwords(event.spec),
         "mlflow.note.content": (
             f"Sweep **{event.sweep}**: {event.method} on {event.backbone}. "
@@ -57,7 +58,7 @@ def sweep_tags(event: SweepStarted) -> dict[str, str]:
 
 def inherited_tags(tags: Mapping[str, str]) -> dict[str, str]:
     """Those tags of a sweep's run that each of its trials carries too."""
-    names = {"sweep", "method", "backbone", "corpus", "dev_checkpoint", "dev_search"}
+    names = {"sweep", "method", "backbone", "corpus", "dev_checkpoint", "dev_search", "tags"}
     git = {"git_commit", "git_dirty", "mlflow.source.git.commit"}
     return {name: value for name, value in tags.items() if name in names | git}
 

@@ -1,0 +1,187 @@
+"""Which configurations a leaderboard shows: the one chosen on dev of each contest, or all."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, ScalarSelect, Select, Subquery, case, func, or_, select
+from sqlalchemy.orm import aliased
+
+from cse_platform.leaderboard.evaluation_models import EvaluationRecord, ScoreRecord
+from cse_platform.leaderboard.models import (
+    ConfigurationRecord,
+    ContestRecord,
+    MachineRecord,
+    SweepRecord,
+    SweepTagRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What a leaderboard is made from; None lets all through."""
+
+    backbone: str | None = None
+    method: str | None = None
+    sweep: str | None = None
+    """Only configurations that it holds."""
+    tag: str | None = None
+    """Only configurations that a sweep with this tag holds."""
+    identity: str | None = None
+    """Only dev sets, or evaluations, whose identity begins so."""
+    hardware: str | None = None
+    """Only trials on a machine whose GPU, CPU or host has this in its name."""
+    since: datetime | None = None
+    """Only trials that finished then or later."""
+
+    @property
+    def picks_contests_only(self) -> bool:
+        """Whether every configuration of a contest that is let through is let through."""
+        narrower = (self.sweep, self.tag, self.identity, self.hardware, self.since)
+        return all(one is None for one in narrower)
+
+
+def shown(filters: Filters, *, per_configuration: bool) -> Subquery:
+    """The configurations to show, with the number and GPU seconds of what each was chosen from.
+
+    A configuration with more than one seed is chosen before any with a single, maybe lucky, one;
+    among equals the higher mean wins.
+
+    Args:
+        filters: what the choice is made from.
+        per_configuration: no choice: every configuration with a complete trial.
+
+    Returns:
+        Columns `id`, `trials` (of any state) and `gpu_seconds`.
+    """
+    if not filters.picks_contests_only:
+        return _among_some(filters, per_configuration=per_configuration).subquery("shown")
+    if per_configuration:
+        query = _with_effort(ConfigurationRecord.id).join(
+            ConfigurationRecord, ConfigurationRecord.contest_id == ContestRecord.id
+        )
+        query = query.where(ConfigurationRecord.n > 0)
+    else:  # two look-ups in an index for each contest, however many configurations it has
+        query = _with_effort(func.coalesce(_best("n > 1"), _best("n > 0")))
+    return query.where(*_of_contests(filters)).subquery("shown")
+
+
+def of_trials(filters: Filters) -> list[ColumnElement[bool]]:
+    """The conditions on single trials."""
+    conditions: list[ColumnElement[bool]] = []
+    if filters.hardware is not None:
+        named = or_(
+            MachineRecord.hardware.icontains(filters.hardware, autoescape=True),
+            MachineRecord.host.icontains(filters.hardware, autoescape=True),
+        )
+        conditions.append(TrialRecord.machine_id.in_(select(MachineRecord.id).where(named)))
+    if filters.since is not None:
+        conditions.append(TrialRecord.finished >= filters.since)
+    return conditions
+
+
+def _with_effort(configuration: Any) -> Select[Any]:
+    return select(configuration.label("id"), ContestRecord.trials, ContestRecord.gpu_seconds)
+
+
+def _best(which: str) -> ScalarSelect[int]:
+    """By the index of that condition."""
+    one = aliased(ConfigurationRecord)
+    seeds = {"n > 1": one.n > 1, "n > 0": one.n > 0}[which]
+    return (
+        select(one.id)
+        .where(one.contest_id == ContestRecord.id, seeds)
+        .order_by(one.mean.desc(), one.hash.desc())
+        .limit(1)
+        .correlate(ContestRecord)
+        .scalar_subquery()
+    )
+
+
+def _of_contests(filters: Filters) -> list[ColumnElement[bool]]:
+    asked = {ContestRecord.backbone: filters.backbone, ContestRecord.method: filters.method}
+    return [column == value for column, value in asked.items() if value is not None]
+
+
+def _among_some(filters: Filters, *, per_configuration: bool) -> Select[Any]:
+    tried = _tried(filters).subquery("tried")
+    contest = ConfigurationRecord.contest_id
+    best_first = (
+        (tried.c.n > 1).desc(),
+        (tried.c.n > 0).desc(),
+        tried.c.mean.desc(),
+        ConfigurationRecord.hash.desc(),
+    )
+    ranked = (
+        select(
+            tried.c.id,
+            tried.c.n,
+            func.row_number().over(partition_by=contest, order_by=best_first).label("place"),
+            func.sum(tried.c.trials).over(partition_by=contest).label("trials"),
+            func.sum(tried.c.gpu_seconds).over(partition_by=contest).label("gpu_seconds"),
+        )
+        .join(ConfigurationRecord, ConfigurationRecord.id == tried.c.id)
+        .join(ContestRecord, ContestRecord.id == contest)
+        .where(*_of_contests(filters))
+        .subquery("ranked")
+    )
+    query = select(ranked.c.id, ranked.c.trials, ranked.c.gpu_seconds).where(ranked.c.n > 0)
+    return query if per_configuration else query.where(ranked.c.place == 1)
+
+
+def _tried(filters: Filters) -> Select[Any]:
+    """Configurations by what the trials that are let through say."""
+    complete = TrialRecord.state == "COMPLETE"
+    query = (
+        select(
+            TrialRecord.configuration_id.label("id"),
+            func.sum(case((complete, 1), else_=0)).label("n"),
+            func.avg(case((complete, TrialRecord.best_value))).label("mean"),
+            func.count().label("trials"),
+            func.sum(TrialRecord.gpu_seconds).label("gpu_seconds"),
+        )
+        .where(*of_trials(filters))
+        .group_by(TrialRecord.configuration_id)
+    )
+    if filters.sweep is not None or filters.tag is not None:
+        query = query.where(TrialRecord.configuration_id.in_(_held_by_sweeps(filters)))
+    if filters.identity is not None:
+        query = query.where(_of_identity(filters.identity))
+    return query
+
+
+def _held_by_sweeps(filters: Filters) -> Select[int]:
+    held = aliased(TrialRecord)
+    query = (
+        select(held.configuration_id)
+        .join(SweepTrialRecord, SweepTrialRecord.trial_id == held.id)
+        .join(SweepRecord, SweepRecord.id == SweepTrialRecord.sweep_id)
+    )
+    if filters.sweep is not None:
+        query = query.where(SweepRecord.name == filters.sweep)
+    if filters.tag is not None:
+        query = query.join(SweepTagRecord, SweepTagRecord.sweep_id == SweepRecord.id)
+        query = query.where(SweepTagRecord.tag == filters.tag)
+    return query
+
+
+def _of_identity(prefix: str) -> ColumnElement[bool]:
+    scored = aliased(TrialRecord)
+    evaluations = select(EvaluationRecord.identity).where(
+        EvaluationRecord.identity.startswith(prefix, autoescape=True)
+    )
+    by_evaluation = (
+        select(scored.configuration_id)
+        .join(ScoreRecord, ScoreRecord.trial_id == scored.id)
+        .where(ScoreRecord.identity.in_(evaluations))
+    )
+    by_dev = (
+        select(ConfigurationRecord.id)
+        .join(ContestRecord, ContestRecord.id == ConfigurationRecord.contest_id)
+        .where(ContestRecord.dev_identity.startswith(prefix, autoescape=True))
+    )
+    return or_(
+        TrialRecord.configuration_id.in_(by_evaluation), TrialRecord.configuration_id.in_(by_dev)
+    )

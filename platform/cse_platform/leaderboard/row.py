@@ -1,0 +1,149 @@
+"""A row of the leaderboard, and what it is made of. Scores are fractions."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
+from cse_platform.leaderboard.statistics.results import Interval, RankInterval
+
+FamilyName = Literal["sts", "transfer", "ranking", "long"]
+
+RANKING_METRICS = ("kcc", "ndcg")
+
+
+@dataclass(frozen=True)
+class Family:
+    """Tasks whose scores are shown together."""
+
+    name: FamilyName
+    columns: tuple[str, ...]
+    """Task ids in the papers' order; of ranking, task and metric: `stsb_kcc`."""
+    averages: tuple[str, ...]
+    """Columns that are means over the others; the first is the family's headline."""
+
+
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family("sts", (*STS_TASKS, AVG_STS), (AVG_STS,)),
+        Family("transfer", (*TRANSFER_TASKS, AVG_TRANSFER), (AVG_TRANSFER,)),
+        Family(
+            "ranking",
+            tuple(
+                f"{task}_{metric}" for metric in RANKING_METRICS for task in (*STS_TASKS, AVG_STS)
+            ),
+            tuple(f"{AVG_STS}_{metric}" for metric in RANKING_METRICS),
+        ),
+        Family("long", LONG_TASKS, ()),
+    )
+}
+
+
+@dataclass(frozen=True)
+class DevSet:
+    """The dev sets behind a value."""
+
+    checkpoint: str
+    search: str
+    identity: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One assignment of hyperparameters."""
+
+    hash: str
+    values: dict[str, Any]
+    searched: list[str]
+    """The names among `values` that a sweep varied."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One score over seeds."""
+
+    values: dict[int, float]
+    """By seed."""
+    mean: float
+    std: float | None
+    """With n - 1; None for a single seed."""
+    best: float
+    """The highest of the seeds: what a paper reports that picks its seed."""
+    interval: Interval | None = None
+    """Of the mean; None where one seed and no pairs say nothing."""
+    identity: str = ""
+    """Of the evaluation or, of a dev score, of the dev sets: equal ones can be compared."""
+
+    @property
+    def n(self) -> int:
+        """How many seeds."""
+        return len(self.values)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How far a row is above the published number, on `column`."""
+
+    column: str
+    published: float
+    """A fraction."""
+    source: str
+    """Paper and table, e.g. `rankcse table2`."""
+    difference: float
+    inside: bool | None
+    """Whether the published number lies inside our interval; None where there is no interval."""
+
+
+@dataclass(frozen=True)
+class LeaderboardRow:
+    """One configuration over its seeds, under one evaluation identity.
+
+    By default it is the configuration chosen on dev of its method, backbone and dev sets.
+    """
+
+    method: str
+    backbone: str
+    sweep: str
+    """The first sweep that holds the configuration."""
+    configuration: Configuration
+    seeds: list[int]
+    """Complete ones, as the filters let them through."""
+    dev: DevSet
+    dev_score: Estimate
+    dev_untrained: float | None
+    """Mean at step 0: the backbone before training."""
+    trials: int
+    """How many trials, of any state, the choice was made from."""
+    gpu_hours: float
+    """What these trials took, in hours of whole GPUs; 0 on CPUs."""
+    finished: datetime
+    """When its last seed did."""
+    machines: list[str]
+    """Where its seeds ran: host and hardware."""
+    tags: list[str]
+    """Of the sweeps that hold it."""
+    corpus: str = ""
+    """Names of the training corpora, with `+` between."""
+    scores: dict[str, Estimate] = field(default_factory=dict)
+    """On test, by column (see `FAMILIES`)."""
+    test_opened: datetime | None = None
+    """When test sets, built-in or real as its dev sets are, were first opened for the method, if
+    that was before this configuration's first trial started: they may have helped to pick it.
+    One that was tried before that and promoted later has None."""
+    headline: str | None = None
+    """The column that `rank` and `gap` are of; None for dev."""
+    rank: RankInterval | None = None
+    """Among the shown rows whose headline has the same identity."""
+    gap: Gap | None = None
+
+    @property
+    def n(self) -> int:
+        """How many seeds."""
+        return len(self.seeds)
+
+    @property
+    def ranked_score(self) -> Estimate | None:
+        """The headline's score, or dev; None where the row has no such score."""
+        return self.dev_score if self.headline is None else self.scores.get(self.headline)

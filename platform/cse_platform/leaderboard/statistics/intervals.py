@@ -1,0 +1,54 @@
+"""95 % intervals of a mean: over seeds, or over the pairs of a single seed."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t
+
+from cse_platform.leaderboard.statistics.results import Interval
+
+TAILS = (0.025, 0.975)
+
+
+def seed_interval(values: Sequence[float]) -> Interval | None:
+    r"""Student's interval of the mean over seeds.
+
+    .. math:: \bar x \pm t_{n-1,\,0.975} \; s / \sqrt n
+
+    Student's t and not a bootstrap: resampling two to five seeds is too narrow by
+    :math:`\sqrt{(n-1)/n}`, and has normal tails where t's are heavy (12.7 standard errors for two
+    seeds, not 2). It takes seeds to be normal.
+
+    Args:
+        values: one score a seed.
+
+    Returns:
+        None for fewer than two seeds, which say nothing of their spread.
+
+    Source:
+        Student 1908, The probable error of a mean.
+    """
+    n = len(values)
+    if n < 2:
+        return None
+    reach = float(t.ppf(TAILS[1], n - 1)) * float(np.std(values, ddof=1)) / n**0.5
+    mean = float(np.mean(values))
+    return Interval(mean - reach, mean + reach, "seeds")
+
+
+def pairs_interval(draws: NDArray[np.floating[Any]]) -> Interval:
+    """The 2.5 to 97.5 percentile of a score in resamples of its pairs.
+
+    It says how far the score depends on which pairs are in the test set, and nothing of how it
+    depends on the seed, which in this field is often more.
+
+    Args:
+        draws: shape (resamples,), as `spearman_draws` gives them.
+
+    Source:
+        Efron and Tibshirani 1993, An Introduction to the Bootstrap, section 13.3.
+    """
+    low, high = np.quantile(draws, TAILS)
+    return Interval(float(low), float(high), "pairs")

@@ -1,0 +1,82 @@
+"""What the statistics say: intervals, ranks, comparisons. Scores are fractions."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Spread = Literal["seeds", "pairs"]
+"""What an interval is over: Student's t over seeds, or a bootstrap over the pairs of one seed."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Where the true value lies with 95 %, as far as `over` can tell."""
+
+    low: float
+    high: float
+    over: Spread
+
+
+@dataclass(frozen=True)
+class RankInterval:
+    """The 2.5 to 97.5 percentile of a row's ranks over joint resamples; 1 is the best."""
+
+    best: int
+    worst: int
+    among: int
+    """How many rows were ranked."""
+
+
+@dataclass(frozen=True)
+class TaskComparison:
+    """How far A is above B on one task, or on the average over them."""
+
+    task: str
+    mean_a: float
+    mean_b: float
+    effect: float
+    """Mean of A minus mean of B."""
+    interval: Interval | None
+    """Of the effect, by the paired bootstrap; None where one seed and no pairs say nothing."""
+    p: float | None
+    """Two-sided, that the effect is nil, by the same bootstrap."""
+    p_holm: float | None
+    """The same after Holm's correction over the tasks; the average is not among them."""
+    williams_t: float | None
+    """Williams's T2 for two correlations with the same gold; None without pairs, and for the
+    average."""
+    williams_p: float | None
+    """Two-sided, with pairs - 3 degrees of freedom."""
+    williams_p_holm: float | None
+    pairs: int | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A against B, task by task and on average."""
+
+    a: str
+    b: str
+    n_a: int
+    """Seeds."""
+    n_b: int
+    tasks: tuple[TaskComparison, ...]
+    average: TaskComparison | None
+    """Over `tasks`, where they are the whole family."""
+    notes: tuple[str, ...] = ()
+    """What limits the comparison: read differently, no pairs, single seeds."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Everyone against everyone, on the average over the tasks; rows are A, columns B."""
+
+    names: tuple[str, ...]
+    effects: tuple[tuple[float, ...], ...]
+    """Mean of the row's minus mean of the column's."""
+    p: tuple[tuple[float | None, ...], ...]
+    """Two-sided, that the effect is nil; None on the diagonal, and where one seed and no pairs say
+    nothing."""
+    p_holm: tuple[tuple[float | None, ...], ...]
+    """The same after Holm's correction over all unordered pairs."""
+    notes: tuple[str, ...] = ()
+    """What limits the comparisons."""
