@@ -7,7 +7,9 @@ CseError (cse_methods.errors)
     ├── SettingsError       the settings of a trial, in a script of one's own, mean nothing
     ├── StoreError          a database or tracking server that is unknown, unreachable or too new
     │   └── NoStoreError    there is none, and it is not to be made
-    └── JournalError        a journal that is damaged before its last line
+    ├── JournalError        a journal that is damaged before its last line
+    ├── ImportRefusedError  what comes from elsewhere means nothing, or contradicts what is here
+    └── PublishedError      a file of published numbers that means nothing, or an unknown table
 """
 
 from cse_methods.errors import CseError
@@ -39,3 +41,11 @@ class NoStoreError(StoreError):
 
 class JournalError(PlatformError):
     """A journal is damaged before its last line."""
+
+
+class ImportRefusedError(PlatformError):
+    """What comes from elsewhere means nothing, or contradicts what is here."""
+
+
+class PublishedError(PlatformError):
+    """A file of published numbers means nothing, or a paper's table is not known."""

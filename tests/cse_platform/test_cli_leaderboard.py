@@ -54,24 +54,23 @@ def run(*arguments: object, **environment: str) -> Result:
 def test_the_table_is_for_people(runs: Path) -> None:
     result = run("--runs", runs)
     assert result.exit_code == 0, result.stderr
-    header, _, rankcse, simcse, *settings = result.stdout.splitlines()
-    columns = "method backbone dev set dev untrained seeds trials configuration"
-    assert header.split() == columns.split()
-    first = "rankcse mini stsb (builtin) 75.50 ± 0.71 50.00 2 3 aaaaaaaa"
-    assert rankcse.split() == first.split()
-    second = "simcse bert-base stsb (builtin) 50.00 25.00 1 1 cccccccc"
-    assert simcse.split() == second.split()
-    found = "aaaaaaaa rankcse-mini tau2=0.025 rank_loss=listnet"
-    assert found.split() in [line.split() for line in settings]
+    lines = [line.split() for line in result.stdout.splitlines()]
+    head = "method backbone dev stsb (builtin) 95 % interval rank best of n n untrained"
+    assert head.split() in lines
+    # s = 1/sqrt(2), t(1, 0.975) = 12.706: the half width is 12.706 / 2 = 6.35.
+    assert "rankcse mini 75.50 ±0.71 [69.15, 81.85] 1-1 76.00 2 50.00".split() in lines
+    assert "simcse bert-base 50.00 50.00 1 25.00".split() in lines
+    assert any({"aaaaaaaa", "rankcse-mini", "rank_loss=listnet"} <= set(line) for line in lines)
     assert "\x1b" not in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 100
 
 
 def test_json_holds_fractions(runs: Path) -> None:
     rankcse, simcse = json.loads(run("--runs", runs, "--json").stdout)
-    assert rankcse.pop("dev_mean") == pytest.approx(0.755)
-    assert rankcse.pop("dev_std") == pytest.approx(0.01 / 2**0.5)
-    assert rankcse == {
+    assert rankcse["dev_mean"] == pytest.approx(0.755)
+    assert rankcse["dev_std"] == pytest.approx(0.01 / 2**0.5)
+    told = {
+        "published": False,
         "method": "rankcse",
         "backbone": "mini",
         "sweep": "rankcse-mini",
@@ -84,13 +83,103 @@ def test_json_holds_fractions(runs: Path) -> None:
         "n": 2,
         "dev": {"checkpoint": "stsb", "search": "stsb", "identity": "dev-1", "source": "builtin"},
         "dev_untrained": 0.5,
+        "dev_best": 0.76,
         "trials": 3,
+        "gpu_hours": 0.0,
         "test": {},
         "evaluation": {},
         "test_seeds": {},
         "test_opened": None,
+        "headline": None,
     }
-    assert (simcse["dev_mean"], simcse["dev_std"]) == (0.5, None)
+    assert {name: rankcse[name] for name in told} == told
+    assert (simcse["dev_mean"], simcse["dev_std"], simcse["dev_interval"]) == (0.5, None, None)
+
+
+@pytest.mark.parametrize(
+    ("form", "found"),
+    [
+        ("markdown", "| rankcse | mini | **75.50** ±0.71 |"),
+        ("latex", r"rankcse & mini & \textbf{75.50}$_{\pm 0.71}$ & {[}69.15, 81.85]"),
+        ("html", '<th scope="row">rankcse</th>'),
+        ("csv", "rankcse,mini,rankcse-mini,"),
+    ],
+)
+def test_other_forms(runs: Path, form: str, found: str) -> None:
+    assert found in run("--runs", runs, "--format", form).stdout
+
+
+def test_published_numbers_stand_beside_ours_or_alone(runs: Path, tmp_path: Path) -> None:
+    shown = run("--runs", runs, "--backbone", "bert-base", "--published", "--json")
+    ours = [row for row in json.loads(shown.stdout) if not row["published"]]
+    assert [row["method"] for row in ours] == ["simcse"]
+    alone = run("--runs", tmp_path, "--backbone", "bert-base", "--published", "--json")
+    assert alone.exit_code == 0
+    assert "what papers say is all there is" in alone.stderr
+    listed = json.loads(alone.stdout)
+    assert listed == [row for row in json.loads(shown.stdout) if row["published"]]
+    simcse = [row for row in listed if row["method"] == "simcse"]
+    assert any(
+        row["test"]["avg_sts"] == pytest.approx(0.7625) and len(row["sources"]) == 3
+        for row in simcse
+    )
+
+
+def test_a_file_of_published_numbers(runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "lab.csv"
+    head = "paper,table,backbone,method,settings,task,split,metric,value,std\n"
+    file.write_text(head + "ours,table1,bert-base,simcse,,avg_sts,test,spearman,77.5,\n")
+    told = run("--runs", runs, "--published", "--published-file", file, "--json").stdout
+    assert ["ours table1"] in [row["sources"] for row in json.loads(told) if row["published"]]
+    file.write_text(head + "ours,table1,bert-base,simcse,,avg_sts,test,spearman,high,\n")
+    refused = run("--runs", runs, "--published-file", file)
+    assert (refused.exit_code, "line 2" in refused.stderr) == (1, True)
+
+
+def test_a_papers_table(runs: Path) -> None:
+    done = run("--runs", runs, "--paper", "rankcse", "--table", "2", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["columns"][-1] == "avg_sts"
+    unknown = run("--runs", runs, "--paper", "rankcse", "--table", "77")
+    assert (unknown.exit_code, "table2" in unknown.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--paper", "rankcse"], "--paper and --table go together"),
+        (["--compare", "a", "b", "--compare-all"], "are two questions; ask one at a time"),
+        (["--all", "show", "abcdef"], "options of show stand after it: cse-leaderboard show"),
+        (["--since", "yesterday"], "'yesterday' does not match"),
+    ],
+)
+def test_misuse(runs: Path, words: list[str], told: str) -> None:
+    result = run(*words)
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--compare", "rankcse", "bert"], "'bert' is no method of this leaderboard (rankcse"),
+        (["--compare", "rankcse", "simcse"], "'rankcse' has no test scores of sts; `evaluate:`"),
+        (["--compare-all"], "a comparison takes two rows with test scores of sts, got 0"),
+        (["--sort", "speed"], "there is no column 'speed' to sort by; expected method"),
+    ],
+)
+def test_refusals_are_one_sentence(runs: Path, words: list[str], told: str) -> None:
+    result = run("--runs", runs, *words)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_every_command_has_an_example() -> None:
+    for name, command in main.commands.items():
+        told = run(name, "--help").stdout
+        assert f"cse-leaderboard {name} " in told, name
+        assert command.help
 
 
 def test_csv_holds_the_same_numbers(runs: Path) -> None:
@@ -176,7 +265,7 @@ def test_help_has_an_example_and_imports_nothing_heavy() -> None:
         "import sys\n"
         "from cse_platform.cli.leaderboard import main\n"
         "main(['-h'], standalone_mode=False)\n"
-        "heavy = {'torch', 'ray', 'mlflow', 'sqlalchemy', 'rich', 'pydantic'} & set(sys.modules)\n"
+        "heavy = {'torch', 'ray', 'mlflow', 'numpy', 'scipy', 'sqlalchemy', 'rich', 'pydantic'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

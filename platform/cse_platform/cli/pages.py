@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 
+from cse_platform import folding
+
 WIDTH = 120
 """Columns of text where there is no terminal to ask."""
-WORD = 24
-"""Longer words may be broken, so that a column can be narrow."""
-GAP = 2
-"""Blanks between two columns of a table."""
 
 
 @dataclass(frozen=True)
@@ -72,32 +69,13 @@ def markdown(page: Page) -> str:
 
 
 def _grid(table: Table, width: int) -> Grid:
-    grid = Grid(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    grid = folding.table()
     columns = list(zip(table.head, *table.rows, strict=True))
-    for name, room in zip(table.head, _widths(columns, width), strict=True):
+    for name, room in zip(table.head, folding.widths(columns, width), strict=True):
         grid.add_column(name, overflow="fold", width=room)
     for row in table.rows:
         grid.add_row(*row)
     return grid
-
-
-def _widths(columns: Sequence[Sequence[str]], total: int) -> list[int]:
-    """Whole words in each column where they fit; what is left goes where most text is.
-
-    Not left to rich, which cuts cells where the least widths do not fit.
-    """
-    wanted = [max(map(len, cells)) for cells in columns]
-    text = [sum(map(len, cells)) for cells in columns]
-    words = [" ".join(cells).split() for cells in columns]
-    widths = [max((len(w) for w in column if len(w) <= WORD), default=1) for column in words]
-    room = total - GAP * (len(columns) - 1)
-    if sum(widths) > room:
-        widths = [1] * len(columns)
-    for _ in range(room - sum(widths)):
-        growing = [i for i in range(len(columns)) if widths[i] < wanted[i]]
-        if growing:
-            widths[max(growing, key=lambda i: text[i] / widths[i])] += 1
-    return widths
 
 
 def _markdown(block: Block) -> str:

@@ -9,9 +9,10 @@ from rich.console import Console
 from cse_methods.registry import get_method
 from cse_platform.cli.progress import settings, watching
 from cse_platform.errors import StoreError, SweepRefusedError
-from cse_platform.leaderboard.export import write
-from cse_platform.leaderboard.queries import leaderboard
-from cse_platform.leaderboard.store import open_leaderboard
+from cse_platform.leaderboard.chosen import Filters
+from cse_platform.leaderboard.output.board import Board
+from cse_platform.leaderboard.output.write import write
+from cse_platform.leaderboard.reader import family_of, open_leaderboard
 from cse_platform.runner.launch import Outcome, run_sweep
 from cse_platform.sweep.readiness import pinned, to_fetch
 from cse_platform.sweep.spec import SweepFile, SweepSpec
@@ -90,12 +91,12 @@ def _tell(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
 def _tell_where(spec: SweepSpec, where: Places, console: Console) -> None:
     console.print()
     try:
-        with open_leaderboard(where.leaderboard) as board, board.session() as session:
-            rows = leaderboard(session, backbone=spec.backbone)
+        with open_leaderboard(where.leaderboard) as board:
+            rows = board.rows(Filters(backbone=spec.backbone))[:HEAD]
     except StoreError as error:
         click.echo(f"the leaderboard cannot be shown: {error}", err=True)
     else:
-        write(rows[:HEAD], form="table")
+        write(Board(rows, family=family_of(rows)), form="table")
     console.print()
     uri = hide_password(where.mlflow)
     target = uri if uri.startswith("http") else f"mlflow ui --backend-store-uri {uri}"

@@ -1,0 +1,13 @@
+"""The leaderboard: which method is better, over seeds, from SQL.
+
+from cse_platform.leaderboard import Filters, open_leaderboard
+
+with open_leaderboard("runs") as board:
+    for row in board.rows(Filters(backbone="bert-base")):
+        print(row.method, row.scores["avg_sts"].mean, row.scores["avg_sts"].interval, row.rank)
+"""
+
+from cse_platform.leaderboard.chosen import Filters
+from cse_platform.leaderboard.reader import LeaderboardReader, open_leaderboard
+
+__all__ = ["Filters", "LeaderboardReader", "open_leaderboard"]

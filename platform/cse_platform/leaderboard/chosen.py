@@ -29,6 +29,8 @@ class Filters:
     """Only configurations that it holds."""
     tag: str | None = None
     """Only configurations that a sweep with this tag holds."""
+    configuration: str | None = None
+    """Only configurations whose hash begins so."""
     identity: str | None = None
     """Only dev sets, or evaluations, whose identity begins so."""
     hardware: str | None = None
@@ -39,7 +41,14 @@ class Filters:
     @property
     def picks_contests_only(self) -> bool:
         """Whether every configuration of a contest that is let through is let through."""
-        narrower = (self.sweep, self.tag, self.identity, self.hardware, self.since)
+        narrower = (
+            self.sweep,
+            self.tag,
+            self.configuration,
+            self.identity,
+            self.hardware,
+            self.since,
+        )
         return all(one is None for one in narrower)
 
 
@@ -147,6 +156,11 @@ def _tried(filters: Filters) -> Select[Any]:
     )
     if filters.sweep is not None or filters.tag is not None:
         query = query.where(TrialRecord.configuration_id.in_(_held_by_sweeps(filters)))
+    if filters.configuration is not None:
+        named = ConfigurationRecord.hash.startswith(filters.configuration, autoescape=True)
+        query = query.where(
+            TrialRecord.configuration_id.in_(select(ConfigurationRecord.id).where(named))
+        )
     if filters.identity is not None:
         query = query.where(_of_identity(filters.identity))
     return query

@@ -156,6 +156,13 @@ class ConfigurationRecord(Base):
     m2: Mapped[float] = mapped_column(default=0.0)
     """Sum of squared distances to the mean (Welford)."""
 
+    def count_in(self, value: float) -> None:
+        """One more complete trial (Welford's update of the mean over seeds)."""
+        mean = 0.0 if self.mean is None else self.mean
+        self.n += 1
+        self.mean = mean + (value - mean) / self.n
+        self.m2 += (value - mean) * (value - self.mean)
+
 
 class MachineRecord(Base):
     """Where trials ran."""

@@ -52,7 +52,7 @@ def leaderboard(
     session: Session,
     filters: Filters | None = None,
     *,
-    family: FamilyName | None = None,
+    families: Sequence[FamilyName] = MAIN_FAMILIES,
     per_configuration: bool = False,
 ) -> list[LeaderboardRow]:
     """A row per method, backbone, dev and evaluation identity, best dev mean first.
@@ -60,14 +60,13 @@ def leaderboard(
     Args:
         session: of an open leaderboard.
         filters: what it is made from.
-        family: of the test scores; None is all of `MAIN_FAMILIES`.
+        families: of the test scores.
         per_configuration: a row for every configuration with a complete trial.
     """
     filters = filters or Filters()
     chosen = shown(filters, per_configuration=per_configuration)
     ids = select(chosen.c.id)
-    families = [FAMILIES[name] for name in ([family] if family else MAIN_FAMILIES)]
-    scores = scores_on_test(session, ids, families)
+    scores = scores_on_test(session, ids, [FAMILIES[name] for name in families])
     tags, opened = _tags(session, ids), first_releases(session)
     lines = session.execute(_seeds(chosen, filters))
     rows = [

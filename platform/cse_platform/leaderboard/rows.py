@@ -1,10 +1,10 @@
 """Rows by their keys, as the writer needs them: found or made."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import RowMapping, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -60,23 +60,39 @@ def insert_once(
     Returns:
         Whether the row is new.
     """
-    statement = _insert(session, table, {**key, **values})
+    statement = _insert(session, table).values({**key, **values})
     statement = statement.on_conflict_do_nothing(index_elements=list(key))
     new = session.execute(statement.returning(*table.__table__.primary_key))
     return new.first() is not None
+
+
+def insert_missing(
+    session: Session,
+    table: type[Base],
+    key: Sequence[str],
+    rows: Sequence[Mapping[str, Any] | RowMapping],
+) -> int:
+    """Insert many rows but those whose key is there; else as `insert_once`.
+
+    Returns:
+        How many are new.
+    """
+    if not rows:
+        return 0
+    statement = _insert(session, table).on_conflict_do_nothing(index_elements=list(key))
+    new = statement.returning(*table.__table__.primary_key)
+    return len(session.connection().execute(new, [dict(row) for row in rows]).all())
 
 
 def put(
     session: Session, table: type[Base], key: Mapping[str, Any], values: Mapping[str, Any]
 ) -> None:
     """Insert a row, or give the one of that key these values; else as `insert_once`."""
-    statement = _insert(session, table, {**key, **values})
+    statement = _insert(session, table).values({**key, **values})
     statement = statement.on_conflict_do_update(index_elements=list(key), set_=dict(values))
     session.execute(statement)
 
 
-def _insert(
-    session: Session, table: type[Base], row: Mapping[str, Any]
-) -> postgresql.Insert | sqlite.Insert:
+def _insert(session: Session, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
     insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
-    return insert(table).values(dict(row))
+    return insert(table)

@@ -1,5 +1,6 @@
 """Opens the SQL store of the leaderboard: SQLite on a laptop, PostgreSQL in a lab."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,6 +89,23 @@ def open_leaderboard(url: str, *, create: bool = True) -> Leaderboard:
     return Leaderboard(engine)
 
 
+def open_to_read(url: str) -> Leaderboard:
+    """Open a store of any schema that is not to be changed; a session sees it at one moment.
+
+    Args:
+        url: as for `open_leaderboard`.
+
+    Raises:
+        NoStoreError: if there is none.
+        StoreError: if the URL is none of the two, or the store cannot be reached.
+    """
+    place = _parse(url)
+    engine = _reading_engine(place)
+    if not _exists(engine):
+        raise NoStoreError(f"no leaderboard at {shown(place)}")
+    return Leaderboard(engine)
+
+
 def shown(url: URL) -> str:
     """A URL for people and logs: without password and options."""
     return url.set(query={}).render_as_string(hide_password=True)
@@ -125,6 +143,21 @@ def _engine(place: URL) -> Engine:
     if sqlite:
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _reading_engine(place: URL) -> Engine:
+    if place.get_backend_name() != "sqlite":
+        return _engine(place).execution_options(isolation_level="REPEATABLE READ")
+    file = f"{Path(str(place.database)).absolute().as_uri()}?mode=ro"
+
+    def connect() -> SQLiteConnection:
+        return sqlite3.connect(
+            file, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+
+    engine = create_engine(place, creator=connect)
+    event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 

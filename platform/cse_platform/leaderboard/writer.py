@@ -207,7 +207,8 @@ def _finish_trial(session: Session, event: TrialFinished) -> None:
     trial.machine_id = _machine(session, event.provenance)
     _spend(session, trial, gpu_seconds=(event.wall_seconds or 0.0) * event.gpus)
     if event.state == "COMPLETE" and trial.best_value is not None:
-        _count_in(session, trial.configuration_id, trial.best_value)
+        configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
+        configuration.count_in(trial.best_value)
         _add_dev_scores(session, trial, event)
 
 
@@ -226,15 +227,6 @@ def _spend(session: Session, trial: TrialRecord, *, gpu_seconds: float) -> None:
     contest = session.get_one(ContestRecord, configuration.contest_id)
     contest.gpu_seconds = max(0.0, contest.gpu_seconds + gpu_seconds - trial.gpu_seconds)
     trial.gpu_seconds = gpu_seconds
-
-
-def _count_in(session: Session, configuration_id: int, value: float) -> None:
-    """Welford's update of the mean over seeds."""
-    configuration = session.get_one(ConfigurationRecord, configuration_id)
-    mean = 0.0 if configuration.mean is None else configuration.mean
-    configuration.n += 1
-    configuration.mean = mean + (value - mean) / configuration.n
-    configuration.m2 += (value - mean) * (value - configuration.mean)
 
 
 def _add_dev_scores(session: Session, trial: TrialRecord, event: TrialFinished) -> None:

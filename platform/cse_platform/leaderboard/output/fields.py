@@ -1,0 +1,161 @@
+"""The columns of a leaderboard, by subject."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cse_platform.folding import Fold
+from cse_platform.leaderboard.output.board import (
+    DEV,
+    HASH_SHOWN,
+    Entry,
+    dev_set,
+    key_columns,
+    scores_of,
+)
+from cse_platform.leaderboard.output.grid import Cell, Column
+from cse_platform.leaderboard.output.numbers import bounds, percent, score, signed
+from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.row import Estimate, LeaderboardRow
+from cse_platform.leaderboard.statistics.results import RankInterval
+
+GAP = "paper"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column, and what an entry has in it."""
+
+    column: Column
+    cell: Callable[[Entry], Cell]
+
+
+def keys(listed: Sequence[Entry]) -> list[Field]:
+    """What names a row."""
+
+    def field(name: str) -> Field:
+        return Field(Column(name), lambda entry: entry.key.get(name, Cell()))
+
+    return [field(name) for name in key_columns(listed)]
+
+
+def standing(headline: str, listed: Sequence[Entry]) -> list[Field]:
+    """How good, and how sure of it: the headline's score over seeds, its rank, dev beside it."""
+    sets = {dev_set(entry.row) for entry in listed if entry.row}
+    dev = f"{DEV} {sets.pop()}" if len(sets) == 1 else DEV
+    beside = (
+        _number("untrained", lambda row: Cell(percent(row.dev_untrained)))
+        if headline == DEV
+        else _number(dev, lambda row: score(row.dev_score))
+    )
+    return [
+        _score(headline, title=dev if headline == DEV else headline, folds="last"),
+        _number("95 % interval", _of(headline, lambda estimate: bounds(estimate.interval))),
+        _number("rank", lambda row: Cell(_ranks(row.rank))),
+        _number("best of n", _of(headline, lambda estimate: Cell(percent(estimate.best)))),
+        _number("n", lambda row: Cell(_seeds(row, headline))),
+        beside,
+        replace(_number(GAP, _gap), column=Column(GAP, "right", "at blanks")),
+    ]
+
+
+def scores(columns: Sequence[str]) -> list[Field]:
+    """Test scores over seeds; a standard deviation goes below its mean where room is short."""
+    return [_score(column, title=column, folds="at blanks") for column in columns]
+
+
+def settings() -> list[Field]:
+    """Which configuration it is."""
+    return [
+        _text("configuration", lambda row: row.configuration.hash[:HASH_SHOWN]),
+        _text("sweep", lambda row: row.sweep),
+        _text("dev set", _dev_sets),
+        _text("corpus", lambda row: row.corpus),
+        _text("searched", _searched),
+    ]
+
+
+def runs() -> list[Field]:
+    """What finding it took, when and where."""
+    return [
+        _number("trials", lambda row: Cell(str(row.trials))),
+        _number("GPU-hours", lambda row: Cell(f"{row.gpu_hours:.1f}")),
+        _text("finished", lambda row: f"{row.finished:%Y-%m-%d}"),
+        _text("machines", lambda row: ", ".join(row.machines)),
+        _text("tags", lambda row: ", ".join(row.tags)),
+    ]
+
+
+def sources() -> list[Field]:
+    """Where published rows are from, and what their papers set."""
+
+    def field(name: str, text: Callable[[PublishedRow], str]) -> Field:
+        def cell(entry: Entry) -> Cell:
+            return Cell(text(entry.published)) if entry.published else Cell()
+
+        return Field(Column(name), cell)
+
+    return [
+        field("published settings", lambda row: row.label),
+        field("source", lambda row: ", ".join(row.sources)),
+    ]
+
+
+def _score(column: str, *, title: str, folds: Fold) -> Field:
+    return Field(
+        Column(title.replace("_", " "), "right", folds),
+        lambda entry: entry.scores.cells.get(column, Cell()),
+    )
+
+
+def _number(name: str, cell: Callable[[LeaderboardRow], Cell]) -> Field:
+    return Field(
+        Column(name, "right", "last"), lambda entry: cell(entry.row) if entry.row else Cell()
+    )
+
+
+def _text(name: str, text: Callable[[LeaderboardRow], str]) -> Field:
+    return Field(Column(name), lambda entry: Cell(text(entry.row)) if entry.row else Cell())
+
+
+def _of(headline: str, cell: Callable[[Estimate], Cell]) -> Callable[[LeaderboardRow], Cell]:
+    def of(row: LeaderboardRow) -> Cell:
+        estimate = scores_of(row).get(headline)
+        return cell(estimate) if estimate else Cell()
+
+    return of
+
+
+def _ranks(rank: RankInterval | None) -> str:
+    if rank is None:
+        return ""
+    return "-".join(dict.fromkeys((str(rank.best), str(rank.worst))))
+
+
+def _seeds(row: LeaderboardRow, headline: str) -> str:
+    """How many the headline is over; of how many, where others were not scored."""
+    estimate = scores_of(row).get(headline)
+    scored = estimate.n if estimate else row.n
+    return str(row.n) if scored == row.n else f"{scored} of {row.n}"
+
+
+def _gap(row: LeaderboardRow) -> Cell:
+    if row.gap is None:
+        return Cell()
+    verdict = {True: " inside", False: " outside", None: ""}[row.gap.inside]
+    return Cell(signed(row.gap.difference) + verdict)
+
+
+def _dev_sets(row: LeaderboardRow) -> str:
+    same = row.dev.checkpoint == row.dev.search
+    return dev_set(row) + ("" if same else f", checkpoint by {row.dev.checkpoint}")
+
+
+def _searched(row: LeaderboardRow) -> str:
+    values = row.configuration.values
+    names = [name for name in row.configuration.searched if name in values]
+    return " ".join(f"{name}={_short(values[name])}" for name in names)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,55 @@
+"""How far a row of ours is from the published number."""
+
+from collections.abc import Sequence
+
+from cse_platform.leaderboard.published.match import comparable, matches
+from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.row import Estimate, Gap, LeaderboardRow
+
+
+def gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | None:
+    """The difference to the published number that is most like ours, on our headline column.
+
+    Among several, the method's own paper comes first, then the row that says most about the
+    configuration, then the number with most sources, then the order of `published`.
+
+    Args:
+        ours: its headline is a test column; nothing is compared on dev, or on built-in data.
+        published: rows of any method, backbone and split.
+
+    Returns:
+        None where our row has no such score, or no published one is like it.
+    """
+    column = ours.headline
+    score = None if column is None else ours.scores.get(column)
+    if column is None or score is None or not comparable(ours):
+        return None
+    rows = [
+        row
+        for row in published
+        if row.split == "test" and column in row.scores.keys() - row.unstated and matches(row, ours)
+    ]
+    return _gap(column, score, rows) if rows else None
+
+
+def _gap(column: str, score: Estimate, rows: Sequence[PublishedRow]) -> Gap:
+    def repeated(value: float) -> int:
+        return len(
+            {source for row in rows if row.scores[column] == value for source in row.sources}
+        )
+
+    def likeness(row: PublishedRow) -> tuple[bool, int, int]:
+        return row.own, len(row.configuration or ()), repeated(row.scores[column])
+
+    closest = max(rows, key=likeness)
+    value = closest.scores[column]
+    # The first table of that paper to print the number: an ablation may only repeat it.
+    first = next(r for r in rows if r.own == closest.own and r.scores[column] == value)
+    interval = score.interval
+    return Gap(
+        column=column,
+        published=value,
+        source=f"{first.paper} {first.table}",
+        difference=score.mean - value,
+        inside=None if interval is None else interval.low <= value <= interval.high,
+    )

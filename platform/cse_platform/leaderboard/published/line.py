@@ -1,0 +1,140 @@
+"""One line of a CSV file of published numbers: one number, checked as far as it stands alone."""
+
+import json
+from decimal import Decimal, InvalidOperation
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from cse_methods.settings import Settings
+from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
+from cse_platform.leaderboard.published.row import ABOUT_THE_RUN, MINUTES, SEEDS, Split
+from cse_platform.sweep.problems import Problem, ProblemsError, nearest, shown
+
+NOTHING = "-"
+"""The `configuration` of a row that nothing of ours corresponds to."""
+NOT = "not"
+NOT_STATED = "not stated"
+
+METRICS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys((*STS_TASKS, AVG_STS), ("spearman", "kendall", "ndcg")),
+    **dict.fromkeys((*TRANSFER_TASKS, AVG_TRANSFER), ("accuracy",)),
+    **dict.fromkeys(LONG_TASKS, ("accuracy", NOT_STATED)),
+    MINUTES: ("minutes",),
+}
+"""What each task is measured by; the first is the one that is not named in its column."""
+ENDINGS = {"kendall": "_kcc", "ndcg": "_ndcg"}
+
+
+def _number(text: str) -> Decimal:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        number = Decimal("nan")
+    if not number.is_finite():
+        raise ValueError(f"expected a number as the paper prints it, e.g. 80.36, got {text!r}")
+    return number
+
+
+def _settings(text: str) -> dict[str, str]:
+    parts = [part.partition("=") for part in text.split(";") if part.strip()]
+    settings = {name.strip(): value.strip() for name, _, value in parts}
+    if not all(name and value for name, value in settings.items()) or len(settings) < len(parts):
+        raise ValueError(f"expected NAME=VALUE;NAME=VALUE, each name once, got {text!r}")
+    if not settings.get(SEEDS, "1").isdecimal():
+        raise ValueError(f"expected a whole number of seeds, got {shown(settings[SEEDS])}")
+    return settings
+
+
+def _configuration(text: str) -> Any:
+    if text == NOTHING:
+        return text
+    try:
+        configuration = json.loads(text)
+    except json.JSONDecodeError:
+        configuration = None
+    if not isinstance(configuration, dict):
+        raise ValueError(
+            'expected a JSON object such as {"rank_loss": "listnet"}, or - where nothing of ours '
+            f"corresponds, got {shown(text)}"
+        )
+    for name, value in configuration.items():
+        if isinstance(value, dict) and value.keys() != {NOT}:
+            raise ValueError(f'expected a value or {{"not": VALUE}} for {name}, got {shown(value)}')
+    return configuration
+
+
+Name = Annotated[str, Field(min_length=1)]
+Number = Annotated[Decimal, BeforeValidator(_number)]
+
+
+class Line(Settings):
+    """One number of a paper's table."""
+
+    paper: Name
+    table: Name
+    backbone: Name
+    method: Name
+    settings: Annotated[dict[str, str], BeforeValidator(_settings)] = Field({})
+    task: Name
+    split: Split
+    metric: Name
+    value: Number
+    std: Annotated[Number, Field(ge=0)] | None = None
+    configuration: Annotated[
+        dict[str, Any] | Literal["-"] | None, BeforeValidator(_configuration)
+    ] = None
+    """None: the settings are names and values of our hyperparameters."""
+
+    @model_validator(mode="after")
+    def _fits_its_task(self) -> Self:
+        if problems := [*_problems(self)]:
+            raise ProblemsError(problems)
+        return self
+
+    @property
+    def column(self) -> str:
+        """The column of the leaderboard that the number belongs to."""
+        return self.task + ENDINGS.get(self.metric, "")
+
+    @property
+    def wanted(self) -> dict[str, Any] | None:
+        """What one of our configurations must have, as `PublishedRow.configuration`."""
+        if self.configuration == NOTHING:
+            return None
+        if isinstance(self.configuration, dict):
+            return {name: v for name, v in self.configuration.items() if name != "method"}
+        hyperparameters = self.settings.items()
+        return {name: _scalar(v) for name, v in hyperparameters if name not in ABOUT_THE_RUN}
+
+    @property
+    def our_method(self) -> str:
+        """The method that a configuration of ours must be of."""
+        told = self.configuration if isinstance(self.configuration, dict) else {}
+        return str(told.get("method", self.method))
+
+    def as_score(self, number: Decimal) -> float:
+        """The number as a fraction; minutes stay what they are."""
+        return float(number if self.task == MINUTES else number / 100)
+
+
+def _problems(line: Line) -> list[Problem]:
+    metrics = METRICS.get(line.task)
+    if metrics is None:
+        known = f"known: {', '.join(METRICS)}"
+        return [Problem(("task",), f"no task {line.task!r}{nearest(line.task, METRICS)}; {known}")]
+    problems = []
+    if line.metric not in metrics:
+        expected = f"expected {' or '.join(metrics)} for {line.task}, got {line.metric!r}"
+        problems.append(Problem(("metric",), expected + nearest(line.metric, metrics)))
+    if line.task != MINUTES and abs(line.value) > 100:
+        text = f"expected a percentage between -100 and 100, got {line.value}"
+        problems.append(Problem(("value",), text))
+    return problems
+
+
+def _scalar(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

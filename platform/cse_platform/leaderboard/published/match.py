@@ -1,0 +1,49 @@
+"""Whether one of our rows stands in a published one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cse_platform.leaderboard.published.row import CORPUS, SELECTED_ON, PublishedRow
+from cse_platform.leaderboard.row import LeaderboardRow
+from cse_platform.leaderboard.tests_opened import BUILTIN
+
+TRANSFER_DEV = "transfer_dev"
+
+
+def comparable(ours: LeaderboardRow) -> bool:
+    """Whether the row's scores can be beside a paper's at all: those on built-in data cannot."""
+    return ours.dev.source != BUILTIN
+
+
+def matches(published: PublishedRow, ours: LeaderboardRow) -> bool:
+    """Whether ours is of the method, the backbone and the settings that the row is of.
+
+    A row that does not say on which dev set it was selected takes configurations that were chosen
+    on STS-B or SICK-R. One that names no corpus takes any.
+    """
+    return (
+        published.configuration is not None
+        and (published.method, published.backbone) == (ours.method, ours.backbone)
+        and _selected_alike(published.settings.get(SELECTED_ON), ours.dev.search)
+        and _trained_alike(published.settings.get(CORPUS), ours.corpus)
+        and all(
+            _fits(name, wanted, ours.configuration.values)
+            for name, wanted in published.configuration.items()
+        )
+    )
+
+
+def _selected_alike(told: str | None, search: str) -> bool:
+    return search != TRANSFER_DEV if told is None else search == told
+
+
+def _trained_alike(told: str | None, corpus: str) -> bool:
+    return told is None or set(told.split("+")) == set(corpus.split("+"))
+
+
+def _fits(name: str, wanted: Any, values: Mapping[str, Any]) -> bool:
+    if name not in values:
+        return False
+    if isinstance(wanted, dict):
+        return bool(values[name] != wanted["not"])
+    return bool(values[name] == wanted)

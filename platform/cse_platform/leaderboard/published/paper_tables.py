@@ -1,0 +1,152 @@
+"""Ours in the rows and columns of a paper's table, beside what the paper prints."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cse_platform.errors import PublishedError
+from cse_platform.leaderboard.published.match import comparable, matches
+from cse_platform.leaderboard.published.row import MINUTES, PublishedRow
+from cse_platform.leaderboard.published.rows import published_rows
+from cse_platform.leaderboard.row import Estimate, LeaderboardRow
+from cse_platform.sweep.problems import nearest
+
+BUILTIN_LEFT_OUT = (
+    "{n} of our rows on built-in data left out: they cannot be compared with a paper."
+)
+SEVERAL_DEV_SETS = (
+    "Our row of some lines could be chosen on several dev sets, and is the one with the highest "
+    "mean on any; filter by identity to settle it."
+)
+SEVERAL_EVALUATIONS = (
+    "Our scores of {column} are of {n} evaluation identities: filter by one to compare them."
+)
+UNSTATED = "The paper does not state how it measures {columns}; ours are accuracies."
+IN_MINUTES = f"{MINUTES} is in minutes."
+
+
+@dataclass(frozen=True)
+class PaperLine:
+    """A row of the paper's table, and what of ours stands in it."""
+
+    backbone: str
+    method: str
+    """As the paper names it."""
+    label: str
+    """The settings, as the paper words them."""
+    published: dict[str, float]
+    """Fractions by column; `train_minutes` in minutes."""
+    published_std: dict[str, float]
+    ours: dict[str, Estimate]
+    """By column; empty where nothing of ours stands here."""
+    configuration: str | None = None
+    """The hash of ours."""
+    n: int = 0
+    """Seeds of ours."""
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table of a paper, in its order, grouped by backbone."""
+
+    paper: str
+    table: str
+    columns: tuple[str, ...]
+    lines: tuple[PaperLine, ...]
+    notes: tuple[str, ...] = ()
+    """What limits the comparison."""
+
+
+def paper_table(
+    paper: str, table: str, ours: Sequence[LeaderboardRow], files: Iterable[str | Path] = ()
+) -> PaperTable:
+    """Our rows laid out as a table of a paper.
+
+    Of our configurations that a line takes and that have a score in it, the one chosen on dev
+    stands there: one of more than one seed before any of a single one, then the highest dev mean.
+    A line of dev scores takes them from rows that were chosen on that very dev set.
+
+    Args:
+        paper: one of the package's, or of `files`.
+        table: as the files name it, or its bare number.
+        ours: a row for every configuration; those on built-in data are left out.
+        files: a lab's own CSV files of published rows.
+
+    Raises:
+        PublishedError: if there is no such paper or table, with those that there are; or a file is
+            malformed.
+    """
+    rows = _rows_of(paper, table, published_rows(files=files))
+    kept = [row for row in ours if comparable(row)]
+    columns = tuple(dict.fromkeys(column for row in rows for column in row.scores))
+    backbones = list(dict.fromkeys(row.backbone for row in rows))
+    standing = {id(row): [one for one in kept if _scores(row, one)] for row in rows}
+    lines = [
+        _line(row, standing[id(row)])
+        for row in sorted(rows, key=lambda row: backbones.index(row.backbone))
+    ]
+    notes = [*_notes_on_columns(columns, rows), *_notes_on_ours(columns, lines, standing.values())]
+    if len(kept) < len(ours):
+        notes.append(BUILTIN_LEFT_OUT.format(n=len(ours) - len(kept)))
+    return PaperTable(rows[0].paper, rows[0].table, columns, tuple(lines), tuple(notes))
+
+
+def _rows_of(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
+    of_paper = [row for row in rows if row.paper.lower() == paper.lower()]
+    if not of_paper:
+        papers = list(dict.fromkeys(row.paper for row in rows))
+        known = f"known: {', '.join(papers)}"
+        raise PublishedError(f"no tables of a paper {paper!r}{nearest(paper, papers)}; {known}")
+    found = [row for row in of_paper if _plain(row.table) == _plain(table)]
+    if not found:
+        tables = ", ".join(dict.fromkeys(row.table for row in of_paper))
+        raise PublishedError(f"no table {table!r} of {paper} is known; there are {tables}")
+    return found
+
+
+def _plain(table: str) -> str:
+    name = "".join(table.split()).lower()
+    return f"table{name}" if name.isdecimal() else name
+
+
+def _line(row: PublishedRow, standing: Sequence[LeaderboardRow]) -> PaperLine:
+    chosen = max(standing, key=lambda one: (one.n > 1, one.dev_score.mean), default=None)
+    return PaperLine(
+        backbone=row.backbone,
+        method=row.system,
+        label=row.label,
+        published=row.scores,
+        published_std=row.std,
+        ours={} if chosen is None else _scores(row, chosen),
+        configuration=None if chosen is None else chosen.configuration.hash,
+        n=0 if chosen is None else chosen.n,
+    )
+
+
+def _scores(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
+    """Our scores in the columns of a published row that ours stands in; none where it does not."""
+    if not matches(row, ours):
+        return {}
+    known = {"test": ours.scores, "dev": {ours.dev.search: ours.dev_score}}.get(row.split, {})
+    return {column: known[column] for column in row.scores if column in known}
+
+
+def _notes_on_columns(columns: Sequence[str], rows: Sequence[PublishedRow]) -> Iterator[str]:
+    if MINUTES in columns:
+        yield IN_MINUTES
+    if unstated := {column for row in rows for column in row.unstated}:
+        named = [column for column in columns if column in unstated]
+        yield UNSTATED.format(columns=" and ".join(named))
+
+
+def _notes_on_ours(
+    columns: Sequence[str],
+    lines: Sequence[PaperLine],
+    standing: Iterable[Sequence[LeaderboardRow]],
+) -> Iterator[str]:
+    if any(len({one.dev.identity for one in candidates}) > 1 for candidates in standing):
+        yield SEVERAL_DEV_SETS
+    for column in columns:
+        identities = {line.ours[column].identity for line in lines if column in line.ours}
+        if len(identities) > 1:
+            yield SEVERAL_EVALUATIONS.format(column=column, n=len(identities))

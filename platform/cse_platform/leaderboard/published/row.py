@@ -1,0 +1,56 @@
+"""A row of a paper's table. Scores are fractions."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Split = Literal["test", "dev", "train"]
+
+MINUTES = "train_minutes"
+"""The column that no score is in: minutes of training."""
+
+SEEDS, SELECTED_ON, CORPUS = "seeds", "selected_on", "corpus"
+ABOUT_THE_RUN = frozenset({SEEDS, SELECTED_ON, CORPUS})
+"""Settings that are no hyperparameters: over how many seeds the number is, which dev set chose it,
+and the names of the training corpora with `+` between."""
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """What a paper's table says of one system on one backbone."""
+
+    paper: str
+    table: str
+    backbone: str
+    system: str
+    """What was trained, as the paper names it."""
+    method: str
+    """Ours, where one of ours is the same; else the system."""
+    settings: dict[str, str]
+    """In the words of the paper."""
+    configuration: dict[str, Any] | None
+    """What one of our configurations must have to stand in this row: a value for each name, or
+    `{"not": VALUE}`. None where nothing of ours corresponds."""
+    split: Split
+    scores: dict[str, float]
+    """By column, as in `FAMILIES`, and `train_minutes`."""
+    std: dict[str, float]
+    """Over seeds, of the columns that the table prints one for."""
+    sources: tuple[str, ...]
+    """Paper and table, e.g. `rankcse table2`; several where papers repeat the row."""
+    unstated: tuple[str, ...] = ()
+    """Columns of which the paper does not say how they are measured."""
+
+    @property
+    def own(self) -> bool:
+        """Whether the paper is the one that the method comes from."""
+        return self.paper == self.method
+
+    @property
+    def seeds(self) -> int | None:
+        """Over how many seeds the numbers are; None where the table does not say."""
+        return int(self.settings[SEEDS]) if SEEDS in self.settings else None
+
+    @property
+    def label(self) -> str:
+        """The settings, as the paper words them."""
+        return ", ".join(f"{name}={value}" for name, value in self.settings.items())

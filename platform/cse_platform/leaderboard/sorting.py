@@ -1,0 +1,52 @@
+"""The order of rows."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.row import FAMILIES, LeaderboardRow
+
+TEXTS: dict[str, Callable[[LeaderboardRow], Any]] = {
+    "method": lambda row: row.method,
+    "backbone": lambda row: row.backbone,
+    "sweep": lambda row: row.sweep,
+    "rank": lambda row: (row.rank.best, row.rank.worst) if row.rank else None,
+}
+"""From the lowest up."""
+NUMBERS: dict[str, Callable[[LeaderboardRow], Any]] = {
+    "dev": lambda row: row.dev_score.mean,
+    "best": lambda row: row.ranked_score.best if row.ranked_score else None,
+    "n": lambda row: row.n,
+    "trials": lambda row: row.trials,
+    "gpu_hours": lambda row: row.gpu_hours,
+    "finished": lambda row: row.finished,
+    "gap": lambda row: row.gap.difference if row.gap else None,
+}
+"""From the highest down, as test scores are."""
+SCORES = tuple(column for family in FAMILIES.values() for column in family.columns)
+COLUMNS = (*TEXTS, *NUMBERS, *SCORES)
+
+
+def in_order(rows: Sequence[LeaderboardRow], column: str) -> list[LeaderboardRow]:
+    """Rows by a column; those without a value last, equal ones by dev, the highest first.
+
+    Texts and ranks stand from the lowest up, numbers and dates from the highest down.
+
+    Args:
+        rows: of a board.
+        column: one of `COLUMNS`.
+
+    Raises:
+        StoreError: if it is none of them.
+    """
+    if column not in COLUMNS:
+        raise StoreError(f"there is no column {column!r} to sort by; expected {', '.join(COLUMNS)}")
+    value = TEXTS.get(column) or NUMBERS.get(column) or _score(column)
+    by_dev = sorted(rows, key=lambda row: (-row.dev_score.mean, row.method, row.configuration.hash))
+    known = [row for row in by_dev if value(row) is not None]
+    known.sort(key=value, reverse=column not in TEXTS)
+    return known + [row for row in by_dev if value(row) is None]
+
+
+def _score(column: str) -> Callable[[LeaderboardRow], Any]:
+    return lambda row: row.scores[column].mean if column in row.scores else None

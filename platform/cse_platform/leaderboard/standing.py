@@ -1,0 +1,110 @@
+"""How sure a board is of its order: intervals of single seeds, and the ranks a row may have."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from sqlalchemy.orm import Session
+
+from cse_platform.leaderboard.compared import by_identity, contenders
+from cse_platform.leaderboard.row import Estimate, Family, LeaderboardRow
+from cse_platform.leaderboard.statistics.contenders import Sampled, sample
+from cse_platform.leaderboard.statistics.intervals import pairs_interval
+from cse_platform.leaderboard.statistics.ranks import Ranked, joint_ranks
+from cse_platform.leaderboard.statistics.results import RankInterval
+
+RESAMPLES = 2000
+SEED = 0
+
+Progress = Callable[[int, int], None]
+"""Told how many correlations were computed since the last time, and how many there are."""
+
+
+def with_standing(
+    session: Session,
+    rows: Sequence[LeaderboardRow],
+    family: Family,
+    *,
+    progress: Progress | None = None,
+) -> list[LeaderboardRow]:
+    """The same rows with their headline, their rank and the intervals of single seeds.
+
+    The headline is the family's average, or else its first task that any row has, or else dev.
+
+    Args:
+        session: of the leaderboard that the rows are of.
+        rows: of a board, in any order.
+        family: of tasks that the board shows.
+        progress: of the resampling.
+    """
+    headline = headline_of(rows, family)
+    told = [replace(row, headline=headline) for row in rows]
+    for places in by_identity(told).values():
+        group = [told[place] for place in places]
+        sampled = _sampled(session, group, family, headline, progress)
+        ranks = _ranks(group, sampled)
+        for place, row, one, rank in zip(places, group, sampled, ranks, strict=True):
+            told[place] = replace(row, rank=rank, scores=_with_intervals(row, one))
+    return told
+
+
+def headline_of(rows: Sequence[LeaderboardRow], family: Family) -> str | None:
+    """The column that a board is about; None for dev."""
+    order = (*family.averages, *family.columns)
+    return next((column for column in order if any(column in row.scores for row in rows)), None)
+
+
+def _sampled(
+    session: Session,
+    rows: Sequence[LeaderboardRow],
+    family: Family,
+    headline: str | None,
+    progress: Progress | None,
+) -> list[Sampled | None]:
+    """Draws over pairs of what the headline is made of; None for rows that lack some of it."""
+    if headline is None:
+        return [None] * len(rows)
+    single = headline not in family.averages
+    tasks = [headline] if single else [c for c in family.columns if c not in family.averages]
+    whole = {str(n): row for n, row in enumerate(rows) if _scored_alike(row, tasks, headline)}
+    compared = contenders(session, whole, tasks)
+    paired = [one for one in compared if one.cosines.keys() == set(tasks)]
+    total = RESAMPLES * sum(one.seeds for one in paired) * len(tasks)
+    step = None if progress is None else lambda done: progress(done, total)
+    drawn = sample(paired, tasks, resamples=RESAMPLES, seed=SEED, progress=step)
+    by_name = {one.contender.name: one for one in drawn}
+    return [by_name.get(str(n)) for n in range(len(rows))]
+
+
+def _scored_alike(row: LeaderboardRow, tasks: Sequence[str], headline: str) -> bool:
+    """Whether every seed of the headline has every task."""
+    seeds = row.scores[headline].values.keys()
+    return all(task in row.scores and seeds <= row.scores[task].values.keys() for task in tasks)
+
+
+def _ranks(
+    rows: Sequence[LeaderboardRow], sampled: Sequence[Sampled | None]
+) -> list[RankInterval | None]:
+    ranked = [
+        Ranked(
+            values=list(score.values.values()),
+            pairs=None if one is None else np.mean(list(one.over_pairs.values()), axis=0),
+        )
+        for row, one in zip(rows, sampled, strict=True)
+        if (score := row.ranked_score) is not None
+    ]
+    return joint_ranks(ranked, resamples=RESAMPLES, seed=SEED)
+
+
+def _with_intervals(row: LeaderboardRow, sampled: Sampled | None) -> dict[str, Estimate]:
+    if sampled is None:
+        return row.scores
+    draws = dict(sampled.over_pairs)
+    if row.headline is not None:
+        draws[row.headline] = np.mean(list(sampled.over_pairs.values()), axis=0)
+    return {
+        column: replace(score, interval=pairs_interval(draws[column]))
+        if score.n == 1 and column in draws
+        else score
+        for column, score in row.scores.items()
+    }

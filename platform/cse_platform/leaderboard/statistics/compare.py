@@ -1,0 +1,210 @@
+"""Whether A is better than B: effect, interval and p, task by task and on average."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from cse_platform.leaderboard.statistics.contenders import (
+    Contender,
+    Difference,
+    Sampled,
+    difference,
+    sample,
+)
+from cse_platform.leaderboard.statistics.intervals import TAILS
+from cse_platform.leaderboard.statistics.resampling import Floats
+from cse_platform.leaderboard.statistics.results import (
+    Comparison,
+    Interval,
+    Matrix,
+    TaskComparison,
+)
+from cse_platform.leaderboard.statistics.significance import holm, williams
+
+
+def compare(
+    a: Contender,
+    b: Contender,
+    *,
+    tasks: Sequence[str],
+    average: str | None,
+    resamples: int = 10_000,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Comparison:
+    """A against B by a bootstrap over the pairs they share and over their seeds, jointly.
+
+    In each draw both are scored on the same resample of the pairs (mean over their seeds), and each
+    side's means move by an error over its own seeds (`seed_errors`), the sides independently, as
+    equal seed numbers do not make two methods alike. The interval is the 2.5 to 97.5 percentile of
+    the differences, and p is twice the share of draws on the lesser side of 0, those at 0 counting
+    on both, with one draw added so that it is never 0.
+
+    With few seeds it claims too little rather than too much, as the spreads of both sides are taken
+    as unknown and unequal: of equal methods, 0.4, 1.3, 2.1 and 4.1 in 100 came out different at 5 %
+    with 2, 3, 5 and 10 seeds each; of equal encoders with one seed over pairs, 3.5 to 4.3.
+
+    Williams's test is of Spearman's correlations averaged over seeds, and so of the pairs' luck
+    alone. Holm's correction goes over the tasks, for each of the two tests; the average is the one
+    question asked of all tasks, and is not among them.
+
+    Args:
+        a: one side.
+        b: the other.
+        tasks: in the order of the result.
+        average: the id of the average over `tasks`, or None where there is none.
+        resamples: how many draws.
+        seed: of the draws; equal ones give equal results.
+        progress: is told how many correlations were computed since the last time; for contenders of
+            the same pairs they sum to tasks x seeds of both x resamples.
+
+    Raises:
+        ValueError: if there is no task, or one side has no score for one.
+    """
+    _require(tasks)
+    left, right = sample((a, b), tasks, resamples=resamples, seed=seed, progress=progress)
+    differences = [difference(left, right, task, place) for place, task in enumerate(tasks)]
+    means = zip(left.scores.mean(axis=0), right.scores.mean(axis=0), strict=True)
+    rows = [
+        _with_williams(_judged(task, mean_a, mean_b, drawn), a, b)
+        for task, (mean_a, mean_b), drawn in zip(tasks, means, differences, strict=True)
+    ]
+    whole = None
+    if average is not None:
+        overall = _average(differences)
+        whole = _judged(average, float(left.scores.mean()), float(right.scores.mean()), overall)
+    return Comparison(
+        a.name, b.name, a.seeds, b.seeds, _corrected(rows), whole, _notes((a, b), tasks)
+    )
+
+
+def compare_all(
+    contenders: Sequence[Contender],
+    *,
+    tasks: Sequence[str],
+    resamples: int = 10_000,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Matrix:
+    """Everyone against everyone on the average over the tasks, as in `compare`.
+
+    Args:
+        contenders: at least two.
+        tasks: which the average is over.
+        resamples: how many draws; of m pairs of contenders, none has a corrected p below
+            2 m / (resamples + 1).
+        seed: of the draws.
+        progress: as in `compare`.
+
+    Raises:
+        ValueError: if there is no task, or one has no score for a task.
+    """
+    _require(tasks)
+    sampled = sample(contenders, tasks, resamples=resamples, seed=seed, progress=progress)
+    means = [float(one.scores.mean()) for one in sampled]
+    places = list(combinations(range(len(sampled)), 2))
+    ps = [_p(_average_of(sampled[i], sampled[j], tasks)) for i, j in places]
+    return Matrix(
+        tuple(one.name for one in contenders),
+        tuple(tuple(mine - other for other in means) for mine in means),
+        _square(len(sampled), places, ps),
+        _square(len(sampled), places, holm(ps)),
+        _notes(contenders, tasks),
+    )
+
+
+def _require(tasks: Sequence[str]) -> None:
+    if not tasks:
+        raise ValueError("a comparison needs at least one task")
+
+
+def _average_of(a: Sampled, b: Sampled, tasks: Sequence[str]) -> Difference | None:
+    return _average([difference(a, b, task, place) for place, task in enumerate(tasks)])
+
+
+def _average(differences: Sequence[Difference | None]) -> Difference | None:
+    """Of the draws, over tasks; unknown where a task's is."""
+    known = [one for one in differences if one is not None]
+    if len(known) < len(differences):
+        return None
+    return Difference(np.mean([one.draws for one in known], axis=0), known[0].over)
+
+
+def _p(drawn: Difference | None) -> float | None:
+    if drawn is None:
+        return None
+    lesser = min(np.count_nonzero(drawn.draws <= 0), np.count_nonzero(drawn.draws >= 0))
+    return min(1.0, 2 * (lesser + 1) / (len(drawn.draws) + 1))
+
+
+def _judged(task: str, mean_a: float, mean_b: float, drawn: Difference | None) -> TaskComparison:
+    """What draws of the difference say, before any correction."""
+    interval = None
+    if drawn is not None:
+        low, high = np.quantile(drawn.draws, TAILS)
+        interval = Interval(float(low), float(high), drawn.over)
+    mean_a, mean_b = float(mean_a), float(mean_b)
+    return TaskComparison(
+        task, mean_a, mean_b, mean_a - mean_b, interval, _p(drawn), None, None, None, None, None
+    )
+
+
+def _with_williams(row: TaskComparison, a: Contender, b: Contender) -> TaskComparison:
+    if not a.shares_pairs(b, row.task):
+        return row
+    pairs = len(a.gold[row.task])
+    if pairs < 4:
+        return replace(row, pairs=pairs)
+    gold, ours = _unit_ranks(a.gold[row.task][None]), _unit_ranks(a.cosines[row.task])
+    theirs = _unit_ranks(b.cosines[row.task])
+    # The mean correlation is the product of the means: over seeds, or over pairs of seeds.
+    statistic, p = williams(float(ours @ gold), float(theirs @ gold), float(ours @ theirs), n=pairs)
+    return replace(row, pairs=pairs, williams_t=statistic, williams_p=p)
+
+
+def _unit_ranks(values: NDArray[np.floating[Any]]) -> Floats:
+    """Ranks as unit vectors, averaged over rows: their products are Spearman's correlations."""
+    ranks = rankdata(np.nan_to_num(values, nan=0.0), axis=1)
+    ranks -= ranks.mean(axis=1, keepdims=True)
+    length = np.linalg.norm(ranks, axis=1, keepdims=True)
+    unit: Floats = np.divide(ranks, length, out=ranks, where=length > 0).mean(axis=0)
+    return unit
+
+
+def _corrected(rows: Sequence[TaskComparison]) -> tuple[TaskComparison, ...]:
+    by_draws = holm([row.p for row in rows])
+    by_williams = holm([row.williams_p for row in rows])
+    return tuple(
+        replace(row, p_holm=p, williams_p_holm=williams_p)
+        for row, p, williams_p in zip(rows, by_draws, by_williams, strict=True)
+    )
+
+
+def _square(
+    size: int, places: Sequence[tuple[int, int]], values: Sequence[float | None]
+) -> tuple[tuple[float | None, ...], ...]:
+    """Symmetric, with nothing on the diagonal."""
+    known = dict(zip(places, values, strict=True))
+    return tuple(tuple(known.get((min(i, j), max(i, j))) for j in range(size)) for i in range(size))
+
+
+def _notes(contenders: Sequence[Contender], tasks: Sequence[str]) -> tuple[str, ...]:
+    """What limits the comparisons, a sentence each."""
+    notes = [
+        f"{one.name} has one seed: how its seeds vary is in no interval and no p"
+        for one in contenders
+        if one.seeds == 1
+    ]
+    without = [
+        task
+        for task in tasks
+        if not all(a.shares_pairs(b, task) for a, b in combinations(contenders, 2))
+    ]
+    if without:
+        notes.append(f"no cosines of the same pairs of {', '.join(without)}: over seeds only")
+    return tuple(notes)

@@ -1,0 +1,171 @@
+"""What is compared, and how far its scores may lie elsewhere: over pairs and over seeds."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cse_platform.leaderboard.statistics.resampling import Floats, TaskPairs, spearman_draws
+from cse_platform.leaderboard.statistics.results import Spread
+from cse_platform.leaderboard.statistics.seeds import seed_errors
+
+
+@dataclass(frozen=True, eq=False)
+class Contender:
+    """One side of a comparison: a configuration over its seeds."""
+
+    name: str
+    scores: Mapping[str, Sequence[float]]
+    """By task: one score a seed, of the same seeds in the same order for all tasks."""
+    cosines: Mapping[str, NDArray[np.floating[Any]]] = field(default_factory=dict)
+    """By task, shape (seeds, pairs), where all seeds have them."""
+    gold: Mapping[str, Floats] = field(default_factory=dict)
+    """By task, shape (pairs,)."""
+
+    def __post_init__(self) -> None:
+        """Refuse scores and cosines of other numbers of seeds.
+
+        Raises:
+            ValueError: if there is no seed, or tasks differ in how many there are.
+        """
+        seeds = {task: len(scores) for task, scores in self.scores.items()}
+        if len(set(seeds.values())) != 1 or 0 in seeds.values():
+            raise ValueError(f"{self.name}: expected the same seeds for all tasks, got {seeds}")
+        for task, cosines in self.cosines.items():
+            if len(cosines) != self.seeds or task not in self.gold:
+                raise ValueError(
+                    f"{self.name}, {task}: expected gold, and cosines of {self.seeds} seeds, "
+                    f"got {len(cosines)}"
+                )
+
+    @property
+    def seeds(self) -> int:
+        """How many."""
+        return len(next(iter(self.scores.values())))
+
+    def shares_pairs(self, other: "Contender", task: str) -> bool:
+        """Whether both have cosines of the very same pairs, as far as gold tells."""
+        return (
+            task in self.cosines
+            and task in other.cosines
+            and np.array_equal(self.gold[task], other.gold[task])
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """A contender, and draws of what its scores might have been."""
+
+    contender: Contender
+    scores: Floats
+    """Shape (seeds, tasks)."""
+    errors: Floats | None
+    """Of the means over seeds, shape (tasks, resamples); None for one seed."""
+    over_pairs: Mapping[str, Floats]
+    """By task: the mean over seeds in resamples of its pairs, shape (resamples,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """Draws of how far A is above B."""
+
+    draws: Floats
+    over: Spread
+
+
+def sample(
+    contenders: Sequence[Contender],
+    tasks: Sequence[str],
+    *,
+    resamples: int,
+    seed: int,
+    progress: Callable[[int], None] | None = None,
+) -> list[Sampled]:
+    """Draws for each contender; all see the same resamples of the same pairs.
+
+    Args:
+        contenders: each with a score for each task.
+        tasks: in the order of the draws.
+        resamples: how many draws.
+        seed: of all draws.
+        progress: as in `spearman_draws`.
+
+    Raises:
+        ValueError: if one has no score for a task.
+    """
+    over_pairs: list[dict[str, Floats]] = [{} for _ in contenders]
+    for task in tasks:
+        for members in _same_pairs(contenders, task):
+            cosines = np.concatenate([contenders[member].cosines[task] for member in members])
+            pairs = TaskPairs(task, contenders[members[0]].gold[task], cosines)
+            draws = spearman_draws(pairs, resamples=resamples, seed=seed, progress=progress)
+            ends = np.cumsum([contenders[member].seeds for member in members])[:-1]
+            for member, own in zip(members, np.split(draws, ends), strict=True):
+                over_pairs[member][task] = own.mean(axis=0)
+    return [
+        _sampled(contender, tasks, pairs, resamples=resamples, seed=seed)
+        for contender, pairs in zip(contenders, over_pairs, strict=True)
+    ]
+
+
+def _same_pairs(contenders: Sequence[Contender], task: str) -> list[list[int]]:
+    """Contenders with cosines for a task, those with equal gold together."""
+    groups: list[list[int]] = []
+    for place, contender in enumerate(contenders):
+        if task in contender.cosines:
+            known = (g for g in groups if contenders[g[0]].shares_pairs(contender, task))
+            group = next(known, None)
+            if group is None:
+                groups.append([place])
+            else:
+                group.append(place)
+    return groups
+
+
+def _sampled(
+    contender: Contender,
+    tasks: Sequence[str],
+    over_pairs: Mapping[str, Floats],
+    *,
+    resamples: int,
+    seed: int,
+) -> Sampled:
+    missing = [task for task in tasks if task not in contender.scores]
+    if missing:
+        raise ValueError(f"{contender.name} has no score for {', '.join(missing)}")
+    scores = np.array([contender.scores[task] for task in tasks], dtype=np.float64).T
+    errors = None
+    if len(scores) > 1:
+        # Seeded by the scores: whoever is compared with itself differs by nothing in any draw.
+        own = int.from_bytes(sha256(scores.tobytes()).digest())
+        rng = np.random.default_rng([seed, own])
+        errors = seed_errors(scores, resamples=resamples, rng=rng)
+    return Sampled(contender, scores, errors, over_pairs)
+
+
+def difference(a: Sampled, b: Sampled, task: str, place: int) -> Difference | None:
+    """Draws of A's mean minus B's on a task.
+
+    Over pairs where both have cosines of the same ones, plus over seeds where there are several.
+    Without pairs, a side with one seed leaves the spread unknown: None.
+
+    Args:
+        a: one side.
+        b: the other, of the same call of `sample`.
+        task: one of its tasks.
+        place: of the task among them.
+    """
+    paired = a.contender.shares_pairs(b.contender, task)
+    if not paired and (a.errors is None or b.errors is None):
+        return None
+    draws = np.array(a.scores[:, place].mean() - b.scores[:, place].mean())
+    if paired:
+        draws = a.over_pairs[task] - b.over_pairs[task]
+    if a.errors is not None:
+        draws = draws + a.errors[place]
+    if b.errors is not None:
+        draws = draws - b.errors[place]
+    return Difference(draws, "pairs" if a.errors is None and b.errors is None else "seeds")

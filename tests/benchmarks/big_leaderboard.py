@@ -1,0 +1,188 @@
+"""Fills a leaderboard in bulk with what many labs would leave behind in years."""
+
+import json
+import random
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from itertools import product
+from typing import Any
+
+from rich.progress import track
+from sqlalchemy import Connection, Engine
+
+from cse_methods.tasks import AVG_STS, STS_TASKS
+
+METHODS = ("simcse", "esimcse", "sncse", "compcse", "hicl", "rankcse", "whitenedcse")
+BACKBONES = ("bert-base", "bert-large", "roberta-base", "roberta-large", "mini")
+DEV_SETS = ("builtin", "senteval")
+CONTESTS = tuple(product(METHODS, BACKBONES, DEV_SETS))
+
+TRIALS_A_SWEEP = 200
+CONFIRMED, SEEDS = 4, 5
+"""Configurations of a sweep that have several seeds, and how many."""
+POINTS, TASKS = 20, (*STS_TASKS, AVG_STS)
+DAY_ONE = datetime(2026, 1, 1, tzinfo=UTC)
+SWEEPS_AT_ONCE = 50
+
+
+COLUMNS = {
+    "contests": (
+        "id method backbone dev_identity dev_checkpoint dev_search dev_source trials gpu_seconds"
+    ),
+    "machines": "id host hardware",
+    "evaluations": "identity settings",
+    "sweeps": "id name method backbone spec state started finished",
+    "sweep_tags": "sweep_id tag",
+    "configurations": "id contest_id hash revision corpus values searched trials n mean m2",
+    "trials": (
+        "id key configuration_id seed state started finished best_step best_value start_value "
+        "wall_seconds gpu_seconds machine_id provenance"
+    ),
+    "sweep_trials": "sweep_id trial_id number role search_number",
+    "dev_points": "trial_id step reported_at value metrics",
+    "scores": "trial_id task split metric identity value measured",
+    "test_releases": "trial_id opened who command tasks source",
+}
+
+
+def fill(engine: Engine, *, sweeps: int) -> None:
+    """Fill an empty store of this version's schema.
+
+    Args:
+        engine: of the store.
+        sweeps: of 200 trials, each with 20 dev points and 10 scores.
+    """
+    dice = random.Random(0)
+    with engine.begin() as connection:
+        _load(connection, _frame(sweeps))
+    for first in track(range(0, sweeps, SWEEPS_AT_ONCE), description="filling"):
+        told: dict[str, list[tuple[Any, ...]]] = {name: [] for name in COLUMNS}
+        for sweep in range(first, min(first + SWEEPS_AT_ONCE, sweeps)):
+            _sweep(sweep, told, dice)
+        with engine.begin() as connection:
+            _load(connection, told)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("ANALYZE")
+
+
+def _frame(sweeps: int) -> dict[str, list[tuple[Any, ...]]]:
+    shares = [len(range(place, sweeps, len(CONTESTS))) for place in range(len(CONTESTS))]
+    return {
+        "contests": [
+            (n, method, backbone, _hash("dev", dev), "stsb", "stsb", dev, share * TRIALS_A_SWEEP, 0)
+            for n, ((method, backbone, dev), share) in enumerate(
+                zip(CONTESTS, shares, strict=True), start=1
+            )
+        ],
+        "machines": [(n, f"node-{n}", ("A100", "H200", "EPYC")[n % 3]) for n in range(1, 65)],
+        "evaluations": [
+            (_hash("test", dev, task), json.dumps(_settings(dev, task)))
+            for dev in DEV_SETS
+            for task in TASKS
+        ],
+    }
+
+
+def _settings(dev: str, task: str) -> dict[str, Any]:
+    if task == AVG_STS:
+        members = sorted(_hash("test", dev, one) for one in STS_TASKS)
+        return {"task": task, "protocol": {"mean over": members}}
+    return {"task": task, "reading": {"pooler": "cls"}, "protocol": {}, "data_sha256": dev + task}
+
+
+def _sweep(number: int, told: dict[str, list[tuple[Any, ...]]], dice: random.Random) -> None:
+    place = number % len(CONTESTS)
+    method, backbone, dev = CONTESTS[place]
+    started = DAY_ONE + timedelta(minutes=number)
+    identity = number + 1
+    name = f"{method}-{backbone}-{number}"
+    told["sweeps"].append(
+        (identity, name, method, backbone, "{}", "COMPLETE", _at(started), _at(started))
+    )
+    told["sweep_tags"].append((identity, f"paper-{number % 100}"))
+    alone = TRIALS_A_SWEEP - CONFIRMED * SEEDS
+    seeds = [1] * alone + [SEEDS] * CONFIRMED
+    trial = number * TRIALS_A_SWEEP
+    for index, n in enumerate(seeds):
+        configuration = number * len(seeds) + index + 1
+        quality = dice.gauss(0.7, 0.03)
+        values = [min(1.0, dice.gauss(quality, 0.01)) for _ in range(n)]
+        mean = sum(values) / n
+        m2 = sum((value - mean) ** 2 for value in values)
+        settings = {"learning_rate": dice.uniform(1e-5, 5e-5), "temperature": dice.random()}
+        row = (configuration, place + 1, _hash("c", configuration), 1, "wiki1m")
+        searched = json.dumps(["learning_rate", "temperature"])
+        told["configurations"].append((*row, json.dumps(settings), searched, n, n, mean, m2))
+        for seed, value in enumerate(values):
+            trial += 1
+            _trial(trial, configuration, seed, value, dev, started, told, dice)
+            told["sweep_trials"].append(
+                (identity, trial, trial % TRIALS_A_SWEEP, "confirm" if seed else "search", None)
+            )
+    told["test_releases"].append(
+        (trial, _at(started), "ann", "cse-sweep", json.dumps(["sts"]), dev)
+    )
+
+
+def _trial(
+    trial: int,
+    configuration: int,
+    seed: int,
+    value: float,
+    dev: str,
+    started: datetime,
+    told: dict[str, list[tuple[Any, ...]]],
+    dice: random.Random,
+) -> None:
+    finished = _at(started + timedelta(hours=1))
+    row = (trial, _hash("t", trial), configuration, seed, "COMPLETE", _at(started), finished)
+    told["trials"].append((*row, 2000, value, 0.5, 3600.0, 3600.0, trial % 64 + 1, "{}"))
+    for point in range(POINTS):
+        reached = value - (POINTS - 1 - point) * 0.002
+        metrics = {"dev/stsb_spearman": reached, "dev/sickr_spearman": reached, "train/loss": 0.1}
+        told["dev_points"].append((trial, point * 125, finished, reached, json.dumps(metrics)))
+    for task in ("stsb", "sickr"):
+        own = (trial, task, "dev", "spearman", _hash("dev", dev))
+        told["scores"].append((*own, value, finished))
+    for task in TASKS:
+        scored = min(1.0, dice.gauss(value, 0.01))
+        identity = _hash("test", dev, task)
+        told["scores"].append((trial, task, "test", "spearman", identity, scored, finished))
+
+
+def _load(connection: Connection, told: dict[str, list[tuple[Any, ...]]]) -> None:
+    for table, rows in told.items():
+        names = COLUMNS[table].split()
+        columns = ", ".join(f'"{name}"' for name in names)
+        if connection.dialect.name == "sqlite":
+            places = ", ".join("?" * len(names))
+            driver = connection.connection.cursor()
+            driver.executemany(f"INSERT INTO {table} ({columns}) VALUES ({places})", rows)
+        else:
+            _copy(connection, f"COPY {table} ({columns}) FROM STDIN", rows)
+
+
+def _copy(connection: Connection, command: str, rows: Iterable[tuple[Any, ...]]) -> None:
+    driver: Any = connection.connection.cursor()
+    with driver.copy(command) as copy:
+        for row in rows:
+            copy.write_row(row)
+
+
+def _hash(*parts: object) -> str:
+    return sha256(repr(parts).encode()).hexdigest()
+
+
+def _at(time: datetime) -> str:
+    """As SQLAlchemy stores it in SQLite; PostgreSQL reads it as UTC."""
+    return time.strftime("%Y-%m-%d %H:%M:%S.%f")
+
+
+def runs(sweeps: int) -> Iterator[tuple[str, dict[str, list[tuple[Any, ...]]]]]:
+    """The same sweeps by name, with their rows, for another store."""
+    dice = random.Random(0)
+    for number in range(sweeps):
+        told: dict[str, list[tuple[Any, ...]]] = {name: [] for name in COLUMNS}
+        _sweep(number, told, dice)
+        yield told["sweeps"][0][1], told

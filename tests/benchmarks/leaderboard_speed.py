@@ -1,0 +1,153 @@
+"""How long the leaderboard takes to answer over a million trials, and MLflow over ten thousand.
+
+Launch: make bench-leaderboard [BENCH="--trials 100000 --store postgresql+psycopg://…"]
+Fills a store of 200 trials a sweep, each with 20 dev points and 10 scores: a million trials take
+about 12 GiB and a quarter of an hour. Each question is asked once to warm up, then nine times.
+"""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from big_leaderboard import TRIALS_A_SWEEP, fill, runs
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from sqlalchemy import create_engine, select
+
+from cse_platform.leaderboard.chosen import Filters
+from cse_platform.leaderboard.models import TrialRecord
+from cse_platform.leaderboard.queries import leaderboard
+from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.trials import dev_curve
+
+REPEATS = 9
+AGAINST_MLFLOW = 10_000
+"""Trials of the comparison."""
+
+
+def seconds(question: Callable[[], Any]) -> float:
+    """Median of a warm question."""
+    question()
+    taken = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        question()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+def questions(board: Leaderboard, trial: str) -> dict[str, Callable[[], Any]]:
+    """What is asked, by name."""
+
+    def rows(**filters: str) -> Callable[[], Any]:
+        def ask() -> Any:
+            with board.session() as session:
+                return leaderboard(session, Filters(**filters))  # type: ignore[arg-type]
+
+        return ask
+
+    def curve() -> Any:
+        with board.session() as session:
+            return dev_curve(session, trial)
+
+    return {
+        "leaderboard": rows(),
+        "leaderboard --backbone bert-base": rows(backbone="bert-base"),
+        "leaderboard --method rankcse --backbone mini": rows(method="rankcse", backbone="mini"),
+        "leaderboard --sweep rankcse-bert-base-50": rows(sweep="rankcse-bert-base-50"),
+        "leaderboard --tag paper-7": rows(tag="paper-7"),
+        "one dev curve": curve,
+    }
+
+
+def filled(url: str, *, sweeps: int) -> Leaderboard:
+    """A new store with so many sweeps."""
+    board = open_leaderboard(url)
+    engine = create_engine(url)
+    if engine.dialect.name == "sqlite":
+        with engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA synchronous = OFF")
+    fill(engine, sweeps=sweeps)
+    engine.dispose()
+    return board
+
+
+def logged(folder: Path, *, sweeps: int) -> Callable[[], Any]:
+    """MLflow's way to the same ranking: the runs of these sweeps, to be searched."""
+    import mlflow
+    from mlflow.entities import Metric
+
+    client = mlflow.MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
+    experiment = client.create_experiment("cse", artifact_location=str(folder))
+    for name, told in track(runs(sweeps), total=sweeps, description="MLflow"):
+        _log(client, experiment, name, told, Metric)
+
+    def search() -> Any:
+        found, token = [], None
+        while token != "":
+            page = client.search_runs(
+                [experiment],
+                order_by=["metrics.best DESC"],
+                max_results=5000,
+                page_token=token,
+            )
+            found.extend(page)
+            token = page.token or ""
+        assert len(found) == sweeps * TRIALS_A_SWEEP
+        return found
+
+    return search
+
+
+def _log(client: Any, experiment: str, name: str, told: Any, metric: Any) -> None:
+    scores: dict[int, list[Any]] = {}
+    for trial, task, split, kind, _, value, _ in told["scores"]:
+        scores.setdefault(trial, []).append(metric(f"{split}/{task}_{kind}", value, 0, 0))
+    points: dict[int, list[Any]] = {}
+    for trial, step, _, value, _ in told["dev_points"]:
+        points.setdefault(trial, []).append(metric("dev/stsb_spearman", value, 0, step))
+    for trial, key, *_, best, _, _, _, _, _ in told["trials"]:
+        run = client.create_run(experiment, tags={"sweep": name, "trial": key})
+        best_value = [metric("best", best, 0, 0)]
+        client.log_batch(run.info.run_id, [*scores[trial], *points[trial], *best_value], [], [])
+
+
+@click.command()
+@click.option("--trials", default=1_000_000, show_default=True)
+@click.option("--store", help="An empty PostgreSQL database; default: a SQLite file of its own.")
+@click.option("--mlflow/--no-mlflow", default=True, show_default=True)
+def main(trials: int, store: str | None, mlflow: bool) -> None:
+    """Fill a leaderboard and ask it."""
+    console = Console()
+    shown = Table("question", "ms")
+    with tempfile.TemporaryDirectory(prefix="cse-bench-") as folder:
+        url = store or f"sqlite:///{folder}/leaderboard.db"
+        with filled(url, sweeps=max(1, trials // TRIALS_A_SWEEP)) as board:
+            with board.session() as session:
+                trial = session.scalars(select(TrialRecord.key).limit(1)).one()
+            for name, question in questions(board, trial).items():
+                shown.add_row(name, f"{1000 * seconds(question):.1f}")
+        console.print(f"{trials} trials, {url.partition(':')[0]}", shown)
+        if mlflow:
+            _compare(Path(folder), console)
+
+
+def _compare(folder: Path, console: Console) -> None:
+    """The same ten thousand trials in both, in one run."""
+    sweeps = AGAINST_MLFLOW // TRIALS_A_SWEEP
+    with filled(f"sqlite:///{folder}/small.db", sweeps=sweeps) as board:
+        ours = seconds(questions(board, "")["leaderboard"])
+    theirs = seconds(logged(folder, sweeps=sweeps))
+    console.print(
+        f"{AGAINST_MLFLOW} trials: leaderboard {1000 * ours:.1f} ms, MLflow's search_runs "
+        f"{1000 * theirs:.0f} ms, {theirs / ours:.0f} times as long"
+    )
+
+
+if __name__ == "__main__":
+    main()

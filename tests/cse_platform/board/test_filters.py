@@ -1,0 +1,104 @@
+"""What a leaderboard is made from, and in which order it stands."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard import Filters, LeaderboardReader
+from cse_platform.leaderboard.queries import leaderboard
+from cse_platform.leaderboard.sorting import in_order
+from cse_platform.leaderboard.store import Leaderboard
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.tracking.events import Event
+
+ALL = ["hicl", "simcse", "sncse"]
+FILTERED: list[tuple[dict[str, Any], list[str]]] = [
+    ({}, ALL),
+    ({"method": "simcse"}, ["simcse"]),
+    ({"backbone": "mini"}, ALL),
+    ({"backbone": "bert-base"}, []),
+    ({"sweep": "hicl"}, ["hicl"]),
+    ({"tag": "all"}, ALL),
+    ({"tag": "of-sncse"}, ["sncse"]),
+    ({"tag": "of-sncse", "sweep": "hicl"}, []),
+    ({"configuration": "bb"}, ["simcse"]),
+    ({"configuration": "b%"}, []),
+    ({"identity": "dev-1"}, ALL),
+    ({"identity": "cls-real"}, ALL),
+    ({"identity": "avg"}, []),
+    ({"hardware": "gpu NODE-1"}, ["simcse"]),
+    ({"hardware": "node-2"}, ["sncse"]),
+    ({"hardware": "A100"}, []),
+]
+
+
+def test_filters(board: Leaderboard, reader: LeaderboardReader) -> None:
+    with board.session() as session:
+        for filters, methods in FILTERED:
+            for per_configuration in (False, True):
+                rows = leaderboard(session, Filters(**filters), per_configuration=per_configuration)
+                assert [row.method for row in rows] == methods, filters
+
+
+def test_since(reader: LeaderboardReader) -> None:
+    first = min(row.finished for row in reader.rows())
+    later = reader.rows(Filters(since=first + timedelta(hours=12)))
+    assert [row.method for row in later] == ["simcse", "sncse"]
+
+
+def test_a_machine_keeps_only_the_seeds_it_ran(
+    board: Leaderboard, reader: LeaderboardReader, two_methods: list[Event]
+) -> None:
+    [start, *_, finish] = [e for e in two_methods if getattr(e, "trial", "")[:4] == "0b01"][:-1]
+    elsewhere = {"trial": "0b09" + "0" * 60, "seed": 9, "number": 9}
+    end = {"trial": elsewhere["trial"], "best_value": 0.9}
+    end["provenance"] = {"host": "laptop", "cpu": "M4"}
+    more = [start.model_copy(update=elsewhere), finish.model_copy(update=end)]
+    LeaderboardSink(board).apply("k", list(enumerate(more, start=1)))
+    [whole] = reader.rows(Filters(method="simcse"))
+    [part] = reader.rows(Filters(method="simcse", hardware="m4"))
+    assert (whole.seeds, part.seeds, part.machines) == ([0, 1, 9], [9], ["laptop · M4"])
+    assert (whole.trials, part.trials) == (3, 1)
+    assert part.dev_score.mean == 0.9
+    assert part.scores == {}
+
+
+def test_gpu_hours_are_wall_hours_by_the_share_of_a_gpu(reader: LeaderboardReader) -> None:
+    assert [row.gpu_hours for row in reader.rows()] == [1.5, 1.0, 0.5]
+    assert [row.gpu_hours for row in reader.rows(Filters(tag="all"))] == [1.5, 1.0, 0.5]
+
+
+def test_sorting(reader: LeaderboardReader) -> None:
+    rows = reader.rows()
+    by_dev = ("dev", "method", "n", "gap", "mr")  # none has a gap or that score: by dev
+    assert {c: [row.method for row in in_order(rows, c)] for c in by_dev} == dict.fromkeys(
+        by_dev, ALL
+    )
+    assert [row.method for row in in_order(rows, "finished")] == ["sncse", "simcse", "hicl"]
+    for column in ("avg_sts", "sickr"):
+        values = [row.scores[column].mean for row in in_order(rows, column)]
+        assert values == sorted(values, reverse=True)
+        assert in_order(rows, column)[-1].method == "simcse"
+
+
+def test_an_unknown_column_is_told_with_those_there_are(reader: LeaderboardReader) -> None:
+    with pytest.raises(StoreError, match=r"no column 'speed' to sort by; expected method, .*sts12"):
+        reader.rows(sort="speed")
+
+
+def test_the_catalogue_says_what_there_is(reader: LeaderboardReader) -> None:
+    found = reader.catalogue()
+    assert found.methods == ["hicl", "simcse", "sncse"]
+    assert found.tags == ["all", "of-hicl", "of-simcse", "of-sncse"]
+    assert found.machines == ["GPU node-0", "GPU node-1", "GPU node-2"]
+
+
+def test_a_tag_that_is_taken_off_is_gone(
+    board: Leaderboard, reader: LeaderboardReader, two_methods: list[Event]
+) -> None:
+    again = two_methods[0].model_copy(update={"spec": {"tags": ["new"]}})
+    LeaderboardSink(board).apply("k", [(1, again)])
+    assert reader.rows(Filters(tag="of-hicl")) == []
+    assert [row.tags for row in reader.rows(Filters(tag="new"))] == [["new"]]

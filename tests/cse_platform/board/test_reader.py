@@ -1,0 +1,167 @@
+"""Rows know how sure they are, and comparisons are of what is meant."""
+
+import statistics
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cse_methods.tasks import STS_TASKS
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard import Filters, LeaderboardReader
+from cse_platform.leaderboard.store import Leaderboard
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.tracking.events import Event, TrialEvaluated
+
+Scored = Callable[..., TrialEvaluated]
+
+
+def tell(board: Leaderboard, *events: Event, journal: str = "k") -> None:
+    LeaderboardSink(board).apply(journal, list(enumerate(events, start=1)))
+
+
+def test_means_intervals_and_best_over_seeds(reader: LeaderboardReader) -> None:
+    [row] = reader.rows(Filters(method="hicl"))
+    assert list(row.scores) == [*STS_TASKS, "avg_sts"]
+    for score in (*row.scores.values(), row.dev_score):
+        values = list(score.values.values())
+        assert (score.n, score.best) == (3, max(values))
+        assert score.mean == pytest.approx(statistics.fmean(values))
+        assert score.std == pytest.approx(statistics.stdev(values))
+        low, high = stats.t.interval(0.95, 2, loc=score.mean, scale=stats.sem(values))
+        assert score.interval is not None
+        assert (score.interval.low, score.interval.high) == pytest.approx((low, high))
+        assert score.interval.over == "seeds"
+
+
+def test_a_single_seed_has_an_interval_over_pairs(reader: LeaderboardReader) -> None:
+    [row] = reader.rows(Filters(method="sncse"))
+    assert row.dev_score.interval is None
+    for score in row.scores.values():
+        assert score.std is None
+        assert score.interval is not None
+        assert score.interval.over == "pairs"
+        assert score.interval.low < score.mean < score.interval.high
+    widths = [s.interval.high - s.interval.low for s in row.scores.values() if s.interval]
+    assert widths[-1] < min(widths[:-1])  # the average is surer than each task
+
+
+def test_ranks_are_among_rows_of_one_identity(
+    board: Leaderboard, reader: LeaderboardReader, scored: Scored
+) -> None:
+    ranks = {row.method: row.rank for row in reader.rows()}
+    assert {(rank.among, row) for row, rank in ranks.items() if rank} == {
+        (3, "hicl"),
+        (3, "simcse"),
+        (3, "sncse"),
+    }
+    assert (ranks["simcse"].best, ranks["simcse"].worst) == (3, 3)
+    assert (ranks["hicl"].best, ranks["hicl"].worst) == (1, 2)
+    for seed in range(3):
+        again = scored(f"0a{seed:02x}" + "0" * 60, noise=1.0, reading="avg")
+        tell(board, again.model_copy(update={"sweep": "hicl"}), journal=f"k{seed}")
+    rows = reader.rows(Filters(method="hicl"))
+    assert [row.scores["avg_sts"].identity for row in rows] == ["cls-real-mean", "avg-real-mean"]
+    assert [row.rank.among for row in reader.rows() if row.rank] == [3, 1, 3, 3]
+
+
+def test_without_test_scores_rows_are_ranked_on_dev(
+    board: Leaderboard, sweep_started: Callable[..., Event], trial_life: Callable[..., list[Event]]
+) -> None:
+    lives = [
+        event
+        for number, (name, value) in enumerate([("a", 0.9), ("a", 0.91), ("b", 0.5), ("b", 0.51)])
+        for event in trial_life(number, {9: value}, configuration=name, method=name, seed=number)
+    ]
+    tell(board, sweep_started(), *lives, *trial_life(9, {9: 0.99}, method="c"))
+    rows = LeaderboardReader(board).rows()
+    assert [(row.method, row.headline) for row in rows] == [("c", None), ("a", None), ("b", None)]
+    assert rows[0].rank is None  # of one seed nothing is known
+    assert [row.rank.among for row in rows if row.rank] == [2, 2]
+
+
+def test_a_headline_is_the_family_that_is_asked_for(reader: LeaderboardReader) -> None:
+    assert {row.headline for row in reader.rows()} == {"avg_sts"}
+    assert {row.headline for row in reader.rows(tasks="transfer")} == {None}
+
+
+def test_comparing_methods(reader: LeaderboardReader) -> None:
+    found = reader.compare("hicl", "simcse")
+    assert (found.a, found.b, found.n_a, found.n_b) == ("hicl", "simcse", 3, 2)
+    assert [task.task for task in found.tasks] == list(STS_TASKS)
+    [hicl], [simcse] = (reader.rows(Filters(method=name)) for name in ("hicl", "simcse"))
+    assert found.average is not None
+    assert found.average.effect == pytest.approx(
+        hicl.scores["avg_sts"].mean - simcse.scores["avg_sts"].mean
+    )
+    assert found.average.p is not None and found.average.p < 0.05
+    assert all(task.pairs == 80 and task.williams_p is not None for task in found.tasks)
+
+
+def test_a_trial_is_one_seed_of_its_row(reader: LeaderboardReader) -> None:
+    found = reader.compare("0a0100", "simcse@bbbb")
+    assert (found.a, found.b, found.n_a, found.n_b) == ("0a0100", "simcse@bbbb", 1, 2)
+    [hicl] = reader.rows(Filters(method="hicl"))
+    assert found.tasks[0].mean_a == hicl.scores["sts12"].values[1]
+
+
+def test_everything_with_itself_is_nothing(reader: LeaderboardReader) -> None:
+    found = reader.compare("hicl", "hicl")
+    assert (found.a, found.b) == ("hicl (A)", "hicl (B)")
+    assert found.average is not None
+    assert (found.average.effect, found.average.p) == (0, 1)
+
+
+def test_all_against_all(reader: LeaderboardReader) -> None:
+    found = reader.compare_all()
+    assert found.names == ("hicl", "simcse", "sncse")
+    assert np.allclose(np.array(found.effects), -np.array(found.effects).T)
+    assert found.effects[0][1] == pytest.approx(reader.compare("hicl", "simcse").average.effect)
+
+
+def test_another_reading_is_told(
+    board: Leaderboard, reader: LeaderboardReader, scored: Scored
+) -> None:
+    own = scored("0c00" + "0" * 60, noise=1.0, reading="avg")
+    tell(board, own.model_copy(update={"sweep": "sncse"}))
+    with pytest.raises(StoreError, match=r"'sncse' stands in several rows: sncse@c+ on mini, .*"):
+        reader.compare("hicl", "sncse")
+    by_identity = Filters(identity="avg-real-mean")
+    [row] = reader.rows(by_identity)
+    assert row.method == "sncse"
+    assert reader.against([row], "hicl")[0].notes[-1].endswith("pooler avg against cls")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "match"),
+    [
+        ("bert", "hicl", "'bert' is no method of this leaderboard .hicl, simcse, sncse., no"),
+        ("hicl@dd", "hicl", "'hicl@dd' stands in no row with test scores of sts"),
+        ("0d0d0d", "hicl", "no trial's key begins with '0d0d0d'"),
+    ],
+)
+def test_what_cannot_be_compared(reader: LeaderboardReader, a: str, b: str, match: str) -> None:
+    with pytest.raises(StoreError, match=match):
+        reader.compare(a, b)
+
+
+def test_other_data_is_not_compared(
+    board: Leaderboard, reader: LeaderboardReader, scored: Scored
+) -> None:
+    for seed in range(3):
+        own = scored(f"0a{seed:02x}" + "0" * 60, noise=1.0, data="other")
+        tell(board, own.model_copy(update={"sweep": "hicl"}), journal=f"k{seed}")
+    [row] = reader.rows(Filters(identity="cls-other"))
+    with pytest.raises(StoreError, match="were scored on sts12 with other data; score both alike"):
+        reader.against([row], "simcse")
+
+
+def test_a_frame_has_a_line_a_row(reader: LeaderboardReader) -> None:
+    frame = reader.frame(sort="method")
+    assert list(frame["method"]) == ["hicl", "simcse", "sncse"]
+    assert list(frame["n"]) == [3, 2, 1]
+
+
+def test_a_dev_curve_by_the_first_digits_of_a_key(reader: LeaderboardReader) -> None:
+    assert [(p.step, p.value) for p in reader.dev_curve("0a0000")] == [(0, 0.5), (9, 0.7)]

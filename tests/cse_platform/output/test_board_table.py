@@ -1,0 +1,166 @@
+"""The leaderboard on a terminal: which numbers stand where, and what is said of them."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from cse_platform.leaderboard.output.board import Board
+from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.row import (
+    FAMILIES,
+    Configuration,
+    DevSet,
+    Estimate,
+    Gap,
+    LeaderboardRow,
+)
+from cse_platform.leaderboard.statistics.results import Interval, RankInterval
+
+MakeRow = Callable[..., LeaderboardRow]
+MakeEstimate = Callable[..., Estimate]
+MakePublished = Callable[..., PublishedRow]
+Lines = Callable[..., list[str]]
+
+STANDING = "Standing by avg_sts, x 100"
+BUILTIN = DevSet("stsb", "stsb", "d0", "builtin")
+OPENED = (
+    "* First tried after tests were opened for its method; "
+    "tried before and promoted after has no mark."
+)
+
+
+def test_the_standing_by_hand(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    # Over 0.76 and 0.77: mean 0.765, std 0.01 / sqrt(2) = 0.00707, best 0.77.
+    score = estimate(0.76, 0.77, interval=Interval(0.7015, 0.8285, "seeds"))
+    gap = Gap("avg_sts", 0.7625, "simcse table5", 0.0025, True)
+    ours = row({"avg_sts": score}, rank=RankInterval(1, 3, 4), gap=gap)
+    *_, found, note = titled(lines(Board([ours])), STANDING)
+    assert found == (
+        "simcse bert-base 76.50 ±0.71 [70.15, 82.85] 1-3 77.00 2 84.00 ±1.41 +0.25 inside"
+    )
+    assert note.startswith("paper: ours minus the published number")
+
+
+def test_heads_name_the_dev_set(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    (head,) = lines(Board([row({"avg_sts": estimate(0.5)}, dev=BUILTIN)]))[1:2]
+    assert head == "method backbone avg sts best of n n dev stsb (builtin)"
+
+
+def test_an_interval_over_pairs_is_marked(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    score = estimate(0.76, interval=Interval(0.75, 0.77, "pairs"))
+    *_, found, note = titled(
+        lines(Board([row({"avg_sts": score}, seeds=[1])])), "Standing by avg_sts, x 100"
+    )
+    assert "76.00 [75.00, 77.00] ‡ 76.00 1" in found
+    assert note == "‡ Interval over the pairs of single seeds: it knows nothing of other seeds."
+
+
+def test_seeds_that_were_not_scored_are_told(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    *_, found = titled(
+        lines(Board([row({"avg_sts": estimate(0.76)})])), "Standing by avg_sts, x 100"
+    )
+    assert "76.00 1 of 2 84.00" in found
+
+
+def test_a_row_without_the_headline_still_stands(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    scored = row({"avg_sts": estimate(0.76, 0.76)}, method="hicl")
+    *_, first, second = titled(
+        lines(Board([scored, row(headline="avg_sts")])), "Standing by avg_sts, x 100"
+    )
+    assert first == "hicl bert-base 76.00 ±0.00 76.00 2 84.00 ±1.41"
+    assert second == "simcse bert-base 2 84.00 ±1.41"
+
+
+def test_without_test_scores_it_is_dev_that_counts(
+    lines: Lines, titled: Lines, row: MakeRow
+) -> None:
+    for headline in (None, "avg_sts"):
+        head, _, found = titled(lines(Board([row(headline=headline)])), "Standing by dev, x 100")
+        assert head == "method backbone dev stsb (senteval) best of n n untrained"
+        assert found == "simcse bert-base 84.00 ±1.41 85.00 2 50.00"
+
+
+def test_scores_by_task_fold_below_their_means(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    every = {name: estimate(0.7, 0.8) for name in FAMILIES["sts"].columns}
+    title = "Test scores, sts12 to avg_sts, x 100"
+    head, _, means, stds = titled(lines(Board([row(every)])), title)
+    assert head == "method backbone sts12 sts13 sts14 sts15 sts16 stsb sickr avg sts"
+    assert means == "simcse bert-base" + 8 * " 75.00"
+    assert stds == (8 * " ±7.07").strip()
+    assert (
+        7 * " 75.00 ±7.07"
+        in titled(lines(Board([row(every)]), wide=True), "Leaderboard by avg_sts, x 100")[-1]
+    )
+
+
+def test_the_ranking_family_is_two_tables(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    every = {name: estimate(0.5) for name in FAMILIES["ranking"].columns}
+    told = lines(Board([row(every)], family="ranking"))
+    for metric in ("kcc", "ndcg"):
+        title = f"Test scores, sts12_{metric} to avg_sts_{metric}, x 100"
+        assert titled(told, title)[-1] == "simcse bert-base" + 8 * " 50.00"
+
+
+def test_only_tasks_of_the_family_that_are_there(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    ours = row({"stsb": estimate(0.5), "mr": estimate(0.75)})
+    assert "Test scores, stsb, x 100" in lines(Board([ours]))
+    assert "Test scores, mr, x 100" in lines(Board([ours], family="transfer"))
+
+
+def test_settings_and_runs(lines: Lines, titled: Lines, row: MakeRow) -> None:
+    told = lines(Board([row(dev=DevSet("stsb", "sickr", "d2", "senteval"))]))
+    head, _, found, below = titled(told, "Settings")
+    assert head == "method backbone configuration sweep dev set corpus searched"
+    assert found.startswith("simcse bert-base bbbbbbbb simcse-bert sickr (senteval), wiki1m")
+    assert found.endswith("temperature=0.05")
+    assert below == "checkpoint by stsb"
+    head, _, found = titled(told, "Runs")
+    assert head == "method backbone trials GPU-hours finished machines tags"
+    assert found == "simcse bert-base 40 12.2 2030-01-02 here (A100) main"
+
+
+def test_rows_that_share_a_name_are_told_apart(lines: Lines, titled: Lines, row: MakeRow) -> None:
+    other = row(configuration=Configuration("c" * 64, {}, []))
+    *_, first, second = titled(lines(Board([row(), other])), "Standing by dev, x 100")
+    assert first.startswith("simcse bert-base bbbbbbbb 84.00")
+    assert second.startswith("simcse bert-base cccccccc 84.00")
+    sickr = row(dev=DevSet("sickr", "sickr", "d2", "senteval"))
+    *_, first, second = titled(lines(Board([row(), sickr])), "Standing by dev, x 100")
+    assert first.startswith("simcse bert-base stsb (senteval) 84.00")
+    assert second.startswith("simcse bert-base sickr (senteval) 84.00")
+
+
+def test_rows_that_do_not_compare_are_told(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    rows = [row({"avg_sts": estimate(0.5, identity=identity)}) for identity in ("e1", "e2")]
+    *_, first, second, note = titled(lines(Board(rows)), STANDING)
+    assert first.startswith("simcse bert-base e1 50.00")
+    assert second.startswith("simcse bert-base e2 50.00")
+    assert note == (
+        "avg_sts: 2 evaluation identities; compare rows of one (--format json has them)."
+    )
+
+
+def test_what_was_tried_after_tests_were_opened_is_marked_once_explained(
+    lines: Lines, titled: Lines, row: MakeRow
+) -> None:
+    told = lines(Board([row(test_opened=datetime(2030, 1, 1, tzinfo=UTC))]))
+    assert sum(line.startswith("simcse * bert-base") for line in told) == 3
+    assert told.count(OPENED) == 1
+    assert OPENED not in lines(Board([row()]))

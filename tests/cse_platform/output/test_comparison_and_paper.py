@@ -1,0 +1,127 @@
+"""Comparisons and papers' tables for people."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from cse_platform.leaderboard.output.comparison_grid import verdict
+from cse_platform.leaderboard.output.numbers import probability
+from cse_platform.leaderboard.published.paper_tables import PaperLine, PaperTable
+from cse_platform.leaderboard.row import Estimate
+from cse_platform.leaderboard.statistics.results import Comparison, Interval, Matrix
+
+Lines = Callable[..., list[str]]
+
+
+def test_a_comparison_by_hand(lines: Lines, comparison: Comparison) -> None:
+    title, *_, head, _, sts12, sts13, rule, average, names, said, note = lines(comparison)
+    assert title == "rankcse against simcse, scores x 100"
+    assert head.startswith("task A B A - B 95 % interval p p (Holm)")
+    assert sts12 == "sts12 72.00 70.00 +2.00 [1.00, 3.00] 0.020 0.040 4.12 <0.001 <0.001"
+    assert sts13 == "sts13 80.00 79.50 +0.50 [-1.00, 2.00] 0.400 0.400 1.25 0.210 0.210"
+    assert (rule, average) == ("---", "avg_sts 76.00 74.75 +1.25 [1.00, 3.00] 0.004")
+    assert names == "A: rankcse, n = 3; B: simcse, n = 2"
+    assert said == (
+        "rankcse is above simcse by 1.25 on avg_sts, 95 % interval [1.00, 3.00], p = 0.004."
+    )
+    assert note == "a note of the statistics"
+
+
+def test_what_follows_in_words(comparison: Comparison) -> None:
+    average = comparison.average
+    assert average is not None
+
+    def said(**changes: object) -> str:
+        (sentence,) = verdict(replace(comparison, average=replace(average, **changes)))
+        return sentence
+
+    below = {"effect": -0.02, "interval": Interval(-0.03, -0.01, "seeds"), "p": 0.0001}
+    assert said(**below) == (
+        "rankcse is below simcse by 2.00 on avg_sts, 95 % interval [-3.00, -1.00], p < 0.001."
+    )
+    assert said(p=0.05) == (
+        "rankcse and simcse cannot be told apart: they differ by 1.25 on avg_sts, "
+        "95 % interval [1.00, 3.00], p = 0.050."
+    )
+    assert said(p=None, interval=None) == (
+        "rankcse and simcse differ by 1.25 on avg_sts; "
+        "single seeds without pairs cannot say how surely."
+    )
+
+
+def test_without_an_average_each_task_is_said_after_holm(comparison: Comparison) -> None:
+    first, second = verdict(replace(comparison, average=None))
+    assert first == (
+        "rankcse is above simcse by 2.00 on sts12, 95 % interval [1.00, 3.00], p = 0.040."
+    )
+    assert second.startswith("rankcse and simcse cannot be told apart") and "sts13" in second
+
+
+def test_columns_that_say_nothing_are_left_out(lines: Lines, comparison: Comparison) -> None:
+    task = replace(comparison.tasks[1], williams_t=None, williams_p=None, williams_p_holm=None)
+    told = lines(replace(comparison, tasks=(task,)))
+    assert told[1] == "task A B A - B 95 % interval p p (Holm)"
+
+
+def test_probabilities() -> None:
+    shown = [probability(p) for p in (None, 0.0, 0.00099, 0.001, 0.0494, 1.0)]
+    assert shown == ["", "<0.001", "<0.001", "0.001", "0.049", "1.000"]
+
+
+def test_a_matrix_by_hand(lines: Lines) -> None:
+    names = ("rankcse", "simcse", "hicl")
+    effects = ((0.0, 0.02, 0.01), (-0.02, 0.0, -0.01), (-0.01, 0.01, 0.0))
+    p = ((None, 0.004, 0.04), (0.004, None, 0.5), (0.04, 0.5, None))
+    told = lines(Matrix(names, effects, p, p, ("a note",)))
+    assert told == [
+        "Row minus column, x 100",
+        "# row 1 2 3",
+        told[2],
+        "1 rankcse +2.00 ** +1.00 *",
+        "2 simcse -2.00 ** -1.00",
+        "3 hicl -1.00 * +1.00",
+        "** p < 0.01, after Holm's correction over all pairs.",
+        "* p < 0.05, after Holm's correction over all pairs.",
+        "a note",
+    ]
+
+
+def line(backbone: str, label: str, value: float, ours: Estimate | None = None) -> PaperLine:
+    return PaperLine(
+        backbone,
+        "rankcse",
+        label,
+        {"avg_sts": value, "train_minutes": 87.5},
+        {"avg_sts": 0.0013},
+        {"avg_sts": ours} if ours else {},
+        "c" * 64 if ours else None,
+        ours.n if ours else 0,
+    )
+
+
+def test_a_papers_table_by_hand(
+    lines: Lines, written: Callable[..., str], estimate: Callable[..., Estimate]
+) -> None:
+    table = PaperTable(
+        "rankcse",
+        "table2",
+        ("avg_sts", "train_minutes"),
+        (
+            line("bert-base", "rank_loss=listnet", 0.8, estimate(0.8, 0.81)),
+            line("bert-base", "", 0.79),
+            line("roberta-base", "", 0.7),
+        ),
+        ("train_minutes is in minutes.",),
+    )
+    told = lines(table)
+    assert told[0] == "rankcse table2, x 100"
+    assert told[3:] == [
+        "bert-base rankcse (rank_loss=listnet) 80.00 ±0.13 87.5",
+        "bert-base ours (n = 2, cccccccc) 80.50 ±0.71",
+        "bert-base rankcse 79.00 ±0.13 87.5",
+        "---",
+        "roberta-base rankcse 70.00 ±0.13 87.5",
+        "train_minutes is in minutes.",
+    ]
+    text = written(table, "markdown")  # best and second of a backbone, printed and ours together
+    assert "**80.50** ±0.71" in text and "<u>80.00</u> ±0.13" in text
+    assert "**79.00**" not in text and "**87.5**" not in text and "| 70.00 ±0.13 | 87.5 |" in text

@@ -1,0 +1,35 @@
+"""What gives way on a line that is too short, and in which order."""
+
+import pytest
+
+from cse_platform import folding
+
+COLUMNS = (["n", "a" * 20], ["s", "78.12 ±0.35"])
+
+
+def test_the_natural_width_by_hand() -> None:
+    assert folding.natural_width(COLUMNS) == 20 + 2 + 11
+
+
+@pytest.mark.parametrize(
+    ("total", "expected"),
+    [
+        (40, [20, 11]),
+        (33, [20, 11]),
+        (25, [12, 11]),  # a name may be broken after twelve letters
+        (20, [7, 11]),  # then anywhere
+        (12, [5, 5]),  # then the number between its mean and its deviation
+        (6, [2, 2]),  # then anything anywhere
+    ],
+)
+def test_names_give_way_before_numbers(total: int, expected: list[int]) -> None:
+    assert folding.widths(COLUMNS, total, folds=["freely", "last"]) == expected
+
+
+def test_a_deviation_goes_below_its_mean_before_a_name_is_broken() -> None:
+    assert folding.widths(COLUMNS, 29, folds=["freely", "at blanks"]) == [20, 7]
+
+
+def test_heads_are_folded_before_cells_are() -> None:
+    columns = (["a long head", "ab"], ["n", "one two"])
+    assert folding.widths(columns, 4 + 2 + 7) == [4, 7]

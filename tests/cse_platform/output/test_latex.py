@@ -1,0 +1,142 @@
+"""LaTeX tables: by hand, well formed whatever the names are, and compiled where TeX is there."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cse_platform.leaderboard.output import latex
+from cse_platform.leaderboard.output.board import Board
+from cse_platform.leaderboard.output.grid import Cell, Column, Grid, Row, Rule
+from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.row import Estimate, Gap, LeaderboardRow
+from cse_platform.leaderboard.statistics.results import Comparison, Interval, RankInterval
+
+ENGINES = {
+    "tectonic": ("tectonic",),
+    "pdflatex": ("pdflatex", "-halt-on-error", "-interaction=nonstopmode"),
+    "lualatex": ("lualatex", "-halt-on-error", "-interaction=nonstopmode"),
+}
+DOCUMENT = r"""\documentclass{{article}}
+\usepackage{{booktabs}}
+\begin{{document}}
+{}
+\end{{document}}
+"""
+TEXT = st.text("ab&%$#_{}\\~^|<>[]*-0±†‡§\n ", max_size=20)
+
+
+def check(text: str) -> None:
+    """Balanced groups, mathematics and environments; rows as wide as their table says."""
+    bare = re.sub(r"\\[&%$#_{}\\]", "", text)
+    depth = 0
+    for character in bare:
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        assert depth >= 0
+    assert depth == 0
+    assert not set("%#~") & set(bare)
+    assert bare.count("$") % 2 == 0
+    outside = "".join(bare.split("$")[::2])
+    assert not set("_^<>|") & set(outside)
+    opened: list[str] = []
+    for what, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
+        if what == "begin":
+            opened.append(name)
+        else:
+            assert opened.pop() == name
+    assert opened == []
+    for columns, body in re.findall(
+        r"\\begin\{tabular\}\{(\w+)\}(.*?)\\end\{tabular\}", text, re.S
+    ):
+        lines = [line for line in body.strip().splitlines() if not line.endswith("rule")]
+        assert lines
+        for line in lines:
+            assert line.endswith(r" \\")
+            assert len(re.findall(r"(?<!\\)&", line)) == len(columns) - 1
+            assert line[0] not in "[*"
+
+
+def test_a_table_by_hand() -> None:
+    grid = Grid(
+        "avg_sts, 95 %",
+        (Column("method"), Column("p", "right")),
+        (
+            Row((Cell("sim_cse", mark="* †3"), Cell("78.12", "0.35", "§", "best"))),
+            Rule(),
+            Row((Cell("[a]"), Cell("-0.31 < b-2", emphasis="second"))),
+        ),
+        ("± over seeds.",),
+        {"*": "opened."},
+    )
+    assert latex.written([grid]) == (
+        "\\begin{table}[t]\n"
+        "\\centering\n"
+        "\\small\n"
+        "\\caption{avg\\_sts, 95 \\%}\n"
+        "\\label{tab:avg-sts-95}\n"
+        "\\begin{tabular}{lr}\n"
+        "\\toprule\n"
+        "method & p \\\\\n"
+        "\\midrule\n"
+        "sim\\_cse$^{*\\,\\dagger3}$ & \\textbf{78.12}$_{\\pm 0.35}^{\\S}$ \\\\\n"
+        "\\midrule\n"
+        "{[}a] & \\underline{$-$0.31 $<$ b-2} \\\\\n"
+        "\\bottomrule\n"
+        "\\end{tabular}\n"
+        "\\par\\smallskip {*} opened.\n"
+        "\\par\\smallskip $\\pm$ over seeds.\n"
+        "\\end{table}\n"
+    )
+    check(latex.written([grid]))
+
+
+@given(texts=st.lists(TEXT, min_size=5, max_size=5))
+def test_any_text_is_well_formed(texts: list[str]) -> None:
+    title, head, name, cell, note = texts
+    row = Row((Cell(name), Cell(cell, "0.10", "‡", "best")))
+    check(latex.written([Grid(title, (Column(head), Column("b")), (row, Rule(), row), (note,))]))
+
+
+@pytest.fixture
+def paper(
+    written: Callable[..., str],
+    row: Callable[..., LeaderboardRow],
+    estimate: Callable[..., Estimate],
+    published: Callable[..., PublishedRow],
+    comparison: Comparison,
+) -> str:
+    """A document with every kind of table, and names that TeX would stumble over."""
+    score = estimate(0.76, 0.77, interval=Interval(0.7, 0.8, "pairs"))
+    nasty = row(
+        {"sts12": score, "avg_sts": score},
+        method="[a_b]",
+        backbone=r"C:\models\50%_{x}^&~#$|<>",
+        test_opened=datetime(2030, 1, 1, tzinfo=UTC),
+        rank=RankInterval(1, 2, 2),
+        gap=Gap("avg_sts", 0.77, "x", -0.005, None),
+    )
+    board = Board([nasty], [published({"avg_sts": 0.7}, system="*")], against={0: comparison})
+    tables = [written(board, "latex", wide=wide) for wide in (False, True)]
+    return DOCUMENT.format("\n".join([*tables, written(comparison, "latex")]))
+
+
+def test_a_board_is_well_formed(paper: str) -> None:
+    check(paper)
+    for part in (r"\textbf{76.50}$_{\pm 0.71}^{\S}$", r"\underline{70.00}", "$-$0.50"):
+        assert part in paper
+
+
+def test_it_compiles(paper: str, tmp_path: Path) -> None:
+    engine = next((command for name, command in ENGINES.items() if shutil.which(name)), None)
+    if engine is None:
+        pytest.skip("no TeX engine on the PATH; the tables are parsed instead")
+    source = tmp_path / "paper.tex"
+    source.write_text(paper)
+    done = subprocess.run([*engine, source.name], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:]

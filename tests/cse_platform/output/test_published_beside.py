@@ -1,0 +1,99 @@
+"""Published rows, built-in data and significance on a leaderboard for people."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from cse_platform.leaderboard.output.board import Board
+from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.row import DevSet, Estimate, LeaderboardRow
+from cse_platform.leaderboard.statistics.results import Comparison
+
+MakeRow = Callable[..., LeaderboardRow]
+MakeEstimate = Callable[..., Estimate]
+MakePublished = Callable[..., PublishedRow]
+Lines = Callable[..., list[str]]
+
+STANDING = "Standing by avg_sts, x 100"
+SCORES = "Test scores, avg_sts, x 100"
+BUILTIN = DevSet("stsb", "stsb", "d0", "builtin")
+PUBLISHED = "† Published, not ours; the number leads to its source."
+
+
+def test_they_are_marked_and_fill_none_of_our_columns(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate, published: MakePublished
+) -> None:
+    ours = row({"avg_sts": estimate(0.76, 0.76)})
+    high = published({"avg_sts": 0.8}, system="sncse", std={"avg_sts": 0.0012})
+    low = published({"avg_sts": 0.7}, settings={"base": "x"}, sources=("a table1", "b table2"))
+    dev = published({"avg_sts": 0.9}, split="dev")
+    told = lines(Board([ours], [low, dev, high]))
+    _, _, first, rule, second, third, note = titled(told, STANDING)
+    assert first == "simcse bert-base 76.00 ±0.00 76.00 2 84.00 ±1.41"
+    assert (rule, note) == ("---", PUBLISHED)
+    assert second == "sncse †1 bert-base 80.00 ±0.12"
+    assert third == "simcse †2 bert-base 70.00"
+    _, _, *sources = titled(told, "Sources of published rows")
+    assert sources == [
+        "sncse †1 bert-base rankcse table2",
+        "simcse †2 bert-base base=x a table1, b table2",
+    ]
+
+
+def test_they_stand_among_ours_on_a_board_that_is_sorted_by_the_headline(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate, published: MakePublished
+) -> None:
+    ours = [
+        row({"avg_sts": estimate(0.9)}, method="hicl"),
+        row({"avg_sts": estimate(0.7)}),
+        row(headline="avg_sts", method="last"),
+    ]
+    papers = [published({"avg_sts": value}, system=f"s{value}") for value in (0.6, 0.8)]
+    _, _, *found, _ = titled(lines(Board(ours, papers, sorted_by="avg_sts")), STANDING)
+    assert [line.split()[0] for line in found] == ["hicl", "s0.8", "simcse", "s0.6", "last"]
+
+
+def test_alone_they_are_scores_and_sources(
+    lines: Lines, row: MakeRow, published: MakePublished
+) -> None:
+    told = lines(Board([], [published({"sts12": 0.7, "avg_sts": 0.8})]))
+    assert [line for line in told if "x 100" in line] == ["Test scores, sts12 to avg_sts, x 100"]
+    assert "simcse †1 bert-base 70.00 80.00" in told
+
+
+def test_built_in_data_never_stand_beside_them(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate, published: MakePublished
+) -> None:
+    real, small = row({"avg_sts": estimate(0.5)}), row({"avg_sts": estimate(0.9)}, dev=BUILTIN)
+    board = Board([small, real], [published({"avg_sts": 0.8})])
+    told = lines(board)
+    for title in (STANDING, SCORES):
+        assert "90.00" not in "".join(titled(told, title))
+        on_built_in = "".join(titled(told, f"{title}, on built-in data"))
+        assert "90.00" in on_built_in and "†" not in on_built_in
+    wide = lines(board, wide=True)
+    assert "†" not in "".join(titled(wide, "Leaderboard by avg_sts, x 100, on built-in data"))
+
+
+def test_the_other_comparisons_are_marked_where_they_are_significant(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate, comparison: Comparison
+) -> None:
+    scores = {name: estimate(0.5) for name in ("sts12", "sts13", "avg_sts")}
+    ours = [row(scores, method="rankcse"), row(scores)]
+    told = lines(Board(ours, against={0: comparison}))
+    _, _, marked, plain = titled(told, "Test scores, sts12 to avg_sts, x 100")
+    assert marked == "rankcse bert-base 50.00 § 50.00 50.00 §"
+    assert plain == "simcse bert-base 50.00 50.00 50.00"
+    assert "§ Above simcse with p < 0.05, after Holm's correction over the tasks." in told
+
+
+def test_one_that_is_significantly_below_is_not_marked(
+    lines: Lines, row: MakeRow, estimate: MakeEstimate, comparison: Comparison
+) -> None:
+    below = replace(
+        comparison,
+        tasks=tuple(replace(task, effect=-task.effect) for task in comparison.tasks),
+        average=replace(comparison.average, effect=-0.01),
+    )
+    scores = {name: estimate(0.5) for name in ("sts12", "sts13", "avg_sts")}
+    told = lines(Board([row(scores)], against={0: below}))
+    assert not any("§" in line for line in told)

@@ -1,0 +1,175 @@
+"""Which published number is like a row of ours, and how far ours is from it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cse_platform.leaderboard.published.gaps import gap
+from cse_platform.leaderboard.published.match import matches
+from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.published.rows import merged, published_rows
+from cse_platform.leaderboard.row import Estimate, LeaderboardRow
+
+Ours = Callable[..., LeaderboardRow]
+Estimated = Callable[..., Estimate]
+LISTMLE = {"rank_loss": "listmle", "gamma": 1.0, "tau2": 0.0125}
+
+
+def published(**fields: Any) -> PublishedRow:
+    """A row that a RankCSE of any settings stands in."""
+    defaults: dict[str, Any] = {
+        "paper": "survey",
+        "table": "1",
+        "backbone": "bert-base",
+        "system": "rankcse",
+        "method": "rankcse",
+        "settings": {},
+        "configuration": {},
+        "split": "test",
+        "scores": {"avg_sts": 0.8},
+        "std": {},
+        "sources": ("survey 1",),
+    }
+    return PublishedRow(**(defaults | fields))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "stands"),
+    [
+        ({}, True),
+        ({"rank_loss": "listmle"}, True),
+        ({"rank_loss": "listnet"}, False),
+        ({"gamma": 1}, True),
+        ({"gamma": {"not": 0}}, True),
+        ({"gamma": {"not": 1}}, False),
+        ({"tau3": 0.05}, False),
+        ({"tau3": {"not": 0}}, False),
+        (None, False),
+    ],
+)
+def test_settings_must_be_there_and_equal(
+    wanted: dict[str, Any] | None, stands: bool, our_row: Ours
+) -> None:
+    assert matches(published(configuration=wanted), our_row(values=LISTMLE)) is stands
+
+
+def test_method_and_backbone_must_be_equal(our_row: Ours) -> None:
+    assert not matches(published(method="simcse"), our_row())
+    assert not matches(published(backbone="bert-large"), our_row())
+
+
+def test_who_chose_on_transfer_tasks_is_set_apart(our_row: Ours) -> None:
+    told = published(settings={"selected_on": "transfer_dev"})
+    assert matches(told, our_row(search="transfer_dev"))
+    assert not matches(told, our_row(search="stsb"))
+    assert not matches(published(), our_row(search="transfer_dev"))
+    assert matches(published(), our_row(search="sickr"))
+
+
+def test_a_corpus_that_is_named_must_be_ours(our_row: Ours) -> None:
+    told = published(settings={"corpus": "wikitext103+wiki1m"})
+    assert matches(told, our_row(corpus="wiki1m+wikitext103"))
+    assert not matches(told, our_row(corpus="wiki1m"))
+    assert not matches(told, our_row())
+    assert matches(published(), our_row(corpus="wiki1m"))
+
+
+def scored(our_row: Ours, score: Estimate, **fields: Any) -> LeaderboardRow:
+    return our_row(scores={"avg_sts": score}, headline="avg_sts", **fields)
+
+
+def test_a_gap_by_hand(our_row: Ours, estimated: Estimated) -> None:
+    row = scored(our_row, estimated(0.79, 0.80, interval=(0.73, 0.86)), values=LISTMLE)
+    found = gap(row, published_rows())
+    assert found is not None
+    assert (found.column, found.published, found.source) == ("avg_sts", 0.8036, "rankcse table2")
+    assert found.difference == pytest.approx(0.795 - 0.8036)
+    assert found.inside is True
+
+
+@pytest.mark.parametrize(
+    ("interval", "inside"),
+    [((0.8036, 0.81), True), ((0.8037, 0.81), False), ((0.79, 0.8035), False), (None, None)],
+)
+def test_inside_is_of_our_interval(
+    interval: tuple[float, float] | None,
+    inside: bool | None,
+    our_row: Ours,
+    estimated: Estimated,
+) -> None:
+    found = gap(
+        scored(our_row, estimated(0.8, interval=interval), values=LISTMLE), published_rows()
+    )
+    assert found is not None
+    assert found.inside is inside
+
+
+def test_nothing_is_compared_on_dev_or_built_in_data(our_row: Ours, estimated: Estimated) -> None:
+    rows, score = published_rows(), estimated(0.8)
+    assert gap(our_row(values=LISTMLE, scores={"avg_sts": score}), rows) is None
+    assert gap(scored(our_row, score, values=LISTMLE, source="builtin"), rows) is None
+    on_dev = our_row(values=LISTMLE, scores={"stsb": score}, headline="stsb")
+    assert gap(on_dev, [published(split="dev", scores={"stsb": 0.81})]) is None
+
+
+def test_no_gap_where_we_or_they_have_no_score(our_row: Ours, estimated: Estimated) -> None:
+    assert gap(our_row(values=LISTMLE, headline="avg_sts"), published_rows()) is None
+    row = scored(our_row, estimated(0.8), values=LISTMLE)
+    assert gap(row, [published(scores={"stsb": 0.8})]) is None
+    assert gap(row, [published(unstated=("avg_sts",))]) is None
+    assert gap(row, []) is None
+
+
+def test_whose_number_comes_first(our_row: Ours, estimated: Estimated) -> None:
+    row = scored(our_row, estimated(0.8), values=LISTMLE)
+
+    def compared(*numbers: PublishedRow) -> float:
+        found = gap(row, numbers)
+        assert found is not None
+        return found.published
+
+    exact = {"configuration": LISTMLE, "sources": ("survey 2",)}
+    first = published(scores={"avg_sts": 0.71})
+    repeated = published(scores={"avg_sts": 0.72}, sources=("a 1", "b 1"))
+    specific = published(scores={"avg_sts": 0.73}, **exact)
+    own = published(scores={"avg_sts": 0.74}, paper="rankcse")
+    assert compared(first, repeated, specific, own) == 0.74
+    assert compared(first, repeated, specific) == 0.73
+    assert compared(first, repeated) == 0.72
+    assert compared(first, published(scores={"avg_sts": 0.70}, sources=("c 1",))) == 0.71
+
+
+def test_the_number_that_most_papers_repeat(our_row: Ours, estimated: Estimated) -> None:
+    row = scored(our_row, estimated(0.76), method="simcse", values={"batch_size": 512})
+    for rows in (published_rows(), merged(published_rows())):
+        found = gap(row, rows)
+        assert found is not None
+        # Not RankCSE's 75.52 over five seeds, which is printed once.
+        assert (found.published, found.source) == (0.7625, "compcse table1")
+
+
+def test_a_rerun_is_compared_with_its_like(our_row: Ours, estimated: Estimated) -> None:
+    values = {"batch_size": 256, "precision": "fp32"}
+    found = gap(scored(our_row, estimated(0.74), method="simcse", values=values), published_rows())
+    assert found is not None
+    assert (found.published, found.source) == (0.74, "hicl table1")
+
+
+def test_an_ablated_configuration_is_compared_with_its_own_line(
+    our_row: Ours, estimated: Estimated
+) -> None:
+    values = {"contrastive_weight": 1.0, "beta": 1.0, "gamma": 0.0, "rank_loss": "listnet"}
+    found = gap(scored(our_row, estimated(0.77), values=values), published_rows())
+    assert found is not None
+    assert (found.published, found.source) == (0.7693, "rankcse table4")
+
+
+def test_the_source_is_the_first_of_the_papers_tables(our_row: Ours, estimated: Estimated) -> None:
+    values = {"whitening": "shuffled-group", "groups": 384, "positives": 3}
+    row = scored(our_row, estimated(0.78), method="whitenedcse", values=values)
+    for rows in (published_rows(), merged(published_rows())):
+        found = gap(row, rows)
+        assert found is not None
+        # Tables 3 to 6 say more about the configuration, and repeat the number.
+        assert (found.published, found.source) == (0.7878, "whitenedcse table1")

@@ -1,0 +1,165 @@
+"""Ours in the rows and columns of a paper's table."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cse_platform.errors import PublishedError
+from cse_platform.leaderboard.published.paper_tables import PaperLine, PaperTable, paper_table
+from cse_platform.leaderboard.row import Estimate, LeaderboardRow
+
+Ours = Callable[..., LeaderboardRow]
+Estimated = Callable[..., Estimate]
+LISTNET: dict[str, Any] = {"rank_loss": "listnet", "gamma": 1.0}
+
+
+def line(table: PaperTable, backbone: str, method: str, label: str = "") -> PaperLine:
+    (found,) = (
+        one
+        for one in table.lines
+        if (one.backbone, one.method, one.label) == (backbone, method, label)
+    )
+    return found
+
+
+def test_a_table_without_ours_is_the_papers() -> None:
+    table = paper_table("rankcse", "2", [])
+    assert (table.paper, table.table, table.notes) == ("rankcse", "table2", ())
+    sts = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr", "avg_sts")
+    assert table.columns == sts
+    assert [one.method for one in table.lines][:4] == [
+        "glove-avg",
+        "use",
+        "first-last-avg",
+        "bert-flow",
+    ]
+    backbones = [one.backbone for one in table.lines]
+    expected = ["non-bert", "bert-base", "bert-large", "roberta-base", "roberta-large"]
+    assert list(dict.fromkeys(backbones)) == expected
+    assert backbones == sorted(backbones, key=expected.index)
+    ours = line(table, "bert-base", "rankcse", "rank_loss=listnet")
+    assert (ours.published["avg_sts"], ours.ours, ours.configuration, ours.n) == (
+        0.8005,
+        {},
+        None,
+        0,
+    )
+
+
+@pytest.mark.parametrize("name", ["2", "table2", "Table 2", " TABLE2"])
+def test_a_table_by_its_name_or_number(name: str) -> None:
+    assert paper_table("RankCSE", name, []).table == "table2"
+
+
+def test_ours_stands_in_its_line_alone(our_row: Ours, estimated: Estimated) -> None:
+    score, other = estimated(0.79), estimated(0.6)
+    row = our_row(
+        values=LISTNET, scores={"avg_sts": score, "mr": other}, hash="abc", dev=(0.8, 0.9)
+    )
+    table = paper_table("rankcse", "2", [row])
+    ours = line(table, "bert-base", "rankcse", "rank_loss=listnet")
+    assert (ours.ours, ours.configuration, ours.n) == ({"avg_sts": score}, "abc", 2)
+    assert sum(bool(one.ours) for one in table.lines) == 1
+
+
+def test_the_row_of_a_line_is_chosen_on_dev(our_row: Ours, estimated: Estimated) -> None:
+    def row(name: str, *dev: float, test: float | None) -> LeaderboardRow:
+        scores = {} if test is None else {"avg_sts": estimated(test)}
+        return our_row(values=LISTNET, hash=name, dev=dev, scores=scores)
+
+    rows = [
+        row("lucky on test", 0.79, 0.79, test=0.99),
+        row("chosen", 0.80, 0.80, test=0.78),
+        row("one lucky seed", 0.90, test=0.80),
+        row("not scored", 0.85, 0.85, test=None),
+    ]
+    found = line(paper_table("rankcse", "2", rows), "bert-base", "rankcse", "rank_loss=listnet")
+    assert found.configuration == "chosen"
+    found = line(paper_table("rankcse", "2", rows[2:]), "bert-base", "rankcse", "rank_loss=listnet")
+    assert found.configuration == "one lucky seed"
+
+
+def test_a_dev_table_takes_ours_from_that_very_dev_set(our_row: Ours) -> None:
+    values = {"subsampling": "none", "aggregation": "average", "compose": "z+", "partitions": 2}
+    values |= {"d0": 256}
+    row = our_row("compcse", values=values, dev=(0.83,))
+    table = paper_table("compcse", "6", [row])
+    assert table.columns == ("stsb",)
+    ours = line(table, "bert-base", "compcse", "d0=256")
+    assert (ours.published, ours.ours) == ({"stsb": 0.8411}, {"stsb": row.dev_score})
+    elsewhere = our_row("compcse", values=values, search="sickr")
+    assert not any(one.ours for one in paper_table("compcse", "6", [elsewhere]).lines)
+
+
+def test_test_scores_do_not_stand_in_dev_columns(our_row: Ours, estimated: Estimated) -> None:
+    values = {"subsampling": "none", "aggregation": "average", "compose": "z+", "partitions": 2}
+    row = our_row(
+        "compcse", values=values | {"d0": 256}, search="sickr", scores={"stsb": estimated(0.8)}
+    )
+    assert not any(one.ours for one in paper_table("compcse", "6", [row]).lines)
+
+
+def test_built_in_data_is_left_out_and_told(our_row: Ours, estimated: Estimated) -> None:
+    row = our_row(values=LISTNET, scores={"avg_sts": estimated(0.8)}, source="builtin")
+    table = paper_table("rankcse", "2", [row])
+    assert not any(one.ours for one in table.lines)
+    (note,) = table.notes
+    assert note.startswith("1 of our rows on built-in data left out")
+
+
+def test_what_limits_the_comparison_is_told(our_row: Ours, estimated: Estimated) -> None:
+    rows = [
+        our_row(values=LISTNET, identity="d1", scores={"avg_sts": estimated(0.8, of="e1")}),
+        our_row(values=LISTNET, identity="d2", scores={"avg_sts": estimated(0.8, of="e1")}),
+        our_row("simcse", scores={"avg_sts": estimated(0.8, of="e2")}),
+    ]
+    several_dev_sets, several_evaluations = paper_table("rankcse", "2", rows).notes
+    assert "several dev sets" in several_dev_sets
+    assert several_evaluations.startswith("Our scores of avg_sts are of 2 evaluation identities")
+    assert paper_table("rankcse", "2", rows[1:2]).notes == ()
+
+
+def test_ranking_and_deviations(our_row: Ours, estimated: Estimated) -> None:
+    score = estimated(0.5)
+    table = paper_table("rankcse", "13", [our_row(values=LISTNET, scores={"stsb_kcc": score})])
+    assert table.columns[0] == "sts12_kcc" and table.columns[-1] == "avg_sts_ndcg"
+    assert line(table, "bert-base", "rankcse").ours == {"stsb_kcc": score}
+    seeds = line(paper_table("hicl", "15", []), "roberta-large", "hicl", "base=sncse, seeds=3")
+    assert (seeds.published["avg_sts"], seeds.published_std["avg_sts"]) == (0.8122, 0.005)
+
+
+def test_columns_that_are_no_scores_of_ours(our_row: Ours, estimated: Estimated) -> None:
+    minutes = paper_table("rankcse", "11", [our_row(values=LISTNET)])
+    assert minutes.notes == ("train_minutes is in minutes.",)
+    assert not any(one.ours for one in minutes.lines)
+    (note,) = paper_table("hicl", "8", []).notes
+    assert note.startswith("The paper does not state how it measures yelp and imdb")
+
+
+def test_a_labs_own_table(
+    lab_file: Callable[..., Path], our_row: Ours, estimated: Estimated
+) -> None:
+    file = lab_file("ours,figure 3,mini,rankcse,tau2=0.05,avg_sts,test,spearman,70,,")
+    row = our_row(backbone="mini", values={"tau2": 0.05}, scores={"avg_sts": estimated(0.71)})
+    table = paper_table("ours", "figure3", [row], files=[file])
+    assert line(table, "mini", "rankcse", "tau2=0.05").n == 1
+
+
+def test_lines_are_grouped_by_backbone(lab_file: Callable[..., Path]) -> None:
+    places = [("mini", "a"), ("bert-base", "a"), ("mini", "b")]
+    file = lab_file(*(f"p,1,{backbone},{name},,mr,test,accuracy,70,," for backbone, name in places))
+    table = paper_table("p", "1", [], files=[file])
+    assert [(one.backbone, one.method) for one in table.lines] == [places[0], places[2], places[1]]
+
+
+def test_unknown_papers_and_tables_list_what_there_is() -> None:
+    message = (
+        "no tables of a paper 'rankse'; did you mean 'rankcse'.; known: compcse, hicl, rankcse"
+    )
+    with pytest.raises(PublishedError, match=message):
+        paper_table("rankse", "2", [])
+    message = "no table '7' of whitenedcse is known; there are table1, table2, table3, table4, "
+    with pytest.raises(PublishedError, match=message):
+        paper_table("whitenedcse", "7", [])

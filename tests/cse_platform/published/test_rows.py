@@ -1,0 +1,118 @@
+"""The package's tables hold what the papers print, and what papers repeat is one row."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.published.rows import merged, published_rows
+
+FIGURES = Path(__file__).parents[3] / "platform/cse_platform/leaderboard/published"
+Figure = tuple[str, ...]
+
+
+def one(paper: str, table: str, backbone: str, system: str, **settings: str) -> PublishedRow:
+    """The row of that place; fails where it is none or several."""
+    (row,) = (
+        row
+        for row in published_rows(backbone=backbone)
+        if (row.paper, row.table, row.system) == (paper, table, system)
+        and settings.items() <= row.settings.items()
+    )
+    return row
+
+
+def test_figures_as_printed() -> None:
+    listnet = one("rankcse", "table2", "bert-base", "rankcse", rank_loss="listnet")
+    listmle = one("rankcse", "table2", "bert-base", "rankcse", rank_loss="listmle")
+    assert (listnet.scores["avg_sts"], listmle.scores["avg_sts"]) == (0.8005, 0.8036)
+    assert one("hicl", "table1", "roberta-large", "hicl", base="sncse").scores["sts12"] == 0.7374
+    assert one("compcse", "table2", "bert-base", "compcse", subsampling="none").scores == {
+        "stsb": 0.8397
+    }
+
+
+def test_what_else_a_row_says() -> None:
+    row = one("rankcse", "table6", "bert-base", "rankcse", rank_loss="listmle")
+    assert row.std == {"avg_sts": 0.0004, "avg_transfer": 0.0006}
+    assert (row.seeds, row.split, row.own) == (5, "test", True)
+    assert row.label == "rank_loss=listmle, seeds=5"
+    assert row.sources == ("rankcse table6",)
+
+
+def test_ranking_has_columns_of_its_own() -> None:
+    row = one("rankcse", "table13", "bert-base", "rankcse")
+    assert (row.scores["avg_sts_kcc"], row.scores["avg_sts_ndcg"]) == (0.5198, 0.9607)
+    assert len(row.scores) == 16
+
+
+def test_minutes_stay_minutes() -> None:
+    row = one("hicl", "table12", "roberta-large", "simcse", max_length_512="hicl")
+    assert row.scores == {"train_minutes": 152.0}
+    assert row.split == "train"
+
+
+def test_a_system_can_be_a_method_of_ours_by_another_name() -> None:
+    row = one("hicl", "table9", "bert-large", "simcse", variant="hicl")
+    assert (row.method, row.own) == ("hicl", True)
+    assert row in published_rows(method="hicl")
+    assert row not in published_rows(method="simcse")
+    assert one("rankcse", "table3", "bert-base", "last-avg").method == "untrained"
+
+
+def test_filters_by_backbone_and_method() -> None:
+    rows = published_rows(backbone="roberta-base", method="compcse")
+    assert {(row.backbone, row.method) for row in rows} == {("roberta-base", "compcse")}
+    assert len(rows) == 1 + 4 + 5  # tables 1, 2 without SimCSE, and 3
+
+
+@pytest.mark.parametrize(("name", "numbers"), [("scores", 1512), ("ablations", 219)])
+def test_every_figure_is_the_shared_one(name: str, numbers: int, shared: Path) -> None:
+    with (shared / "published" / f"{name}.csv").open(newline="") as stream:
+        known = [_figure(row) for row in csv.DictReader(stream)]
+    with (FIGURES / f"{name}.csv").open(newline="") as stream:
+        ours = [_figure(row) for row in csv.DictReader(stream)]
+    assert len(ours) == numbers
+    assert ours == known
+
+
+def _figure(row: dict[str, str]) -> Figure:
+    """A line, with the settings of an ablation put together."""
+    varied = f"{row.get('varied')}={row['setting']}" if row.get("setting") else ""
+    settings = row["settings"] if "settings" in row else f"{row['fixed']};{varied}".strip(";")
+    names = ("paper", "table", "backbone", "method", "task", "split", "metric", "value")
+    return (*(row[name] for name in names), settings, row.get("std", ""))
+
+
+def test_no_number_is_lost_or_put_together() -> None:
+    assert sum(len(row.scores) for row in published_rows()) == 1512 + 219
+
+
+def test_what_papers_repeat_is_one_row_with_all_sources() -> None:
+    rows = merged(published_rows(backbone="bert-base", method="simcse"))
+    (original,) = (row for row in rows if row.scores.get("sts12") == 0.6840)
+    expected = ("compcse table1", "rankcse table2", "whitenedcse table1", "hicl table10")
+    assert original.sources == expected
+    assert sum(row.scores.get("avg_sts") == 0.7625 for row in rows) == 2  # and table 4 of RankCSE
+
+
+def test_a_methods_own_paper_speaks_for_others() -> None:
+    own = one("rankcse", "table2", "bert-base", "rankcse", rank_loss="listnet")
+    other = replace(own, paper="survey", table="1", settings={}, sources=("survey 1",))
+    (row,) = merged([other, own])
+    assert (row.paper, row.settings) == ("rankcse", {"rank_loss": "listnet"})
+    assert row.sources == ("survey 1", "rankcse table2")
+
+
+def test_equal_numbers_of_one_paper_need_not_be_one_row() -> None:
+    rows = [r for r in published_rows() if (r.paper, r.table) == ("whitenedcse", "table4")]
+    assert sum(row.scores["avg_sts"] == 0.7747 for row in rows) == 2
+    assert merged(rows) == rows
+
+
+def test_merging_keeps_the_order() -> None:
+    rows = published_rows(backbone="bert-large")
+    places = [rows.index(next(r for r in rows if r.scores == row.scores)) for row in merged(rows)]
+    assert places == sorted(places)

@@ -1,0 +1,182 @@
+"""Two contenders against each other: by hand, by scipy, and at the limits."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from cse_platform.leaderboard.statistics.compare import compare
+from cse_platform.leaderboard.statistics.contenders import Contender, sample
+from cse_platform.leaderboard.statistics.resampling import TaskPairs, spearman_draws
+from cse_platform.leaderboard.statistics.results import Interval
+from cse_platform.leaderboard.statistics.significance import holm, williams
+
+TASKS = ("stsb", "sickr")
+Make = Callable[..., Contender]
+
+
+def without_pairs(contender: Contender) -> Contender:
+    """The same scores, and no cosines."""
+    return replace(contender, cosines={}, gold={})
+
+
+def test_single_seeds_differ_as_their_paired_draws_do(contender: Make) -> None:
+    a, b = contender("a", [0.8]), contender("b", [1.0])
+    found = compare(a, b, tasks=TASKS, average="avg_sts", resamples=1000, seed=7)
+    differences = []
+    for row in found.tasks:
+        cosines = np.concatenate([a.cosines[row.task], b.cosines[row.task]])
+        pairs = TaskPairs(row.task, a.gold[row.task], cosines)
+        ours, theirs = spearman_draws(pairs, resamples=1000, seed=7)
+        differences.append(ours - theirs)
+    assert found.average is not None
+    expected = [*differences, np.mean(differences, axis=0)]
+    for row, drawn in zip([*found.tasks, found.average], expected, strict=True):
+        low, high = np.quantile(drawn, (0.025, 0.975))
+        assert row.interval == Interval(pytest.approx(low), pytest.approx(high), "pairs")
+        lesser = min((drawn <= 0).sum(), (drawn >= 0).sum())
+        assert row.p == pytest.approx(min(1, 2 * (lesser + 1) / 1001))
+
+
+def test_draws_over_pairs_are_means_over_seeds(contender: Make) -> None:
+    a, b = contender("a", [0.5, 1.5]), contender("b", [1.0])
+    _, sampled = sample((b, a), ["stsb"], resamples=20, seed=7)
+    pairs = TaskPairs("stsb", a.gold["stsb"], a.cosines["stsb"])
+    draws = spearman_draws(pairs, resamples=20, seed=7)
+    assert sampled.over_pairs["stsb"] == pytest.approx(draws.mean(axis=0))
+
+
+def test_effects_are_differences_of_means_over_seeds() -> None:
+    a = Contender("a", {"mr": [0.80, 0.82], "cr": [0.90, 0.90]})
+    b = Contender("b", {"mr": [0.79, 0.80, 0.81], "cr": [0.85, 0.86, 0.84]})
+    found = compare(a, b, tasks=["mr", "cr"], average="avg", resamples=100)
+    mr, cr = found.tasks
+    assert (mr.mean_a, mr.mean_b, mr.effect) == pytest.approx((0.81, 0.80, 0.01))
+    assert cr.effect == pytest.approx(0.05)
+    assert found.average is not None
+    assert found.average.effect == pytest.approx(0.03)
+    assert (found.a, found.b, found.n_a, found.n_b) == ("a", "b", 2, 3)
+
+
+def test_the_average_varies_as_the_seeds_averages_do() -> None:
+    # Both tasks swing by seed, but against each other: every seed's average is the same.
+    a = Contender("a", {"mr": [0.70, 0.80, 0.75], "cr": [0.80, 0.70, 0.75]})
+    b = Contender("b", {"mr": [0.71, 0.75, 0.73], "cr": [0.75, 0.71, 0.73]})
+    found = compare(a, b, tasks=["mr", "cr"], average="avg", resamples=500)
+    assert found.average is not None
+    assert found.average.interval == Interval(pytest.approx(0.02), pytest.approx(0.02), "seeds")
+    assert all(row.interval and row.interval.low < 0 < row.interval.high for row in found.tasks)
+
+
+def test_errors_over_seeds_widen_what_pairs_say(contender: Make) -> None:
+    a, b = contender("a", [0.5, 1.5]), contender("b", [1.0])
+    both = compare(a, b, tasks=["stsb"], average=None, resamples=500)
+    first = Contender("a", {"stsb": a.scores["stsb"][:1]}, {"stsb": a.cosines["stsb"][:1]}, a.gold)
+    single = compare(first, b, tasks=["stsb"], average=None, resamples=500)
+    wide, narrow = both.tasks[0].interval, single.tasks[0].interval
+    assert wide is not None
+    assert narrow is not None
+    assert (wide.over, narrow.over) == ("seeds", "pairs")
+    assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
+
+
+@pytest.mark.parametrize("noise", [[0.8], [0.7, 0.8, 0.9]])
+@pytest.mark.parametrize("pairs", [True, False])
+def test_a_thing_does_not_differ_from_itself(
+    contender: Make, noise: list[float], pairs: bool
+) -> None:
+    a = contender("a", noise) if pairs else without_pairs(contender("a", noise))
+    again = replace(a, name="again")
+    found = compare(a, again, tasks=TASKS, average="avg_sts", resamples=200)
+    assert found.average is not None
+    for row in [*found.tasks, found.average]:
+        assert row.effect == 0
+        assert row.p == (1 if pairs or len(noise) > 1 else None)
+    for row in found.tasks:
+        assert row.williams_t == (0 if pairs else None)
+        assert row.williams_p == (1 if pairs else None)
+
+
+def test_exchanged_sides_mirror(contender: Make) -> None:
+    a, b = contender("a", [0.8, 0.9]), contender("b", [1.0, 0.9, 1.1])
+    there = compare(a, b, tasks=TASKS, average="avg_sts", resamples=300).tasks[0]
+    back = compare(b, a, tasks=TASKS, average="avg_sts", resamples=300).tasks[0]
+    assert there.interval is not None
+    mirrored = Interval(
+        pytest.approx(-there.interval.high), pytest.approx(-there.interval.low), "seeds"
+    )
+    assert back.interval == mirrored
+    assert (back.effect, back.p) == (-there.effect, there.p)
+    assert back.williams_t == pytest.approx(-there.williams_t)
+
+
+def test_williams_is_of_correlations_averaged_over_seeds(contender: Make) -> None:
+    a, b = contender("a", [0.8, 0.9]), contender("b", [1.0, 1.2])
+    row = compare(a, b, tasks=["stsb"], average=None, resamples=10).tasks[0]
+    across = [
+        spearmanr(ours, theirs).statistic
+        for ours in a.cosines["stsb"]
+        for theirs in b.cosines["stsb"]
+    ]
+    expected = williams(
+        np.mean(a.scores["stsb"]), np.mean(b.scores["stsb"]), float(np.mean(across)), 150
+    )
+    assert (row.williams_t, row.williams_p) == pytest.approx(expected)
+    assert row.pairs == 150
+
+
+def test_holm_goes_over_the_tasks_and_not_the_average(contender: Make) -> None:
+    a, b = contender("a", [0.8, 0.9]), contender("b", [0.9, 1.1])
+    found = compare(a, b, tasks=TASKS, average="avg_sts", resamples=300)
+    assert [row.p_holm for row in found.tasks] == holm([row.p for row in found.tasks])
+    by_williams = [row.williams_p for row in found.tasks]
+    assert [row.williams_p_holm for row in found.tasks] == holm(by_williams)
+    assert found.average is not None
+    assert found.average.p is not None
+    assert found.average.p_holm is None
+    assert found.average.williams_p is None
+
+
+def test_one_seed_and_no_pairs_say_nothing() -> None:
+    one, many = Contender("one", {"mr": [0.8]}), Contender("many", {"mr": [0.7, 0.71]})
+    for other in (many, Contender("other", {"mr": [0.7]})):
+        found = compare(one, other, tasks=["mr"], average="avg", resamples=10)
+        assert found.average is not None
+        for row in (found.tasks[0], found.average):
+            assert row.effect > 0.09
+            assert (row.interval, row.p, row.p_holm, row.pairs) == (None, None, None, None)
+        assert "one has one seed: how its seeds vary is in no interval and no p" in found.notes
+
+
+def test_pairs_that_are_not_the_same_are_not_paired(contender: Make) -> None:
+    a, b = contender("a", [0.8, 0.9]), contender("b", [1.0, 1.1])
+    b.gold["stsb"][0] += 1  # type: ignore[index]
+    stsb, sickr = compare(a, b, tasks=TASKS, average=None, resamples=200).tasks
+    assert (stsb.pairs, stsb.williams_p) == (None, None)
+    assert sickr.pairs == 100
+    bare = compare(without_pairs(a), without_pairs(b), tasks=TASKS, average=None, resamples=200)
+    assert stsb.interval == bare.tasks[0].interval
+    assert bare.notes == ("no cosines of the same pairs of stsb, sickr: over seeds only",)
+
+
+def test_three_pairs_are_too_few_for_williams() -> None:
+    gold = {"stsb": np.arange(3.0)}
+    a = Contender("a", {"stsb": [1.0]}, {"stsb": np.array([[0.1, 0.2, 0.3]])}, gold)
+    row = compare(a, a, tasks=["stsb"], average=None, resamples=10).tasks[0]
+    assert (row.pairs, row.williams_t, row.p) == (3, None, 1)
+
+
+def test_what_cannot_be_compared_is_refused(contender: Make) -> None:
+    a = contender("a", [0.8])
+    with pytest.raises(ValueError, match="at least one task"):
+        compare(a, a, tasks=[], average=None)
+    with pytest.raises(ValueError, match="a has no score for mr, cr"):
+        compare(a, a, tasks=["stsb", "mr", "cr"], average=None)
+    with pytest.raises(
+        ValueError, match=r"b: expected the same seeds for all tasks, got \{'mr': 2"
+    ):
+        Contender("b", {"mr": [0.1, 0.2], "cr": [0.1]})
+    with pytest.raises(ValueError, match="a, stsb: expected gold, and cosines of 2 seeds, got 1"):
+        replace(a, scores={"stsb": [0.1, 0.2]})

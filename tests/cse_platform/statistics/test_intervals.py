@@ -1,0 +1,51 @@
+"""Intervals of a mean, by hand and by how often they hold the truth."""
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_1samp
+
+from cse_platform.leaderboard.statistics.intervals import pairs_interval, seed_interval
+from cse_platform.leaderboard.statistics.results import Interval
+from cse_platform.leaderboard.statistics.seeds import seed_errors
+
+
+def test_two_seeds_by_hand() -> None:
+    # Mean 0.76, s = 0.02 / sqrt 2 = 0.014142, s / sqrt 2 = 0.01; t with 1 df at 97.5 % is 12.7062.
+    interval = seed_interval([0.75, 0.77])
+    assert interval == Interval(pytest.approx(0.632938), pytest.approx(0.887062), "seeds")
+
+
+def test_interval_is_scipys() -> None:
+    values = [0.761, 0.755, 0.772, 0.768]
+    interval, expected = seed_interval(values), ttest_1samp(values, 0).confidence_interval(0.95)
+    assert interval is not None
+    assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
+
+
+@pytest.mark.parametrize("values", [[], [0.75]])
+def test_fewer_than_two_seeds_have_no_interval(values: list[float]) -> None:
+    assert seed_interval(values) is None
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 10])
+def test_interval_holds_the_truth_in_95_of_100(n: int) -> None:
+    runs = np.random.default_rng(n).normal(0.76, 0.01, size=(20_000, n))
+    intervals = [seed_interval(values) for values in runs]
+    held = [i is not None and i.low <= 0.76 <= i.high for i in intervals]
+    assert 0.94 <= np.mean(held) <= 0.96
+
+
+def test_percentiles_of_draws_by_hand() -> None:
+    # 0, 1, …, 200: the 2.5 percentile is 5.
+    assert pairs_interval(np.arange(201.0)) == Interval(5, 195, "pairs")
+
+
+def test_errors_of_seeds_have_students_quantiles_on_each_task_and_on_average() -> None:
+    # The second task runs against the first, so that the average hardly varies.
+    scores = np.array([[0.70, 0.82], [0.74, 0.80], [0.72, 0.79]])
+    errors = seed_errors(scores, resamples=200_000, rng=np.random.default_rng(0))
+    for values, drawn in [*zip(scores.T, errors, strict=True), (scores.mean(1), errors.mean(0))]:
+        interval = seed_interval(values)
+        assert interval is not None
+        ends = (interval.low - values.mean(), interval.high - values.mean())
+        assert np.quantile(drawn, (0.025, 0.975)) == pytest.approx(ends, rel=0.03)

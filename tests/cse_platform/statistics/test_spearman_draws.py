@@ -1,0 +1,115 @@
+"""The bootstrap of Spearman gives what scipy gives for the resampled pairs."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from cse_platform.leaderboard.statistics.resampling import BLOCK, TaskPairs, spearman_draws
+
+
+def made_pairs(pairs: int, encoders: int, *, levels: int, seed: int = 0) -> TaskPairs:
+    """Gold of a few levels, and cosines that follow it; the last encoder's are coarse, so tied."""
+    rng = np.random.default_rng(seed)
+    gold = rng.integers(0, levels, pairs) / 2
+    cosines = (gold / levels + rng.normal(scale=0.3, size=(encoders, pairs))).astype(np.float32)
+    cosines[-1] = np.round(cosines[-1], 1)
+    return TaskPairs("stsb", gold, cosines)
+
+
+def plain_draws(task_pairs: TaskPairs, resamples: int, seed: int) -> NDArray[np.float64]:
+    """The same resamples, each pair by pair through scipy; 0 where that gives nan."""
+    by_gold = np.argsort(task_pairs.gold, kind="stable")
+    rng = np.random.default_rng([seed, *task_pairs.task.encode()])
+    pairs, draws = len(by_gold), []
+    while len(draws) < resamples:
+        draws += list(by_gold[rng.integers(0, pairs, size=(BLOCK, pairs))])
+    with warnings.catch_warnings(action="ignore"):
+        return np.nan_to_num(
+            [
+                [spearmanr(task_pairs.gold[drawn], row[drawn]).statistic for drawn in draws]
+                for row in task_pairs.cosines
+            ]
+        )[:, :resamples]
+
+
+@given(
+    pairs=st.integers(1, 60),
+    encoders=st.integers(1, 3),
+    levels=st.integers(1, 30),
+    seed=st.integers(0, 2**32),
+)
+@settings(max_examples=30, deadline=None)
+def test_draws_are_scipys(pairs: int, encoders: int, levels: int, seed: int) -> None:
+    task_pairs = made_pairs(pairs, encoders, levels=levels, seed=seed)
+    draws = spearman_draws(task_pairs, resamples=5, seed=seed)
+    assert draws == pytest.approx(plain_draws(task_pairs, 5, seed), abs=1e-9)
+
+
+def test_draws_are_scipys_at_a_real_size() -> None:
+    task_pairs = made_pairs(4927, 2, levels=20)
+    draws = spearman_draws(task_pairs, resamples=70, seed=3)  # more than a block
+    assert draws == pytest.approx(plain_draws(task_pairs, 70, 3), abs=1e-9)
+
+
+def test_draws_are_scipys_beyond_narrow_integers() -> None:
+    task_pairs = made_pairs(2**15 + 5, 2, levels=3)
+    draws = spearman_draws(task_pairs, resamples=4, seed=0)
+    assert draws == pytest.approx(plain_draws(task_pairs, 4, 0), abs=1e-9)
+
+
+def test_all_encoders_see_the_same_resamples_in_every_call() -> None:
+    both = made_pairs(200, 2, levels=10)
+    alone = TaskPairs(both.task, both.gold, both.cosines[1:])
+    draws = spearman_draws(both, resamples=100, seed=1)
+    assert np.array_equal(spearman_draws(alone, resamples=100, seed=1)[0], draws[1])
+    assert np.array_equal(spearman_draws(both, resamples=30, seed=1), draws[:, :30])
+
+
+def test_another_seed_or_task_draws_others() -> None:
+    stsb = made_pairs(200, 1, levels=10)
+    sickr = TaskPairs("sickr", stsb.gold, stsb.cosines)
+    first = spearman_draws(stsb, resamples=10, seed=0)
+    assert not np.array_equal(first, spearman_draws(stsb, resamples=10, seed=1))
+    assert not np.array_equal(first, spearman_draws(sickr, resamples=10, seed=0))
+
+
+def test_the_order_of_gold_itself_is_always_1() -> None:
+    gold = np.linspace(0, 5, 40)
+    cosines = np.array([gold**3, -gold], dtype=np.float32)
+    draws = spearman_draws(TaskPairs("stsb", gold, cosines), resamples=50, seed=0)
+    assert draws[0] == pytest.approx(1)
+    assert draws[1] == pytest.approx(-1)
+
+
+def test_one_value_for_all_is_no_correlation() -> None:
+    gold = np.arange(5.0)
+    flat = np.full((1, 5), 0.5, dtype=np.float32)
+    assert not spearman_draws(TaskPairs("stsb", gold, flat), resamples=20, seed=0).any()
+    one_pair = TaskPairs("stsb", gold[:1], flat[:, :1])
+    assert not spearman_draws(one_pair, resamples=20, seed=0).any()
+
+
+def test_nan_counts_as_0_as_in_the_score() -> None:
+    gold = np.arange(4.0)
+    with_nan = TaskPairs("stsb", gold, np.array([[-1, np.nan, 1, 2]], dtype=np.float32))
+    with_zero = TaskPairs("stsb", gold, np.array([[-1, 0, 1, 2]], dtype=np.float32))
+    draws = [spearman_draws(pairs, resamples=20, seed=0) for pairs in (with_nan, with_zero)]
+    assert np.array_equal(*draws)
+
+
+def test_progress_adds_up_to_all_correlations() -> None:
+    told: list[int] = []
+    pairs = made_pairs(10, 3, levels=4)
+    spearman_draws(pairs, resamples=BLOCK + 1, seed=0, progress=told.append)
+    assert told == [3 * BLOCK, 3]
+
+
+@pytest.mark.parametrize("gold, cosines", [(3, (2, 4)), (3, (3,)), (0, (1, 0))])
+def test_lengths_that_differ_are_refused(gold: int, cosines: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"stsb: expected gold \(pairs,\) and cosines"):
+        TaskPairs("stsb", np.zeros(gold), np.zeros(cosines, dtype=np.float32))
