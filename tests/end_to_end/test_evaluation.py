@@ -96,6 +96,25 @@ def test_sql_and_mlflow_hold_the_scores(scored: Any, command: Callable[..., Ende
     assert sum(found) / 3 == pytest.approx(row["test"]["avg_sts"])
 
 
+def test_two_seeds_are_compared_by_the_pairs_they_share(
+    scored: Any, command: Callable[..., Ended]
+) -> None:
+    sweep, _ = scored
+    a, b = [e.trial for e in sweep.events() if isinstance(e, TrialEvaluated)][:2]
+    asked = ["--runs", str(sweep.runs), "--compare", a[:12], b[:12]]
+    done = command("cse-leaderboard", *asked, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    (row,) = leaderboard(sweep, command)
+    values = row["test_values"]["avg_sts"]
+    seeds = [str(trial.seed) for key, trial in sweep.history().trials.items() if key in (a, b)]
+    assert abs(told["average"]["effect"]) == pytest.approx(abs(values[seeds[0]] - values[seeds[1]]))
+    assert told["average"]["interval"]["over"] == "pairs"
+    assert all(task["pairs"] and task["williams_p"] is not None for task in told["tasks"])
+    shown = command("cse-leaderboard", *asked)
+    assert "how its seeds vary is in no interval and no p" in " ".join(shown.stdout.split())
+
+
 def test_the_same_file_again_opens_nothing(scored: Any) -> None:
     sweep, _ = scored
     before = len(sweep.events())
