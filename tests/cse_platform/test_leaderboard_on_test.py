@@ -138,9 +138,7 @@ def test_an_average_stands_with_what_it_is_over(
         *trial_life(0, {9: 0.5}, configuration="a", seed=0),
         *(told("cls", task, 0.5) for task in ("sts12", "sts13", "sts14")),
         *(told("avg", task, 0.25) for task in ("sts12", "mrpc", "sts13")),
-        trial_evaluated(
-            "a-0", {"test/avg_sts_spearman": 0.5}, identity="mean", identities=average
-        ),
+        trial_evaluated("a-0", {"test/avg_sts_spearman": 0.5}, identity="mean", identities=average),
     )
     assert [identities(row) for row in found] == [
         {"sts12": "cls-sts12", "sts13": "cls-sts13", "avg_sts": "mean"},

@@ -14,11 +14,11 @@ from cse_platform.errors import NoStoreError
 from cse_platform.leaderboard.chosen import Filters
 from cse_platform.leaderboard.output.board import Board
 from cse_platform.leaderboard.output.write import Document, Form, write
+from cse_platform.leaderboard.published.paper_tables import paper_table
+from cse_platform.leaderboard.published.rows import merged, published_rows
 from cse_platform.leaderboard.queries import Catalogue
 from cse_platform.leaderboard.reader import LeaderboardReader, family_of, open_leaderboard
 from cse_platform.leaderboard.row import FamilyName
-from cse_platform.leaderboard.published.paper_tables import paper_table
-from cse_platform.leaderboard.published.rows import merged, published_rows
 
 
 @dataclass(frozen=True)

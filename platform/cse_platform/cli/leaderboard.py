@@ -1,72 +1,107 @@
 """cse-leaderboard: which method is better, from SQL."""
 
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from cse_platform.cli.common import CONTEXT, leaderboard_url, shows_errors, store_options
+from cse_platform.cli.imports import import_log, import_mlflow, merge_command
+from cse_platform.cli.one_run import export, register, reproduce, show
 
-if TYPE_CHECKING:
-    from cse_platform.leaderboard.queries import Catalogue
+FORMS = ("table", "json", "csv", "markdown", "latex", "html")
+FAMILIES = ("sts", "transfer", "ranking", "long")
+DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 
 
-@click.command(context_settings=CONTEXT)
+@click.group(invoke_without_command=True, context_settings=CONTEXT)
 @click.option("--backbone", help="Only rows of this encoder, e.g. bert-base.")
 @click.option("--method", help="Only rows of this method, e.g. rankcse.")
-@click.option("--sweep", help="Only configurations that this sweep has tried.")
+@click.option("--sweep", help="Only configurations that this sweep holds.")
+@click.option("--tag", help="Only configurations of sweeps with this word in `tags:`.")
+@click.option("--identity", help="Only dev sets or evaluations whose identity begins so.")
+@click.option("--hardware", help="Only trials on a GPU, CPU or host with this in its name.")
+@click.option(
+    "--since", type=click.DateTime(DATES), help="Only trials that finished then or later."
+)
+@click.option("--tasks", type=click.Choice(FAMILIES), help="Test scores to show, if not all have.")
 @click.option(
     "--all", "per_configuration", is_flag=True, default=False, help="A row per configuration."
 )
+@click.option(
+    "--sort", default="dev", show_default=True, help="Column: dev, avg_sts, rank, n, finished, …"
+)
+@click.option("--published", is_flag=True, default=False, help="With the papers' own numbers.")
+@click.option(
+    "--published-file",
+    "published_files",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True,
+    envvar="CSE_PUBLISHED",
+    show_envvar=True,
+    help="A CSV of further published numbers; can be given again.",
+)
+@click.option("--against", metavar="A", help="Mark test scores that are above those of A.")
+@click.option(
+    "--compare", nargs=2, metavar="A B", default=None, help="A against B: effect, interval, p."
+)
+@click.option("--compare-all", is_flag=True, default=False, help="Every row against every other.")
+@click.option("--paper", help="Lay ours out as a table of this paper, e.g. rankcse.")
+@click.option("--table", help="Which of the paper's tables, e.g. 2.")
+@click.option("--format", "form", type=click.Choice(FORMS), default="table", show_default=True)
+@click.option("--json", "form", flag_value="json", help="Same as --format json.")
+@click.option("--csv", "form", flag_value="csv", help="Same as --format csv.")
+@click.option("--wide", is_flag=True, default=False, help="One table, as wide as it takes.")
 @store_options
-@click.option("--json", "form", flag_value="json", help="Fractions, one array of objects.")
-@click.option("--csv", "form", flag_value="csv", help="Fractions, one line a row.")
+@click.pass_context
 @shows_errors
-def main(
-    backbone: str | None,
-    method: str | None,
-    sweep: str | None,
-    per_configuration: bool,
-    runs: Path | None,
-    store: str | None,
-    form: Literal["json", "csv"] | None,
-) -> None:
+def main(context: click.Context, /, since: datetime | None, **asked: Any) -> None:
     """Rank methods by their mean dev score over seeds, best first.
 
-    There is one row for each method, backbone and dev set: its best configuration among those
-    with more than one seed, or among all where none has. The table shows Spearman x 100, and the
-    averages over STS and transfer tests where these were opened for the shown configuration.
+    There is one row for each method, backbone, dev set and evaluation: the best configuration among
+    those with more than one seed, or among all where none has. Intervals are of 95 %, over seeds;
+    ranks are what 2,000 resamples of seeds and pairs leave open. Tables for people show scores
+    x 100; json and csv are fractions. A and B are METHOD, METHOD@CONFIGURATION or a trial's key, or
+    how it begins.
 
     \b
-    Example:
+    Examples:
         cse-leaderboard --backbone bert-base
+        cse-leaderboard --backbone bert-base --published --format latex
+        cse-leaderboard --compare rankcse simcse --backbone bert-base
+        cse-leaderboard --paper rankcse --table 2
+        cse-leaderboard show 9c60d7f3
     """
-    from cse_platform.leaderboard.export import write
-    from cse_platform.leaderboard.queries import catalogue, leaderboard
-    from cse_platform.leaderboard.store import open_leaderboard
+    if context.invoked_subcommand is not None:
+        _refuse_options_before(context, context.invoked_subcommand)
+        return
+    _refuse_two_questions(asked)
+    from cse_platform.cli.board import Asked, answer
 
-    with (
-        open_leaderboard(leaderboard_url(runs, store), create=False) as board,
-        board.session() as session,
-    ):
-        rows = leaderboard(
-            session,
-            backbone=backbone,
-            method=method,
-            sweep=sweep,
-            per_configuration=per_configuration,
+    url = leaderboard_url(asked.pop("runs"), asked.pop("store"))
+    local = None if since is None else since.astimezone()
+    answer(Asked(since=local, **asked), url=url)
+
+
+def _refuse_options_before(context: click.Context, command: str) -> None:
+    """They are the board's, and would do nothing."""
+    sources = map(context.get_parameter_source, context.params)
+    if ParameterSource.COMMANDLINE in sources:
+        raise click.UsageError(
+            f"options of {command} stand after it: cse-leaderboard {command} …", context
         )
-        if not rows:
-            filters = {"backbone": backbone, "method": method, "sweep": sweep}
-            click.echo(_nothing(filters, catalogue(session)), err=True)
-    write(rows, form=form or "table")
 
 
-def _nothing(filters: dict[str, str | None], there: "Catalogue") -> str:
-    asked = [f"{name} {value!r}" for name, value in filters.items() if value is not None]
-    known = {"backbones": there.backbones, "methods": there.methods, "sweeps": there.sweeps}
-    listed = [f"{name} {', '.join(values)}" for name, values in known.items() if values]
-    return (
-        f"No complete trial{' of ' + ', '.join(asked) if asked else ''}. "
-        f"On this leaderboard: {'; '.join(listed) if listed else 'nothing yet'}."
-    )
+def _refuse_two_questions(asked: dict[str, Any]) -> None:
+    names = ("compare", "compare_all", "paper")
+    given = [f"--{name.replace('_', '-')}" for name in names if asked[name]]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} are two questions; ask one at a time")
+    if bool(asked["paper"]) != bool(asked["table"]):
+        raise click.UsageError("--paper and --table go together, e.g. --paper rankcse --table 2")
+
+
+for command in (show, reproduce, export, register, merge_command, import_mlflow, import_log):
+    main.add_command(command)

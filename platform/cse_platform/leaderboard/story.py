@@ -13,7 +13,7 @@ _WHY_NO_MODEL = {
     "RUNNING": "it is not finished",
     "PRUNED": "it was pruned",
     "FAIL": "it failed",
-    "COMPLETE": "its best checkpoint could not be kept",
+    "COMPLETE": "its best checkpoint was not kept",
 }
 
 

@@ -34,7 +34,11 @@ from cse_platform.tracking.events import SweepFinished, SweepStarted
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow_mirror import MLflowMirror
-from cse_platform.tracking.provenance import sweep_provenance
+from cse_platform.tracking.provenance import (
+    code_diffs,
+    installed_packages,
+    sweep_provenance,
+)
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder
 from cse_platform.tracking.sink import SinkHealth
 
@@ -114,6 +118,8 @@ def prepare(
         spec=spec.model_dump(mode="json", exclude={"stores"}),  # URLs can hold passwords
         best=best,
         provenance=sweep_provenance(None),
+        packages=installed_packages(),
+        diffs=code_diffs(None),
     )
 
     def begin(recorder: Recorder) -> SweepState:

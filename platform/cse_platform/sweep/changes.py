@@ -1,13 +1,17 @@
 """What may change in a sweep file between two starts of one sweep, and what may not."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.problems import shown
 from cse_platform.sweep.spec import SweepSpec
 
-KEPT = ("method", "backbone", "corpus", "dev", "fixed", "space")
-"""What a sweep's trials follow from; with the search's sampler and seed it makes the sweep."""
+KEPT = (
+    *("method", "backbone", "corpus", "dev", "fixed", "space"),
+    *("search.sampler", "search.seed", "seeds.search"),
+)
+"""What a sweep's trials follow from: with its name, these are its identity."""
 
 GROWING = ("search", "seeds", "evaluate", "tags")
 """What may ask for more than a complete sweep has done, or be told of."""
@@ -21,18 +25,22 @@ def refuse_changes(stored: dict[str, Any] | None, spec: SweepSpec) -> None:
     """
     if stored is None:
         return
-    now = spec.model_dump(mode="json")
-    pairs = [(name, stored[name], now[name]) for name in KEPT]
-    for name in ("sampler", "seed"):
-        pairs.append((f"search.{name}", stored["search"][name], now["search"][name]))
-    pairs.append(("seeds.search", stored["seeds"]["search"], now["seeds"]["search"]))
-    for name, before, after in pairs:
-        if difference := _first_difference(name, before, after):
-            path, old, new = difference
-            raise SweepRefusedError(
-                f"sweep {spec.sweep!r} was started with {path} = {shown(old)}, and now it is "
-                f"{shown(new)}; run it as another sweep: --set sweep=NEWNAME"
-            )
+    if difference := first_change(stored, spec.model_dump(mode="json")):
+        path, old, new = difference
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} was started with {path} = {shown(old)}, and now it is "
+            f"{shown(new)}; run it as another sweep: --set sweep=NEWNAME"
+        )
+
+
+def first_change(
+    before: Mapping[str, Any], after: Mapping[str, Any]
+) -> tuple[str, Any, Any] | None:
+    """Where two specs, as JSON, are not of one sweep: path, old and new value; None if they are."""
+    for name in KEPT:
+        if difference := _first_difference(name, _at(before, name), _at(after, name)):
+            return difference
+    return None
 
 
 def asks_for_no_more(stored: dict[str, Any] | None, spec: SweepSpec) -> bool:
@@ -41,6 +49,13 @@ def asks_for_no_more(stored: dict[str, Any] | None, spec: SweepSpec) -> bool:
     return stored is not None and all(
         (stored.get(name) or None) == (now[name] or None) for name in GROWING
     )
+
+
+def _at(spec: Mapping[str, Any], path: str) -> Any:
+    value: Any = spec
+    for step in path.split("."):
+        value = (value or {}).get(step)
+    return value
 
 
 def _first_difference(path: str, before: Any, after: Any) -> tuple[str, Any, Any] | None:

@@ -36,7 +36,7 @@ def load_sweep(path: Path, *, overrides: Sequence[str] = ()) -> SweepFile:
     known = {problem.path for problem in source.problems}
     problems = source.problems + [problem for problem in problems if problem.path not in known]
     if problems:
-        raise SweepFileError("\n".join([f"{path} is not a sweep:", *_told(problems, source)]))
+        raise SweepFileError("\n".join([f"{path} is not a sweep:", *told(problems, source)]))
     return SweepFile(path, tuple(stages))
 
 
@@ -61,7 +61,8 @@ def _read(path: Path) -> Source:
     return source
 
 
-def _told(problems: Sequence[Problem], source: Source) -> list[str]:
+def told(problems: Sequence[Problem], source: Source) -> list[str]:
+    """A line for each problem, with its place in the file, in order of the places."""
     lines = []
     for problem in problems:
         path = real_path(problem.path, source.data)

@@ -75,10 +75,8 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
     Raises:
         StoreError: the store cannot be reached, or the experiment was deleted.
     """
-    for variable, value in _DEFAULTS.items():
-        os.environ.setdefault(variable, value)
+    client = connect(uri)
     with store_errors(uri):
-        client = _connect(uri)
         location = str(artifacts.absolute()) if artifacts and _DATABASE.match(uri) else None
         experiment = _experiment(client, name, location)
     if experiment.lifecycle_stage == "deleted":
@@ -89,6 +87,18 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
             "sweep file names another"
         )
     return Experiment(client, experiment.experiment_id)
+
+
+def connect(uri: str) -> Any:
+    """A client of the store; a SQLite file is made where there is none.
+
+    Raises:
+        StoreError: the store cannot be reached.
+    """
+    for variable, value in _DEFAULTS.items():
+        os.environ.setdefault(variable, value)
+    with store_errors(uri):
+        return _connect(uri)
 
 
 def _connect(uri: str) -> Any:

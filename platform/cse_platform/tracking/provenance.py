@@ -7,17 +7,19 @@ import re
 import resource
 import shlex
 import socket
-import subprocess
 import sys
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 
-_SWEEP_PACKAGES = ("cse-platform", "ray", "torch", "transformers", "optuna", "mlflow", "sqlalchemy")
+from cse_platform.tracking.code_state import git_diff, git_state, is_tracked, printed
+
+SWEEP_PACKAGES = ("cse-platform", "ray", "torch", "transformers", "optuna", "mlflow", "sqlalchemy")
+"""The versions that a sweep's provenance has by name."""
+
 _TRIAL_PACKAGES = ("cse-platform", "torch", "transformers")
 _SECRET_PARAMETER = re.compile(r"(?i)([?&]\w*(?:password|passwd|pwd|token|secret)=)[^&#\s]*")
 _TO_PASSWORD = re.compile(r"((?:.*?://)?[^:]*)(:?)", re.DOTALL)
-_TIMEOUT_SECONDS = 10
 
 
 def hide_password(url: str) -> str:
@@ -49,25 +51,59 @@ def who() -> str:
 def sweep_provenance(repository: Path | None) -> dict[str, str]:
     """What a sweep is started from: git state, command line, host and library versions.
 
-    Keys: `git_commit` and `git_dirty` ("true" when tracked files differ from the commit) of the
-    repository; `package_commit` and `package_dirty` where this package runs from a checkout of
-    its own code; `command` (passwords hidden), `host`, `python`, `platform`, and the version of
-    each library by name. What cannot be found out is left out.
+    Keys: `git_commit`, `git_dirty` ("true" when tracked files differ from the commit) and
+    `git_remote` (the URL of origin) of the repository; the same as `package_…` where this package
+    runs from a checkout of its own code; `command`, `folder` (where it was given), `host`,
+    `python`, `platform`, and the version of each library by name. Passwords are hidden. What
+    cannot be found out is left out.
 
     Args:
         repository: a folder in the user's repository; None is the working directory.
     """
-    package = Path(__file__).parent
-    own = _git_state(package) if _is_tracked(Path(__file__)) else {}
     return {
-        **{f"git_{name}": value for name, value in _git_state(repository or Path()).items()},
-        **{f"package_{name}": value for name, value in own.items()},
+        **{
+            f"{name}_{fact}": hide_password(value)
+            for name, folder in _repositories(repository).items()
+            for fact, value in git_state(folder).items()
+        },
         "command": _command(),
+        "folder": str(Path.cwd()),
         "host": socket.gethostname(),
         "python": platform.python_version(),
         "platform": platform.platform(),
-        **_versions(_SWEEP_PACKAGES),
+        **_versions(SWEEP_PACKAGES),
     }
+
+
+def installed_packages() -> dict[str, str]:
+    """Version of every installed distribution, by its normalised name, sorted.
+
+    Of two of one name it is the one that Python imports.
+    """
+    found: dict[str, str] = {}
+    for distribution in distributions():
+        if name := distribution.metadata["Name"]:  # a broken one has none
+            found.setdefault(normalised(name), distribution.version)
+    return dict(sorted(found.items()))
+
+
+def normalised(package: str) -> str:
+    """A distribution's name as indexes write it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", package).lower()
+
+
+def code_diffs(repository: Path | None) -> dict[str, str]:
+    """What the code differs by from its commits, as `git_diff` tells it.
+
+    Args:
+        repository: a folder in the user's repository; None is the working directory.
+
+    Returns:
+        By `git`, the user's repository, and `package`, this package's own checkout; nothing of one
+        that is clean or that there is not.
+    """
+    diffs = {name: git_diff(folder) for name, folder in _repositories(repository).items()}
+    return {name: diff for name, diff in diffs.items() if diff is not None}
 
 
 def trial_provenance(
@@ -100,36 +136,15 @@ def trial_provenance(
     return facts | (_gpu(device) if device.startswith("cuda") else {})
 
 
+def _repositories(repository: Path | None) -> dict[str, Path]:
+    """A folder in each repository that numbers follow from."""
+    own = {"package": Path(__file__).parent} if is_tracked(Path(__file__)) else {}
+    return {"git": repository or Path(), **own}
+
+
 def _command() -> str:
     program, *arguments = sys.argv
     return shlex.join([Path(program).name, *map(hide_password, arguments)])
-
-
-def _git_state(folder: Path) -> dict[str, str]:
-    """`commit` and `dirty` of the repository around the folder; nothing outside of one."""
-    commit = _output("git", "-C", str(folder), "rev-parse", "HEAD")
-    status = _output("git", "-C", str(folder), "status", "--porcelain", "--untracked-files=no")
-    if not commit or status is None:
-        return {}
-    return {"commit": commit, "dirty": "true" if status else "false"}
-
-
-def _is_tracked(file: Path) -> bool:
-    """Whether git knows the file: an installed copy can lie in a venv in someone's repository."""
-    return bool(_output("git", "-C", str(file.parent), "ls-files", "--error-unmatch", file.name))
-
-
-def _output(*command: str) -> str | None:
-    """What the command prints, or None if it fails or does not exist."""
-    # Without locks: another git may be at work in the same repository.
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=environment, timeout=_TIMEOUT_SECONDS
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def _versions(packages: Iterable[str]) -> dict[str, str]:
@@ -172,5 +187,5 @@ def _gpu(device: str) -> dict[str, str]:
         "gpu_peak_memory_mib": str(torch.cuda.max_memory_allocated(device) >> 20),
     }
     query = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
-    driver = (_output(*query) or "").splitlines()
+    driver = (printed(*query) or "").splitlines()
     return facts | ({"gpu_driver": driver[0]} if driver else {})

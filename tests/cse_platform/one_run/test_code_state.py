@@ -1,0 +1,110 @@
+"""The code that a sweep runs: what is recorded of it gives it back, or says that it cannot."""
+
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from cse_platform.tracking.code_state import MAX_DIFF_BYTES, git_diff, git_state, is_whole
+from cse_platform.tracking.provenance import (
+    code_diffs,
+    installed_packages,
+    normalised,
+    sweep_provenance,
+)
+
+Git = Callable[..., str]
+
+
+@pytest.fixture
+def repository(tmp_path: Path, git: Git) -> Path:
+    """Three committed files: of text, with Windows' line ends, and of bytes."""
+    folder = tmp_path / "original"
+    (folder / "deep").mkdir(parents=True)
+    git(folder, "init", "--quiet")
+    (folder / "a.py").write_text("one\n")
+    (folder / "deep" / "b.txt").write_bytes(b"one\r\ntwo\r\n")
+    (folder / "c.bin").write_bytes(bytes(range(256)))
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "--message", "first")
+    return folder
+
+
+def change(folder: Path) -> None:
+    (folder / "a.py").write_text("one\nzwei: äöü ∑\n")
+    (folder / "deep" / "b.txt").write_bytes(b"one\r\nthree\r\n")
+    (folder / "c.bin").write_bytes(bytes(reversed(range(256))))
+
+
+@pytest.mark.parametrize("seen_from", [".", "deep"])
+def test_a_diff_gives_the_changes_back(
+    repository: Path, tmp_path: Path, git: Git, seen_from: str
+) -> None:
+    for name, value in (("color.ui", "always"), ("diff.noprefix", "true"), ("diff.relative", "1")):
+        git(repository, "config", name, value)
+    change(repository)
+    diff = git_diff(repository / seen_from)
+    assert diff is not None and is_whole(diff)
+    (tmp_path / "some.diff").write_bytes(diff.encode())
+    git(tmp_path, "clone", "--quiet", str(repository), "copy")
+    git(tmp_path / "copy", "apply", str(tmp_path / "some.diff"))
+    for name in ("a.py", "deep/b.txt", "c.bin"):
+        assert (tmp_path / "copy" / name).read_bytes() == (repository / name).read_bytes()
+
+
+def test_nothing_differs_in_a_clean_tree_or_outside_of_one(
+    repository: Path, tmp_path: Path
+) -> None:
+    (repository / "untracked.py").write_text("no")
+    assert git_diff(repository) is None
+    assert git_diff(tmp_path) is None
+    assert "git" not in code_diffs(repository)
+
+
+def test_a_long_diff_is_cut_and_says_so(repository: Path) -> None:
+    (repository / "a.py").write_text("x" * 99 + "\n" + "é" * MAX_DIFF_BYTES)
+    diff = git_diff(repository)
+    assert diff is not None and not is_whole(diff)
+    assert diff.splitlines()[-1].startswith("### not whole: ")
+    assert MAX_DIFF_BYTES <= len(diff.encode()) <= MAX_DIFF_BYTES + 100
+
+
+def test_a_diff_that_is_not_utf_8_says_so(repository: Path) -> None:
+    (repository / "a.py").write_bytes("grüße\n".encode("latin-1"))
+    diff = git_diff(repository)
+    assert diff is not None and not is_whole(diff)
+    assert "it is not UTF-8" in diff.splitlines()[-1]
+
+
+def test_a_file_that_quotes_the_mark_is_whole(repository: Path) -> None:
+    (repository / "a.py").write_text("### not whole: says a test")
+    diff = git_diff(repository)
+    assert diff is not None and is_whole(diff)
+
+
+def test_the_remote_is_told_without_its_password(repository: Path, git: Git) -> None:
+    assert "remote" not in git_state(repository)
+    git(repository, "remote", "add", "origin", "https://someone:secret@example.org/code.git")
+    facts = sweep_provenance(repository)
+    assert facts["git_remote"] == "https://someone:***@example.org/code.git"
+    assert "secret" not in " ".join(facts.values())
+
+
+def test_the_diffs_of_a_sweep_are_by_repository(repository: Path) -> None:
+    change(repository)
+    assert code_diffs(repository)["git"] == git_diff(repository)
+
+
+def test_where_the_command_was_given(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repository)
+    assert sweep_provenance(None)["folder"] == str(repository)
+
+
+def test_every_distribution_is_told_with_its_version() -> None:
+    packages = installed_packages()
+    assert list(packages) == sorted(packages)
+    assert all(name == normalised(name) for name in packages)
+    assert packages["ruamel-yaml"] == version("ruamel.yaml")
+    assert packages["typing-extensions"] == version("typing_extensions")
+    assert {"cse-platform", "pytest", "torch"} <= set(packages)

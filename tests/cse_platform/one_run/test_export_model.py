@@ -1,0 +1,184 @@
+"""`cse-leaderboard export`: the trial's own model, with a card that tells the truth."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import Result
+
+from cse_methods.evaluation.models import open_model
+from cse_methods.loading import load_encoder
+from cse_methods.metrics import cosines
+from cse_platform.runner.models import TRIAL_FILE
+from cse_platform.sweep.source import read_yaml
+from cse_platform.tracking.events import Event, SweepStarted
+
+Start = Callable[..., SweepStarted]
+Life = Callable[..., list[Event]]
+Fill = Callable[..., None]
+Run = Callable[..., Result]
+Model = Callable[..., Path]
+
+KEY, OTHER = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56
+OUT = Path("out")
+PAIR = ["A man plays a guitar.", "Someone makes music."]
+
+
+def head(card: str) -> dict[str, Any]:
+    _, yaml, _ = card.split("---\n", maxsplit=2)
+    source = read_yaml(yaml)
+    assert source.problems == []
+    return source.data
+
+
+def similarity(folder: Path) -> float:
+    (_, vectors), *_ = open_model(str(folder)).batches(PAIR)
+    return cosines(vectors[:1], vectors[1:]).item()
+
+
+def test_it_is_the_same_model(
+    fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model
+) -> None:
+    model = mini_model()
+    fill(began(), *life(model=str(model)))
+    done = one_run("export", KEY[:8], OUT)
+    assert (done.exit_code, done.stderr) == (0, ""), done.output
+    assert similarity(OUT) == similarity(model) < 0.999
+    assert {path.name for path in OUT.iterdir()} == {
+        "README.md",
+        *(p.name for p in model.iterdir()),
+    }
+
+
+def test_the_card(
+    fill: Fill, began: Start, life: Life, tested: Life, one_run: Run, mini_model: Model
+) -> None:
+    fill(
+        began(provenance={"package_commit": "c0ffee", "host": "secret-host", "torch": "2.9.0"}),
+        *life(model=str(mini_model())),
+        *life(OTHER, seed=7, begin=10, best_value=0.5),
+        *tested(),
+    )
+    one_run("export", KEY, OUT)
+    card = (OUT / "README.md").read_text()
+    assert head(card) == {
+        "library_name": "sentence-transformers",
+        "pipeline_tag": "sentence-similarity",
+        "tags": ["sentence-transformers", "sentence-similarity", "feature-extraction", "simcse"],
+    }
+    for line in (
+        "# simcse on mini",
+        "trained from mini on builtin with seed 42",
+        "[SimCSE: Simple Contrastive Learning of Sentence Embeddings](https://arxiv.org/abs/2104.08821)",
+        "| `temperature` | 0.05 | searched |",
+        "| `stsb` | dev | spearman | 75.00 | dev-1 |",
+        "| `stsb` | test | spearman | 50.00 | e1e1e1e1 |",
+        "over the seeds 7, 42 of these settings: 62.50 ± 17.68.",  # |0.75 - 0.5| / sqrt(2)
+        f"| `trial` | {KEY} |",
+        "| `package_commit` | c0ffee |",
+        "| `torch` | 2.9.0 |",
+        "license:",
+    ):
+        assert line in card, line
+    assert "secret-host" not in card
+
+
+def test_the_hub_s_names_of_backbone_and_corpus(
+    fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model
+) -> None:
+    started, *rest = life(model=str(mini_model()))
+    dev = started.dev | {"corpus": "wiki1m+wikitext103+/own/lines.txt"}
+    fill(began(), started.model_copy(update={"backbone": "bert-base", "dev": dev}), *rest)
+    one_run("export", KEY, OUT)
+    told = head((OUT / "README.md").read_text())
+    assert told["base_model"] == "google-bert/bert-base-uncased"
+    assert told["datasets"] == ["princeton-nlp/datasets-for-simcse", "Salesforce/wikitext"]
+
+
+def test_a_pooler_that_the_library_lacks_is_said(
+    fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model
+) -> None:
+    fill(began(), *life(model=str(mini_model("avg_top2"))))
+    done = one_run("export", KEY, OUT)
+    assert done.exit_code == 0
+    assert "it pools by avg_top2, which sentence-transformers does not have" in done.stderr
+    card = (OUT / "README.md").read_text()
+    assert "library_name" not in head(card) and "SentenceTransformer(" not in card
+    assert 'encoder = load_encoder("FOLDER")' in card
+    vectors = load_encoder(str(OUT)).encode(PAIR)
+    assert cosines(vectors[:1], vectors[1:]).item() == pytest.approx(similarity(OUT), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ({"state": None}, "it is not finished"),
+        ({"state": "PRUNED"}, "it was pruned"),
+        ({"state": "FAIL", "error": "no"}, "it failed"),
+        ({}, "its best checkpoint was not kept"),
+    ],
+)
+@pytest.mark.parametrize("command", ["export", "register"])
+def test_a_trial_without_a_model(
+    runs: Path,
+    fill: Fill,
+    began: Start,
+    life: Life,
+    one_run: Run,
+    end: dict[str, Any],
+    reason: str,
+    command: str,
+) -> None:
+    fill(began(), *life(**end))
+    (runs / "mlflow.db").touch()
+    done = one_run(command, KEY, OUT)
+    assert done.exit_code == 1
+    assert f"trial 0a1b2c3d00000000 has no model: {reason}; cse-leaderboard re" in done.stderr
+    assert not OUT.exists()
+
+
+def test_a_model_that_is_gone(
+    fill: Fill, began: Start, life: Life, one_run: Run, tmp_path: Path
+) -> None:
+    fill(began(), *life(model=str(tmp_path / "gone")))
+    done = one_run("export", KEY, OUT)
+    assert done.exit_code == 1
+    assert f"is gone from {tmp_path / 'gone'}, or lies on another machine" in done.stderr
+    assert not OUT.exists()
+
+
+def test_a_folder_with_something_in_it_is_refused(
+    fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model
+) -> None:
+    fill(began(), *life(model=str(mini_model())))
+    OUT.mkdir()
+    (OUT / "mine").touch()
+    done = one_run("export", KEY, OUT)
+    assert done.exit_code == 1
+    assert "the folder out is not empty (mine)" in done.stderr
+    assert [path.name for path in OUT.iterdir()] == ["mine"]
+
+
+def test_a_model_in_a_store_is_fetched(
+    fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model, tmp_path: Path
+) -> None:
+    shutil.copytree(mini_model(), tmp_path / "store")
+    (tmp_path / "store" / TRIAL_FILE).write_text(KEY)
+    fill(began(), *life(model=f"file://{tmp_path / 'store'}"))
+    assert one_run("export", KEY, OUT).exit_code == 0
+    assert (OUT / TRIAL_FILE).read_text() == KEY
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("pooler", ["cls", "avg"])
+def test_sentence_transformers_loads_it(
+    fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model, pooler: str
+) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    fill(began(), *life(model=str(mini_model(pooler))))
+    one_run("export", KEY, OUT)
+    theirs = library.SentenceTransformer(str(OUT), device="cpu").encode(PAIR)
+    np.testing.assert_allclose(theirs, load_encoder(str(OUT)).encode(PAIR), rtol=1e-4, atol=1e-5)

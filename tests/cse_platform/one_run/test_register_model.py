@@ -1,0 +1,157 @@
+"""`cse-leaderboard register`: one version a trial in MLflow's registry, tied to the trial's run."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import Result
+from mlflow import MlflowClient
+
+from cse_methods.loading import load_encoder
+from cse_platform.tracking.events import Event, SweepStarted
+from cse_platform.tracking.mlflow_mirror import MLflowMirror
+
+Start = Callable[..., SweepStarted]
+Life = Callable[..., list[Event]]
+Fill = Callable[..., None]
+Run = Callable[..., Result]
+Model = Callable[..., Path]
+
+KEY, OTHER, THIRD = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56, "dd" * 32
+PAIR = ["A man plays a guitar.", "Someone makes music."]
+
+
+@pytest.fixture(autouse=True)
+def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but what the command line names."""
+    for name in ("CSE_STORE", "CSE_MLFLOW_URI"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="module")
+def lab(
+    tmp_path_factory: pytest.TempPathFactory,
+    put: Callable[..., None],
+    began: Start,
+    life: Life,
+    mini_model: Model,
+) -> Path:
+    """The runs folder of a sweep with three complete trials; MLflow has two of them."""
+    runs, model = tmp_path_factory.mktemp("runs"), str(mini_model())
+    events = [began(), *life(model=model), *life(OTHER, seed=7, begin=10, model=model)]
+    put(runs, *events, *life(THIRD, seed=8, begin=20, model=model))
+    mirror = MLflowMirror(f"sqlite:///{runs / 'mlflow.db'}", artifacts=runs / "artifacts")
+    mirror.apply("j", list(enumerate(events, start=1)))
+    return runs
+
+
+@pytest.fixture
+def client(lab: Path) -> MlflowClient:
+    """Of the lab's MLflow store."""
+    return MlflowClient(f"sqlite:///{lab / 'mlflow.db'}")
+
+
+def test_a_version_tells_of_its_trial(
+    client: MlflowClient, one_run: Run, mini_model: Model, lab: Path
+) -> None:
+    done = one_run("register", KEY[:8], "a lab's encoder", "--runs", lab)
+    assert done.exit_code == 0, done.output
+    assert "trial 0a1b2c3d is now version 1 of a lab's encoder" in done.stdout
+    (version,) = client.search_model_versions('name = "a lab\'s encoder"')
+    assert (version.name, int(version.version)) == ("a lab's encoder", 1)
+    assert (
+        version.tags.items()
+        >= {
+            "trial": KEY,
+            "method": "simcse",
+            "backbone": "mini",
+            "seed": "42",
+            "configuration": "c0de" * 16,
+            "dev_value": "0.75",
+        }.items()
+    )
+    assert f"Trial {KEY}: simcse on mini, seed 42" in version.description
+    run = client.get_run(version.run_id)
+    assert (run.data.tags["trial"], run.info.status) == (KEY, "FINISHED")
+    kept = Path(version.source)
+    assert kept.is_relative_to(lab / "artifacts")
+    described = yaml.safe_load((kept / "MLmodel").read_text())
+    assert "sentence_transformers" in described["flavors"]
+    data = described["flavors"]["python_function"]["data"]
+    ours = load_encoder(str(mini_model())).encode(PAIR)
+    np.testing.assert_array_equal(load_encoder(str(kept / data)).encode(PAIR), ours)
+    needed = (kept / "requirements.txt").read_text().splitlines()
+    assert needed == ["sentence-transformers", "torch==2.9.0"]
+
+
+def test_a_trial_is_registered_once_under_a_name(
+    client: MlflowClient, one_run: Run, lab: Path
+) -> None:
+    def told(key: str, name: str) -> str:
+        done = one_run("register", key, name, "--runs", lab)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    for quoted in ("it's", 'a "b"'):
+        told(KEY, quoted)
+        assert "was registered before: it is version 1" in told(KEY, quoted)
+    assert "is now version 1 of encoder" in told(KEY, "encoder")
+    assert "trial 0a1b2c3d was registered before: it is version 1 of encoder" in told(
+        KEY, "encoder"
+    )
+    assert "is now version 2 of encoder" in told(OTHER, "encoder")
+    assert "is now version 1 of other" in told(KEY, "other")
+    versions = client.search_model_versions("name = 'encoder'")
+    assert {(one.tags["trial"], int(one.version)) for one in versions} == {(KEY, 1), (OTHER, 2)}
+
+
+def test_a_name_that_mlflow_refuses(one_run: Run, lab: Path) -> None:
+    done = one_run("register", KEY, "a/b", "--runs", lab)
+    assert done.exit_code == 1
+    assert done.stderr.count("\n") == 1
+    assert "Invalid model name 'a/b'" in done.stderr
+
+
+def test_a_store_without_the_trial(client: MlflowClient, one_run: Run, lab: Path) -> None:
+    done = one_run("register", THIRD, "never", "--runs", lab)
+    assert done.exit_code == 1
+    assert f"has no finished run of trial {THIRD[:16]} in experiment 'cse'" in done.stderr
+    assert "never" not in [one.name for one in client.search_registered_models()]
+
+
+def test_no_store(
+    runs: Path, fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model
+) -> None:
+    fill(began(), *life(model=str(mini_model())))
+    done = one_run("register", KEY, "encoder")
+    assert done.exit_code == 1
+    assert f"no MLflow store at {runs / 'mlflow.db'}; CSE_MLFLOW_URI names" in done.stderr
+    assert not (runs / "mlflow.db").exists()
+
+
+def test_a_pooler_that_the_library_lacks_is_refused(
+    runs: Path, fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model
+) -> None:
+    fill(began(), *life(model=str(mini_model("avg_top2"))))
+    (runs / "mlflow.db").touch()
+    done = one_run("register", KEY, "encoder")
+    assert done.exit_code == 1
+    assert "pools by avg_top2, which sentence-transformers does not have" in done.stderr
+
+
+@pytest.mark.real
+def test_mlflow_loads_it(
+    one_run: Run, mini_model: Model, lab: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("sentence_transformers")
+    import mlflow
+
+    one_run("register", KEY, "loaded", "--runs", lab)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{lab / 'mlflow.db'}")
+    ours = load_encoder(str(mini_model())).encode(PAIR)
+    loaded = mlflow.sentence_transformers.load_model("models:/loaded/1").encode(PAIR)
+    np.testing.assert_allclose(loaded, ours, rtol=1e-4, atol=1e-5)
+    served = mlflow.pyfunc.load_model("models:/loaded/1").predict(PAIR)
+    np.testing.assert_allclose(served, ours, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,235 @@
+"""`cse-leaderboard reproduce`: the folder gives the trial again, and says what it cannot."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cse_methods.registry import get_method
+from cse_platform.leaderboard.story import TrialStory
+from cse_platform.one_run.reproduction.sweep_file import sweep_text
+from cse_platform.sweep.identity import Identity
+from cse_platform.sweep.loader import load_sweep
+from cse_platform.sweep.source import read_yaml
+from cse_platform.tracking.code_state import git_diff
+from cse_platform.tracking.events import Event, SweepStarted
+
+Start = Callable[..., SweepStarted]
+Life = Callable[..., list[Event]]
+Fill = Callable[..., None]
+Run = Callable[..., Result]
+Story = Callable[..., TrialStory]
+
+KEY = "0a1b2c3d" + "0" * 56
+FOLDER = Path("reproduce-0a1b2c3d")
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"])),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.from_regex(r"[a-z]\w{0,8}", fullmatch=True), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(
+    fixed=st.dictionaries(st.from_regex(r"[a-z_]{1,9}", fullmatch=True), JSON_VALUES, max_size=5)
+)
+def test_a_sweep_file_means_its_values(fixed: dict[str, Any]) -> None:
+    sweep = {"sweep": "reproduce-0a1b2c3d", "fixed": fixed, "seeds": {"search": 42}}
+    source = read_yaml(sweep_text(sweep, comment="one\ntwo: 3"))
+    assert source.problems == []
+    assert source.data == sweep
+    assert json.dumps(source.data) == json.dumps(sweep)  # and 1.0 is no 1
+
+
+def test_the_folder_of_a_trial(
+    fill: Fill, began: Start, life: Life, tested: Life, one_run: Run, story_of: Story
+) -> None:
+    fill(began(), *life(), *tested())
+    done = one_run("reproduce", KEY[:8])
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in FOLDER.iterdir()} == {
+        *("sweep.yaml", "requirements.txt", "reproduce.sh", "trial.json", "README.md")
+    }
+    (spec,) = load_sweep(FOLDER / "sweep.yaml").stages
+    story = story_of()
+    assert (spec.sweep, spec.budget) == ("reproduce-0a1b2c3d", 1)
+    assert (spec.seeds.search, spec.seeds.confirm, spec.evaluate) == (42, None, None)
+    config = spec.config({})
+    assert config.hyperparameters() == story.configuration.values
+    assert config == get_method("simcse").config.model_validate(
+        {"backbone": "mini", "corpus": "builtin", "data": "builtin", "dev": spec.dev}
+        | story.configuration.values
+    )
+    assert Identity(spec, get_method("simcse")).dev["search"] == "stsb"
+    head = (FOLDER / "sweep.yaml").read_text()
+    assert f"# Trial {KEY}" in head and "# Expected: dev stsb 0.75 at step 20." in head
+    assert "stsb spearman 0.5, identity " + "e1" * 32 in head
+    assert (FOLDER / "requirements.txt").read_text() == (
+        "# Python 3.11.7\nnumpy==2.1.0\ntorch==2.9.0  # it was 2.9.0+cpu\n"
+    )
+    assert json.loads((FOLDER / "trial.json").read_text())["key"] == KEY
+    assert os.access(FOLDER / "reproduce.sh", os.X_OK)
+
+
+def test_the_trials_own_threads_count(fill: Fill, began: Start, life: Life, one_run: Run) -> None:
+    """The budget of a sweep may be edited while it runs."""
+    fill(began(), *life(provenance={"threads": "3", "device": "cpu"}))
+    one_run("reproduce", KEY)
+    (spec,) = load_sweep(FOLDER / "sweep.yaml").stages
+    assert (spec.resources.cpu, spec.resources.gpu) == (3, 0)
+
+
+def test_a_folder_with_something_in_it_is_refused(
+    fill: Fill, began: Start, life: Life, one_run: Run
+) -> None:
+    fill(began(), *life())
+    FOLDER.mkdir()
+    assert one_run("reproduce", KEY).exit_code == 0
+    done = one_run("reproduce", KEY)
+    assert done.exit_code == 1
+    assert "the folder reproduce-0a1b2c3d is not empty" in done.stderr
+    assert one_run("reproduce", KEY, "--to", "other").exit_code == 0
+    Path("file").touch()
+    done = one_run("reproduce", KEY, "--to", "file")
+    assert done.exit_code == 1
+    assert "the folder file cannot be made: File exists" in done.stderr
+
+
+UNKNOWN = [
+    ({"packages": {}}, {}, "No version of any package is known"),
+    ({"packages": {}, "provenance": {"torch": "2.9.0"}}, {}, "Only the versions of a few packages"),
+    ({"packages": {"numpy": "1"}, "provenance": {}}, {}, "Neither commit nor version of cse-pla"),
+    ({}, {}, "Where the code of cse-platform can be cloned from is not known"),
+    ({}, {}, "Special builds: torch 2.9.0+cpu."),
+    (
+        {"provenance": {"package_commit": "c0ffee", "package_dirty": "true"}},
+        {},
+        "The code of cse-platform had changes beside commit c0ffee, and nobody recorded them",
+    ),
+    (
+        {
+            "provenance": {"package_commit": "c0ffee", "package_dirty": "true"},
+            "diffs": {"package": "diff\n### not whole: cut\n"},
+        },
+        {},
+        "The code of cse-platform had more changes than were recorded whole: package.diff cannot",
+    ),
+    (
+        {"provenance": {"git_commit": "abc", "git_dirty": "true", "git_remote": "ssh://h/r"}},
+        {},
+        "The sweep was started in another repository, at commit abc of ssh://h/r.",
+    ),
+    ({}, {"state": "PRUNED"}, "It was pruned after step 30; here it goes on to its end."),
+    ({}, {"state": None, "curve": {}}, "It is not finished: the leaderboard has it before its"),
+    ({}, {"state": "FAIL", "error": "no memory"}, "It failed after step 30: no memory"),
+    ({"spec": {}}, {}, "The sweep file that it ran from is not known (corpus, dev, resources"),
+    ({"spec": {}, "provenance": {"imported_from": "a log"}}, {}, "It was imported from a log: sw"),
+    ({"spec": {"corpus": ["/no/where.txt"]}}, {}, "It reads /no/where.txt, which is not here"),
+]
+
+
+@pytest.mark.parametrize(("start", "end", "told"), UNKNOWN)
+def test_what_is_unknown_is_said(
+    fill: Fill,
+    began: Start,
+    life: Life,
+    one_run: Run,
+    start: dict[str, Any],
+    end: dict[str, Any],
+    told: str,
+) -> None:
+    fill(began(**start), *life(**end))
+    done = one_run("reproduce", KEY)
+    assert done.exit_code == 0, done.output
+    assert f"note: {told}" in done.stderr
+    assert f"- {told}" in (FOLDER / "README.md").read_text()
+    subprocess.run(["sh", "-n", FOLDER / "reproduce.sh"], check=True)
+
+
+def test_code_that_changed_under_way_is_said(
+    fill: Fill, began: Start, life: Life, one_run: Run
+) -> None:
+    first, *_ = events = life(begin=1)
+    again = began(3, diffs={"package": "a diff"})
+    fill(began(0), *events[:3], again, first.model_copy(update={"resumed_from": 10}), *events[3:])
+    assert "It was cut off and went on with other code" in one_run("reproduce", KEY).stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"revision": 99}, "is at revision 1 here, and the trial was of revision 99: only the"),
+        ({"method": "lost"}, "sweep.yaml is refused here: reproduce-0a1b2c3d/sweep.yaml is not a"),
+    ],
+)
+def test_a_method_of_another_revision_or_gone(
+    fill: Fill, began: Start, life: Life, one_run: Run, changes: dict[str, Any], told: str
+) -> None:
+    old, *rest = life()
+    fill(began(), old.model_copy(update=changes), *rest)
+    assert told in one_run("reproduce", KEY).stderr
+
+
+def test_places_that_were_relative_to_the_folder_of_the_command(
+    runs: Path, fill: Fill, began: Start, life: Life, one_run: Run
+) -> None:
+    there = runs.parent / "there"
+    there.mkdir()
+    (there / "lines.txt").write_text("a sentence\nanother one\n")
+    facts = {"folder": str(there), "package_commit": "c0ffee"}
+    spec = began().spec | {"corpus": [{"name": "lines.txt"}]}
+    fill(began(spec=spec, provenance=facts), *life())
+    done = one_run("reproduce", KEY)
+    (read,) = load_sweep(FOLDER / "sweep.yaml").stages
+    assert read.corpus[0].name == str(there / "lines.txt")
+    assert f"It reads {there / 'lines.txt'}, which must have the same content." in done.stderr
+
+
+def test_the_script_gets_the_code_of_the_commit_with_its_changes(
+    runs: Path, fill: Fill, began: Start, life: Life, one_run: Run, git: Callable[..., str]
+) -> None:
+    code = runs.parent / "code of theirs"
+    code.mkdir()
+    git(code, "init", "--quiet")
+    (code / "loss.py").write_bytes(b"one\r\n")
+    git(code, "add", ".")
+    git(code, "commit", "--quiet", "--message", "first")
+    commit = git(code, "rev-parse", "HEAD")
+    (code / "loss.py").write_bytes(b"two\r\n")
+    facts = {"package_commit": commit, "package_dirty": "true", "package_remote": str(code)}
+    fill(began(provenance=facts, diffs={"package": git_diff(code)}), *life())
+    git(code, "commit", "--quiet", "--all", "--message", "later")
+    assert one_run("reproduce", KEY).exit_code == 0
+    tools = FOLDER / "venv" / "bin"  # an environment that is there is taken; this one only notes
+    tools.mkdir(parents=True)
+    for name in ("pip", "cse-sweep", "cse-leaderboard"):
+        (tools / name).write_text(f'#!/bin/sh\necho "{name} $*" "[${{CSE_STORE-}}]"\n')
+        (tools / name).chmod(0o755)
+    (FOLDER / "code.part").mkdir()
+    (FOLDER / "code.part" / "half").touch()  # of an attempt that was cut off
+    for _ in range(2):
+        environment = {**os.environ, "CSE_STORE": "sqlite:///lab.db"}
+        told = subprocess.check_output([FOLDER / "reproduce.sh"], env=environment, text=True)
+        assert told.splitlines() == [
+            "pip install --quiet --requirement requirements.txt []",
+            "pip install --quiet --no-deps --editable code []",
+            "cse-sweep sweep.yaml --runs runs []",
+            "cse-leaderboard show 0a1b2c3d --runs runs []",
+            "Expected: dev stsb 0.75 at step 20.",
+        ]
+    assert (FOLDER / "code" / "loss.py").read_bytes() == b"two\r\n"
+    assert git(FOLDER / "code", "rev-parse", "HEAD") == commit

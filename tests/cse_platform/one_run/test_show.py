@@ -1,0 +1,121 @@
+"""`cse-leaderboard show`: the page has everything, whatever became of the trial."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from cse_platform.tracking.events import Event, SweepStarted
+
+Start = Callable[..., SweepStarted]
+Life = Callable[..., list[Event]]
+Fill = Callable[..., None]
+Run = Callable[..., Result]
+
+KEY, OTHER = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56
+
+
+def page(done: Result) -> str:
+    assert (done.exit_code, done.stderr) == (0, ""), done.output
+    return " ".join(done.stdout.split())
+
+
+def test_the_page_of_a_complete_trial(
+    fill: Fill, began: Start, life: Life, tested: Life, one_run: Run
+) -> None:
+    long_path = "/lab/" + "x" * 300
+    fill(
+        began(diffs={"package": "one\ntwo\n"}),
+        *life(model=long_path),
+        *life(OTHER, seed=7, begin=10, best_value=0.5),
+        *tested(),
+    )
+    done = one_run("show", KEY[:6] + KEY[6:8])
+    text = page(done)
+    for expected in (
+        f"Trial {KEY}",
+        "COMPLETE, dev stsb 75.00 at step 20 (untrained 25.00)",
+        "sweeps first #42 (search)",
+        "tags paper",
+        "method simcse, revision 1",
+        "configuration " + "c0de" * 16,
+        "GPU-hours 1.00",
+        "machine lab · a CPU",
+        "temperature 0.05 searched",
+        "cse-evaluate 0a1b2c3d",
+        "75.00 ┤",
+        "step stsb_spearman",
+        "20 75.00",
+        "step loss",
+        "stsb test spearman 50.00 " + "e1" * 32,
+        "stsb test uniformity -2.5000",
+        "2030-01-01 12:30:00 UTC someone@lab cse-evaluate stsb builtin",
+        f"7 {OTHER} COMPLETE 50.00",
+        "threads 1",
+        "package_commit c0ffee",
+        "package code differed from its commit by a diff of 2 lines",
+        "numpy 2.1.0, torch 2.9.0+cpu",
+    ):
+        assert expected in text, expected
+    assert long_path in done.stdout.replace("\n", "")
+    assert max(map(len, done.stdout.splitlines())) <= 120
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        ({"state": None, "curve": {}}, "RUNNING, no dev value on stsb"),
+        ({"state": "PRUNED"}, "PRUNED, dev stsb 75.00 at step 20"),
+        (
+            {"state": "FAIL", "best_value": None, "best_step": None, "error": "loss is [NaN]"},
+            "FAIL, no dev value on stsb Error: loss is [NaN]",
+        ),
+        ({"curve": {0: 0.5, 10: float("nan")}}, "10 NaN"),
+        ({"curve": {10: 0.5}}, "50.00 ┤"),
+    ],
+)
+def test_the_page_of_any_other(
+    fill: Fill,
+    began: Start,
+    life: Life,
+    one_run: Run,
+    end: dict[str, object],
+    told: str,
+) -> None:
+    fill(began(), *life(**end))
+    text = page(one_run("show", KEY))
+    assert told in text
+    assert "None was kept: it" in text and "cse-leaderboard reproduce 0a1b2c3d" in text
+
+
+def test_json_is_for_programs(fill: Fill, began: Start, life: Life, one_run: Run) -> None:
+    fill(began(diffs={"git": "a diff"}), *life())
+    done = one_run("show", KEY, "--json")
+    told = json.loads(done.stdout)
+    assert (told["key"], told["best_value"], told["dev"]["identity"]) == (KEY, 0.75, "dev-1")
+    assert told["starts"][0]["diffs"] == {"git": "a diff"}
+
+
+@pytest.mark.parametrize(
+    "command", [["show"], ["reproduce"], ["export", "out"], ["register", "name"]]
+)
+def test_a_trial_that_is_not_there(
+    runs: Path, fill: Fill, began: Start, life: Life, one_run: Run, command: list[str]
+) -> None:
+    name, *rest = command
+    nowhere = one_run(name, "abcdef12", *rest)
+    assert nowhere.exit_code == 1
+    assert nowhere.stderr.startswith("Error: no leaderboard at ")
+    fill(began(), *life())
+    refused = one_run(name, "abcdef12", *rest)
+    assert refused.exit_code == 1
+    assert refused.stderr.endswith("no trial's key begins with 'abcdef12'\n")
+    assert refused.stderr.count("\n") == 1
+    assert [path for path in runs.parent.iterdir() if path != runs] == []
+
+
+@pytest.mark.parametrize("command", ["show", "reproduce", "export", "register"])
+def test_help_has_an_example(one_run: Run, command: str) -> None:
+    assert f"cse-leaderboard {command} 9c60d7f3" in one_run(command, "--help").stdout

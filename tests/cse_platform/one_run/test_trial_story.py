@@ -1,0 +1,156 @@
+"""Everything about one trial, as the leaderboard has it."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+
+import pytest
+
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.evaluations import ScoreRow
+from cse_platform.leaderboard.one_trial import trial_story
+from cse_platform.leaderboard.row import DevSet
+from cse_platform.leaderboard.store import Leaderboard
+from cse_platform.leaderboard.story import Sibling, SweepPlace, TrialStory, as_json
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.tracking.events import Event, SweepStarted, TrialReused, TrialStarted
+
+Start = Callable[..., SweepStarted]
+Life = Callable[..., list[Event]]
+
+KEY, OTHER, THIRD = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56, "dd" * 32
+
+
+def told(board: Leaderboard, *events: Event, key: str = KEY) -> TrialStory:
+    LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+    with board.session() as session:
+        return trial_story(session, key[:8])
+
+
+def test_all_of_a_complete_trial(
+    board: Leaderboard, began: Start, life: Life, tested: Life
+) -> None:
+    story = told(
+        board,
+        began(diffs={"git": "diff"}),
+        *life(model="/models/one"),
+        *life(OTHER, seed=7, begin=10, best_value=0.5),
+        *life(THIRD, seed=8, begin=20, state="FAIL", best_value=None, best_step=None, error="no"),
+        *tested(),
+    )
+    assert (story.key, story.method, story.revision, story.backbone) == (KEY, "simcse", 1, "mini")
+    assert (story.corpus, story.seed, story.state, story.error) == ("builtin", 42, "COMPLETE", None)
+    assert story.dev == DevSet("stsb", "stsb", "dev-1", "builtin")
+    assert (story.best_step, story.best_value, story.untrained) == (20, 0.75, 0.25)
+    assert (story.wall_seconds, story.gpu_hours) == (7200.0, 1.0)  # two hours on half a GPU
+    assert story.machine == "lab · a CPU"
+    assert story.model == "/models/one"
+    assert story.finished is not None
+    assert (story.finished - story.started).total_seconds() == 300
+    assert story.configuration.hash == "c0de" * 16
+    assert story.configuration.values["temperature"] == 0.05
+    assert story.configuration.searched == ["temperature"]
+    assert story.sweeps == (SweepPlace("first", 42, "search"),)
+    assert story.tags == ("paper",)
+    (start,) = story.starts
+    assert start.provenance["package_commit"] == "c0ffee"
+    assert (start.packages["numpy"], start.diffs) == ("2.1.0", {"git": "diff"})
+    assert story.spec["corpus"][0]["name"] == "builtin"
+    assert [(one.step, one.value) for one in story.curve] == [
+        (0, 0.25),
+        (10, 0.5),
+        (20, 0.75),
+        (30, 0.625),
+    ]
+    assert story.curve[1].metrics == {"dev/stsb_spearman": 0.5, "train/loss": 1.5}
+    assert story.scores == (
+        ScoreRow("stsb", "dev", "spearman", 0.75, "dev-1"),
+        ScoreRow("stsb", "test", "spearman", 0.5, "e1" * 32),
+        ScoreRow("stsb", "test", "uniformity", -2.5, "e1" * 32),
+    )
+    assert [(one.who, one.tasks) for one in story.openings] == [("someone@lab", ["stsb"])]
+    assert story.siblings == (
+        Sibling(OTHER, 7, 0.5, "COMPLETE"),
+        Sibling(THIRD, 8, None, "FAIL"),
+    )
+    assert story.complete_values == {7: 0.5, 42: 0.75}
+
+
+def test_a_trial_that_has_only_begun(board: Leaderboard, began: Start, life: Life) -> None:
+    story = told(board, began(), *life(state=None, curve={}))
+    assert (story.state, story.finished, story.best_value) == ("RUNNING", None, None)
+    assert (story.curve, story.scores, story.siblings, story.machine) == ((), (), (), None)
+    assert story.complete_values == {}
+    assert story.why_no_model == "it is not finished"
+
+
+def test_it_ran_under_the_last_start_before_its_own(
+    board: Leaderboard, began: Start, life: Life
+) -> None:
+    story = told(
+        board,
+        began(0, packages={"numpy": "1"}),
+        began(5, packages={"numpy": "2"}),
+        *life(begin=6),
+        began(60, packages={"numpy": "3"}),  # after its end
+    )
+    assert [start.packages for start in story.starts] == [{"numpy": "2"}]
+
+
+def test_one_that_was_cut_off_has_the_starts_that_it_went_on_under(
+    board: Leaderboard, began: Start, life: Life
+) -> None:
+    first, *_ = events = life(begin=1)
+    assert isinstance(first, TrialStarted)
+    resumed = first.model_copy(update={"resumed_from": 10})
+    middle = began(3, packages={"numpy": "2"})
+    story = told(
+        board, began(0, packages={"numpy": "1"}), *events[:3], middle, resumed, *events[3:]
+    )
+    assert [start.packages["numpy"] for start in story.starts] == ["1", "2"]
+
+
+def test_the_sweep_that_reused_it_is_not_the_one_that_ran_it(
+    board: Leaderboard, began: Start, life: Life
+) -> None:
+    """The reusing sweep was on the leaderboard first, and went on meanwhile."""
+    first, *_ = events = life(begin=10)
+    fields = first.model_dump(include={"trial", "role", "search_number", "seed", "configuration"})
+    reused = TrialReused.model_validate(
+        {
+            **fields,
+            "sweep": "early",
+            "number": 3,
+            "values": {},
+            "searched": (),
+            "curve": {20: 0.75},
+            "best_step": 20,
+            "best_value": 0.75,
+            "model": None,
+        }
+    )
+    early = {"sweep": "early", "spec": {"experiment": "other"}}
+    story = told(board, began(0, **early), began(5), *events, began(12, **early), reused)
+    assert [place.sweep for place in story.sweeps] == ["early", "first"]
+    assert [start.sweep for start in story.starts] == ["first"]
+    assert story.spec["sweep"] == "first"
+
+
+def test_a_start_that_nobody_recorded(board: Leaderboard, began: Start, life: Life) -> None:
+    story = told(board, began(30), *life(begin=1))
+    assert story.starts == ()
+    assert story.spec["sweep"] == "first"
+
+
+def test_a_key_that_is_unknown(board: Leaderboard, began: Start, life: Life) -> None:
+    with pytest.raises(StoreError, match="no trial's key begins with 'ffffffff'"):
+        told(board, began(), *life(), key="f" * 64)
+
+
+def test_json_is_the_story(board: Leaderboard, began: Start, life: Life, tested: Life) -> None:
+    story = told(board, began(), *life(curve={0: 0.25, 10: float("nan")}), *tested())
+    read = json.loads(as_json(story))
+    assert read["started"] == story.started.isoformat()
+    assert read["curve"][1]["value"] is None
+    assert read["starts"][0]["packages"] == story.starts[0].packages
+    assert set(read) == set(asdict(story))
