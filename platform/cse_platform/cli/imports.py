@@ -1,0 +1,182 @@
+"""cse-leaderboard merge, import-mlflow and import-log: results from elsewhere."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cse_platform.cli.common import CONTEXT, leaderboard_url, shows_errors, store_options
+
+if TYPE_CHECKING:
+    from cse_platform.imports.onto import Imported
+    from cse_platform.leaderboard.merge import Merged
+
+
+@click.command("merge", context_settings=CONTEXT)
+@click.argument("other", metavar="OTHER_STORE")
+@click.option(
+    "--rename",
+    multiple=True,
+    metavar="NAME=NEWNAME",
+    help="Name here of a sweep there that only shares its name with one here; repeatable.",
+)
+@store_options
+@shows_errors
+def merge_command(
+    other: str, rename: tuple[str, ...], runs: Path | None, store: str | None
+) -> None:
+    """Take over what another leaderboard holds; merging again changes nothing.
+
+    OTHER_STORE is a folder that a cse-sweep wrote to, a SQLite file, or a database URL. It is only
+    read. Trials are matched by their keys: one that is complete here stays as it is.
+
+    \b
+    Example:
+        cse-leaderboard merge /mnt/colleague/runs
+    """
+    from cse_platform.leaderboard.merge import merge
+    from cse_platform.leaderboard.other_store import reading
+    from cse_platform.leaderboard.store import open_leaderboard
+
+    names = dict(_pair(text, "--rename") for text in rename)
+    with (
+        reading(_other_url(other)) as source,
+        open_leaderboard(leaderboard_url(runs, store)) as target,
+        _progress("trials") as progress,
+    ):
+        merged = merge(target, source, rename=names, progress=progress)
+    click.echo(_told(merged))
+
+
+@click.command("import-mlflow", context_settings=CONTEXT)
+@click.argument("uri")
+@click.option(
+    "--mapping",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="YAML file that says what their params, tags and metrics are in our words.",
+)
+@store_options
+@shows_errors
+def import_mlflow(uri: str, mapping: Path, runs: Path | None, store: str | None) -> None:
+    """Take over runs that were logged to an MLflow store; importing again adds what is new.
+
+    URI is a tracking server, the URL of a database, or a folder of runs. It is only read. The
+    trials come under a sweep that the mapping file names; they share no row with trials whose dev
+    sets this project has checked.
+
+    \b
+    Example:
+        cse-leaderboard import-mlflow http://mlflow.lab:5000 --mapping simcse-runs.yaml
+    """
+    from cse_platform.imports.runs import import_runs
+    from cse_platform.leaderboard.store import open_leaderboard
+
+    if "://" not in uri and not uri.startswith("file:"):
+        uri = Path(uri).absolute().as_uri()
+    with open_leaderboard(leaderboard_url(runs, store)) as board:
+        imported = import_runs(board, uri, mapping)
+    click.echo(f"Runs: {imported.runs}, {imported.unfinished} of them not ended and left out")
+    click.echo(_trials(imported.trials))
+
+
+@click.command("import-log", context_settings=CONTEXT)
+@click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
+)
+@click.option("--sweep", required=True, help="Name that the trials come under.")
+@click.option("--method", required=True, help="What was trained, e.g. simcse.")
+@click.option("--backbone", required=True, help="On what, e.g. bert-base.")
+@click.option("--seed", default=42, show_default=True, help="Of the training.")
+@click.option(
+    "--set",
+    "values",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A hyperparameter, by our name; repeatable.",
+)
+@click.option(
+    "--dev",
+    type=click.Choice(["stsb", "sickr", "transfer_dev"]),
+    default="stsb",
+    show_default=True,
+    help="The dev set that picks the best step.",
+)
+@click.option("--scale", default=1.0, help="What dev scores are divided by: 100 for percentages.")
+@click.option("--steps-per-epoch", type=int, help="For logs that count in epochs.")
+@store_options
+@shows_errors
+def import_log(
+    files: tuple[Path, ...],
+    values: tuple[str, ...],
+    runs: Path | None,
+    store: str | None,
+    **given: object,
+) -> None:
+    """Take over training logs as Hugging Face's Trainer prints them; each FILE is one trial.
+
+    A FILE is the standard output of a training, with lines like {'eval_stsb_spearman': 0.78,
+    'epoch': 0.02} in it, JSON lines, or a trainer_state.json. Importing it again adds nothing.
+
+    \b
+    Example:
+        cse-leaderboard import-log train.log --sweep simcse-logs --method simcse \\
+            --backbone bert-base --set learning_rate=3e-5 --steps-per-epoch 15625
+    """
+    from cse_platform.imports.logs import import_logs, log_settings
+    from cse_platform.leaderboard.store import open_leaderboard
+
+    settings = log_settings(dict(_pair(text, "--set") for text in values), **given)
+    with open_leaderboard(leaderboard_url(runs, store)) as board:
+        imported = import_logs(board, files, settings)
+    click.echo(_trials(imported.trials))
+    click.echo(f"Dev points: {imported.points}, {imported.repeated} repeated ones left out")
+
+
+def _other_url(other: str) -> str:
+    if "://" in other:
+        return other
+    path = Path(other)
+    return f"sqlite:///{path / 'leaderboard.db' if path.is_dir() else path}"
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise click.UsageError(f"{option} takes NAME=VALUE, got {text!r}")
+    return name, value
+
+
+@contextmanager
+def _progress(what: str) -> "Iterator[Callable[[int, int], None]]":
+    """A bar on a terminal, nothing elsewhere."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _told(merged: "Merged") -> str:
+    lines = [
+        f"Sweeps: {merged.sweeps} new",
+        f"Trials: {merged.new} new, {merged.completed} completed, {merged.newer} heard of later, "
+        f"{merged.here} here already",
+        f"Dev points: {merged.points}",
+        f"Scores: {merged.scores}",
+    ]
+    if merged.differing:
+        lines.append(
+            f"{merged.differing} of the trials here already are complete on both sides with "
+            "different dev values; those here stay, and get no scores from there"
+        )
+    return "\n".join(lines)
+
+
+def _trials(imported: "Imported") -> str:
+    gave_way = f", {imported.gave_way} earlier attempts left out" if imported.gave_way else ""
+    return f"Trials: {imported.new} new, {imported.here} here already{gave_way}"

@@ -1,0 +1,185 @@
+"""Logs of training scripts in the style of Hugging Face's Trainer, one file a trial."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from cse_methods.dev_selection import DevTask, dev_metric
+from cse_methods.digest import file_sha256
+from cse_methods.settings import Settings
+from cse_platform.errors import ImportRefusedError
+from cse_platform.imports.log_lines import Line, read_lines
+from cse_platform.imports.mapping import Text
+from cse_platform.imports.onto import Imported, bring
+from cse_platform.imports.records import RECORD, ForeignPoint, ForeignTrial
+from cse_platform.imports.values import fitted, plain
+from cse_platform.leaderboard.store import Leaderboard
+from cse_platform.sweep.problems import dotted, nearest
+from cse_platform.sweep.spec import Seed, Slug
+from cse_platform.sweep.wording import reword
+
+DEV_KEYS: dict[DevTask, str] = {
+    "stsb": "eval_stsb_spearman",
+    "sickr": "eval_sickr_spearman",
+    "transfer_dev": "eval_avg_transfer",
+}
+"""What SimCSE's training script, and those that came of it, call the dev scores."""
+
+SPEARMAN: tuple[DevTask, ...] = ("stsb", "sickr")
+
+
+class LogSettings(Settings):
+    """What a log does not say of itself."""
+
+    sweep: Slug
+    method: Text
+    backbone: Text
+    seed: Seed = 42
+    values: dict[str, Any] = Field(default={}, description="hyperparameters by our names")
+    dev: DevTask = "stsb"
+    scale: float = Field(default=1.0, gt=0, description="what dev scores are divided by")
+    steps_per_epoch: int | None = Field(default=None, ge=1)
+
+
+def log_settings(values: Mapping[str, str], **given: Any) -> LogSettings:
+    """Settings from the words of a command line.
+
+    Args:
+        values: hyperparameters as text; in the method's types, where it is one of ours.
+        given: the other settings.
+
+    Raises:
+        ImportRefusedError: names every setting that means nothing.
+    """
+    typed, problems = fitted(given["method"], {name: plain(text) for name, text in values.items()})
+    told = [f"--set {dotted(problem.path)}: {problem.text}" for problem in problems]
+    try:
+        settings = LogSettings(**given, values=typed)
+    except ValidationError as error:
+        found = reword(error, given)
+        told += [f"--{dotted(p.path).replace('_', '-')}: {p.text}" for p in found]
+    if told:
+        raise ImportRefusedError("; ".join(told))
+    return settings
+
+
+@dataclass(frozen=True)
+class ImportedLogs:
+    """What came of some logs."""
+
+    trials: Imported
+    points: int
+    repeated: int
+    """Further evaluations at a step, left out: the first values stay."""
+
+
+def import_logs(board: Leaderboard, files: Sequence[Path], settings: LogSettings) -> ImportedLogs:
+    """Bring logs onto the leaderboard, all or none.
+
+    Args:
+        board: to write to.
+        files: each the standard output of a training, JSON lines, or a `trainer_state.json`.
+        settings: of all of them.
+
+    Raises:
+        ImportRefusedError: names every file that cannot be a trial, and why; or a sweep or a
+            trial that contradicts them.
+        StoreError: if the database fails.
+    """
+    trials, problems, evaluations = [], [], 0
+    for file in files:
+        try:
+            lines = read_lines(file)
+            trials.append(_trial(file, lines, settings))
+            evaluations += sum(DEV_KEYS[settings.dev] in line for line in lines)
+        except ImportRefusedError as error:
+            problems.append(str(error))
+    if problems:
+        raise ImportRefusedError("\n  ".join(["nothing is imported:", *problems]))
+    source = files[0].name if len(files) == 1 else f"{len(files)} logs"
+    imported = bring(board, {settings.sweep: trials}, source=source)
+    points = sum(len(trial.points) for trial in trials)
+    return ImportedLogs(imported, points, evaluations - points)
+
+
+def _trial(file: Path, lines: Sequence[Line], settings: LogSettings) -> ForeignTrial:
+    points = _points(file, lines, settings)
+    written = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+    runtime = next((line["train_runtime"] for line in lines if "train_runtime" in line), None)
+    trial = ForeignTrial(
+        name=str(file),
+        method=settings.method,
+        backbone=settings.backbone,
+        values=settings.values,
+        searched=(),
+        seed=settings.seed,
+        dev=settings.dev,
+        state="COMPLETE",
+        # A log tells no times; when it was last written to is when its training ended.
+        started=written - timedelta(seconds=runtime or 0),
+        finished=written,
+        points=tuple(ForeignPoint(step, written, metrics) for step, metrics in points.items()),
+        provenance={RECORD: f"log {file_sha256(file)}", "imported_from": file.name},
+        wall_seconds=runtime,
+    )
+    if not trial.best[1]:
+        raise ImportRefusedError(
+            f"{file} has no {DEV_KEYS[settings.dev]} after step 0 that is a number"
+        )
+    return trial
+
+
+def _points(
+    file: Path, lines: Sequence[Line], settings: LogSettings
+) -> dict[int, dict[str, float]]:
+    """By step the dev scores, and the training loss that was logged last before it."""
+    key = DEV_KEYS[settings.dev]
+    tasks = ("transfer_dev",) if settings.dev == "transfer_dev" else SPEARMAN
+    points: dict[int, dict[str, float]] = {}
+    loss: dict[str, float] = {}
+    for line in lines:
+        if "loss" in line:
+            loss = {"train/loss": line["loss"]}
+        if key not in line:
+            continue
+        scores = {
+            dev_metric(task): _fraction(file, name, line[name], settings.scale)
+            for task in tasks
+            if (name := DEV_KEYS[task]) in line
+        }
+        points.setdefault(_step(file, line, settings.steps_per_epoch), scores | loss)
+    if not points:
+        raise ImportRefusedError(f"{file} has no {key!r}{_found(lines, key)}")
+    return points
+
+
+def _found(lines: Sequence[Line], key: str) -> str:
+    keys = sorted({name for line in lines for name in line})
+    if not keys:
+        return ", nor any other dictionary of numbers"
+    return f"{nearest(key, keys)}; it has {', '.join(keys)} (--dev names another dev set)"
+
+
+def _fraction(file: Path, name: str, value: float, scale: float) -> float:
+    if abs(fraction := value / scale) > 1:
+        hint = "; for percentages, write --scale 100" if scale == 1 else ""
+        raise ImportRefusedError(f"{file}: {name} is {fraction:g}, not between -1 and 1{hint}")
+    return fraction
+
+
+def _step(file: Path, line: Line, steps_per_epoch: int | None) -> int:
+    if math.isfinite(step := line.get("step", math.nan)):
+        return int(step)
+    if not math.isfinite(epoch := line.get("epoch", math.nan)):
+        raise ImportRefusedError(f"{file}: an evaluation has neither 'step' nor 'epoch'")
+    if steps_per_epoch is None:
+        raise ImportRefusedError(
+            f"{file} counts in epochs; write --steps-per-epoch N, the optimiser steps of one "
+            "(sentences / batch size)"
+        )
+    return round(epoch * steps_per_epoch)

@@ -1,0 +1,127 @@
+"""The file that says what the parameters, tags and metrics of another lab's runs mean."""
+
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+
+from cse_methods.dev_selection import DevTask
+from cse_methods.settings import Settings
+from cse_platform.errors import ImportRefusedError
+from cse_platform.imports.records import SCORED_BY
+from cse_platform.sweep.loader import told
+from cse_platform.sweep.problems import Problem, ProblemsError, nearest, shown
+from cse_platform.sweep.source import Source, UnreadableYamlError, read_yaml
+from cse_platform.sweep.spec import Seed, Slug
+from cse_platform.sweep.wording import reword
+
+Text = Annotated[str, Field(min_length=1)]
+
+
+class Logged(Settings):
+    """Where a run says something: in a parameter or in a tag."""
+
+    param: Text | None = None
+    tag: Text | None = None
+    names: dict[str, Text] = Field(default={}, description="our name for each of theirs")
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Self:
+        if (self.param is None) == (self.tag is None):
+            raise ValueError("expected one of 'param' and 'tag'")
+        return self
+
+    @property
+    def place(self) -> str:
+        """As messages call it."""
+        return f"param {self.param!r}" if self.param is not None else f"tag {self.tag!r}"
+
+
+def _as_metric(value: Any) -> Any:
+    return {"metric": value} if isinstance(value, str) else value
+
+
+class Measured(Settings):
+    """A metric of theirs."""
+
+    metric: Text
+    scale: float = Field(default=1.0, gt=0, description="what it is divided by; 100 for percent")
+
+
+class DevMeasured(Measured):
+    """The metric that is the dev score; its history is the dev curve."""
+
+    set: DevTask = Field(default="stsb", description="the dev set that it is measured on")
+
+
+class RunMapping(Settings):
+    """What the runs of some MLflow experiments are in our words."""
+
+    sweep: Slug = Field(description="the name that they come under")
+    experiments: tuple[Text, ...] = Field(min_length=1)
+    filter: str = Field(default="", description="as MLflow's search has it")
+    method: Text | Logged
+    backbone: Text | Logged
+    seed: Seed | Logged
+    hyperparameters: dict[str, Text] = Field(default={}, description="their param by our name")
+    dev: Annotated[DevMeasured, BeforeValidator(_as_metric)]
+    scores: dict[str, Annotated[Measured, BeforeValidator(_as_metric)]] = Field(
+        default={}, description="test scores: their metric by our task"
+    )
+
+    @field_validator("scores")
+    @classmethod
+    def _check_tasks(cls, scores: dict[str, Measured]) -> dict[str, Measured]:
+        unknown = [task for task in scores if task not in SCORED_BY]
+        if unknown:
+            raise ProblemsError(
+                [Problem((), f"no task {task!r}{nearest(task, SCORED_BY)}") for task in unknown]
+            )
+        return scores
+
+    def sweep_of(self, method: str, backbone: str) -> str:
+        """The sweep of a run: where runs can differ in method or backbone, each has its own."""
+        differing = [
+            value
+            for value, said in ((method, self.method), (backbone, self.backbone))
+            if isinstance(said, Logged)
+        ]
+        return "-".join([self.sweep, *differing])
+
+
+def load_mapping(path: Path) -> tuple[RunMapping, Source]:
+    """Read a mapping file; the source tells the line of each value.
+
+    Raises:
+        ImportRefusedError: names every problem of the file, with its line.
+    """
+    source = _read(path)
+    problems = list(source.problems)
+    if not problems:
+        try:
+            return RunMapping.model_validate(source.data), source
+        except ValidationError as error:
+            problems = reword(error, source.data, model=RunMapping)
+    raise refused(path, problems, source)
+
+
+def refused(path: Path, problems: list[Problem], source: Source) -> ImportRefusedError:
+    """The error that tells the problems of a mapping file, each with its line."""
+    return ImportRefusedError(
+        "\n".join([f"{path} is not a mapping of runs:", *told(problems, source)])
+    )
+
+
+def _read(path: Path) -> Source:
+    try:
+        source = read_yaml(path.read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        raise ImportRefusedError(f"{path} cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, UnreadableYamlError) as error:
+        raise ImportRefusedError(f"{path} is not a mapping of runs: {error}") from None
+    if not isinstance(source.data, dict):
+        raise ImportRefusedError(
+            f"{path} is not a mapping of runs: expected 'sweep: NAME' and more keys, "
+            f"got {shown(source.data)}"
+        )
+    return source

@@ -1,0 +1,227 @@
+"""MLflow runs as trials, by a mapping file; what does not fit is told all at once."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cse_methods.dev_selection import dev_metric
+from cse_platform.errors import ImportRefusedError
+from cse_platform.imports.mapping import Logged, Measured, RunMapping, load_mapping, refused
+from cse_platform.imports.onto import Imported, bring
+from cse_platform.imports.records import IMPORTED, RECORD, ForeignPoint, ForeignTrial
+from cse_platform.imports.values import config_of, fitted, plain
+from cse_platform.leaderboard.store import Leaderboard
+from cse_platform.sweep.problems import Problem, dotted, nearest, shown
+from cse_platform.tracking.mlflow_export import LoggedRun, LoggedRuns
+from cse_platform.tracking.provenance import hide_password
+
+UNFINISHED = ("RUNNING", "SCHEDULED")
+MAX_TOLD = 20
+"""Problems of runs that one message lists."""
+
+
+@dataclass(frozen=True)
+class ImportedRuns:
+    """What came of the runs of some experiments."""
+
+    runs: int
+    trials: Imported
+    unfinished: int
+    """Runs that were left out because they have not ended."""
+
+
+def import_runs(board: Leaderboard, uri: str, mapping_file: Path) -> ImportedRuns:
+    """Bring MLflow runs onto the leaderboard, all that the mapping selects or none.
+
+    Args:
+        board: to write to.
+        uri: of the MLflow store, which is only read.
+        mapping_file: see `RunMapping`.
+
+    Raises:
+        ImportRefusedError: names every problem of the mapping file, or of the runs.
+        StoreError: if a store cannot be reached.
+    """
+    mapping, source = load_mapping(mapping_file)
+    store = LoggedRuns(uri)
+    found = list(store.search(mapping.experiments, condition=mapping.filter))
+    ended = [run for run in found if run.status not in UNFINISHED]
+    if problems := list(_unknown_names(mapping, ended)):
+        raise refused(mapping_file, problems, source)
+    reader = _Reader(mapping, store, hide_password(uri))
+    trials = [trial for run in ended if (trial := reader.trial(run))]
+    if reader.problems:
+        raise ImportRefusedError(_told(reader.problems, mapping_file))
+    sweeps: dict[str, list[ForeignTrial]] = defaultdict(list)
+    for trial in trials:
+        sweeps[mapping.sweep_of(trial.method, trial.backbone)].append(trial)
+    imported = bring(board, sweeps, source=hide_password(uri))
+    return ImportedRuns(len(found), imported, len(found) - len(ended))
+
+
+def _unknown_names(mapping: RunMapping, runs: Sequence[LoggedRun]) -> Iterator[Problem]:
+    """Names in the file that no run has, and hyperparameters that the method has not."""
+    config = config_of(mapping.method) if isinstance(mapping.method, str) else None
+    for name, param in mapping.hyperparameters.items():
+        yield from _absent(("hyperparameters", name), "param", param, [r.params for r in runs])
+        if config and name not in config.model_fields:
+            text = f"{mapping.method} has no such hyperparameter"
+            yield Problem(("hyperparameters", name), text + nearest(name, config.model_fields))
+    for key in ("method", "backbone", "seed"):
+        said = getattr(mapping, key)
+        if isinstance(said, Logged) and said.param:
+            yield from _absent((key, "param"), "param", said.param, [r.params for r in runs])
+        elif isinstance(said, Logged) and said.tag:
+            yield from _absent((key, "tag"), "tag", said.tag, [r.tags for r in runs])
+    metrics = [run.metrics for run in runs]
+    yield from _absent(("dev", "metric"), "metric", mapping.dev.metric, metrics)
+    for task, score in mapping.scores.items():
+        yield from _absent(("scores", task, "metric"), "metric", score.metric, metrics)
+
+
+def _absent(
+    path: tuple[str, ...], kind: str, name: str, logged: Sequence[Mapping[str, Any]]
+) -> Iterator[Problem]:
+    known = sorted({key for one in logged for key in one})
+    if logged and name not in known:
+        hint = nearest(name, known) or f"; there are {', '.join(known) or 'none'}"
+        yield Problem(path, f"no run has a {kind} {name!r}{hint}")
+
+
+class _Reader:
+    """Reads runs by a mapping, and gathers what is wrong with them.
+
+    Args:
+        mapping: what they mean.
+        store: that has them.
+        source: where they come from, for people.
+    """
+
+    def __init__(self, mapping: RunMapping, store: LoggedRuns, source: str) -> None:
+        self._mapping, self._store, self._source = mapping, store, source
+        self.problems: list[str] = []
+
+    def trial(self, run: LoggedRun) -> ForeignTrial | None:
+        """The run as a trial; None, and a problem more, where it cannot be one."""
+        before = len(self.problems)
+        method = self._text(run, self._mapping.method)
+        points, final = self._curve(run)
+        told = {
+            "method": method,
+            "backbone": self._text(run, self._mapping.backbone),
+            "seed": self._seed(run),
+            "values": self._values(run, method),
+            "points": points,
+            "final": final,
+            "scores": self._scores(run),
+        }
+        if len(self.problems) > before:
+            return None
+        return self._judged(run, told)
+
+    def _judged(self, run: LoggedRun, told: dict[str, Any]) -> ForeignTrial:
+        ended = run.ended or max((point.time for point in told["points"]), default=run.started)
+        trial = ForeignTrial(
+            **told,
+            name=_name(run),
+            searched=tuple(self._mapping.hyperparameters),
+            dev=self._mapping.dev.set,
+            state="COMPLETE",
+            started=run.started,
+            finished=ended,
+            wall_seconds=(ended - run.started).total_seconds(),
+            provenance={
+                RECORD: f"MLflow run {run.id}",
+                "imported_from": self._source,
+                "user": run.user,
+                **({"test_scores": IMPORTED} if told["scores"] else {}),
+            },
+        )
+        if error := _failure(run, trial, self._mapping.dev.metric):
+            return replace(trial, state="FAIL", error=error, scores={})
+        return trial
+
+    def _say(self, run: LoggedRun, text: str) -> None:
+        self.problems.append(f"{_name(run)}: {text}")
+
+    def _text(self, run: LoggedRun, said: str | Logged) -> str:
+        if isinstance(said, str):
+            return said
+        place = run.params if said.param else run.tags
+        value = place.get(said.param or said.tag or "")
+        if value is None:
+            self._say(run, f"it has no {said.place}")
+        elif said.names and value not in said.names:
+            self._say(run, f"{said.place} is {shown(value)}, which 'names' does not translate")
+        return said.names.get(value or "", value or "")
+
+    def _seed(self, run: LoggedRun) -> int:
+        if isinstance(self._mapping.seed, int):
+            return self._mapping.seed
+        value = plain(self._text(run, self._mapping.seed))
+        if not isinstance(value, int) or not 0 <= value < 2**32:
+            self._say(run, f"its seed must be a whole number from 0, got {shown(value)}")
+            return 0
+        return value
+
+    def _values(self, run: LoggedRun, method: str) -> dict[str, Any]:
+        given = {}
+        for name, param in self._mapping.hyperparameters.items():
+            if param in run.params:
+                given[name] = plain(run.params[param])
+            else:
+                self._say(run, f"it has no param {param!r} ({name})")
+        values, problems = fitted(method, given)
+        for problem in problems:
+            self._say(run, f"{dotted(problem.path)}: {problem.text}")
+        return values
+
+    def _curve(self, run: LoggedRun) -> tuple[tuple[ForeignPoint, ...], dict[str, float]]:
+        """The dev curve; without steps there is none, and the last value is all there is."""
+        dev, name = self._mapping.dev, dev_metric(self._mapping.dev.set)
+        if dev.metric not in run.metrics:
+            return (), {}
+        # Of several values of one step the last stays, as MLflow shows it.
+        by_step = {value.step: value for value in self._store.history(run.id, dev.metric)}
+        points = tuple(
+            ForeignPoint(one.step, one.time, {name: self._fraction(run, dev, one.value)})
+            for one in by_step.values()
+        )
+        if any(point.step for point in points):
+            return points, {}
+        return (), points[-1].metrics
+
+    def _scores(self, run: LoggedRun) -> dict[str, float]:
+        return {
+            task: self._fraction(run, score, run.metrics[score.metric])
+            for task, score in self._mapping.scores.items()
+            if score.metric in run.metrics
+        }
+
+    def _fraction(self, run: LoggedRun, measured: Measured, value: float) -> float:
+        if abs(fraction := value / measured.scale) > 1:
+            hint = "; is it a percentage (scale: 100)?" if measured.scale == 1 else ""
+            self._say(run, f"{measured.metric} is {fraction:g}, not between -1 and 1{hint}")
+        return fraction
+
+
+def _failure(run: LoggedRun, trial: ForeignTrial, metric: str) -> str | None:
+    if run.status != "FINISHED":
+        return f"{run.status} in MLflow"
+    if not math.isfinite(trial.best[1].get(dev_metric(trial.dev), math.nan)):
+        return f"it has no {metric} that is a number"
+    return None
+
+
+def _name(run: LoggedRun) -> str:
+    return f"run {run.name} ({run.id[:8]})"
+
+
+def _told(problems: list[str], mapping_file: Path) -> str:
+    each = list(Counter(problems))
+    left = [f"and {len(each) - MAX_TOLD} more"] if len(each) > MAX_TOLD else []
+    head = f"nothing is imported; mend {mapping_file}, or leave runs out by its 'filter':"
+    return "\n  ".join([head, *each[:MAX_TOLD], *left])

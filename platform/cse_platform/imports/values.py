@@ -1,0 +1,64 @@
+"""Hyperparameters as other scripts write them, as text, in the types that ours have."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from cse_methods.contract import MethodConfig
+from cse_methods.errors import UnknownMethodError
+from cse_methods.registry import get_method
+from cse_platform.sweep.problems import Problem, nearest
+from cse_platform.sweep.source import UnreadableYamlError, read_yaml
+from cse_platform.sweep.wording import reword
+
+
+def plain(text: str) -> Any:
+    """What a text says: a number, a truth value, a list, nothing; else the text itself.
+
+    `None`, as Python prints it, is nothing too.
+    """
+    if text == "None":
+        return None
+    try:
+        source = read_yaml(text)
+    except UnreadableYamlError:
+        return text
+    return text if source.problems else source.data
+
+
+def config_of(method: str) -> type[MethodConfig] | None:
+    """The settings of a method; None for one that this installation does not have."""
+    try:
+        return get_method(method).config
+    except UnknownMethodError:
+        return None
+
+
+def fitted(method: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+    """The values in the types of the method's settings, and what does not fit.
+
+    A method that this installation does not have takes all values as they are.
+
+    Args:
+        method: by name.
+        values: hyperparameters by our names.
+    """
+    config = config_of(method)
+    if config is None:
+        return dict(values), []
+    found: dict[str, Any] = {}
+    problems = []
+    for name, value in values.items():
+        setting = config.model_fields.get(name)
+        if setting is None:
+            text = f"{method} has no such hyperparameter{nearest(name, config.model_fields)}"
+            problems.append(Problem((name,), text))
+            continue
+        kind: Any = Annotated[setting.annotation, setting]  # with its bounds
+        adapter = TypeAdapter[Any](kind)
+        try:
+            found[name] = adapter.dump_python(adapter.validate_python(value), mode="json")
+        except ValidationError as error:
+            problems += [problem.under((name,)) for problem in reword(error, value)]
+    return found, problems

@@ -1,0 +1,115 @@
+"""The commands merge, import-mlflow and import-log, as a person calls them."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from cse_platform.cli.imports import import_log, import_mlflow, merge_command
+from cse_platform.leaderboard.store import Leaderboard
+
+
+@pytest.fixture
+def there(
+    filled: Callable[..., Leaderboard],
+    sweep_started: Callable[..., Any],
+    trial_life: Callable[..., Any],
+    tmp_path: Path,
+) -> Path:
+    """A folder that a sweep wrote to."""
+    board = filled([sweep_started(), *trial_life(0, {1: 0.5})])
+    with board.session() as session:
+        file = Path(session.get_bind().engine.url.database)
+    board.close()
+    folder = tmp_path / "their runs"
+    folder.mkdir()
+    file.rename(folder / "leaderboard.db")
+    return folder
+
+
+def call(command: click.Command, *words: object) -> tuple[int, str]:
+    result = CliRunner().invoke(command, [str(word) for word in words])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result.exit_code, result.output
+
+
+def test_merge_tells_what_came(there: Path, tmp_path: Path) -> None:
+    code, told = call(merge_command, there, "--runs", tmp_path / "runs")
+    assert (code, told.splitlines()) == (
+        0,
+        [
+            "Sweeps: 1 new",
+            "Trials: 1 new, 0 completed, 0 heard of later, 0 here already",
+            "Dev points: 1",
+            "Scores: 1",
+        ],
+    )
+    for other in (there, there / "leaderboard.db", f"sqlite:///{there / 'leaderboard.db'}"):
+        code, told = call(merge_command, other, "--runs", tmp_path / "runs")
+        assert code == 0
+        assert "0 new, 0 completed, 0 heard of later, 1 here already" in told
+
+
+def test_merge_under_another_name(there: Path, tmp_path: Path) -> None:
+    runs = ("--runs", tmp_path / "runs")
+    assert call(merge_command, there, "--rename", "first=second", *runs)[0] == 0
+    code, told = call(merge_command, there, "--rename", "frist=second", *runs)
+    assert (code, told[:29]) == (1, "Error: --rename frist: no swe")
+    assert call(merge_command, there, "--rename", "first", *runs)[0] == 2
+
+
+def test_merge_of_nothing(tmp_path: Path) -> None:
+    code, told = call(merge_command, tmp_path, "--runs", tmp_path / "runs")
+    assert (code, told) == (1, f"Error: no leaderboard at sqlite:///{tmp_path}/leaderboard.db\n")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_import_mlflow_tells_what_came(lab: Any, tmp_path: Path) -> None:
+    lab.run({125: 78.0})
+    lab.run({125: 78.0}, {"seed": "1"}, status="RUNNING")
+    name = lab.client.get_experiment(lab.experiment).name
+    mapping = tmp_path / "m.yaml"
+    mapping.write_text(lab.mapping.replace("[train]", f"['{name}']"))
+    words = (lab.uri, "--mapping", mapping, "--runs", tmp_path / "runs")
+    code, told = call(import_mlflow, *words)
+    assert (code, told) == (
+        0,
+        "Runs: 2, 1 of them not ended and left out\nTrials: 1 new, 0 here already\n",
+    )
+    mapping.write_text("sweep: x")
+    code, told = call(import_mlflow, *words)
+    assert code == 1
+    assert "m.yaml is not a mapping of runs:\n  line 1: the key " in told
+    assert "  line 1: the key 'experiments' is missing\n" in told
+
+
+def test_import_log_tells_what_came(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("{'eval_stsb_spearman': 0.78, 'epoch': 0.5}\n")
+    named = ("--sweep", "s", "--method", "new", "--backbone", "b", "--runs", tmp_path / "runs")
+    code, told = call(import_log, log, *named, "--steps-per-epoch", 100, "--set", "lr=3e-5")
+    assert (code, told) == (
+        0,
+        "Trials: 1 new, 0 here already\nDev points: 1, 0 repeated ones left out\n",
+    )
+    code, told = call(import_log, log, *named)
+    assert (code, "--steps-per-epoch N" in told) == (1, True)
+
+
+@pytest.mark.parametrize("command", [merge_command, import_mlflow, import_log])
+def test_help_has_an_example(command: click.Command) -> None:
+    code, told = call(command, "--help")
+    assert code == 0
+    assert f"cse-leaderboard {command.name} " in told.partition("Example:")[2]
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = "{'torch', 'ray', 'mlflow', 'numpy', 'pandas', 'sqlalchemy', 'pydantic'}"
+    code = f"import sys, cse_platform.cli.imports; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

@@ -1,0 +1,180 @@
+"""Training logs come onto the leaderboard: what is found between other text, what is refused."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cse_platform.errors import ImportRefusedError
+from cse_platform.imports.log_lines import read_lines
+from cse_platform.imports.logs import LogSettings, import_logs, log_settings
+from cse_platform.leaderboard.queries import leaderboard
+from cse_platform.leaderboard.store import Leaderboard
+from cse_platform.leaderboard.trials import DevPoint, dev_curve, trials_of
+
+# As the scripts of SimCSE's repository print: dictionaries of Python, between progress bars,
+# warnings and a table, the last evaluation twice.
+STDOUT = """\
+11/02/2021 10:00:00 - INFO - __main__ -   PyTorch: setting up devices
+  0%|          | 0/250 [00:00<?, ?it/s]\r  1%|▏         | 2/250 [00:01<02:04,  2.0it/s]
+{'eval_stsb_spearman': 0.7012, 'eval_sickr_spearman': 0.61, 'eval_avg_sts': 0.6556, 'epoch': 0.2}
+ 20%|██  | 50/250 [01:00]{'loss': 0.0312, 'learning_rate': 2.4e-05, 'epoch': 0.4}
+{'eval_stsb_spearman': 0.7811, 'eval_sickr_spearman': 0.7, 'eval_avg_sts': 0.74, 'epoch': 0.4}
+{'loss': nan, 'learning_rate': 0.0, 'epoch': 1.0}
+{'eval_stsb_spearman': 0.7790, 'eval_sickr_spearman': 0.72, 'eval_avg_sts': 0.75, 'epoch': 1.0}
+{'train_runtime': 750.5, 'train_samples_per_second': 0.333, 'epoch': 1.0}
+{'model': 'best', 'note': {'nested': 1}} and {broken
+{'eval_stsb_spearman': 0.7811, 'eval_sickr_spearman': 0.7, 'eval_avg_sts': 0.74, 'epoch': 1.0}
++-------+-------+
+| STS12 | STS13 |
+"""
+GIVEN: dict[str, Any] = {"sweep": "logs", "method": "simcse", "backbone": "bert-base"}
+
+
+def settings(**changes: Any) -> LogSettings:
+    return LogSettings(**{**GIVEN, "steps_per_epoch": 250, **changes})
+
+
+@pytest.fixture
+def here(filled: Callable[..., Leaderboard]) -> Leaderboard:
+    return filled([])
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    file = tmp_path / "train.log"
+    file.write_text(STDOUT)
+    return file
+
+
+def curve(board: Leaderboard) -> list[DevPoint]:
+    with board.session() as session:
+        (trial,) = trials_of(session, "logs")
+        return dev_curve(session, trial.key)
+
+
+def test_a_log_is_a_trial(here: Leaderboard, log: Path) -> None:
+    imported = import_logs(here, [log], settings(values={"temperature": 0.05}))
+    assert (imported.trials.new, imported.points, imported.repeated) == (1, 3, 1)
+    with here.session() as session:
+        (row,) = leaderboard(session)
+        (trial,) = trials_of(session, "logs")
+    assert (trial.best_step, trial.best_value, trial.seed) == (100, 0.7811, 42)
+    assert (row.method, row.backbone, row.dev.source) == ("simcse", "bert-base", "imported")
+    assert row.configuration.values == {"temperature": 0.05}
+    told = [(point.step, point.value, point.metrics.get("train/loss")) for point in curve(here)]
+    assert told == [(50, 0.7012, None), (100, 0.7811, 0.0312), (250, 0.7790, None)]
+    assert [point.metrics["dev/sickr_spearman"] for point in curve(here)] == [0.61, 0.7, 0.72]
+
+
+def test_again_adds_nothing(
+    here: Leaderboard, log: Path, contents: Callable[[Leaderboard], Any]
+) -> None:
+    import_logs(here, [log], settings())
+    before = contents(here)
+    copy = log.with_name("copy.log")
+    copy.write_text(STDOUT)
+    again = import_logs(here, [log, copy], settings()).trials
+    assert (again.new, again.here) == (0, 1)
+    assert contents(here) == before
+    import_logs(here, [log], settings(seed=1))
+    with here.session() as session:
+        assert [(r.number, r.seed) for r in trials_of(session, "logs")] == [(0, 42), (1, 1)]
+
+
+def test_another_log_of_one_seed_is_refused(here: Leaderboard, log: Path) -> None:
+    import_logs(here, [log], settings())
+    log.write_text(STDOUT.replace("0.7811", "0.7911"))
+    with pytest.raises(ImportRefusedError, match=r"train.log and log \w+, which .* seed 42"):
+        import_logs(here, [log], settings())
+
+
+def test_a_sweep_of_our_own_is_not_touched(
+    filled: Callable[..., Leaderboard], sweep_started: Callable[..., Any], log: Path
+) -> None:
+    here = filled([sweep_started("logs")])
+    with pytest.raises(
+        ImportRefusedError, match=r"sweep 'logs' .* another one \(rankcse on mini\)"
+    ):
+        import_logs(here, [log], settings())
+
+
+@pytest.mark.parametrize("form", ["state", "json lines", "numbers as text"])
+def test_other_forms(form: str, here: Leaderboard, tmp_path: Path) -> None:
+    entries = [
+        {"loss": 0.5, "step": 5},
+        {"eval_stsb_spearman": 0.5, "step": 10, "epoch": 0.1},
+        {"eval_stsb_spearman": float("nan"), "step": 20, "epoch": 0.2},
+    ]
+    file = tmp_path / "log"
+    if form == "state":
+        file.write_text(json.dumps({"log_history": entries, "max_steps": 20}))
+    elif form == "json lines":
+        file.write_text("\n".join(json.dumps({**entry, "args": {"a": 1}}) for entry in entries))
+    else:
+        file.write_text("\n".join(str({k: str(v) for k, v in one.items()}) for one in entries))
+    import_logs(here, [file], settings(steps_per_epoch=None))
+    told = [(point.step, point.value, point.metrics["train/loss"]) for point in curve(here)]
+    assert told == [(10, 0.5, 0.5), (20, None, 0.5)]
+
+
+def test_the_earliest_of_the_best_trained_steps_counts(here: Leaderboard, log: Path) -> None:
+    values = {0: 0.9, 5: 0.6, 10: 0.7, 15: 0.7}
+    log.write_text("\n".join(str({"eval_stsb_spearman": values[s], "step": s}) for s in values))
+    import_logs(here, [log], settings())
+    with here.session() as session:
+        (row,), (trial,) = leaderboard(session), trials_of(session, "logs")
+    assert (trial.best_step, trial.best_value, row.dev_untrained) == (10, 0.7, 0.9)
+
+
+def test_transfer_accuracies_in_percent(here: Leaderboard, log: Path) -> None:
+    log.write_text("{'eval_avg_transfer': 85.0, 'eval_stsb_spearman': 0.7, 'epoch': 1.0}")
+    import_logs(here, [log], settings(dev="transfer_dev", scale=100))
+    (point,) = curve(here)
+    assert (point.value, point.metrics) == (0.85, {"dev/avg_transfer_accuracy": 0.85})
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "message"),
+    [
+        (STDOUT, {"steps_per_epoch": None}, "counts in epochs; write --steps-per-epoch N"),
+        (STDOUT.replace("0.7012", "70.12"), {}, "spearman is 70.12, .*write --scale 100"),
+        ("nothing", {}, "has no 'eval_stsb_spearman', nor any other dictionary of numbers"),
+        (
+            "{'eval_stsb_spearmen': 0.5, 'epoch': 1.0}",
+            {},
+            "did you mean 'eval_stsb_spearmen'.; it has epoch, eval_stsb_spearmen",
+        ),
+        ("{'eval_stsb_spearman': 0.5}", {}, "neither 'step' nor 'epoch'"),
+        ("{'eval_stsb_spearman': 0.5, 'step': 0}", {}, "after step 0 that is a number"),
+    ],
+)
+def test_what_cannot_be_a_trial_is_refused(
+    text: str, changes: dict[str, Any], message: str, here: Leaderboard, log: Path, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.log"
+    bad.write_text(text)
+    missing = tmp_path / "missing.log"
+    with pytest.raises(ImportRefusedError, match=message) as caught:
+        import_logs(here, [log, bad, missing], settings(**changes))
+    assert "missing.log cannot be read: No such file" in str(caught.value)
+    with here.session() as session:
+        assert leaderboard(session) == []
+
+
+def test_settings_are_told_all_at_once() -> None:
+    with pytest.raises(ImportRefusedError) as caught:
+        log_settings({"temprature": "1", "batch_size": "many"}, **GIVEN, seed=-1)
+    told = str(caught.value)
+    assert "--set temprature: simcse has no such hyperparameter; did you mean" in told
+    assert "--set batch_size: expected a whole number, got 'many'" in told
+    assert "--seed: expected at least 0, got -1" in told
+    given = log_settings({"learning_rate": "3e-5"}, **{**GIVEN, "method": "new"})
+    assert given.values == {"learning_rate": 3e-5}
+
+
+def test_what_is_no_number_is_left_out(log: Path) -> None:
+    log.write_text("{'a': 'x', 'b': 1}\n{'c': 'x'}\n{1, 2}\n")
+    assert read_lines(log) == [{"b": 1.0}]

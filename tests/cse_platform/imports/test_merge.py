@@ -1,0 +1,190 @@
+"""Merging: what wins, and what is counted."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from cse_platform.leaderboard.merge import merge
+from cse_platform.leaderboard.other_store import reading
+from cse_platform.leaderboard.store import Leaderboard
+from cse_platform.leaderboard.trials import dev_curve, trials_of
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.tracking.events import Event, TrialFinished
+
+Life = Callable[..., list[Event]]
+Filled = Callable[[Sequence[Event]], Leaderboard]
+Started = Callable[..., Event]
+
+
+def url_of(board: Leaderboard) -> str:
+    with board.session() as session:
+        return session.get_bind().engine.url.render_as_string(hide_password=False)
+
+
+def rows(board: Leaderboard, sweep: str = "first") -> list[tuple[int, str, str, float | None]]:
+    with board.session() as session:
+        return [(r.number, r.key, r.state, r.best_value) for r in trials_of(session, sweep)]
+
+
+def curve(board: Leaderboard, key: str) -> dict[int, float | None]:
+    with board.session() as session:
+        return {point.step: point.value for point in dev_curve(session, key)}
+
+
+def test_into_each_kind_of_store_and_back(
+    board: Leaderboard,
+    filled: Filled,
+    sweep_started: Started,
+    trial_life: Life,
+    trial_evaluated: Callable[..., Event],
+    contents: Callable[[Leaderboard], Any],
+    check_counters: Callable[[Leaderboard], None],
+) -> None:
+    begin = sweep_started(spec={"tags": ["a"]})
+    life = trial_life(0, {0: 0.1, 10: 0.5})
+    evaluated = trial_evaluated("c0-42", {"test/stsb_spearman": 0.6})
+    other = filled([begin, *life, evaluated, *trial_life(1, {0: 0.2}, state="FAIL")])
+    with reading(url_of(other)) as source:
+        merged = merge(board, source)
+    assert (merged.sweeps, merged.trials, merged.new, merged.here) == (1, 2, 2, 0)
+    assert (merged.points, merged.scores) == (3, 2)
+    assert rows(board) == [(0, "c0-42", "COMPLETE", 0.5), (1, "c1-42", "FAIL", 0.2)]
+    check_counters(board)
+    LeaderboardSink(board).apply("k", list(enumerate(trial_life(2, {0: 0.3}), 1)))
+    with reading(url_of(board)) as source:
+        merged = merge(other, source)
+        assert (merged.new, merged.here) == (1, 2)
+        assert merge(other, source).new == 0
+    assert [len(v) for v in contents(other).values()] == [len(v) for v in contents(board).values()]
+    assert rows(other) == rows(board)
+    check_counters(other)
+
+
+def test_progress_is_told(filled: Filled, sweep_started: Started, trial_life: Life) -> None:
+    told: list[tuple[int, int]] = []
+    other = filled([sweep_started(), *trial_life(0, {1: 0.5}), *trial_life(1, {1: 0.5})])
+    merge(filled([]), other, progress=lambda done, total: told.append((done, total)))
+    assert told == [(2, 2)]
+
+
+def test_what_is_cut_off_leaves_nothing(
+    filled: Filled,
+    sweep_started: Started,
+    trial_life: Life,
+    contents: Callable[[Leaderboard], Any],
+) -> None:
+    here, there = filled([]), filled([sweep_started(), *trial_life(0, {1: 0.5})])
+
+    def cut(_done: int, _total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        merge(here, there, progress=cut)
+    assert not any(contents(here).values())
+    assert merge(here, there).new == 1
+
+
+def test_complete_wins_with_its_curve(
+    filled: Filled,
+    sweep_started: Started,
+    trial_life: Life,
+    check_counters: Callable[[Leaderboard], None],
+) -> None:
+    here = filled([sweep_started(), *trial_life(0, {0: 0.1, 5: 0.2}, state="FAIL")])
+    there = filled([sweep_started(), *trial_life(0, {0: 0.1, 10: 0.5})])
+    merged = merge(here, there)
+    assert (merged.completed, merged.new, merged.points) == (1, 0, 2)
+    assert rows(here) == [(0, "c0-42", "COMPLETE", 0.5)]
+    assert curve(here, "c0-42") == {0: 0.1, 10: 0.5}
+    check_counters(here)
+    lost = filled([sweep_started(), *trial_life(0, {0: 0.1, 5: 0.2}, state="FAIL")])
+    assert merge(here, lost).newer == 0
+    assert rows(here) == [(0, "c0-42", "COMPLETE", 0.5)]
+
+
+@pytest.mark.parametrize("newer_there", [True, False])
+def test_of_two_unfinished_attempts_the_later_wins(
+    newer_there: bool, filled: Filled, sweep_started: Started, trial_life: Life
+) -> None:
+    old = [sweep_started(), *trial_life(0, {0: 0.1, 5: 0.2}, state="FAIL")]
+    new = [*old, *trial_life(0, {0: 0.3}, state=None)]
+    here, there = (filled(old), filled(new)) if newer_there else (filled(new), filled(old))
+    assert merge(here, there).newer == int(newer_there)
+    assert rows(here) == [(0, "c0-42", "RUNNING", None)]
+    assert curve(here, "c0-42") == {0: 0.3}
+
+
+def test_complete_on_both_sides_ours_stays(
+    filled: Filled,
+    sweep_started: Started,
+    trial_life: Life,
+    trial_evaluated: Callable[..., Event],
+    contents: Callable[[Leaderboard], Any],
+) -> None:
+    begin, life = sweep_started(), trial_life(0, {1: 0.5})
+    here = filled([begin, *life])
+    there = filled([begin, *life, trial_evaluated("c0-42", {"test/stsb_spearman": 0.6})])
+    other = filled(
+        [begin, *trial_life(0, {1: 0.4}), trial_evaluated("c0-42", {"test/mr_accuracy": 0.9})]
+    )
+    before = contents(here)
+    merged = merge(here, other)
+    assert (merged.differing, merged.scores, merged.here) == (1, 0, 1)
+    assert {**contents(here), "evaluations": []} == {**before, "evaluations": []}
+    merged = merge(here, there)
+    assert (merged.differing, merged.scores, merged.points) == (0, 1, 0)
+    assert len(contents(here)["scores"]) == len(before["scores"]) + 1
+
+
+def test_clashing_numbers_get_the_next_free_ones(
+    filled: Filled, sweep_started: Started, trial_life: Life
+) -> None:
+    begin = sweep_started()
+    here = filled([begin, *trial_life(0, {1: 0.1}), *trial_life(1, {1: 0.2})])
+    there = [trial_life(number, {1: 0.5}, configuration=f"d{number}") for number in (0, 1, 2)]
+    other = filled([begin, *(event for life in there for event in life)])
+    for _ in range(2):
+        merge(here, other)
+        places = {key: number for number, key, *_ in rows(here)}
+        assert places == {"c0-42": 0, "c1-42": 1, "d2-42": 2, "d0-42": 3, "d1-42": 4}
+
+
+def test_the_later_start_of_a_sweep_decides(
+    filled: Filled, sweep_started: Started, contents: Callable[[Leaderboard], Any]
+) -> None:
+    first = sweep_started(spec={"trials": 4, "tags": ["a"]})
+    again = first.model_copy(
+        update={"time": first.time + timedelta(hours=1), "spec": {"trials": 8, "tags": ["b"]}}
+    )
+    old, new = filled([first]), filled([again])
+    merge(old, new)
+    merge(new, filled([first]))
+    assert contents(old) == contents(new)
+    assert contents(old)["tags"] == ["('first', 'b')"]
+    assert len(contents(old)["starts"]) == 2
+
+
+def test_gpu_time_is_counted_once(
+    filled: Filled,
+    sweep_started: Started,
+    trial_life: Life,
+    check_counters: Callable[[Leaderboard], None],
+) -> None:
+    def with_gpu(events: list[Event], seconds: float) -> list[Event]:
+        return [
+            e.model_copy(update={"gpus": 0.5, "wall_seconds": seconds})
+            if isinstance(e, TrialFinished)
+            else e
+            for e in events
+        ]
+
+    here = filled([sweep_started(), *with_gpu(trial_life(0, {1: 0.1}, state="FAIL"), 10)])
+    there = filled([sweep_started(), *with_gpu(trial_life(0, {1: 0.5}), 40)])
+    for _ in range(2):
+        merge(here, there)
+        check_counters(here)
+        with here.session() as session:
+            assert session.scalar(text("SELECT gpu_seconds FROM contests")) == 20

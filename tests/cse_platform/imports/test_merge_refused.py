@@ -1,0 +1,124 @@
+"""Merging: what is refused, and that the other store stays as it is."""
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic import command
+from sqlalchemy import create_engine, text
+
+from cse_platform.errors import ImportRefusedError, NoStoreError, StoreError
+from cse_platform.leaderboard.merge import merge
+from cse_platform.leaderboard.other_store import reading
+from cse_platform.leaderboard.schema import alembic_config, migrating
+from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.trials import trials_of
+from cse_platform.tracking.events import Event
+
+Life = Callable[..., list[Event]]
+Filled = Callable[[Sequence[Event]], Leaderboard]
+Started = Callable[..., Event]
+
+
+def url_of(board: Leaderboard) -> str:
+    with board.session() as session:
+        return session.get_bind().engine.url.render_as_string(hide_password=False)
+
+
+def test_sweeps_that_share_a_name_are_refused_all_at_once(
+    filled: Filled,
+    sweep_started: Started,
+    trial_life: Life,
+    contents: Callable[[Leaderboard], Any],
+) -> None:
+    spec = {"space": {"tau2": [0.1, 0.2]}, "search": {"sampler": "tpe", "seed": 42}}
+    changed = {**spec, "space": {"tau2": [0.1]}, "sweep": "first"}
+    here = filled([sweep_started(spec=spec), sweep_started("second", spec=spec)])
+    there = filled(
+        [
+            sweep_started(spec=changed),
+            *trial_life(0, {1: 0.5}),
+            sweep_started("second", backbone="bert-base", spec=spec),
+            sweep_started("third", spec=spec),
+        ]
+    )
+    before = contents(here)
+    with pytest.raises(ImportRefusedError, match="2 of the 3 sweeps there") as caught:
+        merge(here, there)
+    assert "--rename NAME=NEWNAME" in str(caught.value)
+    assert "first: space.tau2 = [0.1, 0.2] here, [0.1] there" in str(caught.value)
+    assert "second: backbone = 'mini' here, 'bert-base' there" in str(caught.value)
+    assert contents(here) == before
+    rename = {"first": "theirs", "second": "large"}
+    assert merge(here, there, rename=rename).sweeps == 3
+    assert merge(here, there, rename=rename).sweeps == 0
+    with here.session() as session:
+        assert [row.key for row in trials_of(session, "theirs")] == ["c0-42"]
+    assert "'sweep': 'theirs'" in repr(contents(here)["sweeps"]).replace('"', "'")
+
+
+@pytest.mark.parametrize(
+    ("rename", "message"),
+    [
+        ({"frist": "a"}, "--rename frist: no sweep of that name is there; did you mean 'first'"),
+        ({"first": "second"}, "two sweeps the name second"),
+    ],
+)
+def test_a_wrong_rename_is_refused(
+    rename: dict[str, str], message: str, filled: Filled, sweep_started: Started
+) -> None:
+    there = filled([sweep_started(), sweep_started("second")])
+    with pytest.raises(ImportRefusedError, match=message):
+        merge(filled([]), there, rename=rename)
+
+
+def test_the_other_store_is_only_read(
+    filled: Filled, sweep_started: Started, trial_life: Life, tmp_path: Path
+) -> None:
+    """Of an older schema, it is read through a copy."""
+    there = filled([sweep_started(), *trial_life(0, {1: 0.5})])
+    url = url_of(there)
+    there.close()
+    engine = create_engine(url)
+    with migrating(engine) as connection:
+        command.downgrade(alembic_config(connection), "0002")
+    engine.dispose()
+    file = Path(url.removeprefix("sqlite:///"))
+    before = hashlib.sha256(file.read_bytes()).hexdigest()
+    here = filled([])
+    with reading(url) as source:
+        merge(here, source)
+    with here.session() as session:
+        assert [row.key for row in trials_of(session, "first")] == ["c0-42"]
+    assert hashlib.sha256(file.read_bytes()).hexdigest() == before
+
+
+def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+    missing = reading(f"sqlite:///{tmp_path / 'none.db'}")
+    with pytest.raises(NoStoreError, match=r"no leaderboard at sqlite:////.*/none.db"), missing:
+        pass
+    (tmp_path / "notes.txt").write_text("no database, but longer than the header of one\n" * 50)
+    wrong = reading(f"sqlite:///{tmp_path / 'notes.txt'}")
+    with pytest.raises(StoreError, match=r"notes.txt: file is not a database"), wrong:
+        pass
+
+
+@pytest.mark.postgres
+def test_an_older_schema_on_a_server_is_refused() -> None:
+    server = os.environ["CSE_TEST_POSTGRES"]
+    open_leaderboard(server).close()
+    engine = create_engine(server)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE cse_schema_version SET version_num = '0002'"))
+    engine.dispose()
+    message = "of another schema than this version's"
+    with pytest.raises(StoreError, match=message), reading(server):
+        pass
+    engine = create_engine(server)
+    with engine.begin() as connection:
+        connection.execute(text("DROP SCHEMA public CASCADE"))
+        connection.execute(text("CREATE SCHEMA public"))
+    engine.dispose()
