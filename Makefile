@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart docs test check test-slow test-real test-postgres bench-hicl bench-eval bench-resampling clean
+.PHONY: help quickstart docs test check test-slow test-real test-postgres bench-hicl bench-eval bench-resampling bench-leaderboard clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -42,8 +42,11 @@ bench-eval: .venv/installed-real  ## an evaluation beside sentence-transformers 
 	$(BIN)/python tests/benchmarks/evaluation_cost.py
 	$(BIN)/python tests/benchmarks/transfer_cost.py
 
-bench-resampling: .venv/installed  ## a comparison by 10,000 resamples of the seven STS tasks beside scipy's
+bench-resampling: .venv/installed  ## a comparison by 10,000 resamples beside scipy
 	$(BIN)/python tests/benchmarks/resampling_cost.py
+
+bench-leaderboard: .venv/installed  ## questions to a leaderboard of a million trials, and to MLflow; BENCH="--trials 100000"
+	$(BIN)/python tests/benchmarks/leaderboard_speed.py $(BENCH)
 
 clean:  ## remove the virtual environment and all caches, but no results
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

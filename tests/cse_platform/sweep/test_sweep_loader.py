@@ -214,14 +214,14 @@ def test_each_section_in_its_words(tmp_path: Path, section: str, expected: str) 
 
 def test_all_problems_at_once_in_the_order_of_the_lines(tmp_path: Path) -> None:
     text = edited("epochs: 2", "epochs: -2, tmperature: 1").replace("trials: 4", "trials: no")
-    text = text.replace("1e-2", "0.0") + "attempts: 3\n"
+    text = text.replace("1e-2", "0.0") + "budget: 3\n"
     assert problems(tmp_path, text) == [
         "  line 5, fixed.epochs: expected more than 0, got -2",
         "  line 5, fixed.tmperature: method 'toy' has no setting 'tmperature'; "
         "did you mean 'temperature'?",
         "  line 7, space.temperature: a log scale needs low > 0, got low=0.0",
         "  line 11, search.trials: expected a whole number, got 'no'",
-        "  line 12, attempts: no such key; known: backbone, corpus, data, dev, evaluate, experiment, "
+        "  line 12, budget: no such key; known: backbone, corpus, data, dev, evaluate, experiment, "
         "fixed, method, pruner, resources, search, seeds, space, storage, stores, sweep, tags",
     ]
 
@@ -249,9 +249,9 @@ def test_stages_are_sweeps_in_order(tmp_path: Path) -> None:
     text = f"stages:\n- {first}\n- {second}\n"
     file = load_sweep(write(tmp_path, text))
     assert [stage.sweep for stage in file.stages] == ["toy-mini", "toy-2"]
-    same = text.replace("toy-2", "toy-mini").replace("- sweep", "- attempts: 1\n  sweep", 1)
+    same = text.replace("toy-2", "toy-mini").replace("- sweep", "- budget: 1\n  sweep", 1)
     assert problems(tmp_path, same + "method: toy\n") == [
-        "  line 2, stages.0.attempts: no such key; known: backbone, corpus, data, dev, evaluate, "
+        "  line 2, stages.0.budget: no such key; known: backbone, corpus, data, dev, evaluate, "
         "experiment, fixed, method, pruner, resources, search, seeds, space, storage, stores, "
         "sweep, tags",
         "  line 14, stages.1.sweep: 'toy-mini' names stages.0 too; each stage needs its own name",
