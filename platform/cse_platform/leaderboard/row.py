@@ -75,6 +75,8 @@ class Estimate:
     """Of the mean; None where one seed and no pairs say nothing."""
     identity: str = ""
     """Of the evaluation or, of a dev score, of the dev sets: equal ones can be compared."""
+    source: str = ""
+    """Of its data: `builtin`, `hub`, `senteval` or `imported`; empty where it is not known."""
 
     @property
     def n(self) -> int:
@@ -116,8 +118,8 @@ class LeaderboardRow:
     """Mean at step 0: the backbone before training."""
     trials: int
     """How many trials, of any state, the choice was made from."""
-    gpu_hours: float
-    """What these trials took, in hours of whole GPUs; 0 on CPUs."""
+    gpu_hours: float | None
+    """What these trials took, in hours of whole GPUs; 0 on CPUs, None of imported ones."""
     finished: datetime
     """When its last seed did."""
     machines: list[str]

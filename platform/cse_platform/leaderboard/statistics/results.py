@@ -64,6 +64,8 @@ class Comparison:
     """Over `tasks`, where they are the whole family."""
     notes: tuple[str, ...] = ()
     """What limits the comparison: read differently, no pairs, single seeds."""
+    told: tuple[str, ...] = ()
+    """What A and B are: configuration, backbone, dev set, seeds."""
 
 
 @dataclass(frozen=True)
@@ -80,3 +82,7 @@ class Matrix:
     """The same after Holm's correction over all unordered pairs."""
     notes: tuple[str, ...] = ()
     """What limits the comparisons."""
+    tasks: tuple[str, ...] = ()
+    """What the means are over."""
+    told: tuple[str, ...] = ()
+    """What each name is: configuration, backbone, dev set, seeds."""
