@@ -18,7 +18,8 @@ docs: .venv/installed  ## write docs/methods.md, the methods' settings
 	mv docs/methods.new docs/methods.md
 
 test: check  ## lint, types, imports, tests
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 tests/cse_methods tests/cse_platform
+	$(BIN)/pytest tests/end_to_end
 
 check: .venv/installed-dev  ## lint, types and imports only
 	$(BIN)/ruff check

@@ -1,15 +1,18 @@
 """How wide the columns of a table on a terminal are, so that cells are folded and never cut."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
-from rich.box import SIMPLE_HEAD
+from rich.box import Box
 from rich.cells import cell_len
+from rich.console import Console
 from rich.table import Table
 
 Fold = Literal["freely", "at blanks", "last"]
 """Within words where room is short; between words, after columns that fold freely; or between words
-after all others. The head of any column is folded at its blanks."""
+after all others. The head of any column is folded at its blanks, and within a word last of all."""
 
 WORD = 24
 """Longer words may be broken, so that a column can be narrow."""
@@ -17,11 +20,24 @@ PART = 12
 """Shorter ones are broken only where nothing else helps."""
 GAP = 2
 """Blanks between two columns."""
+LINES = Box("    \n    \n ── \n    \n ── \n    \n    \n    \n")
+"""A line below the head, and between two groups of rows."""
 
 
 def table() -> Table:
     """An empty table in the one look that all commands share."""
-    return Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    return Table(box=LINES, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+
+
+@contextmanager
+def trimmed(console: Console) -> Iterator[None]:
+    """What is printed meanwhile ends its lines without blanks, if it is for no terminal."""
+    if console.is_terminal:
+        yield
+        return
+    with console.capture() as captured:
+        yield
+    console.file.write(re.sub(r" +$", "", captured.get(), flags=re.MULTILINE))
 
 
 def natural_width(columns: Sequence[Sequence[str]]) -> int:
@@ -62,12 +78,15 @@ def _least(columns: Sequence[Sequence[str]], folds: Sequence[Fold], room: int) -
     """What must not be folded, giving up the less important until the rest fits."""
     line = [max(_longest_word(cells[:1]), _widest(cells[1:])) for cells in columns]
     word = [_longest_word(cells) for cells in columns]
-    part = [min(length, PART) for length in word]
+    head = [_longest_word(cells[:1]) for cells in columns]
+    part = [max(least, min(length, PART)) for least, length in zip(head, word, strict=True)]
     none = [1] * len(columns)
     stages: list[dict[Fold, list[int]]] = [
         {"freely": word, "at blanks": word, "last": line},
         {"freely": part, "at blanks": word, "last": line},
-        {"freely": none, "at blanks": word, "last": line},
+        {"freely": head, "at blanks": word, "last": line},
+        {"freely": part, "at blanks": word, "last": word},
+        {"freely": head, "at blanks": word, "last": word},
         {"freely": none, "at blanks": word, "last": word},
     ]
     for stage in stages:

@@ -65,7 +65,9 @@ def release(
             _refuse_unrecorded(recorder.flush(FLUSH_SECONDS, only=LeaderboardSink.name))
 
         def record(evaluation: "Evaluation") -> list[SinkHealth]:
-            recorder.record(evaluated(sweep=trial.sweep, trial=trial.key, evaluation=evaluation))
+            recorder.record(
+                evaluated(sweep=trial.sweep, trial=trial.key, evaluation=evaluation, source=source)
+            )
             return [sink for sink in recorder.flush(FLUSH_SECONDS) if sink.behind]
 
         yield record

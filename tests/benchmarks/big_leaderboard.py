@@ -19,6 +19,8 @@ DEV_SETS = ("builtin", "senteval")
 CONTESTS = tuple(product(METHODS, BACKBONES, DEV_SETS))
 
 TRIALS_A_SWEEP = 200
+SECONDS = 3600.0
+"""Of a trial, on one whole GPU."""
 CONFIRMED, SEEDS = 4, 5
 """Configurations of a sweep that have several seeds, and how many."""
 POINTS, TASKS = 20, (*STS_TASKS, AVG_STS)
@@ -31,15 +33,17 @@ COLUMNS = {
         "id method backbone dev_identity dev_checkpoint dev_search dev_source trials gpu_seconds"
     ),
     "machines": "id host hardware",
-    "evaluations": "identity settings",
+    "evaluations": "identity settings source",
     "sweeps": "id name method backbone spec state started finished",
     "sweep_tags": "sweep_id tag",
-    "configurations": "id contest_id hash revision corpus values searched trials n mean m2",
+    "configurations": (
+        "id contest_id hash revision corpus values searched trials n mean m2 gpu_seconds"
+    ),
     "trials": (
         "id key configuration_id seed state started finished best_step best_value start_value "
         "wall_seconds gpu_seconds machine_id provenance"
     ),
-    "sweep_trials": "sweep_id trial_id number role search_number",
+    "sweep_trials": "sweep_id trial_id number role search_number gpu_seconds",
     "dev_points": "trial_id step reported_at value metrics",
     "scores": "trial_id task split metric identity value measured",
     "test_releases": "trial_id opened who command tasks source",
@@ -70,18 +74,23 @@ def _frame(sweeps: int) -> dict[str, list[tuple[Any, ...]]]:
     shares = [len(range(place, sweeps, len(CONTESTS))) for place in range(len(CONTESTS))]
     return {
         "contests": [
-            (n, method, backbone, _hash("dev", dev), "stsb", "stsb", dev, share * TRIALS_A_SWEEP, 0)
+            (n, method, backbone, _hash("dev", dev), "stsb", "stsb", dev, *_effort(share))
             for n, ((method, backbone, dev), share) in enumerate(
                 zip(CONTESTS, shares, strict=True), start=1
             )
         ],
         "machines": [(n, f"node-{n}", ("A100", "H200", "EPYC")[n % 3]) for n in range(1, 65)],
         "evaluations": [
-            (_hash("test", dev, task), json.dumps(_settings(dev, task)))
+            (_hash("test", dev, task), json.dumps(_settings(dev, task)), dev)
             for dev in DEV_SETS
             for task in TASKS
         ],
     }
+
+
+def _effort(sweeps: int) -> tuple[int, float]:
+    """Trials and GPU seconds."""
+    return sweeps * TRIALS_A_SWEEP, sweeps * TRIALS_A_SWEEP * SECONDS
 
 
 def _settings(dev: str, task: str) -> dict[str, Any]:
@@ -113,12 +122,15 @@ def _sweep(number: int, told: dict[str, list[tuple[Any, ...]]], dice: random.Ran
         settings = {"learning_rate": dice.uniform(1e-5, 5e-5), "temperature": dice.random()}
         row = (configuration, place + 1, _hash("c", configuration), 1, "wiki1m")
         searched = json.dumps(["learning_rate", "temperature"])
-        told["configurations"].append((*row, json.dumps(settings), searched, n, n, mean, m2))
+        told["configurations"].append(
+            (*row, json.dumps(settings), searched, n, n, mean, m2, n * SECONDS)
+        )
         for seed, value in enumerate(values):
             trial += 1
             _trial(trial, configuration, seed, value, dev, started, told, dice)
+            role = "confirm" if seed else "search"
             told["sweep_trials"].append(
-                (identity, trial, trial % TRIALS_A_SWEEP, "confirm" if seed else "search", None)
+                (identity, trial, trial % TRIALS_A_SWEEP, role, None, SECONDS)
             )
     told["test_releases"].append(
         (trial, _at(started), "ann", "cse-sweep", json.dumps(["sts"]), dev)
@@ -137,7 +149,7 @@ def _trial(
 ) -> None:
     finished = _at(started + timedelta(hours=1))
     row = (trial, _hash("t", trial), configuration, seed, "COMPLETE", _at(started), finished)
-    told["trials"].append((*row, 2000, value, 0.5, 3600.0, 3600.0, trial % 64 + 1, "{}"))
+    told["trials"].append((*row, 2000, value, 0.5, SECONDS, SECONDS, trial % 64 + 1, "{}"))
     for point in range(POINTS):
         reached = value - (POINTS - 1 - point) * 0.002
         metrics = {"dev/stsb_spearman": reached, "dev/sickr_spearman": reached, "train/loss": 0.1}

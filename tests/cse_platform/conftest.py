@@ -22,6 +22,25 @@ from cse_platform.tracking.events import (
 
 Life = Callable[..., list[Event]]
 
+# Counters of configurations, then the sums of GPU seconds: each beside what it is counted from.
+RECOUNTED = (
+    "SELECT hash, c.trials, c.n, c.mean, c.m2, count(*), "
+    "sum(CASE WHEN state = 'COMPLETE' THEN 1 ELSE 0 END), "
+    "avg(CASE WHEN state = 'COMPLETE' THEN best_value END), "
+    "sum(CASE WHEN state = 'COMPLETE' THEN best_value * best_value END) "
+    "FROM configurations c JOIN trials ON configuration_id = c.id GROUP BY c.id"
+)
+RESPENT = (
+    "SELECT key, t.gpu_seconds, sum(l.gpu_seconds) FROM trials t "
+    "JOIN sweep_trials l ON l.trial_id = t.id GROUP BY t.id",
+    "SELECT hash, c.gpu_seconds, sum(t.gpu_seconds) FROM configurations c "
+    "JOIN trials t ON t.configuration_id = c.id GROUP BY c.id",
+    "SELECT x.id, x.gpu_seconds, sum(c.gpu_seconds) FROM contests x "
+    "JOIN configurations c ON c.contest_id = x.id GROUP BY x.id",
+    "SELECT x.id, x.trials, sum(c.trials) FROM contests x "
+    "JOIN configurations c ON c.contest_id = x.id GROUP BY x.id",
+)
+
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
@@ -44,6 +63,26 @@ def board(leaderboard_url: str) -> Iterator[Leaderboard]:
     """An empty leaderboard in each kind of store."""
     with open_leaderboard(leaderboard_url) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def check_counters() -> Callable[[Leaderboard], None]:
+    """Compares the counters of a leaderboard with what its trials say."""
+
+    def check(board: Leaderboard) -> None:
+        with board.session() as session:
+            for name, trials, n, mean, m2, count, complete, average, squares in session.execute(
+                text(RECOUNTED)
+            ):
+                assert (trials, n) == (count, complete), name
+                if n:
+                    assert mean == pytest.approx(average)
+                    assert m2 == pytest.approx(squares - n * average**2, abs=1e-12)
+            for query in RESPENT:
+                for name, counted, expected in session.execute(text(query)):
+                    assert counted == pytest.approx(expected), (query, name)
+
+    return check
 
 
 @pytest.fixture(scope="session")

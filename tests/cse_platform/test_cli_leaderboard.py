@@ -55,12 +55,17 @@ def test_the_table_is_for_people(runs: Path) -> None:
     result = run("--runs", runs)
     assert result.exit_code == 0, result.stderr
     lines = [line.split() for line in result.stdout.splitlines()]
-    head = "method backbone dev stsb (builtin) 95 % interval rank best of n n untrained"
+    head = "method backbone dev stsb (builtin) 95 % interval best of n n untrained"
     assert head.split() in lines
     # s = 1/sqrt(2), t(1, 0.975) = 12.706: the half width is 12.706 / 2 = 6.35.
-    rankcse = "rankcse mini 75.50 ±0.71 [69.15, 81.85] 1 76.00 2 50.00"
+    rankcse = "rankcse mini 75.50 ±0.71 [69.15, 81.85] 76.00 2 50.00"
     simcse = "simcse bert-base 50.00 50.00 1 25.00"
+    unranked = (
+        "Not ranked: 1 of one seed without stored cosines, "
+        "1 with no other ranked row of its evaluation identity."
+    )
     assert [row for row in (rankcse, simcse) if row.split() not in lines] == []
+    assert unranked in " ".join(result.stdout.split())
     assert any({"aaaaaaaa", "rankcse-mini", "tau2=0.025"} <= set(line) for line in lines)
     assert "\x1b" not in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 100
@@ -150,6 +155,7 @@ def test_a_papers_table(runs: Path) -> None:
     [
         (["--paper", "rankcse"], "--paper and --table go together"),
         (["--compare", "a", "b", "--compare-all"], "are two questions; ask one at a time"),
+        (["--compare", "a", "b", "--sort", "n"], "--compare has no use for --sort"),
         (["--all", "show", "abcdef"], "options of show stand after it: cse-leaderboard show"),
         (["--since", "yesterday"], "'yesterday' does not match"),
     ],
@@ -165,7 +171,7 @@ def test_misuse(runs: Path, words: list[str], told: str) -> None:
     [
         (["--compare", "bert", "rankcse"], "'bert' is no method of this leaderboard (rankcse"),
         (["--compare", "rankcse", "simcse"], "'rankcse' has no test scores of sts; `evaluate:`"),
-        (["--compare-all"], "a comparison takes two rows with test scores of sts, got 0"),
+        (["--compare-all"], "takes two rows with test scores of sts on the same data, got 0"),
         (["--sort", "speed"], "there is no column 'speed' to sort by; expected method"),
     ],
 )

@@ -2,20 +2,23 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sqlalchemy import select
 
-from cse_methods.evaluation.results import Evaluation, Similarities
+from cse_methods.evaluation.results import Evaluation, Score, Similarities
+from cse_methods.tasks import parse_tasks
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard import evaluations
 from cse_platform.leaderboard.evaluation_models import EvaluationRecord, PairSetRecord
-from cse_platform.leaderboard.evaluations import ReleaseRow, ScoreRow, similarities
+from cse_platform.leaderboard.evaluations import ReleaseRow, ScoreRow, TrialRef, similarities
 from cse_platform.leaderboard.models import Base
 from cse_platform.leaderboard.store import Leaderboard
 from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.releases import release
 from cse_platform.tracking.events import Event, SweepStarted, TestsOpened, TrialEvaluated
 from cse_platform.tracking.packing import evaluated
 
@@ -53,7 +56,7 @@ def pairs(**changes: Any) -> TrialEvaluated:
     evaluation = Evaluation(
         tasks=frozenset(), scores=(), similarities=(Similarities(**(given | changes)),)
     )
-    return evaluated(sweep="first", trial="c0-42", evaluation=evaluation)
+    return evaluated(sweep="first", trial="c0-42", evaluation=evaluation, source="hub")
 
 
 def contents(board: Leaderboard) -> dict[str, list[tuple[object, ...]]]:
@@ -90,6 +93,37 @@ def test_a_replay_adds_nothing(with_trials: Leaderboard, trial_evaluated: Make) 
     }
     tell(with_trials, *told, journal="the same, with its cursor lost")
     assert contents(with_trials) == once
+
+
+def test_the_first_source_that_is_told_stands(
+    with_trials: Leaderboard, trial_evaluated: Make
+) -> None:
+    def told(source: str | None) -> str | None:
+        scores = {"test/mr_accuracy": 0.5, "test/avg_transfer_accuracy": 0.5}
+        tell(with_trials, trial_evaluated("c0-42", scores, source=source))
+        with with_trials.session() as session:
+            return session.get_one(EvaluationRecord, "e1").source
+
+    sources = (None, "builtin", None, "hub")  # the first as journals of before have it
+    assert list(map(told, sources)) == [None, "builtin", "builtin", "builtin"]
+    tell(with_trials, pairs().model_copy(update={"identities": {"e9": {}}}))
+    with with_trials.session() as session:
+        assert session.get_one(EvaluationRecord, "e9").source == "hub"
+
+
+def test_what_is_scored_by_hand_tells_its_source(with_trials: Leaderboard, tmp_path: Path) -> None:
+    """Built-in sets tell nothing of real ones, whatever data the trial itself had."""
+    score = Score(task="mr", split="test", metric="accuracy", value=0.5, identity="e1")
+    evaluation = Evaluation(
+        tasks=frozenset({"mr"}), scores=(score,), similarities=(), identities={"e1": {}}
+    )
+    trial = TrialRef("c0-42", "first", "rankcse", "mini", 42, None, "c0")
+    stores = {"leaderboard": with_trials, "mlflow": None, "journal": tmp_path / "journal"}
+    with release(trial, parse_tasks(["mr"]), source="builtin", **stores) as record:
+        assert record(evaluation) == []
+    with with_trials.session() as session:
+        assert session.get_one(EvaluationRecord, "e1").source == "builtin"
+        assert [one.source for one in evaluations.releases(session)] == ["builtin"]
 
 
 def test_the_last_evaluation_of_one_identity_stands(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from alembic import command
-from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from sqlalchemy.exc import IntegrityError
 
 from cse_platform.leaderboard.evaluations import test_scores as scores_on_test
@@ -33,6 +33,11 @@ OF_0001 = [
     "INSERT INTO scores (trial_id, task, split, metric, value) VALUES "
     "(1, 'stsb', 'dev', 'spearman', 0.75), (1, 'sickr', 'dev', 'spearman', 0.5), "
     "(2, 'stsb', 'dev', 'spearman', 0.75)",
+]
+SECOND_SWEEP = [
+    "INSERT INTO sweeps (id, name, method, backbone, spec, provenance, state, started) "
+    "SELECT 2, 'second', method, backbone, spec, provenance, state, started FROM sweeps",
+    "INSERT INTO sweep_trials VALUES (2, 2, 0, 'search', 0)",
 ]
 DEV_SCORES = [(1, "sickr", 0.5), (1, "stsb", 0.75), (2, "stsb", 0.75)]
 
@@ -83,19 +88,25 @@ def test_up_puts_configurations_under_contests(engine: Engine, leaderboard_url: 
         )
         resources = '{"resources": {"gpu": 0.5}}'
         connection.execute(text("UPDATE sweeps SET spec = :spec"), {"spec": resources})
+        for statement in SECOND_SWEEP:
+            connection.execute(text(statement))
     with open_leaderboard(leaderboard_url) as board, board.session() as session:
         [row] = leaderboard(session)
+        # Of a trial in two sweeps nobody knows which of them it ran in: the first stands for it.
+        took = session.execute(text("SELECT sweep_id, trial_id, gpu_seconds FROM sweep_trials"))
+        assert sorted(map(tuple, took)) == [(1, 1, 0), (1, 2, 3600), (2, 2, 0)]
+        assert session.scalars(text("SELECT gpu_seconds FROM configurations")).all() == [3600]
     assert (row.method, row.backbone, row.trials, row.gpu_hours) == ("rankcse", "mini", 2, 1.0)
     assert (row.dev.identity, row.dev.source) == ("dev-1", "hub")
     assert row.machines == ["gpu-1 · A100"]
     with engine.connect() as connection:
         told = connection.execute(text("SELECT sweep_id, provenance FROM sweep_starts")).all()
-        assert [(sweep, str(provenance)) for sweep, provenance in told] == [(1, "{}")]
+        assert [(s, str(provenance)) for s, provenance in sorted(told)] == [(1, "{}"), (2, "{}")]
 
 
 def test_down_and_up_again_from_0003_changes_nothing(engine: Engine, leaderboard_url: str) -> None:
     open_leaderboard(leaderboard_url).close()
-    tables = ("sweeps", "contests", "configurations", "trials", "sweep_starts")
+    tables = ("sweeps", "contests", "configurations", "trials", "sweep_trials", "sweep_starts")
 
     def stored() -> dict[str, list[dict[str, Any]]]:
         with engine.connect() as connection:
@@ -109,6 +120,56 @@ def test_down_and_up_again_from_0003_changes_nothing(engine: Engine, leaderboard
         assert {"method", "backbone", "dev_identity"} <= set(names)
     open_leaderboard(leaderboard_url).close()
     assert stored() == before
+
+
+def test_up_tells_the_source_where_all_openings_were_of_one(
+    engine: Engine, leaderboard_url: str
+) -> None:
+    """Trial 1 was scored on hub data, under e1 and e2; trial 2, under e2, on built-in data too."""
+    openings = [(1, "hub"), (2, "hub"), (2, "builtin")]
+    scored = [(1, "e1", "test"), (1, "e2", "test"), (2, "e2", "test"), (1, "e3", "dev")]
+    with migrating(engine) as connection:
+        command.upgrade(alembic_config(connection), "0002")
+        for identity in ("e1", "e2", "e3", "e4"):
+            connection.execute(text(f"INSERT INTO evaluations VALUES ('{identity}', '{{}}')"))
+        for trial, source in openings:
+            told = opening(source).replace("VALUES (1", f"VALUES ({trial}").replace("ann", source)
+            connection.execute(text(told))
+        for trial, identity, split in scored:
+            connection.execute(
+                text(
+                    "INSERT INTO scores (trial_id, task, split, metric, value, identity, measured) "
+                    f"VALUES ({trial}, 'mr', '{split}', 'accuracy', 0.5, '{identity}', "
+                    "'2026-01-03 00:00:00')"
+                )
+            )
+    open_leaderboard(leaderboard_url).close()
+    with engine.connect() as connection:
+        told = connection.execute(text("SELECT identity, source FROM evaluations"))
+        assert dict(map(tuple, told)) == {"e1": "hub", "e2": None, "e3": None, "e4": None}
+
+
+@pytest.mark.parametrize(
+    ("check", "nonsense"),
+    [
+        ("moments", "UPDATE configurations SET n = 3"),
+        ("mean_of_something", "UPDATE configurations SET mean = NULL"),
+    ],
+)
+def test_made_anew_a_table_keeps_each_check_once(
+    engine: Engine, leaderboard_url: str, check: str, nonsense: str
+) -> None:
+    with migrating(engine) as connection:
+        command.upgrade(alembic_config(connection), "0002")
+    for _ in range(2):  # the second time from 0003 by way of 0002
+        open_leaderboard(leaderboard_url).close()
+        checks = inspect(engine).get_check_constraints("configurations")
+        names = sorted(str(one["name"]) for one in checks)
+        assert names == ["ck_configurations_mean_of_something", "ck_configurations_moments"]
+        with engine.begin() as connection, pytest.raises(IntegrityError, match=f"ions_{check}"):
+            connection.execute(text(nonsense))
+        with migrating(engine) as connection:
+            command.downgrade(alembic_config(connection), "0002")
 
 
 def test_what_was_stored_goes_on(

@@ -69,6 +69,7 @@ def test_each_opening_is_on_record_before_its_scores(scored: Any) -> None:
     for place, event in enumerate(events):
         if isinstance(event, TrialEvaluated):
             assert last_start < opened[event.trial] < place
+            assert event.source == "builtin"
     with (
         open_leaderboard(f"sqlite:///{sweep.runs / 'leaderboard.db'}") as board,
         board.session() as session,

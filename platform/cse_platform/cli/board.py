@@ -1,6 +1,6 @@
 """What `cse-leaderboard` prints: a board, a comparison, or a paper's table."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,8 +17,9 @@ from cse_platform.leaderboard.output.write import Document, Form, write
 from cse_platform.leaderboard.published.paper_tables import paper_table
 from cse_platform.leaderboard.published.rows import merged, published_rows
 from cse_platform.leaderboard.queries import Catalogue
-from cse_platform.leaderboard.reader import LeaderboardReader, family_of, open_leaderboard
-from cse_platform.leaderboard.row import FamilyName
+from cse_platform.leaderboard.reader import LeaderboardReader, open_leaderboard
+from cse_platform.leaderboard.row import FAMILIES, FamilyName, LeaderboardRow, family_of
+from cse_platform.leaderboard.statistics.results import Comparison
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ class Asked:
     wide: bool
 
     @property
+    def compares(self) -> bool:
+        """Whether it takes rows of ours to answer."""
+        return bool(self.compare or self.compare_all or self.against)
+
+    @property
     def filters(self) -> Filters:
         """What the board is made from."""
         return Filters(
@@ -68,7 +74,7 @@ def answer(asked: Asked, *, url: str) -> None:
     try:
         reader = open_leaderboard(url, published=asked.published_files)
     except NoStoreError as error:
-        if not (asked.published or asked.paper):
+        if asked.compares or not (asked.published or asked.paper):
             raise
         click.echo(f"{error}; what papers say is all there is", err=True)
         write(_without_store(asked), form=asked.form, wide=asked.wide)
@@ -105,13 +111,24 @@ def _board(asked: Asked, reader: LeaderboardReader, progress: Callable[[int, int
     if not rows:
         click.echo(_nothing(asked, reader.catalogue()), err=True)
     tasks = asked.tasks or family_of(rows)
+    if rows and not any(column in row.scores for row in rows for column in FAMILIES[tasks].columns):
+        click.echo(f"No row has test scores of {tasks}; they are ranked on dev.", err=True)
     against = (
         reader.against(rows, asked.against, asked.filters, tasks=tasks) if asked.against else {}
     )
+    if asked.against:
+        _tell_unmarked(rows, against)
     published = []
     if asked.published:
         published = reader.published(backbone=asked.backbone, method=asked.method)
     return Board(rows, published=published, family=tasks, sorted_by=asked.sort, against=against)
+
+
+def _tell_unmarked(rows: Sequence[LeaderboardRow], against: Mapping[int, Comparison]) -> None:
+    """The reference itself is one of them."""
+    unmarked = sum(bool(row.scores) and place not in against for place, row in enumerate(rows)) - 1
+    if unmarked > 0:
+        click.echo(f"{unmarked} rows were scored on other data and get no mark.", err=True)
 
 
 def _without_store(asked: Asked) -> Document:
@@ -132,9 +149,10 @@ def _nothing(asked: Asked, there: Catalogue) -> str:
         "tag": asked.tag,
         "identity": asked.identity,
         "hardware": asked.hardware,
-        "since": asked.since.isoformat() if asked.since else None,
     }
     named = [f"{name} {value!r}" for name, value in filters.items() if value is not None]
+    if asked.since:
+        named.append(f"{asked.since:%Y-%m-%d %H:%M} or later")
     known = {
         "backbones": there.backbones,
         "methods": there.methods,

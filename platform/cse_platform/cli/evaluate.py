@@ -63,8 +63,8 @@ def main(
     \b
     Examples:
         cse-evaluate princeton-nlp/unsup-simcse-bert-base-uncased --data senteval
-        cse-evaluate 9c60d7f3 --tasks sts,transfer,ranking,geometry
-        cse-evaluate runs/artifacts/models/9c60d7f3a1b2c3d4 --json
+        cse-evaluate 10bba02b --tasks sts,transfer,ranking,geometry
+        cse-evaluate runs/artifacts/models/10bba02ba1b2c3d4 --json
     """
     from cse_methods.tasks import parse_tasks
     from cse_methods.transfer.protocol import TransferProtocol

@@ -71,15 +71,17 @@ def import_mlflow(uri: str, mapping: Path, runs: Path | None, store: str | None)
     Example:
         cse-leaderboard import-mlflow http://mlflow.lab:5000 --mapping simcse-runs.yaml
     """
-    from cse_platform.imports.runs import import_runs
+    from cse_platform.imports.onto import bring
+    from cse_platform.imports.runs import read_runs
     from cse_platform.leaderboard.store import open_leaderboard
 
     if "://" not in uri and not uri.startswith("file:"):
         uri = Path(uri).absolute().as_uri()
+    there = read_runs(uri, mapping)  # what is refused leaves no empty leaderboard behind
     with open_leaderboard(leaderboard_url(runs, store)) as board:
-        imported = import_runs(board, uri, mapping)
-    click.echo(f"Runs: {imported.runs}, {imported.unfinished} of them not ended and left out")
-    click.echo(_trials(imported.trials))
+        imported = bring(board, there.sweeps, source=there.source)
+    click.echo(f"Runs: {there.found}, {there.unfinished} of them not ended and left out")
+    click.echo(_trials(imported))
 
 
 @click.command("import-log", context_settings=CONTEXT)
@@ -125,14 +127,16 @@ def import_log(
         cse-leaderboard import-log train.log --sweep simcse-logs --method simcse \\
             --backbone bert-base --set learning_rate=3e-5 --steps-per-epoch 15625
     """
-    from cse_platform.imports.logs import import_logs, log_settings
+    from cse_platform.imports.logs import log_settings, read_logs
+    from cse_platform.imports.onto import bring
     from cse_platform.leaderboard.store import open_leaderboard
 
     settings = log_settings(dict(_pair(text, "--set") for text in values), **given)
+    logs = read_logs(files, settings)  # what is refused leaves no empty leaderboard behind
     with open_leaderboard(leaderboard_url(runs, store)) as board:
-        imported = import_logs(board, files, settings)
-    click.echo(_trials(imported.trials))
-    click.echo(f"Dev points: {imported.points}, {imported.repeated} repeated ones left out")
+        imported = bring(board, logs.sweeps, source=logs.source)
+    click.echo(_trials(imported))
+    click.echo(f"Dev points: {logs.points}, {logs.repeated} repeated ones left out")
 
 
 def _other_url(other: str) -> str:

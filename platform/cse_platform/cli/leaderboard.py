@@ -72,12 +72,12 @@ def main(context: click.Context, /, since: datetime | None, **asked: Any) -> Non
         cse-leaderboard --backbone bert-base --published --format latex
         cse-leaderboard --compare rankcse simcse --backbone bert-base
         cse-leaderboard --paper rankcse --table 2
-        cse-leaderboard show 9c60d7f3
+        cse-leaderboard show 10bba02b
     """
     if context.invoked_subcommand is not None:
         _refuse_options_before(context, context.invoked_subcommand)
         return
-    _refuse_two_questions(asked)
+    _refuse_two_questions(context, asked)
     from cse_platform.cli.board import Asked, answer
 
     url = leaderboard_url(asked.pop("runs"), asked.pop("store"))
@@ -94,13 +94,31 @@ def _refuse_options_before(context: click.Context, command: str) -> None:
         )
 
 
-def _refuse_two_questions(asked: dict[str, Any]) -> None:
-    names = ("compare", "compare_all", "paper")
-    given = [f"--{name.replace('_', '-')}" for name in names if asked[name]]
+QUESTIONS = ("compare", "compare_all", "paper")
+OF_THE_BOARD = ("published", "against", "sort")
+"""Options that another question than the board has no use for."""
+
+
+def _refuse_two_questions(context: click.Context, asked: dict[str, Any]) -> None:
+    given = [name for name in QUESTIONS if asked[name]]
     if len(given) > 1:
-        raise click.UsageError(f"{' and '.join(given)} are two questions; ask one at a time")
+        told = " and ".join(map(_option, given))
+        raise click.UsageError(f"{told} are two questions; ask one at a time")
+    typed = [
+        name
+        for name in OF_THE_BOARD
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
+    if given and typed:
+        raise click.UsageError(
+            f"{_option(given[0])} has no use for {' and '.join(map(_option, typed))}"
+        )
     if bool(asked["paper"]) != bool(asked["table"]):
         raise click.UsageError("--paper and --table go together, e.g. --paper rankcse --table 2")
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 for command in (show, reproduce, export, register, merge_command, import_mlflow, import_log):

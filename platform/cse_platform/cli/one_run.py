@@ -21,7 +21,7 @@ def show(trial: str, runs: Path | None, store: str | None, as_json: bool) -> Non
 
     \b
     Example:
-        cse-leaderboard show 9c60d7f3
+        cse-leaderboard show 10bba02b
     """
     found = _story(trial, runs, store)
     if as_json:
@@ -52,7 +52,7 @@ def reproduce(trial: str, folder: Path | None, runs: Path | None, store: str | N
 
     \b
     Example:
-        cse-leaderboard reproduce 9c60d7f3 --to again
+        cse-leaderboard reproduce 10bba02b --to again
     """
     from cse_platform.one_run.reproduction.folder import reproduce as written
 
@@ -73,7 +73,7 @@ def export(trial: str, folder: Path, runs: Path | None, store: str | None) -> No
 
     \b
     Example:
-        cse-leaderboard export 9c60d7f3 simcse-bert-base
+        cse-leaderboard export 10bba02b simcse-bert-base
     """
     from cse_platform.cli.model_card import model_card
     from cse_platform.one_run.export_model import export_model
@@ -105,7 +105,7 @@ def register(trial: str, name: str, runs: Path | None, store: str | None) -> Non
 
     \b
     Example:
-        cse-leaderboard register 9c60d7f3 sentence-encoder
+        cse-leaderboard register 10bba02b sentence-encoder
     """
     from cse_platform.one_run.registration import register_trial
 

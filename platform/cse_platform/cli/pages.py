@@ -52,15 +52,16 @@ def show(page: Page) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = WIDTH
-    for block in page:
-        match block:
-            case Heading(text, _):
-                console.print(text, style="bold")
-            case Paragraph(text):
-                console.print(text)
-            case Table():
-                console.print(_grid(block, console.width))
-        console.print()
+    with folding.trimmed(console):
+        for block in page:
+            match block:
+                case Heading(text, _):
+                    console.print(text, style="bold")
+                case Paragraph(text):
+                    console.print(text)
+                case Table():
+                    console.print(_grid(block, console.width))
+            console.print()
 
 
 def markdown(page: Page) -> str:

@@ -12,7 +12,8 @@ from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.chosen import Filters
 from cse_platform.leaderboard.output.board import Board
 from cse_platform.leaderboard.output.write import write
-from cse_platform.leaderboard.reader import family_of, open_leaderboard
+from cse_platform.leaderboard.reader import open_leaderboard
+from cse_platform.leaderboard.row import family_of
 from cse_platform.runner.launch import Outcome, run_sweep
 from cse_platform.sweep.readiness import pinned, to_fetch
 from cse_platform.sweep.spec import SweepFile, SweepSpec

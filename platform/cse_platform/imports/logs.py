@@ -15,10 +15,9 @@ from cse_methods.settings import Settings
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.log_lines import Line, read_lines
 from cse_platform.imports.mapping import Text
-from cse_platform.imports.onto import Imported, bring
+from cse_platform.imports.onto import refuse_rivals
 from cse_platform.imports.records import RECORD, ForeignPoint, ForeignTrial
 from cse_platform.imports.values import fitted, plain
-from cse_platform.leaderboard.store import Leaderboard
 from cse_platform.sweep.problems import dotted, nearest
 from cse_platform.sweep.spec import Seed, Slug
 from cse_platform.sweep.wording import reword
@@ -69,27 +68,27 @@ def log_settings(values: Mapping[str, str], **given: Any) -> LogSettings:
 
 
 @dataclass(frozen=True)
-class ImportedLogs:
-    """What came of some logs."""
+class Logs:
+    """What some logs hold."""
 
-    trials: Imported
+    sweeps: dict[str, list[ForeignTrial]]
+    source: str
+    """Where they come from, for people."""
     points: int
     repeated: int
     """Further evaluations at a step, left out: the first values stay."""
 
 
-def import_logs(board: Leaderboard, files: Sequence[Path], settings: LogSettings) -> ImportedLogs:
-    """Bring logs onto the leaderboard, all or none.
+def read_logs(files: Sequence[Path], settings: LogSettings) -> Logs:
+    """Read logs, all or none; they are not on a leaderboard before `bring` puts them there.
 
     Args:
-        board: to write to.
         files: each the standard output of a training, JSON lines, or a `trainer_state.json`.
         settings: of all of them.
 
     Raises:
-        ImportRefusedError: names every file that cannot be a trial, and why; or a sweep or a
-            trial that contradicts them.
-        StoreError: if the database fails.
+        ImportRefusedError: names every file that cannot be a trial, and why, or those that are
+            rivals.
     """
     trials, problems, evaluations = [], [], 0
     for file in files:
@@ -101,10 +100,11 @@ def import_logs(board: Leaderboard, files: Sequence[Path], settings: LogSettings
             problems.append(str(error))
     if problems:
         raise ImportRefusedError("\n  ".join(["nothing is imported:", *problems]))
+    sweeps = {settings.sweep: trials}
+    refuse_rivals(sweeps)
     source = files[0].name if len(files) == 1 else f"{len(files)} logs"
-    imported = bring(board, {settings.sweep: trials}, source=source)
     points = sum(len(trial.points) for trial in trials)
-    return ImportedLogs(imported, points, evaluations - points)
+    return Logs(sweeps, source, points, evaluations - points)
 
 
 def _trial(file: Path, lines: Sequence[Line], settings: LogSettings) -> ForeignTrial:

@@ -31,22 +31,36 @@ class Imported:
     """Attempts at a trial of which a complete or a later one is taken."""
 
 
+def refuse_rivals(sweeps: Mapping[str, Sequence[ForeignTrial]]) -> None:
+    """Records of one configuration and seed are attempts at one trial, and one can be complete.
+
+    Raises:
+        ImportRefusedError: names all of which several are.
+    """
+    problems = [
+        _rivals(complete, tries[0].seed)
+        for trials in sweeps.values()
+        for tries in _attempts(trials).values()
+        if len(complete := _complete(tries)) > 1
+    ]
+    _refuse(problems)
+
+
 def bring(
     board: Leaderboard, sweeps: Mapping[str, Sequence[ForeignTrial]], *, source: str
 ) -> Imported:
     """Put the trials onto the leaderboard, all or none, by the events of our own journal.
 
-    Records of one configuration and seed are attempts at one trial: a complete one stands for
-    them, else the last.
+    Of the attempts at one trial a complete one stands for them, else the last.
 
     Args:
         board: to write to.
-        sweeps: the trials of each sweep, all of one method and backbone.
+        sweeps: the trials of each sweep, all of one method and backbone, without rivals.
         source: where they come from, without passwords.
 
     Raises:
-        ImportRefusedError: if several complete records are of one configuration and seed, or a
-            sweep's name is taken by another sweep.
+        ImportRefusedError: if a complete record is of a trial that another record has completed
+            on the leaderboard, or a sweep's name is taken by another sweep.
         StoreError: if the database fails.
     """
     problems: list[str] = []
@@ -60,8 +74,7 @@ def bring(
             first = _next_number(session, sweep)
         chosen, new = chosen + len(attempts), new + len(fresh)
         events += _events(sweep, fresh, first, source)
-    if problems:
-        raise ImportRefusedError("\n  ".join(["nothing is imported:", *problems]))
+    _refuse(problems)
     if events:
         # Under a name of its own: an import is no journal that goes on where it ended.
         LeaderboardSink(board).apply(f"import {uuid4()}", list(enumerate(events, 1)))
@@ -92,16 +105,29 @@ def _problems(
         )
     stored = _stored(session, attempts)
     for key, tries in attempts.items():
-        complete = {trial.record: trial.name for trial in tries if trial.state == "COMPLETE"}
+        complete = _complete(tries)
         if complete and key in stored and stored[key].state == "COMPLETE":
             record = stored[key].provenance[RECORD]
             complete.setdefault(record, f"{record}, which is on the leaderboard,")
         if len(complete) > 1:
-            yield (
-                f"{' and '.join(complete.values())} are all complete, with seed {tries[0].seed} "
-                "and equal hyperparameters; leave all but one out, or name the hyperparameter that "
-                "tells them apart"
-            )
+            yield _rivals(complete, tries[0].seed)
+
+
+def _complete(tries: Sequence[ForeignTrial]) -> dict[str, str]:
+    """Names of the complete ones by their record: a copy of a record is no rival."""
+    return {trial.record: trial.name for trial in tries if trial.state == "COMPLETE"}
+
+
+def _rivals(complete: Mapping[str, str], seed: int) -> str:
+    return (
+        f"{' and '.join(complete.values())} are all complete, with seed {seed} and equal "
+        "hyperparameters; leave all but one out, or name the hyperparameter that tells them apart"
+    )
+
+
+def _refuse(problems: Sequence[str]) -> None:
+    if problems:
+        raise ImportRefusedError("\n  ".join(["nothing is imported:", *problems]))
 
 
 def _stored(session: Session, keys: Iterable[str]) -> dict[str, TrialRecord]:

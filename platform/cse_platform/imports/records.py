@@ -175,6 +175,7 @@ class ForeignTrial:
             trial=self.key,
             tasks=tuple(sorted(self.scores)),
             settings=IMPORTED,
+            source=IMPORTED,
             scores=scores,
             similarities=(),
             identities={TEST_IDENTITY: {"source": IMPORTED}},

@@ -10,10 +10,9 @@ from typing import Any
 from cse_methods.dev_selection import dev_metric
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.mapping import Logged, Measured, RunMapping, load_mapping, refused
-from cse_platform.imports.onto import Imported, bring
+from cse_platform.imports.onto import refuse_rivals
 from cse_platform.imports.records import IMPORTED, RECORD, ForeignPoint, ForeignTrial
 from cse_platform.imports.values import config_of, fitted, plain
-from cse_platform.leaderboard.store import Leaderboard
 from cse_platform.sweep.problems import Problem, dotted, nearest, shown
 from cse_platform.tracking.mlflow_export import LoggedRun, LoggedRuns
 from cse_platform.tracking.provenance import hide_password
@@ -24,26 +23,27 @@ MAX_TOLD = 20
 
 
 @dataclass(frozen=True)
-class ImportedRuns:
-    """What came of the runs of some experiments."""
+class Runs:
+    """What some experiments hold."""
 
-    runs: int
-    trials: Imported
+    sweeps: dict[str, list[ForeignTrial]]
+    source: str
+    """Where they come from, without passwords."""
+    found: int
     unfinished: int
     """Runs that were left out because they have not ended."""
 
 
-def import_runs(board: Leaderboard, uri: str, mapping_file: Path) -> ImportedRuns:
-    """Bring MLflow runs onto the leaderboard, all that the mapping selects or none.
+def read_runs(uri: str, mapping_file: Path) -> Runs:
+    """Read MLflow runs, all that the mapping selects or none; `bring` takes them from there.
 
     Args:
-        board: to write to.
         uri: of the MLflow store, which is only read.
         mapping_file: see `RunMapping`.
 
     Raises:
         ImportRefusedError: names every problem of the mapping file, or of the runs.
-        StoreError: if a store cannot be reached.
+        StoreError: if the store cannot be reached.
     """
     mapping, source = load_mapping(mapping_file)
     store = LoggedRuns(uri)
@@ -58,8 +58,8 @@ def import_runs(board: Leaderboard, uri: str, mapping_file: Path) -> ImportedRun
     sweeps: dict[str, list[ForeignTrial]] = defaultdict(list)
     for trial in trials:
         sweeps[mapping.sweep_of(trial.method, trial.backbone)].append(trial)
-    imported = bring(board, sweeps, source=hide_password(uri))
-    return ImportedRuns(len(found), imported, len(found) - len(ended))
+    refuse_rivals(sweeps)
+    return Runs(sweeps, hide_password(uri), len(found), len(found) - len(ended))
 
 
 def _unknown_names(mapping: RunMapping, runs: Sequence[LoggedRun]) -> Iterator[Problem]:

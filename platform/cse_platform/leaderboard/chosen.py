@@ -7,7 +7,6 @@ from typing import Any
 from sqlalchemy import ColumnElement, ScalarSelect, Select, Subquery, case, func, or_, select
 from sqlalchemy.orm import aliased
 
-from cse_platform.leaderboard.evaluation_models import EvaluationRecord, ScoreRecord
 from cse_platform.leaderboard.models import (
     ConfigurationRecord,
     ContestRecord,
@@ -26,13 +25,14 @@ class Filters:
     backbone: str | None = None
     method: str | None = None
     sweep: str | None = None
-    """Only configurations that it holds."""
+    """Only trials that it holds."""
     tag: str | None = None
-    """Only configurations that a sweep with this tag holds."""
+    """Only trials that a sweep with this tag holds."""
     configuration: str | None = None
     """Only configurations whose hash begins so."""
     identity: str | None = None
-    """Only dev sets, or evaluations, whose identity begins so."""
+    """Only rows of dev sets or evaluations whose identity begins so. What is chosen on dev does not
+    depend on it."""
     hardware: str | None = None
     """Only trials on a machine whose GPU, CPU or host has this in its name."""
     since: datetime | None = None
@@ -41,14 +41,7 @@ class Filters:
     @property
     def picks_contests_only(self) -> bool:
         """Whether every configuration of a contest that is let through is let through."""
-        narrower = (
-            self.sweep,
-            self.tag,
-            self.configuration,
-            self.identity,
-            self.hardware,
-            self.since,
-        )
+        narrower = (self.sweep, self.tag, self.configuration, self.hardware, self.since)
         return all(one is None for one in narrower)
 
 
@@ -88,6 +81,8 @@ def of_trials(filters: Filters) -> list[ColumnElement[bool]]:
         conditions.append(TrialRecord.machine_id.in_(select(MachineRecord.id).where(named)))
     if filters.since is not None:
         conditions.append(TrialRecord.finished >= filters.since)
+    if filters.sweep is not None or filters.tag is not None:
+        conditions.append(TrialRecord.id.in_(_held_by_sweeps(filters)))
     return conditions
 
 
@@ -154,48 +149,20 @@ def _tried(filters: Filters) -> Select[Any]:
         .where(*of_trials(filters))
         .group_by(TrialRecord.configuration_id)
     )
-    if filters.sweep is not None or filters.tag is not None:
-        query = query.where(TrialRecord.configuration_id.in_(_held_by_sweeps(filters)))
     if filters.configuration is not None:
         named = ConfigurationRecord.hash.startswith(filters.configuration, autoescape=True)
         query = query.where(
             TrialRecord.configuration_id.in_(select(ConfigurationRecord.id).where(named))
         )
-    if filters.identity is not None:
-        query = query.where(_of_identity(filters.identity))
     return query
 
 
 def _held_by_sweeps(filters: Filters) -> Select[int]:
-    held = aliased(TrialRecord)
-    query = (
-        select(held.configuration_id)
-        .join(SweepTrialRecord, SweepTrialRecord.trial_id == held.id)
-        .join(SweepRecord, SweepRecord.id == SweepTrialRecord.sweep_id)
-    )
+    query = select(SweepTrialRecord.trial_id)
+    query = query.join(SweepRecord, SweepRecord.id == SweepTrialRecord.sweep_id)
     if filters.sweep is not None:
         query = query.where(SweepRecord.name == filters.sweep)
     if filters.tag is not None:
         query = query.join(SweepTagRecord, SweepTagRecord.sweep_id == SweepRecord.id)
         query = query.where(SweepTagRecord.tag == filters.tag)
     return query
-
-
-def _of_identity(prefix: str) -> ColumnElement[bool]:
-    scored = aliased(TrialRecord)
-    evaluations = select(EvaluationRecord.identity).where(
-        EvaluationRecord.identity.startswith(prefix, autoescape=True)
-    )
-    by_evaluation = (
-        select(scored.configuration_id)
-        .join(ScoreRecord, ScoreRecord.trial_id == scored.id)
-        .where(ScoreRecord.identity.in_(evaluations))
-    )
-    by_dev = (
-        select(ConfigurationRecord.id)
-        .join(ContestRecord, ContestRecord.id == ConfigurationRecord.contest_id)
-        .where(ContestRecord.dev_identity.startswith(prefix, autoescape=True))
-    )
-    return or_(
-        TrialRecord.configuration_id.in_(by_evaluation), TrialRecord.configuration_id.in_(by_dev)
-    )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.evaluation_models import PairSetRecord, PairSimilaritiesRecord
@@ -15,12 +15,19 @@ from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.leaderboard.statistics.contenders import Contender
 from cse_platform.tracking.packing import unpack_cosines, unpack_gold
 
+AT_ONCE = 500
+"""Configurations in one query: databases limit its parameters."""
+
 Place = tuple[str, int, str, str]
 """Configuration's hash, seed, task and identity."""
 
 
 def contenders(
-    session: Session, rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]
+    session: Session,
+    rows: Mapping[str, LeaderboardRow],
+    tasks: Sequence[str],
+    *,
+    scored_on: Sequence[str] = (),
 ) -> list[Contender]:
     """What is compared, with the cosines of those tasks where every seed has them.
 
@@ -28,11 +35,12 @@ def contenders(
         session: of the leaderboard that the rows are of.
         rows: by name; each has a score for each of the tasks, and a seed that has all of them.
         tasks: columns of one family, without averages.
+        scored_on: further columns that the seeds must have.
     """
     cosines, gold = _similarities(session, list(rows.values()), tasks)
     made = []
     for name, row in rows.items():
-        seeds = common_seeds(row, tasks)
+        seeds = common_seeds(row, [*tasks, *scored_on])
         places = {task: _places(row, seeds, task) for task in tasks}
         paired = {task: ps for task, ps in places.items() if all(place in cosines for place in ps)}
         made.append(
@@ -60,7 +68,24 @@ def _similarities(
     session: Session, rows: Sequence[LeaderboardRow], tasks: Sequence[str]
 ) -> tuple[dict[Place, tuple[str, NDArray[np.float32]]], dict[str, NDArray[Any]]]:
     """By place, the checksum of the pairs and their cosines; by checksum, gold."""
-    query = (
+    hashes = sorted({row.configuration.hash for row in rows})
+    wanted = {(row.configuration.hash, row.scores[task].identity) for row in rows for task in tasks}
+    cosines: dict[Place, tuple[str, NDArray[np.float32]]] = {}
+    for start in range(0, len(hashes), AT_ONCE):
+        stored = _stored(hashes[start : start + AT_ONCE], tasks)
+        for configuration, seed, task, identity, data, packed in session.execute(stored):
+            if (configuration, identity) in wanted:
+                cosines[configuration, seed, task, identity] = (data, unpack_cosines(packed))
+    checksums = sorted({data for data, _ in cosines.values()})
+    sets = select(PairSetRecord.data_sha256, PairSetRecord.gold)
+    sets = sets.where(PairSetRecord.data_sha256.in_(checksums))
+    return cosines, {data: unpack_gold(gold) for data, gold in session.execute(sets)}
+
+
+def _stored(
+    configurations: Sequence[str], tasks: Sequence[str]
+) -> Select[str, int, str, str, str, bytes]:
+    return (
         select(
             ConfigurationRecord.hash,
             TrialRecord.seed,
@@ -72,19 +97,10 @@ def _similarities(
         .join(TrialRecord, TrialRecord.id == PairSimilaritiesRecord.trial_id)
         .join(ConfigurationRecord, ConfigurationRecord.id == TrialRecord.configuration_id)
         .where(
-            ConfigurationRecord.hash.in_(sorted({row.configuration.hash for row in rows})),
+            ConfigurationRecord.hash.in_(configurations),
             PairSimilaritiesRecord.task.in_(tasks),
         )
     )
-    wanted = {(row.configuration.hash, row.scores[task].identity) for row in rows for task in tasks}
-    cosines: dict[Place, tuple[str, NDArray[np.float32]]] = {}
-    for configuration, seed, task, identity, data, packed in session.execute(query):
-        if (configuration, identity) in wanted:
-            cosines[configuration, seed, task, identity] = (data, unpack_cosines(packed))
-    checksums = sorted({data for data, _ in cosines.values()})
-    stored = select(PairSetRecord.data_sha256, PairSetRecord.gold)
-    stored = stored.where(PairSetRecord.data_sha256.in_(checksums))
-    return cosines, {data: unpack_gold(gold) for data, gold in session.execute(stored)}
 
 
 def by_identity(

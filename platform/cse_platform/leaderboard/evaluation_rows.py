@@ -3,6 +3,7 @@
 import logging
 import math
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -37,11 +38,29 @@ def add_release(session: Session, trial: TrialRecord, event: TestsOpened) -> Non
 def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) -> None:
     """Store scores and similarities; those of an earlier evaluation of equal identity give way."""
     for identity, settings in event.identities.items():
-        insert_once(session, EvaluationRecord, {"identity": identity}, {"settings": settings})
+        add_identity(session, identity=identity, settings=settings, source=event.source)
     for score in event.scores:
         add_score(session, trial, score, measured=event.time)
     for similarities in event.similarities:
         _add_similarities(session, trial, similarities)
+
+
+def add_identity(
+    session: Session, *, identity: str, settings: dict[str, Any], source: str | None
+) -> None:
+    """Store what an identity means; what was told of it first stays.
+
+    Args:
+        session: within a writing transaction.
+        identity: hash of the settings.
+        settings: what makes a number comparable.
+        source: of the data, where it is known.
+    """
+    told = {"settings": settings, "source": source}
+    insert_once(session, EvaluationRecord, {"identity": identity}, told)
+    stored = session.get_one(EvaluationRecord, identity)
+    if stored.source is None:
+        stored.source = source
 
 
 def add_score(

@@ -26,6 +26,9 @@ from cse_platform.leaderboard.models import (
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Similarities, Split
 
+SHOWN = 10
+"""Of the trials of a configuration, in an error."""
+
 TRIAL_KEY = re.compile(r"[0-9a-f]{6,64}")
 """A trial's key, or how it begins."""
 
@@ -79,11 +82,15 @@ def find_trial(session: Session, prefix: str) -> TrialRef:
     Raises:
         StoreError: if it is shorter or something else, or begins the key of no trial or several.
     """
+    prefix = prefix.lower()
     if not TRIAL_KEY.fullmatch(prefix):
         raise StoreError(
             f"a trial goes by the first 6 or more of its key's hexadecimal digits, got {prefix!r}"
         )
     found = _refs(session, TrialRecord.key.startswith(prefix))
+    if not found and (trials := _refs(session, ConfigurationRecord.hash.startswith(prefix))):
+        listed = ", ".join(f"{one.key[:8]} (seed {one.seed})" for one in trials[:SHOWN])
+        raise StoreError(f"{prefix!r} is a configuration; its trials are {listed}")
     if not found:
         raise StoreError(f"no trial's key begins with {prefix!r}")
     if len(found) > 1:

@@ -5,14 +5,15 @@ by name. What is complete here stays as it is.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import RowMapping, func, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.evaluation_models import EvaluationRecord, PairSetRecord
-from cse_platform.leaderboard.merge_sweeps import link_trials, matched, merge_sweeps
+from cse_platform.leaderboard.evaluation_rows import add_identity
+from cse_platform.leaderboard.merge_sweeps import matched, merge_links, merge_sweeps
 from cse_platform.leaderboard.merge_trials import merge_trials
 from cse_platform.leaderboard.models import Base, TrialRecord
 from cse_platform.leaderboard.rows import insert_missing
@@ -77,8 +78,10 @@ def merge(
     with source.session() as theirs, target.writing() as ours:
         pairs = matched(ours, theirs, rename or {})
         sweeps, new_sweeps = merge_sweeps(ours, theirs, pairs)
-        _copy_all(ours, theirs, EvaluationRecord, "identity")
-        _copy_all(ours, theirs, PairSetRecord, "data_sha256")
+        for row in _all(theirs, EvaluationRecord):
+            add_identity(ours, **row)
+        for row in _all(theirs, PairSetRecord):
+            insert_missing(ours, PairSetRecord, ["data_sha256"], [row])
         total = theirs.scalar(select(func.count()).select_from(TrialRecord)) or 0
         ids: dict[int, int] = {}
         came: Counter[str] = Counter()
@@ -90,7 +93,7 @@ def merge(
             ours.expunge_all()
             if progress is not None:
                 progress(len(ids), total)
-        link_trials(ours, theirs, sweeps, ids)
+        merge_links(ours, theirs, sweeps, ids)
     names = ("new", "completed", "newer", "differing", "points", "scores")
     return Merged(sweeps=new_sweeps, trials=total, **{name: came[name] for name in names})
 
@@ -103,6 +106,5 @@ def _batches(theirs: Session) -> Iterator[Sequence[RowMapping]]:
         last = batch[-1]["id"]
 
 
-def _copy_all(ours: Session, theirs: Session, table: type[Base], key: str) -> None:
-    for row in theirs.execute(select(*table.__table__.c)).mappings():
-        insert_missing(ours, table, [key], [row])
+def _all(theirs: Session, table: type[Base]) -> Iterable[RowMapping]:
+    return theirs.execute(select(*table.__table__.c)).mappings()

@@ -1,13 +1,14 @@
 """The sweeps of another leaderboard: matched by name, refused where a name stands for two."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Row, delete, func, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import ImportRefusedError
+from cse_platform.leaderboard.links import link_trials, spend
 from cse_platform.leaderboard.models import (
     SweepRecord,
     SweepStartRecord,
@@ -20,6 +21,8 @@ from cse_platform.sweep.problems import nearest, shown
 
 OVERWRITTEN = ("spec", "state", "finished")
 """What the sweep's last start decides."""
+
+LINK = [column for column in SweepTrialRecord.__table__.c if column.key != "sweep_id"]
 
 
 @dataclass(frozen=True)
@@ -83,10 +86,10 @@ def merge_sweeps(ours: Session, theirs: Session, pairs: list[Pair]) -> tuple[dic
     return ids, new
 
 
-def link_trials(
+def merge_links(
     ours: Session, theirs: Session, sweeps: Mapping[int, int], trials: Mapping[int, int]
 ) -> None:
-    """Put the trials into their sweeps; a number that is taken gives way to the next free one.
+    """Put the trials into their sweeps, with what each took there.
 
     Args:
         ours: to write to.
@@ -95,30 +98,14 @@ def link_trials(
         trials: likewise.
     """
     for there, here in sweeps.items():
-        known = _links(ours, here)
-        linked = {link.trial_id for link in known}
-        links = [link for link in _links(theirs, there) if trials[link.trial_id] not in linked]
-        numbers = _numbers({link.number for link in known}, [link.number for link in links])
-        rows = [
-            {
-                "sweep_id": here,
-                "trial_id": trials[link.trial_id],
-                "number": number,
-                "role": link.role,
-                "search_number": link.search_number,
-            }
-            for link, number in zip(links, numbers, strict=True)
+        query = select(*LINK).where(SweepTrialRecord.sweep_id == there)
+        links = [
+            {**link, "trial_id": trials[link["trial_id"]]}
+            for link in theirs.execute(query.order_by(SweepTrialRecord.number)).mappings()
         ]
-        insert_missing(ours, SweepTrialRecord, ["sweep_id", "trial_id"], rows)
-
-
-def _numbers(taken: set[int], wanted: Sequence[int]) -> list[int]:
-    free = max(taken | set(wanted), default=0)
-    numbers = []
-    for number in wanted:
-        free += number in taken
-        numbers.append(free if number in taken else number)
-    return numbers
+        took = {link["trial_id"]: link.pop("gpu_seconds") for link in links}
+        link_trials(ours, here, links)
+        spend(ours, here, took)
 
 
 def _check_rename(rename: Mapping[str, str], names: list[str]) -> None:
@@ -194,14 +181,3 @@ def _add_starts(ours: Session, theirs: Session, ids: Mapping[int, int]) -> None:
         ).mappings()
         rows = [{**start, "sweep_id": here} for start in starts]
         insert_missing(ours, SweepStartRecord, ["sweep_id", "started"], rows)
-
-
-def _links(session: Session, sweep: int) -> Sequence[Row[int, int, str, int | None]]:
-    query = select(
-        SweepTrialRecord.trial_id,
-        SweepTrialRecord.number,
-        SweepTrialRecord.role,
-        SweepTrialRecord.search_number,
-    )
-    query = query.where(SweepTrialRecord.sweep_id == sweep).order_by(SweepTrialRecord.number)
-    return session.execute(query).all()

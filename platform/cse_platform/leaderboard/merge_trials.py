@@ -32,10 +32,10 @@ MACHINE_KEY = ("host", "hardware")
 SCORE_KEY = ("trial_id", "task", "split", "metric", "identity")
 SIMILARITIES_KEY = ("trial_id", "task", "identity")
 RELEASE_KEY = ("trial_id", "opened", "who")
-OWN = {"id", "key", "configuration_id", "seed", "machine_id"}
-"""What is not copied as it is."""
+OWN = {"id", "key", "configuration_id", "seed", "machine_id", "gpu_seconds"}
+"""What is not copied as it is; GPU time follows from the sweeps that it was spent in."""
 IDLE = {"trials": 0, "gpu_seconds": 0.0}
-UNTRIED = {"trials": 0, "n": 0, "mean": None, "m2": 0.0}
+UNTRIED = {**IDLE, "n": 0, "mean": None, "m2": 0.0}
 """The counters of a contest and a configuration that nothing has been added to."""
 COPIED = [column.key for column in TrialRecord.__table__.c if column.key not in OWN]
 
@@ -120,16 +120,13 @@ def _take(
     machines = _machines(ours, theirs, taken)
     for row in taken:
         configuration = configurations[row["configuration_id"]]
-        contest = contests[configuration.contest_id]
         trial = known.get(row["key"])
         if trial is None:
             place = {"configuration_id": configuration.id, "seed": row["seed"], "gpu_seconds": 0.0}
             trial = made[row["key"]] = TrialRecord(key=row["key"], **place)
             ours.add(trial)
             configuration.trials += 1
-            contest.trials += 1
-        spent = contest.gpu_seconds + row["gpu_seconds"] - trial.gpu_seconds
-        contest.gpu_seconds = max(0.0, spent)
+            contests[configuration.contest_id].trials += 1
         for name in COPIED:
             setattr(trial, name, row[name])
         trial.machine_id = machines.get(row["machine_id"])

@@ -155,6 +155,8 @@ class ConfigurationRecord(Base):
     mean: Mapped[float | None]
     m2: Mapped[float] = mapped_column(default=0.0)
     """Sum of squared distances to the mean (Welford)."""
+    gpu_seconds: Mapped[float] = mapped_column(default=0.0)
+    """What its trials took."""
 
     def count_in(self, value: float) -> None:
         """One more complete trial (Welford's update of the mean over seeds)."""
@@ -201,7 +203,7 @@ class TrialRecord(Base):
     error: Mapped[str | None]
     wall_seconds: Mapped[float | None]
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
-    """Wall seconds by its share of a GPU."""
+    """What it took in all sweeps together."""
     machine_id: Mapped[int | None] = mapped_column(ForeignKey("machines.id"), index=True)
     provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)
 
@@ -220,6 +222,8 @@ class SweepTrialRecord(Base):
     number: Mapped[int]
     role: Mapped[str]
     search_number: Mapped[int | None]
+    gpu_seconds: Mapped[float] = mapped_column(default=0.0)
+    """What it took in this sweep: wall seconds by its share of a GPU."""
 
 
 class DevPointRecord(Base):

@@ -2,13 +2,13 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Row, ScalarSelect, Select, Subquery, func, select
+from sqlalchemy import Row, ScalarSelect, Select, func, select
 from sqlalchemy.orm import Session, aliased
 
 from cse_platform.leaderboard.chosen import Filters, of_trials, shown
@@ -28,10 +28,17 @@ from cse_platform.leaderboard.row import (
     Estimate,
     FamilyName,
     LeaderboardRow,
+    family_named,
 )
 from cse_platform.leaderboard.scored import Evaluated, scores_on_test
 from cse_platform.leaderboard.statistics.intervals import seed_interval
 from cse_platform.leaderboard.tests_opened import BUILTIN, first_releases
+
+AT_ONCE = 1000
+"""Configurations in one query: databases limit its parameters."""
+
+IMPORTED = "imported"
+"""The source of data that another program read."""
 
 MAIN_FAMILIES: tuple[FamilyName, ...] = ("sts", "transfer", "long")
 """Each of their tasks has one number, the one that papers report."""
@@ -65,17 +72,32 @@ def leaderboard(
     """
     filters = filters or Filters()
     chosen = shown(filters, per_configuration=per_configuration)
-    ids = select(chosen.c.id)
-    scores = scores_on_test(session, ids, [FAMILIES[name] for name in families])
-    tags, opened = _tags(session, ids), first_releases(session)
-    lines = session.execute(_seeds(chosen, filters))
+    effort = {one.id: one for one in session.execute(select(chosen)) if one.id is not None}
+    opened = first_releases(session)
+    ids = list(effort)
     rows = [
         row
-        for _, seeds in groupby(lines, lambda line: line[0].id)
-        for row in _rows(list(seeds), scores, tags, opened)
+        for start in range(0, len(ids), AT_ONCE)
+        for row in _batch(session, effort, ids[start : start + AT_ONCE], filters, families, opened)
     ]
     wanted = [row for row in rows if filters.identity is None or _is_of(row, filters.identity)]
     return sorted(wanted, key=lambda row: (-row.dev_score.mean, row.method, row.configuration.hash))
+
+
+def _batch(
+    session: Session,
+    effort: Mapping[int, Row[Any]],
+    ids: Sequence[int],
+    filters: Filters,
+    families: Sequence[FamilyName],
+    opened: Mapping[tuple[str, bool], datetime],
+) -> Iterator[LeaderboardRow]:
+    scores = scores_on_test(session, ids, [family_named(name) for name in families])
+    tags = _tags(session, ids)
+    for configuration, seeds in groupby(
+        session.execute(_seeds(ids, filters)), lambda line: line[0].id
+    ):
+        yield from _rows(list(seeds), effort[configuration], scores, tags, opened)
 
 
 def catalogue(session: Session) -> Catalogue:
@@ -93,29 +115,30 @@ def catalogue(session: Session) -> Catalogue:
     )
 
 
-def _seeds(chosen: Subquery, filters: Filters) -> Select[Any]:
-    """One line a complete seed of every configuration that is shown."""
+def _seeds(configurations: Sequence[int], filters: Filters) -> Select[*tuple[Any, ...]]:
+    """One line a complete seed."""
     return (
         select(
             ConfigurationRecord,
             ContestRecord,
             TrialRecord.seed,
+            TrialRecord.key,
             TrialRecord.best_value,
             TrialRecord.start_value,
             TrialRecord.finished,
             MachineRecord.host,
             MachineRecord.hardware,
-            chosen.c.trials,
-            chosen.c.gpu_seconds,
             _first_sweep(filters.sweep).label("sweep"),
             _first_start().label("first_start"),
         )
-        .select_from(chosen)
-        .join(ConfigurationRecord, ConfigurationRecord.id == chosen.c.id)
         .join(ContestRecord, ContestRecord.id == ConfigurationRecord.contest_id)
         .join(TrialRecord, TrialRecord.configuration_id == ConfigurationRecord.id)
         .outerjoin(MachineRecord, MachineRecord.id == TrialRecord.machine_id)
-        .where(TrialRecord.state == "COMPLETE", *of_trials(filters))
+        .where(
+            ConfigurationRecord.id.in_(configurations),
+            TrialRecord.state == "COMPLETE",
+            *of_trials(filters),
+        )
         .order_by(ConfigurationRecord.id, TrialRecord.seed)
     )
 
@@ -140,7 +163,7 @@ def _first_start() -> ScalarSelect[datetime]:
     return query.correlate(ConfigurationRecord).scalar_subquery()
 
 
-def _tags(session: Session, configurations: Select[Any]) -> Mapping[int, list[str]]:
+def _tags(session: Session, configurations: Sequence[int]) -> Mapping[int, list[str]]:
     query = (
         select(TrialRecord.configuration_id, SweepTagRecord.tag)
         .join(SweepTrialRecord, SweepTrialRecord.trial_id == TrialRecord.id)
@@ -157,6 +180,7 @@ def _tags(session: Session, configurations: Select[Any]) -> Mapping[int, list[st
 
 def _rows(
     seeds: Sequence[Row[Any]],
+    effort: Row[Any],
     scores: Mapping[int, list[Evaluated]],
     tags: Mapping[int, list[str]],
     opened: Mapping[tuple[str, bool], datetime],
@@ -175,6 +199,7 @@ def _rows(
             sweep=first.sweep,
             configuration=Configuration(one.hash, one.values, one.searched),
             seeds=[line.seed for line in seeds],
+            keys={line.seed: line.key for line in seeds},
             dev=DevSet(
                 contest.dev_checkpoint,
                 contest.dev_search,
@@ -182,11 +207,13 @@ def _rows(
                 contest.dev_source,
             ),
             dev_score=estimate(
-                {line.seed: line.best_value for line in seeds}, contest.dev_identity
+                {line.seed: line.best_value for line in seeds},
+                contest.dev_identity,
+                contest.dev_source,
             ),
             dev_untrained=math.fsum(starts) / len(starts) if starts else None,
-            trials=int(first.trials),
-            gpu_hours=first.gpu_seconds / 3600,
+            trials=int(effort.trials),
+            gpu_hours=None if contest.dev_source == IMPORTED else effort.gpu_seconds / 3600,
             finished=max(line.finished for line in seeds),
             machines=list(machines),
             tags=tags.get(one.id, []),
@@ -203,18 +230,19 @@ def _estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimate]:
     order = [column for family in FAMILIES.values() for column in family.columns]
     found = {}
     for column in sorted(evaluated, key=order.index):
-        identity, values = evaluated[column]
-        if kept := {seed: values[seed] for seed in sorted(values) if seed in seeds}:
-            found[column] = estimate(kept, identity)
+        scores = evaluated[column]
+        if kept := {seed: scores.values[seed] for seed in sorted(scores.values) if seed in seeds}:
+            found[column] = estimate(kept, scores.identity, scores.source)
     return found
 
 
-def estimate(values: Mapping[int, float], identity: str) -> Estimate:
+def estimate(values: Mapping[int, float], identity: str, source: str) -> Estimate:
     """One score over seeds, with Student's interval where there are several.
 
     Args:
         values: fractions by seed, at least one.
         identity: what they are comparable by.
+        source: of their data.
     """
     mean = math.fsum(values.values()) / len(values)
     squares = math.fsum((value - mean) ** 2 for value in values.values())
@@ -225,6 +253,7 @@ def estimate(values: Mapping[int, float], identity: str) -> Estimate:
         best=max(values.values()),
         interval=seed_interval(list(values.values())),
         identity=identity,
+        source=source,
     )
 
 

@@ -1,14 +1,22 @@
 """The questions that a leaderboard answers, for scripts and notebooks as for the commands."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from cse_platform.errors import StoreError
 from cse_platform.leaderboard.chosen import Filters
 from cse_platform.leaderboard.queries import MAIN_FAMILIES, Catalogue, catalogue, leaderboard
-from cse_platform.leaderboard.row import FAMILIES, FamilyName, LeaderboardRow
+from cse_platform.leaderboard.row import (
+    FAMILIES,
+    FamilyName,
+    LeaderboardRow,
+    family_named,
+    family_of,
+)
 from cse_platform.leaderboard.sorting import in_order
 from cse_platform.leaderboard.store import Leaderboard
 from cse_platform.leaderboard.store import open_leaderboard as open_store
@@ -68,7 +76,7 @@ class LeaderboardReader:
             rows = leaderboard(
                 session, filters, families=families, per_configuration=per_configuration
             )
-            family = FAMILIES[tasks or family_of(rows)]
+            family = family_named(tasks or family_of(rows))
             told = with_standing(session, rows, family, progress=progress)
         published = self.published(ablations=True)
         return in_order([replace(row, gap=gap(row, published)) for row in told], sort)
@@ -147,6 +155,7 @@ class LeaderboardReader:
         Raises:
             StoreError: if there are not two such rows, or they cannot be compared.
         """
+        from cse_platform.leaderboard.references import named_rows
         from cse_platform.leaderboard.versus import everyone
 
         with self._store.session() as session:
@@ -164,7 +173,9 @@ class LeaderboardReader:
         *,
         tasks: FamilyName = "sts",
     ) -> "dict[int, Comparison]":
-        """Each row against one and the same other, by the row's place; itself is left out.
+        """Each row against one and the same other, by the row's place.
+
+        Itself is left out, and so are rows that cannot be compared with it.
 
         Args:
             rows: of a board; those without test scores are left out.
@@ -173,18 +184,20 @@ class LeaderboardReader:
             tasks: the family of test scores.
 
         Raises:
-            StoreError: if it is not one row, or one of the rows cannot be compared with it.
+            StoreError: if it is not one row.
         """
         from cse_platform.leaderboard.references import find_row
         from cse_platform.leaderboard.versus import versus
 
+        found = {}
         with self._store.session() as session:
             name, other = find_row(session, reference, filters or Filters(), family=tasks)
-            return {
-                place: versus(session, {f"row {place}": row, name: other}, family=tasks)
-                for place, row in enumerate(rows)
-                if row.scores and row.configuration != other.configuration
-            }
+            for place, row in enumerate(rows):
+                if row.configuration == other.configuration or not row.scores:
+                    continue
+                with suppress(StoreError):  # scored on other data: it gets no mark
+                    found[place] = versus(session, {f"row {place}": row, name: other}, family=tasks)
+        return found
 
     def published(
         self,
@@ -259,7 +272,7 @@ def open_leaderboard(
     """Open a leaderboard to ask it.
 
     Args:
-        where: a folder that a cse-sweep wrote to, or a URL (`sqlite:///FILE`,
+        where: a folder that a cse-sweep wrote to, a SQLite file, or a URL (`sqlite:///FILE`,
             `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`); left out, `CSE_STORE`, else `runs`.
         published: a lab's own files of published numbers.
 
@@ -267,26 +280,6 @@ def open_leaderboard(
         StoreError: if there is none, or it cannot be opened.
     """
     place = str(where if where is not None else os.environ.get("CSE_STORE") or "runs")
-    url = place if "://" in place else f"sqlite:///{Path(place) / 'leaderboard.db'}"
+    file = Path(place) if Path(place).is_file() else Path(place) / "leaderboard.db"
+    url = place if "://" in place else f"sqlite:///{file}"
     return LeaderboardReader(open_store(url, create=False), published=published)
-
-
-def family_of(rows: Sequence[LeaderboardRow]) -> FamilyName:
-    """The first family that any row has scores of; `sts` where there are none."""
-    for name, family in FAMILIES.items():
-        if any(column in row.scores for row in rows for column in family.columns):
-            return name
-    return "sts"
-
-
-def named_rows(rows: Sequence[LeaderboardRow]) -> Mapping[str, LeaderboardRow]:
-    """Rows by method, with as much more as it takes to tell them apart."""
-    for name in (
-        lambda row: row.method,
-        lambda row: f"{row.method} {row.backbone}",
-        lambda row: f"{row.method}@{row.configuration.hash[:8]}",
-    ):
-        named = {name(row): row for row in rows}
-        if len(named) == len(rows):
-            return named
-    return {f"{row.method}@{row.configuration.hash[:8]} {n}": row for n, row in enumerate(rows, 1)}

@@ -11,7 +11,7 @@ from cse_platform.leaderboard.chosen import Filters
 from cse_platform.leaderboard.evaluations import TRIAL_KEY, find_trial
 from cse_platform.leaderboard.models import ContestRecord
 from cse_platform.leaderboard.queries import estimate, leaderboard
-from cse_platform.leaderboard.row import FAMILIES, FamilyName, LeaderboardRow
+from cse_platform.leaderboard.row import FamilyName, LeaderboardRow, family_named
 
 DIGITS = 8
 
@@ -33,8 +33,8 @@ def find_row(
     Raises:
         StoreError: if there is no such row, or several; names them, and the way out.
     """
-    method, _, configuration = reference.partition("@")
-    if configuration:
+    method, at, configuration = reference.partition("@")
+    if at:
         asked = replace(filters, method=method, configuration=configuration)
         rows = leaderboard(session, asked, families=[family], per_configuration=True)
         name = f"{method}@{configuration[:DIGITS]}"
@@ -67,21 +67,25 @@ def _of_trial(
 def single_seed(row: LeaderboardRow, seed: int) -> LeaderboardRow:
     """The same row, of one of its seeds."""
     scores = {
-        column: estimate({seed: score.values[seed]}, score.identity)
+        column: estimate({seed: score.values[seed]}, score.identity, score.source)
         for column, score in row.scores.items()
         if seed in score.values
     }
-    dev = estimate({seed: row.dev_score.values[seed]}, row.dev.identity)
-    return replace(row, seeds=[seed], dev_score=dev, scores=scores)
+    dev = estimate({seed: row.dev_score.values[seed]}, row.dev.identity, row.dev.source)
+    return replace(row, seeds=[seed], keys={seed: row.keys[seed]}, dev_score=dev, scores=scores)
 
 
 def _only(reference: str, rows: Sequence[LeaderboardRow], family: FamilyName) -> LeaderboardRow:
     scored = [row for row in rows if row.scores]
-    if not scored:
-        found = "has no" if rows else "stands in no row with"
+    if not rows:
         raise StoreError(
-            f"{reference!r} {found} test scores of {family}; "
-            "`evaluate:` in its sweep file or cse-evaluate on its trials makes them"
+            f"{reference!r} is no complete configuration among the rows that the filters let "
+            "through; cse-leaderboard --all lists them"
+        )
+    if not scored:
+        raise StoreError(
+            f"{reference!r} has no test scores of {family}; `evaluate:` in its sweep file or "
+            "cse-evaluate on its trials makes them, and --tasks asks for others"
         )
     if len(scored) > 1:
         raise StoreError(
@@ -91,20 +95,41 @@ def _only(reference: str, rows: Sequence[LeaderboardRow], family: FamilyName) ->
     return scored[0]
 
 
-def _told(row: LeaderboardRow) -> str:
-    identity = next(iter(row.scores.values())).identity[:DIGITS]
+def told(row: LeaderboardRow) -> str:
+    """What a row is, for people who named it by less."""
+    seeds = f"seed{'s' if row.n > 1 else ''} {' '.join(map(str, row.seeds))}"
     return (
         f"{row.method}@{row.configuration.hash[:DIGITS]} on {row.backbone}, "
-        f"{row.dev.search} ({row.dev.source}), evaluation {identity}"
+        f"{row.dev.search} ({row.dev.source}), {seeds}"
     )
 
 
-def tasks_of_both(
+def _told(row: LeaderboardRow) -> str:
+    return f"{told(row)}, evaluation {next(iter(row.scores.values())).identity[:DIGITS]}"
+
+
+def tasks_of_all(
     rows: Mapping[str, LeaderboardRow], family: FamilyName
 ) -> tuple[list[str], str | None]:
-    """The tasks that all of these rows have, and the average if these are all it is over."""
-    known = FAMILIES[family]
+    """The tasks that all of these rows have, and the average if these are all it is over.
+
+    Of ranking, which has two averages, all tasks of both metrics and no average.
+    """
+    known = family_named(family)
     single = [column for column in known.columns if column not in known.averages]
     shared = [task for task in single if all(task in row.scores for row in rows.values())]
     whole = shared == single and len(known.averages) == 1
     return shared, known.averages[0] if whole else None
+
+
+def named_rows(rows: Sequence[LeaderboardRow]) -> Mapping[str, LeaderboardRow]:
+    """Rows by method, with as much more as it takes to tell them apart."""
+    for name in (
+        lambda row: row.method,
+        lambda row: f"{row.method} {row.backbone}",
+        lambda row: f"{row.method}@{row.configuration.hash[:8]}",
+    ):
+        named = {name(row): row for row in rows}
+        if len(named) == len(rows):
+            return named
+    return {f"{row.method}@{row.configuration.hash[:8]} {n}": row for n, row in enumerate(rows, 1)}

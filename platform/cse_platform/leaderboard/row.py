@@ -1,10 +1,12 @@
 """A row of the leaderboard, and what it is made of. Scores are fractions."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
+from cse_platform.errors import StoreError
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 
 FamilyName = Literal["sts", "transfer", "ranking", "long"]
@@ -21,6 +23,11 @@ class Family:
     """Task ids in the papers' order; of ranking, task and metric: `stsb_kcc`."""
     averages: tuple[str, ...]
     """Columns that are means over the others; the first is the family's headline."""
+
+    def over(self, average: str) -> tuple[str, ...]:
+        """The columns that an average is over, of its own metric."""
+        suffix = average.removeprefix(AVG_STS) if self.name == "ranking" else ""
+        return tuple(c for c in self.columns if c not in self.averages and c.endswith(suffix))
 
 
 FAMILIES = {
@@ -112,6 +119,8 @@ class LeaderboardRow:
     configuration: Configuration
     seeds: list[int]
     """Complete ones, as the filters let them through."""
+    keys: dict[int, str]
+    """Of their trials, by seed."""
     dev: DevSet
     dev_score: Estimate
     dev_untrained: float | None
@@ -149,3 +158,23 @@ class LeaderboardRow:
     def ranked_score(self) -> Estimate | None:
         """The headline's score, or dev; None where the row has no such score."""
         return self.dev_score if self.headline is None else self.scores.get(self.headline)
+
+
+def family_named(name: str) -> Family:
+    """The family of that name.
+
+    Raises:
+        StoreError: if there is none.
+    """
+    found = next((family for family in FAMILIES.values() if family.name == name), None)
+    if found is None:
+        raise StoreError(f"there are no tasks {name!r}; expected {', '.join(FAMILIES)}")
+    return found
+
+
+def family_of(rows: Sequence[LeaderboardRow]) -> FamilyName:
+    """The first family that any row has scores of; `sts` where there are none."""
+    for name, family in FAMILIES.items():
+        if any(column in row.scores for row in rows for column in family.columns):
+            return name
+    return "sts"

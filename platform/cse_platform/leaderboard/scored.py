@@ -1,13 +1,13 @@
 """Test scores of configurations, put together by the evaluation that they are of."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import zip_longest
-from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.evaluation_models import EvaluationRecord, ScoreRecord
@@ -33,19 +33,44 @@ class Measured:
 
 
 Column = str
-Evaluated = dict[Column, tuple[str, dict[int, float]]]
-"""What one row shows: by column the identity and, by seed, the values."""
+
+
+@dataclass(frozen=True)
+class OneEvaluation:
+    """What an identity stands for."""
+
+    source: str = ""
+    """Of the data; empty where it is not known."""
+    reading: str = ""
+    """How the encoder read its texts."""
+    members: frozenset[str] = frozenset()
+    """Of an average: the identities that it is over."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One column of one row."""
+
+    identity: str
+    source: str
+    values: dict[int, float]
+    """By seed."""
+
+
+Evaluated = dict[Column, Scores]
+"""What one row shows."""
 
 
 def scores_on_test(
-    session: Session, configurations: Select[Any], families: Sequence[Family]
+    session: Session, configurations: Sequence[int], families: Sequence[Family]
 ) -> dict[int, list[Evaluated]]:
     """By configuration, its scores on test, once for each evaluation identity.
 
-    An average stands with the very scores it is the mean of. Scores without an average stand
-    together if the encoder read its texts alike. What is of one reading is one row, unless a
-    task was scored under several identities: that with the most seeds comes first, of equals the
-    one that was measured last.
+    An average stands with the very scores it is the mean of, and is made good for seeds that have
+    all of them. Scores without an average stand together if the encoder read its texts alike and
+    the data is of one source. What is alike in these is one row, unless a task was scored under
+    several identities: that with the most seeds comes first, of equals the one that was measured
+    last.
 
     Args:
         session: of an open leaderboard.
@@ -53,17 +78,19 @@ def scores_on_test(
         families: whose columns are wanted.
     """
     found = _measured(session, configurations, families)
-    told = _settings(session, {identity for one in found.values() for _, identity in one})
+    told = _told(session, {identity for one in found.values() for _, identity in one})
     return {configuration: _rows(one, families, told) for configuration, one in found.items()}
 
 
 Scored = dict[tuple[Column, str], Measured]
 """By column and identity."""
-Settings = Mapping[str, Mapping[str, Any]]
+Told = Mapping[str, OneEvaluation]
+"""By identity."""
+UNKNOWN = OneEvaluation()
 
 
 def _measured(
-    session: Session, configurations: Select[Any], families: Sequence[Family]
+    session: Session, configurations: Sequence[int], families: Sequence[Family]
 ) -> dict[int, Scored]:
     columns = {column for family in families for column in family.columns}
     query = (
@@ -93,58 +120,78 @@ def _measured(
     return found
 
 
-def _settings(session: Session, identities: Iterable[str]) -> Settings:
-    query = select(EvaluationRecord.identity, EvaluationRecord.settings)
-    query = query.where(EvaluationRecord.identity.in_(sorted(identities)))
-    return {one.identity: one.settings for one in session.execute(query)}
+def _told(session: Session, identities: Iterable[str]) -> dict[str, OneEvaluation]:
+    query = select(EvaluationRecord).where(EvaluationRecord.identity.in_(sorted(identities)))
+    return {
+        one.identity: OneEvaluation(
+            source=one.source or "",
+            reading=repr(sorted(one.settings.get("reading", {}).items())),
+            members=frozenset(one.settings.get("protocol", {}).get("mean over", ())),
+        )
+        for one in session.scalars(query)
+    }
 
 
-def _rows(scored: Scored, families: Sequence[Family], told: Settings) -> list[Evaluated]:
-    readings: dict[str, list[list[Scored]]] = {}
+def _rows(scored: Scored, families: Sequence[Family], told: Told) -> list[Evaluated]:
+    alike: dict[object, list[list[Scored]]] = {}
     for place, family in enumerate(families):
-        for reading, group in _groups(scored, family, told):
-            readings.setdefault(reading, [[] for _ in families])[place].append(group)
+        for kind, group in _groups(scored, family, told):
+            alike.setdefault(kind, [[] for _ in families])[place].append(group)
     return [
         {
-            column: (identity, measured.values)
+            column: Scores(identity, told.get(identity, UNKNOWN).source, measured.values)
             for group in groups
             for (column, identity), measured in (group or {}).items()
         }
-        for by_family in readings.values()
+        for by_family in alike.values()
         for groups in zip_longest(*by_family)
     ]
 
 
-def _groups(scored: Scored, family: Family, told: Settings) -> list[tuple[str, Scored]]:
-    """Scores of one family that stand together, and how their texts were read; best first."""
+def _groups(scored: Scored, family: Family, told: Told) -> list[tuple[object, Scored]]:
+    """Scores of one family that stand together, and what they are alike in; best first."""
     mine = {key: one for key, one in scored.items() if key[0] in family.columns}
-    groups: list[tuple[str, Scored]] = []
+    groups: list[tuple[object, Scored]] = []
     averages = [key for key in mine if key[0] in family.averages]
     placed: set[tuple[str, str]] = set(averages)
     for identity in dict.fromkeys(identity for _, identity in averages):
-        members = set(told.get(identity, {}).get("protocol", {}).get("mean over", ()))
+        members = told.get(identity, UNKNOWN).members
         group = {k: one for k, one in mine.items() if k[1] in members or k[1] == identity}
+        _make_good(group, family, identity)
         known = next((member for member in sorted(members) if member in told), identity)
-        groups.append((_reading(told, known), group))
+        groups.append((_kind(told, known), group))
         placed |= group.keys()
     groups += _alone({key: one for key, one in mine.items() if key not in placed}, told)
     return sorted(groups, key=lambda group: _weight(group[1], family), reverse=True)
 
 
-def _alone(scored: Scored, told: Settings) -> list[tuple[str, Scored]]:
-    by_column: dict[tuple[str, str], list[tuple[str, Measured]]] = defaultdict(list)
+def _make_good(group: Scored, family: Family, identity: str) -> None:
+    """Give an average to the seeds that were scored task by task."""
+    for average in family.averages:
+        over = family.over(average)
+        members = [one for (column, _), one in group.items() if column in over]
+        if (average, identity) not in group or len(members) < len(over):
+            continue
+        values = group[average, identity].values
+        for seed in set.intersection(*(set(one.values) for one in members)) - values.keys():
+            values[seed] = math.fsum(one.values[seed] for one in members) / len(members)
+
+
+def _alone(scored: Scored, told: Told) -> list[tuple[object, Scored]]:
+    by_column: dict[tuple[object, str], list[tuple[str, Measured]]] = defaultdict(list)
     for (column, identity), one in scored.items():
-        by_column[_reading(told, identity), column].append((identity, one))
-    groups: dict[tuple[str, int], Scored] = defaultdict(dict)
-    for (reading, column), several in by_column.items():
+        by_column[_kind(told, identity), column].append((identity, one))
+    groups: dict[tuple[object, int], Scored] = defaultdict(dict)
+    for (kind, column), several in by_column.items():
         several.sort(key=lambda one: (one[1].weight, one[0]), reverse=True)
         for place, (identity, one) in enumerate(several):
-            groups[reading, place][column, identity] = one
-    return [(reading, group) for (reading, _), group in groups.items()]
+            groups[kind, place][column, identity] = one
+    return [(kind, group) for (kind, _), group in groups.items()]
 
 
-def _reading(told: Settings, identity: str) -> str:
-    return repr(sorted(told.get(identity, {}).get("reading", {}).items()))
+def _kind(told: Told, identity: str) -> object:
+    one = told.get(identity, UNKNOWN)
+    return one.reading, one.source
 
 
 def _weight(group: Scored, family: Family) -> tuple[bool, tuple[int, datetime], str]:

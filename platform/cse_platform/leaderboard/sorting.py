@@ -10,11 +10,19 @@ TEXTS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "method": lambda row: row.method,
     "backbone": lambda row: row.backbone,
     "sweep": lambda row: row.sweep,
+    "configuration": lambda row: row.configuration.hash,
+    "corpus": lambda row: row.corpus,
+    "dev_set": lambda row: (row.dev.search, row.dev.source),
+    "machines": lambda row: row.machines or None,
+    "tags": lambda row: row.tags or None,
     "rank": lambda row: (row.rank.best, row.rank.worst) if row.rank else None,
 }
 """From the lowest up."""
 NUMBERS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "dev": lambda row: row.dev_score.mean,
+    "dev_std": lambda row: row.dev_score.std,
+    "untrained": lambda row: row.dev_untrained,
+    "std": lambda row: row.ranked_score.std if row.ranked_score else None,
     "best": lambda row: row.ranked_score.best if row.ranked_score else None,
     "n": lambda row: row.n,
     "trials": lambda row: row.trials,

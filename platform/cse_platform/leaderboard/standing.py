@@ -1,16 +1,18 @@
 """How sure a board is of its order: intervals of single seeds, and the ranks a row may have."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from sqlalchemy.orm import Session
 
+from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.compared import by_identity, contenders
 from cse_platform.leaderboard.row import Estimate, Family, LeaderboardRow
 from cse_platform.leaderboard.statistics.contenders import Sampled, sample
 from cse_platform.leaderboard.statistics.intervals import pairs_interval
 from cse_platform.leaderboard.statistics.ranks import Ranked, joint_ranks
+from cse_platform.leaderboard.statistics.resampling import Floats
 from cse_platform.leaderboard.statistics.results import RankInterval
 
 RESAMPLES = 2000
@@ -39,13 +41,17 @@ def with_standing(
     """
     headline = headline_of(rows, family)
     told = [replace(row, headline=headline) for row in rows]
+    sampled: list[Sampled | None] = [None] * len(told)
     for places in by_identity(told).values():
         group = [told[place] for place in places]
-        sampled = _sampled(session, group, family, headline, progress)
-        ranks = _ranks(group, sampled)
-        for place, row, one, rank in zip(places, group, sampled, ranks, strict=True):
-            told[place] = replace(row, rank=rank, scores=_with_intervals(row, one))
-    return told
+        drawn = _sampled(session, group, family, headline, progress)
+        ranks = _ranks(group, drawn)
+        for place, one, rank in zip(places, drawn, ranks, strict=True):
+            sampled[place], told[place] = one, replace(told[place], rank=rank)
+    return [
+        replace(row, scores=_with_intervals(session, row, one))
+        for row, one in zip(told, sampled, strict=True)
+    ]
 
 
 def headline_of(rows: Sequence[LeaderboardRow], family: Family) -> str | None:
@@ -64,10 +70,9 @@ def _sampled(
     """Draws over pairs of what the headline is made of; None for rows that lack some of it."""
     if headline is None:
         return [None] * len(rows)
-    single = headline not in family.averages
-    tasks = [headline] if single else [c for c in family.columns if c not in family.averages]
+    tasks = family.over(headline) if headline in family.averages else (headline,)
     whole = {str(n): row for n, row in enumerate(rows) if _scored_alike(row, tasks, headline)}
-    compared = contenders(session, whole, tasks)
+    compared = contenders(session, whole, tasks, scored_on=[headline])
     paired = [one for one in compared if one.cosines.keys() == set(tasks)]
     total = RESAMPLES * sum(one.seeds for one in paired) * len(tasks)
     step = None if progress is None else lambda done: progress(done, total)
@@ -96,15 +101,27 @@ def _ranks(
     return joint_ranks(ranked, resamples=RESAMPLES, seed=SEED)
 
 
-def _with_intervals(row: LeaderboardRow, sampled: Sampled | None) -> dict[str, Estimate]:
-    if sampled is None:
-        return row.scores
-    draws = dict(sampled.over_pairs)
-    if row.headline is not None:
+def _with_intervals(
+    session: Session, row: LeaderboardRow, sampled: Sampled | None
+) -> dict[str, Estimate]:
+    """Intervals over pairs for what has one seed and cosines."""
+    draws = {} if sampled is None else dict(sampled.over_pairs)
+    if sampled is not None and row.headline is not None:
         draws[row.headline] = np.mean(list(sampled.over_pairs.values()), axis=0)
+    single = [column for column, score in row.scores.items() if score.n == 1]
+    for column in single:
+        if column not in draws and column in STS_TASKS:
+            draws |= _draws_of_one(session, row, column)
     return {
         column: replace(score, interval=pairs_interval(draws[column]))
-        if score.n == 1 and column in draws
+        if column in single and column in draws
         else score
         for column, score in row.scores.items()
     }
+
+
+def _draws_of_one(session: Session, row: LeaderboardRow, task: str) -> Mapping[str, Floats]:
+    [one] = contenders(session, {"": row}, [task])
+    if task not in one.cosines:
+        return {}
+    return sample([one], [task], resamples=RESAMPLES, seed=SEED)[0].over_pairs

@@ -8,6 +8,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.evaluation_rows import add_evaluation, add_release, add_score
+from cse_platform.leaderboard.links import link_trials, spend
 from cse_platform.leaderboard.models import (
     ConfigurationRecord,
     ContestRecord,
@@ -17,7 +18,6 @@ from cse_platform.leaderboard.models import (
     SweepRecord,
     SweepStartRecord,
     SweepTagRecord,
-    SweepTrialRecord,
     TrialRecord,
 )
 from cse_platform.leaderboard.rows import (
@@ -158,6 +158,7 @@ def _configuration(session: Session, event: TrialStarted) -> ConfigurationRecord
         "trials": 0,
         "n": 0,
         "m2": 0.0,
+        "gpu_seconds": 0.0,
     }
     insert_once(session, ConfigurationRecord, {"hash": event.configuration}, first)
     query = select(ConfigurationRecord).where(ConfigurationRecord.hash == event.configuration)
@@ -176,9 +177,13 @@ def _contest(session: Session, event: TrialStarted) -> int:
 
 
 def _link(session: Session, event: TrialStarted | TrialReused, trial: TrialRecord) -> None:
-    link = {"sweep_id": sweep_of(session, event.sweep).id, "trial_id": trial.id}
-    place = {"number": event.number, "role": event.role, "search_number": event.search_number}
-    insert_once(session, SweepTrialRecord, link, place)
+    link = {
+        "trial_id": trial.id,
+        "number": event.number,
+        "role": event.role,
+        "search_number": event.search_number,
+    }
+    link_trials(session, sweep_of(session, event.sweep).id, [link])
 
 
 def _add_point(session: Session, event: TrialPoint) -> None:
@@ -198,6 +203,8 @@ def _add_point(session: Session, event: TrialPoint) -> None:
 
 def _finish_trial(session: Session, event: TrialFinished) -> None:
     trial = trial_of(session, event.trial)
+    took = (event.wall_seconds or 0.0) * event.gpus
+    spend(session, sweep_of(session, event.sweep).id, {trial.id: took})
     if trial.state == "COMPLETE":
         return
     trial.state, trial.finished, trial.error = event.state, event.time, event.error
@@ -205,7 +212,6 @@ def _finish_trial(session: Session, event: TrialFinished) -> None:
     trial.model, trial.wall_seconds = event.model, event.wall_seconds
     trial.provenance = dict(event.provenance)
     trial.machine_id = _machine(session, event.provenance)
-    _spend(session, trial, gpu_seconds=(event.wall_seconds or 0.0) * event.gpus)
     if event.state == "COMPLETE" and trial.best_value is not None:
         configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
         configuration.count_in(trial.best_value)
@@ -219,14 +225,6 @@ def _machine(session: Session, provenance: Mapping[str, str]) -> int | None:
     key = {"host": provenance["host"], "hardware": hardware}
     insert_once(session, MachineRecord, key, {})
     return session.scalars(select(MachineRecord.id).filter_by(**key)).one()
-
-
-def _spend(session: Session, trial: TrialRecord, *, gpu_seconds: float) -> None:
-    """A trial that ends again, after it was cut off, tells its whole time."""
-    configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
-    contest = session.get_one(ContestRecord, configuration.contest_id)
-    contest.gpu_seconds = max(0.0, contest.gpu_seconds + gpu_seconds - trial.gpu_seconds)
-    trial.gpu_seconds = gpu_seconds
 
 
 def _add_dev_scores(session: Session, trial: TrialRecord, event: TrialFinished) -> None:

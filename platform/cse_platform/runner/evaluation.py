@@ -50,7 +50,13 @@ def evaluate_selected(state: SweepState) -> None:
             problems.append(f"trial {trial.number}: {one_line(error)}")
             continue
         state.record(
-            evaluated(sweep=spec.sweep, trial=trial.key, evaluation=evaluation, settings=under)
+            evaluated(
+                sweep=spec.sweep,
+                trial=trial.key,
+                evaluation=evaluation,
+                source=state.identity.dev["source"],
+                settings=under,
+            )
         )
         state.scored = (state.scored[0] + 1, state.scored[1])
     if problems:

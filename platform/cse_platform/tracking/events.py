@@ -190,6 +190,8 @@ class TrialEvaluated(Recorded):
     `geometry`."""
     settings: str = ""
     """What a sweep asked with, beside the tasks; other settings are another evaluation."""
+    source: str | None = None
+    """Of the test data: builtin, hub, senteval or imported; None in older journals."""
     scores: tuple[TestScore, ...]
     similarities: tuple[PairSimilarities, ...]
     identities: dict[str, dict[str, Any]]

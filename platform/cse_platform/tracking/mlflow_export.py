@@ -4,12 +4,11 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 from cse_platform.errors import StoreError
-from cse_platform.tracking.mlflow_store import check_uri, connect, store_errors
+from cse_platform.tracking.mlflow_store import connect, store_errors
+from cse_platform.tracking.mlflow_there import check_there
 from cse_platform.tracking.provenance import hide_password
 
 PAGE = 1000
@@ -55,7 +54,9 @@ class LoggedRuns:
     """
 
     def __init__(self, uri: str) -> None:
-        _check_there(uri)
+        check_there(uri)
+        if uri.startswith("file:"):
+            os.environ.setdefault(_FOLDERS_ALLOWED, "true")
         self._uri = uri
         self._client = connect(uri)
 
@@ -101,21 +102,6 @@ class LoggedRuns:
                 f"there are {', '.join(sorted(known)) or 'none'}"
             )
         return str(found.experiment_id)
-
-
-def _check_there(uri: str) -> None:
-    """MLflow itself would make what is missing."""
-    parsed = urlparse(uri)
-    path = Path(unquote(parsed.path))
-    if parsed.scheme == "file":
-        if not path.is_dir():
-            raise StoreError(f"no folder {path} of MLflow runs")
-        os.environ.setdefault(_FOLDERS_ALLOWED, "true")
-        return
-    check_uri(uri)
-    file = Path(str(path)[1:])
-    if parsed.scheme.startswith("sqlite") and not file.is_file():
-        raise StoreError(f"no MLflow database {file}")
 
 
 def _logged(run: Any) -> LoggedRun:

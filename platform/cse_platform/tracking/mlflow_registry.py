@@ -10,6 +10,7 @@ from typing import Any
 
 from cse_platform.errors import StoreError
 from cse_platform.tracking.mlflow_store import Experiment, open_experiment, store_errors
+from cse_platform.tracking.mlflow_there import check_there
 from cse_platform.tracking.mlflow_values import TAG_LENGTH, clean_name, text
 from cse_platform.tracking.provenance import hide_password
 
@@ -66,11 +67,12 @@ def register_model(
         artifacts: as for `open_experiment`.
 
     Raises:
-        StoreError: if the store cannot be reached, has no finished run of the trial, or refuses
-            the name or the artifacts.
+        StoreError: if there is no store, it cannot be reached, has no finished run of the trial,
+            or refuses the name or the artifacts.
     """
     # A server may take longer than usual over a large file.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", _UPLOAD_SECONDS)
+    check_there(uri)
     opened = open_experiment(uri, experiment, artifacts=artifacts)
     with store_errors(uri):
         run = _run(opened, entry.trial)

@@ -40,16 +40,23 @@ def check_uri(uri: str) -> None:
     Raises:
         StoreError: names the URI and the forms that are understood.
     """
-    if not _SERVER.match(uri) and not _DATABASE.match(uri):
+    if not is_server(uri) and not _DATABASE.match(uri):
         raise StoreError(
             f"{hide_password(uri)!r} is no MLflow store; "
             "give http://HOST:PORT of a server, sqlite:///FILE or postgresql+psycopg://…"
         )
 
 
+def is_server(uri: str) -> bool:
+    """Whether a URI is of a tracking server."""
+    return _SERVER.match(uri) is not None
+
+
 @contextmanager
 def store_errors(uri: str) -> Iterator[None]:
     """Turn whatever a store that is down, closed or broken raises into one `StoreError`."""
+    for variable, value in _DEFAULTS.items():  # before MLflow, which reads them when imported
+        os.environ.setdefault(variable, value)
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -95,8 +102,6 @@ def connect(uri: str) -> Any:
     Raises:
         StoreError: the store cannot be reached.
     """
-    for variable, value in _DEFAULTS.items():
-        os.environ.setdefault(variable, value)
     with store_errors(uri):
         return _connect(uri)
 

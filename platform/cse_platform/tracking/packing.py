@@ -38,7 +38,7 @@ def unpack_gold(compressed: bytes) -> NDArray[np.float64]:
 
 
 def evaluated(
-    *, sweep: str, trial: str, evaluation: "Evaluation", settings: str = ""
+    *, sweep: str, trial: str, evaluation: "Evaluation", source: str, settings: str = ""
 ) -> TrialEvaluated:
     """An evaluation as an event of the journal.
 
@@ -46,6 +46,7 @@ def evaluated(
         sweep: one that holds the trial.
         trial: its key.
         evaluation: of its kept checkpoint.
+        source: of the data that it was scored on: `builtin`, `hub` or `senteval`.
         settings: what a sweep asked with, so that other settings are another evaluation.
 
     Raises:
@@ -57,6 +58,7 @@ def evaluated(
         trial=trial,
         tasks=tuple(sorted(evaluation.tasks)),
         settings=settings,
+        source=source,
         scores=tuple(
             TestScore(
                 task=one.task,

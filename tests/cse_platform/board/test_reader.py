@@ -137,24 +137,13 @@ def test_another_reading_is_told(
     ("a", "b", "match"),
     [
         ("bert", "hicl", "'bert' is no method of this leaderboard .hicl, simcse, sncse., no"),
-        ("hicl@dd", "hicl", "'hicl@dd' stands in no row with test scores of sts"),
+        ("hicl@dd", "hicl", "'hicl@dd' is no complete configuration among the rows"),
         ("0d0d0d", "hicl", "no trial's key begins with '0d0d0d'"),
     ],
 )
 def test_what_cannot_be_compared(reader: LeaderboardReader, a: str, b: str, match: str) -> None:
     with pytest.raises(StoreError, match=match):
         reader.compare(a, b)
-
-
-def test_other_data_is_not_compared(
-    board: Leaderboard, reader: LeaderboardReader, scored: Scored
-) -> None:
-    for seed in range(3):
-        own = scored(f"0a{seed:02x}" + "0" * 60, noise=1.0, data="other")
-        tell(board, own.model_copy(update={"sweep": "hicl"}), journal=f"k{seed}")
-    [row] = reader.rows(Filters(identity="cls-other"))
-    with pytest.raises(StoreError, match="were scored on sts12 with other data; score both alike"):
-        reader.against([row], "simcse")
 
 
 def test_a_frame_has_a_line_a_row(reader: LeaderboardReader) -> None:

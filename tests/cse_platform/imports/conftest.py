@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from cse_platform.imports.runs import ImportedRuns, import_runs
+from cse_platform.imports.onto import Imported
+from cse_platform.imports.onto import bring as bring_onto
+from cse_platform.imports.runs import read_runs
 from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.writer import LeaderboardSink
 from cse_platform.tracking.events import Event
@@ -25,35 +27,23 @@ _QUERIES = {
     "starts": "SELECT name, s.started, provenance, packages, diffs FROM sweep_starts s "
     "JOIN sweeps ON sweeps.id = sweep_id",
     "tags": "SELECT name, tag FROM sweep_tags JOIN sweeps ON sweeps.id = sweep_id",
-    "links": "SELECT name, number, role, search_number, key FROM sweep_trials "
+    "links": "SELECT name, number, role, search_number, key, l.gpu_seconds FROM sweep_trials l "
     f"JOIN sweeps ON sweeps.id = sweep_id {_TRIALS}",
     "contests": "SELECT method, backbone, dev_identity, dev_search, dev_source, trials, "
     "round(CAST(gpu_seconds AS numeric), 9) FROM contests",
     "configurations": 'SELECT hash, revision, corpus, "values", searched, trials, n, '
     "round(CAST(mean AS numeric), 9), round(CAST(m2 AS numeric), 9) FROM configurations",
     "trials": "SELECT key, seed, state, started, finished, best_step, best_value, start_value, "
-    "model, error, wall_seconds, gpu_seconds, provenance, hash, host, hardware FROM trials "
+    "model, error, wall_seconds, t.gpu_seconds, provenance, hash, host, hardware FROM trials t "
     "JOIN configurations c ON c.id = configuration_id LEFT JOIN machines m ON m.id = machine_id",
     "points": f"SELECT key, step, reported_at, value, metrics FROM dev_points {_TRIALS}",
     "scores": f"SELECT key, task, split, metric, identity, value, measured FROM scores {_TRIALS}",
     "similarities": "SELECT key, task, identity, data_sha256, cosines FROM pair_similarities "
     f"{_TRIALS}",
     "releases": f"SELECT key, opened, who, command, tasks, source FROM test_releases {_TRIALS}",
-    "evaluations": "SELECT identity, settings FROM evaluations",
+    "evaluations": "SELECT identity, settings, source FROM evaluations",
     "pair_sets": "SELECT data_sha256, task, pairs, gold FROM pair_sets",
 }
-_RECOUNTED = (
-    "SELECT hash, c.trials, c.n, c.mean, c.m2, count(*), "
-    "sum(CASE WHEN state = 'COMPLETE' THEN 1 ELSE 0 END), "
-    "avg(CASE WHEN state = 'COMPLETE' THEN best_value END), "
-    "sum(CASE WHEN state = 'COMPLETE' THEN best_value * best_value END) "
-    "FROM configurations c JOIN trials ON configuration_id = c.id GROUP BY c.id"
-)
-_RESPENT = (
-    "SELECT x.trials, x.gpu_seconds, count(*), sum(t.gpu_seconds) FROM contests x "
-    "JOIN configurations c ON contest_id = x.id JOIN trials t ON configuration_id = c.id "
-    "GROUP BY x.id"
-)
 
 
 @pytest.fixture(scope="session")
@@ -68,25 +58,6 @@ def contents() -> Contents:
             }
 
     return read
-
-
-@pytest.fixture(scope="session")
-def check_counters() -> Callable[[Leaderboard], None]:
-    """Compares the counters of a leaderboard with what its trials say."""
-
-    def check(board: Leaderboard) -> None:
-        with board.session() as session:
-            for name, trials, n, mean, m2, count, complete, average, squares in session.execute(
-                text(_RECOUNTED)
-            ):
-                assert (trials, n) == (count, complete), name
-                if n:
-                    assert mean == pytest.approx(average)
-                    assert m2 == pytest.approx(squares - n * average**2, abs=1e-12)
-            for trials, seconds, count, spent in session.execute(text(_RESPENT)):
-                assert (trials, seconds) == (count, pytest.approx(spent))
-
-    return check
 
 
 @pytest.fixture(scope="session")
@@ -189,13 +160,14 @@ def here(filled: Callable[..., Leaderboard]) -> Leaderboard:
 
 
 @pytest.fixture
-def bring(lab: Lab, tmp_path: Path) -> Callable[..., ImportedRuns]:
+def bring(lab: Lab, tmp_path: Path) -> Callable[..., Imported]:
     """Imports the lab's runs by a mapping."""
 
-    def run(board: Leaderboard, mapping: str = MAPPING) -> ImportedRuns:
+    def run(board: Leaderboard, mapping: str = MAPPING) -> Imported:
         file = tmp_path / "mapping.yaml"
         experiment = json.dumps(lab.client.get_experiment(lab.experiment).name)
         file.write_text(mapping.replace("[train]", f"[{experiment}]"))
-        return import_runs(board, lab.uri, file)
+        runs = read_runs(lab.uri, file)
+        return bring_onto(board, runs.sweeps, source=runs.source)
 
     return run

@@ -82,8 +82,9 @@ def test_import_mlflow_tells_what_came(lab: Any, tmp_path: Path) -> None:
         "Runs: 2, 1 of them not ended and left out\nTrials: 1 new, 0 here already\n",
     )
     mapping.write_text("sweep: x")
-    code, told = call(import_mlflow, *words)
-    assert code == 1
+    unmade = tmp_path / "none"
+    code, told = call(import_mlflow, *words[:-1], unmade)
+    assert (code, unmade.exists()) == (1, False)
     assert "m.yaml is not a mapping of runs:\n  line 1: the key " in told
     assert "  line 1: the key 'experiments' is missing\n" in told
 
@@ -97,8 +98,9 @@ def test_import_log_tells_what_came(tmp_path: Path) -> None:
         0,
         "Trials: 1 new, 0 here already\nDev points: 1, 0 repeated ones left out\n",
     )
-    code, told = call(import_log, log, *named)
-    assert (code, "--steps-per-epoch N" in told) == (1, True)
+    unmade = tmp_path / "none"
+    code, told = call(import_log, log, *named[:-1], unmade)
+    assert (code, "--steps-per-epoch N" in told, unmade.exists()) == (1, True, False)
 
 
 @pytest.mark.parametrize("command", [merge_command, import_mlflow, import_log])

@@ -1,7 +1,7 @@
 """Training logs come onto the leaderboard: what is found between other text, what is refused."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,8 @@ import pytest
 
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.log_lines import read_lines
-from cse_platform.imports.logs import LogSettings, import_logs, log_settings
+from cse_platform.imports.logs import LogSettings, log_settings, read_logs
+from cse_platform.imports.onto import Imported, bring
 from cse_platform.leaderboard.queries import leaderboard
 from cse_platform.leaderboard.store import Leaderboard
 from cse_platform.leaderboard.trials import DevPoint, dev_curve, trials_of
@@ -37,6 +38,11 @@ def settings(**changes: Any) -> LogSettings:
     return LogSettings(**{**GIVEN, "steps_per_epoch": 250, **changes})
 
 
+def put(board: Leaderboard, files: Sequence[Path], given: LogSettings) -> Imported:
+    logs = read_logs(files, given)
+    return bring(board, logs.sweeps, source=logs.source)
+
+
 @pytest.fixture
 def here(filled: Callable[..., Leaderboard]) -> Leaderboard:
     return filled([])
@@ -56,8 +62,9 @@ def curve(board: Leaderboard) -> list[DevPoint]:
 
 
 def test_a_log_is_a_trial(here: Leaderboard, log: Path) -> None:
-    imported = import_logs(here, [log], settings(values={"temperature": 0.05}))
-    assert (imported.trials.new, imported.points, imported.repeated) == (1, 3, 1)
+    logs = read_logs([log], settings())
+    assert (logs.source, logs.points, logs.repeated) == ("train.log", 3, 1)
+    assert put(here, [log], settings(values={"temperature": 0.05})).new == 1
     with here.session() as session:
         (row,) = leaderboard(session)
         (trial,) = trials_of(session, "logs")
@@ -72,23 +79,30 @@ def test_a_log_is_a_trial(here: Leaderboard, log: Path) -> None:
 def test_again_adds_nothing(
     here: Leaderboard, log: Path, contents: Callable[[Leaderboard], Any]
 ) -> None:
-    import_logs(here, [log], settings())
+    put(here, [log], settings())
     before = contents(here)
     copy = log.with_name("copy.log")
     copy.write_text(STDOUT)
-    again = import_logs(here, [log, copy], settings()).trials
+    again = put(here, [log, copy], settings())
     assert (again.new, again.here) == (0, 1)
     assert contents(here) == before
-    import_logs(here, [log], settings(seed=1))
+    put(here, [log], settings(seed=1))
     with here.session() as session:
         assert [(r.number, r.seed) for r in trials_of(session, "logs")] == [(0, 42), (1, 1)]
 
 
 def test_another_log_of_one_seed_is_refused(here: Leaderboard, log: Path) -> None:
-    import_logs(here, [log], settings())
+    put(here, [log], settings())
     log.write_text(STDOUT.replace("0.7811", "0.7911"))
     with pytest.raises(ImportRefusedError, match=r"train.log and log \w+, which .* seed 42"):
-        import_logs(here, [log], settings())
+        put(here, [log], settings())
+
+
+def test_two_logs_of_one_seed_are_refused(log: Path) -> None:
+    other = log.with_name("other.log")
+    other.write_text(STDOUT.replace("0.7811", "0.7911"))
+    with pytest.raises(ImportRefusedError, match=r"\w+.log and .*\w+.log are all complete"):
+        read_logs([log, other], settings())
 
 
 def test_a_sweep_of_our_own_is_not_touched(
@@ -98,7 +112,7 @@ def test_a_sweep_of_our_own_is_not_touched(
     with pytest.raises(
         ImportRefusedError, match=r"sweep 'logs' .* another one \(rankcse on mini\)"
     ):
-        import_logs(here, [log], settings())
+        put(here, [log], settings())
 
 
 @pytest.mark.parametrize("form", ["state", "json lines", "numbers as text"])
@@ -115,7 +129,7 @@ def test_other_forms(form: str, here: Leaderboard, tmp_path: Path) -> None:
         file.write_text("\n".join(json.dumps({**entry, "args": {"a": 1}}) for entry in entries))
     else:
         file.write_text("\n".join(str({k: str(v) for k, v in one.items()}) for one in entries))
-    import_logs(here, [file], settings(steps_per_epoch=None))
+    put(here, [file], settings(steps_per_epoch=None))
     told = [(point.step, point.value, point.metrics["train/loss"]) for point in curve(here)]
     assert told == [(10, 0.5, 0.5), (20, None, 0.5)]
 
@@ -123,7 +137,7 @@ def test_other_forms(form: str, here: Leaderboard, tmp_path: Path) -> None:
 def test_the_earliest_of_the_best_trained_steps_counts(here: Leaderboard, log: Path) -> None:
     values = {0: 0.9, 5: 0.6, 10: 0.7, 15: 0.7}
     log.write_text("\n".join(str({"eval_stsb_spearman": values[s], "step": s}) for s in values))
-    import_logs(here, [log], settings())
+    put(here, [log], settings())
     with here.session() as session:
         (row,), (trial,) = leaderboard(session), trials_of(session, "logs")
     assert (trial.best_step, trial.best_value, row.dev_untrained) == (10, 0.7, 0.9)
@@ -131,7 +145,7 @@ def test_the_earliest_of_the_best_trained_steps_counts(here: Leaderboard, log: P
 
 def test_transfer_accuracies_in_percent(here: Leaderboard, log: Path) -> None:
     log.write_text("{'eval_avg_transfer': 85.0, 'eval_stsb_spearman': 0.7, 'epoch': 1.0}")
-    import_logs(here, [log], settings(dev="transfer_dev", scale=100))
+    put(here, [log], settings(dev="transfer_dev", scale=100))
     (point,) = curve(here)
     assert (point.value, point.metrics) == (0.85, {"dev/avg_transfer_accuracy": 0.85})
 
@@ -152,16 +166,14 @@ def test_transfer_accuracies_in_percent(here: Leaderboard, log: Path) -> None:
     ],
 )
 def test_what_cannot_be_a_trial_is_refused(
-    text: str, changes: dict[str, Any], message: str, here: Leaderboard, log: Path, tmp_path: Path
+    text: str, changes: dict[str, Any], message: str, log: Path, tmp_path: Path
 ) -> None:
     bad = tmp_path / "bad.log"
     bad.write_text(text)
     missing = tmp_path / "missing.log"
     with pytest.raises(ImportRefusedError, match=message) as caught:
-        import_logs(here, [log, bad, missing], settings(**changes))
+        read_logs([log, bad, missing], settings(**changes))
     assert "missing.log cannot be read: No such file" in str(caught.value)
-    with here.session() as session:
-        assert leaderboard(session) == []
 
 
 def test_settings_are_told_all_at_once() -> None:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from cse_platform.imports.runs import ImportedRuns, import_runs
+from cse_platform.imports.onto import Imported
+from cse_platform.imports.onto import bring as bring_onto
+from cse_platform.imports.runs import read_runs
 from cse_platform.leaderboard.evaluations import test_scores as scores_on_test
 from cse_platform.leaderboard.queries import leaderboard
 from cse_platform.leaderboard.store import Leaderboard
@@ -25,7 +27,7 @@ def rows(board: Leaderboard, sweep: str = "lab-b-bert-base") -> list[tuple[Any, 
 def test_runs_become_trials(
     board: Leaderboard,
     lab: Any,
-    bring: Callable[..., ImportedRuns],
+    bring: Callable[..., Imported],
     check_counters: Callable[[Leaderboard], None],
 ) -> None:
     lab.run({0: 30.0, 125: 78.0, 250: 77.0}, scores={"test/sts12": 68.4, "test/mr": 81.0})
@@ -35,7 +37,7 @@ def test_runs_become_trials(
     lab.run({}, {"seed": "4"})
     lab.run({125: 84.0}, {"model": "roberta"})
     imported = bring(board, lab.mapping + lab.scores)
-    assert (imported.runs, imported.unfinished, imported.trials.new) == (6, 1, 5)
+    assert (imported.new, imported.here, imported.gave_way) == (5, 0, 0)
     assert rows(board) == [
         (0, 42, "COMPLETE", 125, 0.78),
         (1, 1, "COMPLETE", 125, 0.79),
@@ -69,30 +71,30 @@ def test_runs_become_trials(
 def test_again_adds_nothing_but_new_runs(
     here: Leaderboard,
     lab: Any,
-    bring: Callable[..., ImportedRuns],
+    bring: Callable[..., Imported],
     contents: Callable[[Leaderboard], Any],
 ) -> None:
     lab.run({125: 78.0})
     lab.run({125: 10.0}, {"seed": "1"}, status="FAILED")
     bring(here)
     before = contents(here)
-    again = bring(here).trials
+    again = bring(here)
     assert (again.new, again.here) == (0, 2)
     assert contents(here) == before
     lab.run({125: 79.0}, {"seed": "1"})
     lab.run({125: 80.0}, {"seed": "2"})
-    later = bring(here).trials
+    later = bring(here)
     assert (later.new, later.here, later.gave_way) == (2, 1, 1)
     assert rows(here) == [
         (0, 42, "COMPLETE", 125, 0.78),
         (1, 1, "COMPLETE", 125, 0.79),
         (3, 2, "COMPLETE", 125, 0.8),
     ]
-    assert bring(here).trials.new == 0
+    assert bring(here).new == 0
 
 
 def test_values_without_steps_and_repeated_ones(
-    here: Leaderboard, lab: Any, bring: Callable[..., ImportedRuns]
+    here: Leaderboard, lab: Any, bring: Callable[..., Imported]
 ) -> None:
     """Of one step the last value stays; without steps there is a value and no curve."""
     lab.run({0: 78.0})
@@ -106,7 +108,7 @@ def test_values_without_steps_and_repeated_ones(
 
 
 def test_a_whole_family_has_its_average(
-    here: Leaderboard, lab: Any, bring: Callable[..., ImportedRuns]
+    here: Leaderboard, lab: Any, bring: Callable[..., Imported]
 ) -> None:
     tasks = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
     scores = {f"test_{task}": 70.0 + place for place, task in enumerate(tasks)}
@@ -120,7 +122,7 @@ def test_a_whole_family_has_its_average(
 
 
 def test_methods_that_are_not_ours_take_values_as_they_are(
-    here: Leaderboard, lab: Any, bring: Callable[..., ImportedRuns]
+    here: Leaderboard, lab: Any, bring: Callable[..., Imported]
 ) -> None:
     lab.run({125: 78.0}, {"temp": "None", "lr": "[1, 2]"}, tags={"paper": "PromptBERT"})
     bring(here, lab.mapping.replace("method: simcse", "method: {tag: paper}"))
@@ -139,5 +141,6 @@ def test_a_folder_of_runs_is_a_store_too(
     lab.run({125: 78.0})
     monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE")
     (tmp_path / "mapping.yaml").write_text(lab.mapping)
-    import_runs(here, lab.uri, tmp_path / "mapping.yaml")
+    runs = read_runs(lab.uri, tmp_path / "mapping.yaml")
+    bring_onto(here, runs.sweeps, source=runs.source)
     assert rows(here) == [(0, 42, "COMPLETE", 125, 0.78)]

@@ -1,20 +1,23 @@
 """What another lab's runs lack, or a mapping file gets wrong, is told at once, and not imported."""
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cse_platform.errors import ImportRefusedError, StoreError
-from cse_platform.imports.runs import ImportedRuns, import_runs
+from cse_platform.imports.onto import Imported
+from cse_platform.imports.runs import read_runs
 from cse_platform.leaderboard.queries import leaderboard
 from cse_platform.leaderboard.store import Leaderboard
 from cse_platform.leaderboard.trials import trials_of
 
 
 def test_what_runs_lack_is_told_all_at_once(
-    here: Leaderboard, lab: Any, bring: Callable[..., ImportedRuns]
+    here: Leaderboard, lab: Any, bring: Callable[..., Imported]
 ) -> None:
     lab.run({125: 78.0}, {"lr": "high", "seed": "x"}, name="one")
     lab.run({125: 7800.0}, {"model": "gpt2", "seed": "1", "temp": "-1"}, name="two")
@@ -33,7 +36,7 @@ def test_what_runs_lack_is_told_all_at_once(
 
 
 def test_percentages_are_suspected(
-    here: Leaderboard, lab: Any, bring: Callable[..., ImportedRuns]
+    here: Leaderboard, lab: Any, bring: Callable[..., Imported]
 ) -> None:
     lab.run({125: 78.0})
     with pytest.raises(ImportRefusedError, match=r"is it a percentage \(scale: 100\)\?"):
@@ -41,7 +44,7 @@ def test_percentages_are_suspected(
 
 
 def test_two_complete_runs_of_one_seed_are_refused(
-    here: Leaderboard, lab: Any, bring: Callable[..., ImportedRuns]
+    here: Leaderboard, lab: Any, bring: Callable[..., Imported]
 ) -> None:
     lab.run({125: 78.0}, name="one")
     bring(here)
@@ -75,7 +78,7 @@ def test_a_wrong_mapping_is_told_with_its_line(
     message: str,
     here: Leaderboard,
     lab: Any,
-    bring: Callable[..., ImportedRuns],
+    bring: Callable[..., Imported],
 ) -> None:
     lab.run({125: 78.0}, scores={"test/sts12": 68.4, "test/mr": 81.0})
     with pytest.raises((ImportRefusedError, StoreError), match=message):
@@ -87,13 +90,46 @@ def test_a_wrong_mapping_is_told_with_its_line(
     [
         ("sqlite:///{}/none.db", "no MLflow database /.*none.db"),
         ("file://{}/none", "no folder /.*/none of MLflow runs"),
+        ("file://{}", "no MLflow store: it holds no experiments, folders with a meta.yaml"),
         ("ftp://me:secret@lab/x", r"'ftp://me:\*\*\*@lab/x' is no MLflow store"),
     ],
 )
 def test_what_is_no_store_is_refused_and_not_made(
-    uri: str, message: str, tmp_path: Path, here: Leaderboard, lab: Any
+    uri: str, message: str, tmp_path: Path, lab: Any
 ) -> None:
     (tmp_path / "mapping.yaml").write_text(lab.mapping)
     with pytest.raises(StoreError, match=message):
-        import_runs(here, uri.format(tmp_path), tmp_path / "mapping.yaml")
+        read_runs(uri.format(tmp_path), tmp_path / "mapping.yaml")
     assert not list(tmp_path.glob("none*"))
+
+
+def test_another_database_is_refused_and_stays_as_it_is(
+    filled: Callable[..., Leaderboard], lab: Any, tmp_path: Path
+) -> None:
+    with filled([]) as board, board.session() as session:
+        file = Path(session.get_bind().engine.url.database)
+    before = file.read_bytes()
+    (tmp_path / "mapping.yaml").write_text(lab.mapping)
+    with pytest.raises(StoreError, match="is no MLflow store: it has no table 'experiments'"):
+        read_runs(f"sqlite:///{file}", tmp_path / "mapping.yaml")
+    assert file.read_bytes() == before
+
+
+def test_a_store_of_an_older_mlflow_is_refused_and_stays_as_it_is(lab: Any, tmp_path: Path) -> None:
+    """MLflow would upgrade it."""
+    with closing(sqlite3.connect(tmp_path / "old.db")) as old, old:
+        old.execute("CREATE TABLE experiments (experiment_id INTEGER)")
+    before = (tmp_path / "old.db").read_bytes()
+    (tmp_path / "mapping.yaml").write_text(lab.mapping)
+    with pytest.raises(StoreError, match="is of an older schema, .* `mlflow db upgrade`"):
+        read_runs(f"sqlite:///{tmp_path / 'old.db'}", tmp_path / "mapping.yaml")
+    assert (tmp_path / "old.db").read_bytes() == before
+
+
+def test_one_experiment_is_no_folder_of_experiments(lab: Any, tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "run"):
+        folder.mkdir(exist_ok=True)
+        (folder / "meta.yaml").touch()
+    (tmp_path / "mapping.yaml").write_text(lab.mapping)
+    with pytest.raises(StoreError, match="name the one that does, often called mlruns"):
+        read_runs(tmp_path.as_uri(), tmp_path / "mapping.yaml")

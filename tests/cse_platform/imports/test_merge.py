@@ -12,7 +12,7 @@ from cse_platform.leaderboard.other_store import reading
 from cse_platform.leaderboard.store import Leaderboard
 from cse_platform.leaderboard.trials import dev_curve, trials_of
 from cse_platform.leaderboard.writer import LeaderboardSink
-from cse_platform.tracking.events import Event, TrialFinished
+from cse_platform.tracking.events import Event
 
 Life = Callable[..., list[Event]]
 Filled = Callable[[Sequence[Event]], Leaderboard]
@@ -167,24 +167,57 @@ def test_the_later_start_of_a_sweep_decides(
     assert len(contents(old)["starts"]) == 2
 
 
-def test_gpu_time_is_counted_once(
+def test_gpu_time_is_counted_once_a_sweep(
     filled: Filled,
     sweep_started: Started,
     trial_life: Life,
     check_counters: Callable[[Leaderboard], None],
 ) -> None:
-    def with_gpu(events: list[Event], seconds: float) -> list[Event]:
-        return [
-            e.model_copy(update={"gpus": 0.5, "wall_seconds": seconds})
-            if isinstance(e, TrialFinished)
-            else e
-            for e in events
-        ]
+    def with_gpu(seconds: float, state: str, sweep: str = "first") -> list[Event]:
+        *events, finish = trial_life(0, {1: 0.1}, configuration="c", state=state, sweep=sweep)
+        took = finish.model_copy(update={"gpus": 0.5, "wall_seconds": seconds})
+        return [sweep_started(sweep), *events, took]
 
-    here = filled([sweep_started(), *with_gpu(trial_life(0, {1: 0.1}, state="FAIL"), 10)])
-    there = filled([sweep_started(), *with_gpu(trial_life(0, {1: 0.5}), 40)])
+    here = filled(with_gpu(10, "FAIL"))
+    # Of the first sweep they tell more than we know, and the second is one that we lack.
+    there = filled([*with_gpu(40, "PRUNED"), *with_gpu(6, "COMPLETE", "second")])
     for _ in range(2):
         merge(here, there)
         check_counters(here)
         with here.session() as session:
-            assert session.scalar(text("SELECT gpu_seconds FROM contests")) == 20
+            assert session.scalar(text("SELECT gpu_seconds FROM contests")) == 23
+            assert session.scalar(text("SELECT wall_seconds FROM trials")) == 6
+
+
+def test_a_journal_goes_on_after_a_merge(
+    board: Leaderboard, filled: Filled, sweep_started: Started, trial_life: Life
+) -> None:
+    """The numbers that it gives its own next trials have been given to theirs."""
+    journal = [sweep_started(), *trial_life(0, {1: 0.1})]
+    LeaderboardSink(board).apply("j", list(enumerate(journal, 1)))
+    there = [trial_life(number, {1: 0.5}, configuration=f"d{number}") for number in (0, 1)]
+    merge(board, filled([sweep_started(), *(event for life in there for event in life)]))
+    places = {"c0-42": 0, "d1-42": 1, "d0-42": 2}
+    assert {key: number for number, key, *_ in rows(board)} == places
+    journal += [*trial_life(1, {1: 0.2}), *trial_life(2, {1: 0.3}), *trial_life(5, {1: 0.4})]
+    for name in ("j", "the same, with its cursor lost"):
+        LeaderboardSink(board).apply(name, list(enumerate(journal, 1)))
+        places |= {"c1-42": 3, "c2-42": 4, "c5-42": 5}
+        assert {key: number for number, key, *_ in rows(board)} == places
+
+
+def test_a_source_that_we_lack_is_filled_in(
+    filled: Filled, sweep_started: Started, trial_life: Life, trial_evaluated: Callable[..., Event]
+) -> None:
+    def scored(**sources: str | None) -> Leaderboard:
+        scores = [
+            trial_evaluated("c0-42", {"test/mr_accuracy": 0.5}, identity=name, source=source)
+            for name, source in sources.items()
+        ]
+        return filled([sweep_started(), *trial_life(0, {1: 0.5}), *scores])
+
+    here, there = scored(e1="hub", e2=None), scored(e1="senteval", e2="builtin", e3=None, e4="hub")
+    merge(here, there)
+    with here.session() as session:
+        told = session.execute(text("SELECT identity, source FROM evaluations ORDER BY identity"))
+        assert list(told) == [("e1", "hub"), ("e2", "builtin"), ("e3", None), ("e4", "hub")]

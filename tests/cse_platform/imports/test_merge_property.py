@@ -82,7 +82,7 @@ def opened(trial: str) -> Event:
 
 
 class Clock:
-    """Gives each event a second of its own, and half a GPU to each trial."""
+    """Gives each event a second of its own, and half a GPU to each trial, all the time."""
 
     def __init__(self) -> None:
         self.seconds = 0
@@ -93,6 +93,7 @@ class Clock:
             self.seconds += 1
             changes: dict[str, Any] = {"time": START + timedelta(seconds=self.seconds)}
             if isinstance(event, TrialFinished):
-                changes |= {"gpus": 0.5, "provenance": {"host": "here", "gpu": "H100"}}
+                changes |= {"gpus": 0.5, "wall_seconds": float(self.seconds)}
+                changes |= {"provenance": {"host": "here", "gpu": "H100"}}
             stamped.append(event.model_copy(update=changes))
         return stamped

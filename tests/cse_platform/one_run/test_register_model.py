@@ -131,6 +131,34 @@ def test_no_store(
     assert not (runs / "mlflow.db").exists()
 
 
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        ("nothere.db", "no MLflow database nothere.db"),
+        ("runs/leaderboard.db", "is no MLflow store"),
+    ],
+)
+def test_what_the_environment_names_is_not_made_a_store(
+    runs: Path,
+    fill: Fill,
+    began: Start,
+    life: Life,
+    one_run: Run,
+    mini_model: Model,
+    monkeypatch: pytest.MonkeyPatch,
+    file: str,
+    told: str,
+) -> None:
+    fill(began(), *life(model=str(mini_model())))
+    before = (runs / "leaderboard.db").read_bytes()
+    monkeypatch.setenv("CSE_MLFLOW_URI", f"sqlite:///{file}")
+    done = one_run("register", KEY, "encoder")
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert told in done.stderr
+    assert (runs / "leaderboard.db").read_bytes() == before
+    assert [path.name for path in runs.parent.iterdir()] == ["runs"]
+
+
 def test_a_pooler_that_the_library_lacks_is_refused(
     runs: Path, fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model
 ) -> None:

@@ -18,7 +18,9 @@ from cse_platform.leaderboard.statistics.results import Comparison, Interval, Ta
 def estimate() -> Callable[..., Estimate]:
     """Makes a score over seeds 1, 2, … that are `values`."""
 
-    def make(*values: float, identity: str = "e1", interval: Interval | None = None) -> Estimate:
+    def make(
+        *values: float, identity: str = "e1", interval: Interval | None = None, source: str = ""
+    ) -> Estimate:
         mean = sum(values) / len(values)
         squares = sum((value - mean) ** 2 for value in values)
         return Estimate(
@@ -28,6 +30,7 @@ def estimate() -> Callable[..., Estimate]:
             max(values),
             interval,
             identity,
+            source,
         )
 
     return make
@@ -44,6 +47,7 @@ def row(estimate: Callable[..., Estimate]) -> Callable[..., LeaderboardRow]:
             sweep="simcse-bert",
             configuration=Configuration("b" * 64, {"temperature": 0.05}, ["temperature"]),
             seeds=[1, 2],
+            keys={1: "1" * 64, 2: "2" * 64},
             dev=DevSet("stsb", "stsb", "d1", "senteval"),
             dev_score=estimate(0.83, 0.85, identity="d1"),
             dev_untrained=0.5,
@@ -99,6 +103,7 @@ def comparison() -> Comparison:
         ),
         TaskComparison("avg_sts", 0.76, 0.7475, 0.0125, low, 0.004, None, None, None, None, None),
         ("a note of the statistics",),
+        ("A: rankcse@abc on mini, seeds 0 1 2", "B: simcse@def on mini, seeds 0 1"),
     )
 
 
@@ -117,13 +122,14 @@ def written(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 def lines(written: Callable[..., str]) -> Callable[..., list[str]]:
     """The lines of a terminal, with single blanks; none is longer than 100 characters.
 
-    A rule between rows, which is a line of blanks, is `---`.
+    A line below the head or between rows is `---`.
     """
 
     def of(document: Document, *, wide: bool = False) -> list[str]:
         printed = written(document, "table", wide=wide).splitlines()
         assert wide or max(map(len, printed)) <= 100
-        return [re.sub(r"\s+", " ", line).strip() or "---" if line else "" for line in printed]
+        assert not any(line.endswith(" ") for line in printed)
+        return [re.sub("─+", "---", re.sub(r"\s+", " ", line)).strip() for line in printed]
 
     return of
 

@@ -37,7 +37,7 @@ def test_the_standing_by_hand(
     ours = row({"avg_sts": score}, rank=RankInterval(1, 3, 4), gap=gap)
     *_, found, note = titled(lines(Board([ours])), STANDING)
     assert found == (
-        "simcse bert-base 76.50 ±0.71 [70.15, 82.85] 1-3 77.00 2 84.00 ±1.41 +0.25 inside"
+        "simcse bert-base 76.50 ±0.71 [70.15, 82.85] 1-3 of 4 77.00 2 84.00 ±1.41 +0.25 inside"
     )
     assert note.startswith("paper: ours minus the published number")
 
@@ -73,9 +73,8 @@ def test_a_row_without_the_headline_still_stands(
     lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
 ) -> None:
     scored = row({"avg_sts": estimate(0.76, 0.76)}, method="hicl")
-    *_, first, second = titled(
-        lines(Board([scored, row(headline="avg_sts")])), "Standing by avg_sts, x 100"
-    )
+    *_, first, second, note = titled(lines(Board([scored, row(headline="avg_sts")])), STANDING)
+    assert note == "Not ranked: 1 without this score."
     assert first == "hicl bert-base 76.00 ±0.00 76.00 2 84.00 ±1.41"
     assert second == "simcse bert-base 2 84.00 ±1.41"
 
@@ -145,10 +144,34 @@ def test_rows_that_share_a_name_are_told_apart(lines: Lines, titled: Lines, row:
     assert second.startswith("simcse bert-base sickr (senteval) 84.00")
 
 
+def test_who_has_no_rank_is_counted_and_told_why(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    several, single = {"avg_sts": estimate(0.5, 0.5)}, {"avg_sts": estimate(0.5)}
+    ranked = [row(several, rank=RankInterval(1, best, 2)) for best in (1, 2)]
+    alone = row(several, rank=RankInterval(1, 1, 1))
+    not_scored = row(headline="avg_sts")
+    told = titled(lines(Board([*ranked, alone, row(single), row(single), not_scored])), STANDING)
+    shown = ("1 of 2 50.00 2", "1-2 of 2 50.00 2", "50.00 2")
+    for line, rank in zip(told[2:5], shown, strict=True):
+        assert line.startswith(f"simcse bert-base e1 50.00 ±0.00 {rank} 84.00")
+    assert " ".join(told[-2:]) == (
+        "Not ranked: 2 of one seed without stored cosines, "
+        "1 with no other ranked row of its evaluation identity, 1 without this score."
+    )
+    assert not any("Not ranked" in line for line in lines(Board(ranked)))
+    assert not any("Not ranked" in line for line in lines(Board([alone])))
+
+
+def test_what_is_not_known_of_gpus_is_not_shown(lines: Lines, titled: Lines, row: MakeRow) -> None:
+    *_, known, unknown = titled(lines(Board([row(), row(gpu_hours=None)])), "Runs")
+    assert (known.split()[3], unknown.split()[3]) == ("12.2", "2030-01-02")
+
+
 def test_rows_that_do_not_compare_are_told(
     lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
 ) -> None:
-    rows = [row({"avg_sts": estimate(0.5, identity=identity)}) for identity in ("e1", "e2")]
+    rows = [row({"avg_sts": estimate(0.5, 0.5, identity=identity)}) for identity in ("e1", "e2")]
     *_, first, second, note = titled(lines(Board(rows)), STANDING)
     assert first.startswith("simcse bert-base e1 50.00")
     assert second.startswith("simcse bert-base e2 50.00")

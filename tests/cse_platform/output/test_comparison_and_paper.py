@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.output.comparison_grid import verdict
 from cse_platform.leaderboard.output.numbers import probability
 from cse_platform.leaderboard.published.paper_tables import PaperLine, PaperTable
@@ -13,13 +14,13 @@ Lines = Callable[..., list[str]]
 
 
 def test_a_comparison_by_hand(lines: Lines, comparison: Comparison) -> None:
-    title, *_, head, _, sts12, sts13, rule, average, names, said, note = lines(comparison)
+    title, *_, head, _, sts12, sts13, rule, average, a, b, said, note = lines(comparison)
     assert title == "rankcse against simcse, scores x 100"
     assert head.startswith("task A B A - B 95 % interval p p (Holm)")
     assert sts12 == "sts12 72.00 70.00 +2.00 [1.00, 3.00] 0.020 0.040 4.12 <0.001 <0.001"
     assert sts13 == "sts13 80.00 79.50 +0.50 [-1.00, 2.00] 0.400 0.400 1.25 0.210 0.210"
     assert (rule, average) == ("---", "avg_sts 76.00 74.75 +1.25 [1.00, 3.00] 0.004")
-    assert names == "A: rankcse, n = 3; B: simcse, n = 2"
+    assert (a, b) == comparison.told
     assert said == (
         "rankcse is above simcse by 1.25 on avg_sts, 95 % interval [1.00, 3.00], p = 0.004."
     )
@@ -71,9 +72,10 @@ def test_a_matrix_by_hand(lines: Lines) -> None:
     names = ("rankcse", "simcse", "hicl")
     effects = ((0.0, 0.02, 0.01), (-0.02, 0.0, -0.01), (-0.01, 0.01, 0.0))
     p = ((None, 0.004, 0.04), (0.004, None, 0.5), (0.04, 0.5, None))
-    told = lines(Matrix(names, effects, p, p, ("a note",)))
+    matrix = Matrix(names, effects, p, p, ("a note",), STS_TASKS, ("rankcse: a", "simcse: b"))
+    told = lines(matrix)
     assert told == [
-        "Row minus column, x 100",
+        "Row minus column, avg_sts, x 100",
         "# row 1 2 3",
         told[2],
         "1 rankcse +2.00 ** +1.00 *",
@@ -81,8 +83,13 @@ def test_a_matrix_by_hand(lines: Lines) -> None:
         "3 hicl -1.00 * +1.00",
         "** p < 0.01, after Holm's correction over all pairs.",
         "* p < 0.05, after Holm's correction over all pairs.",
+        "rankcse: a",
+        "simcse: b",
         "a note",
     ]
+    some = {("stsb", "sickr"): "mean over stsb, sickr", ("mr",): "mr"}
+    for tasks, over in some.items():
+        assert lines(replace(matrix, tasks=tasks))[0] == f"Row minus column, {over}, x 100"
 
 
 def line(backbone: str, label: str, value: float, ours: Estimate | None = None) -> PaperLine:
@@ -94,7 +101,6 @@ def line(backbone: str, label: str, value: float, ours: Estimate | None = None) 
         {"avg_sts": 0.0013},
         {"avg_sts": ours} if ours else {},
         "c" * 64 if ours else None,
-        ours.n if ours else 0,
     )
 
 

@@ -1,6 +1,9 @@
 """What gives way on a line that is too short, and in which order."""
 
+from io import StringIO
+
 import pytest
+from rich.console import Console
 
 from cse_platform import folding
 
@@ -33,3 +36,21 @@ def test_a_deviation_goes_below_its_mean_before_a_name_is_broken() -> None:
 def test_heads_are_folded_before_cells_are() -> None:
     columns = (["a long head", "ab"], ["n", "one two"])
     assert folding.widths(columns, 4 + 2 + 7) == [4, 7]
+
+
+def test_heads_are_broken_within_words_last_of_all() -> None:
+    columns = (["configuration", "bbbbbbbb"], ["names", "a" * 20], ["s", "78.12 ±0.35"])
+    folds: list[folding.Fold] = ["freely", "freely", "last"]
+    assert folding.widths(columns, 13 + 2 + 12 + 2 + 11, folds=folds) == [13, 12, 11]
+    assert folding.widths(columns, 13 + 2 + 5 + 2 + 11, folds=folds) == [13, 5, 11]
+    assert folding.widths(columns, 13 + 2 + 5 + 2 + 5, folds=folds) == [13, 5, 5]
+    assert folding.widths(columns, 13 + 2 + 5 + 2 + 4, folds=folds)[0] < 13
+
+
+def test_only_a_terminal_gets_blanks_at_the_ends_of_lines() -> None:
+    for terminal, expected in ((False, "a\n b\n"), (True, "a  \n b \n")):
+        out = StringIO()
+        console = Console(file=out, force_terminal=terminal, no_color=True)
+        with folding.trimmed(console):
+            console.print("a  \n b ")
+        assert out.getvalue() == expected

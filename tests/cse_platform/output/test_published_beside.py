@@ -48,7 +48,8 @@ def test_they_stand_among_ours_on_a_board_that_is_sorted_by_the_headline(
         row(headline="avg_sts", method="last"),
     ]
     papers = [published({"avg_sts": value}, system=f"s{value}") for value in (0.6, 0.8)]
-    _, _, *found, _ = titled(lines(Board(ours, papers, sorted_by="avg_sts")), STANDING)
+    _, _, *found, note, _ = titled(lines(Board(ours, papers, sorted_by="avg_sts")), STANDING)
+    assert note.startswith(PUBLISHED[:3])
     assert [line.split()[0] for line in found] == ["hicl", "s0.8", "simcse", "s0.6", "last"]
 
 
@@ -72,6 +73,36 @@ def test_built_in_data_never_stand_beside_them(
         assert "90.00" in on_built_in and "†" not in on_built_in
     wide = lines(board, wide=True)
     assert "†" not in "".join(titled(wide, "Leaderboard by avg_sts, x 100, on built-in data"))
+
+
+def test_the_data_of_a_score_is_its_own_and_not_that_of_the_dev_sets(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate, published: MakePublished
+) -> None:
+    real = row({"avg_sts": estimate(0.51, 0.51, source="hub")}, dev=BUILTIN)
+    small = row({"avg_sts": estimate(0.92, 0.92, source="builtin")}, method="hicl")
+    other = row({"avg_sts": estimate(0.53, 0.53, source="senteval")}, method="sncse")
+    told = lines(Board([small, real, other], [published({"avg_sts": 0.8})]))
+    *heads, _, first, second, _, paper, _ = titled(told, STANDING)
+    assert " ".join(heads).count("dev stsb") == 2
+    assert first == "simcse bert-base stsb (builtin) 51.00 ±0.00 51.00 2 84.00 ±1.41"
+    assert second == "sncse bert-base stsb (senteval) 53.00 ±0.00 53.00 2 84.00 ±1.41"
+    assert paper.endswith("80.00")
+    head, _, only = titled(told, f"{STANDING}, on built-in data")
+    assert head == "method backbone avg sts best of n n dev stsb (senteval)"
+    assert only == "hicl bert-base 92.00 ±0.00 92.00 2 84.00 ±1.41"
+    assert titled(told, f"{SCORES}, on built-in data")[-1] == "hicl bert-base 92.00 ±0.00"
+
+
+def test_scores_of_one_row_on_two_kinds_of_data_stand_apart(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    scores = {"stsb": estimate(0.9, source="builtin"), "sickr": estimate(0.5, source="hub")}
+    for wide in (False, True):
+        told = lines(Board([row(scores, headline="sickr")]), wide=wide)
+        small = titled(told, "Test scores, stsb, x 100, on built-in data")
+        assert small == ["method backbone stsb", "---", "simcse bert-base 90.00"]
+        real = titled(told, "Leaderboard by sickr, x 100" if wide else "Test scores, sickr, x 100")
+        assert "50.00" in real[-1] and "90.00" not in real[-1]
 
 
 def test_the_other_comparisons_are_marked_where_they_are_significant(

@@ -36,7 +36,7 @@ def board(
 ) -> Board:
     """One row of each kind."""
     ours = row(
-        {"avg_sts": estimate(0.75, 0.77, interval=Interval(0.7, 0.8, "seeds"))},
+        {"avg_sts": estimate(0.75, 0.77, interval=Interval(0.7, 0.8, "seeds"), source="hub")},
         test_opened=datetime(2030, 1, 1, 12, tzinfo=UTC),
         rank=RankInterval(1, 2, 3),
         gap=Gap("avg_sts", 0.8, "rankcse table2", -0.04, True),
@@ -85,6 +85,7 @@ def test_json_of_a_board(written: Written, board: Board) -> None:
         "test_interval": {"avg_sts": [0.7, 0.8, "seeds"]},
         "test_best": {"avg_sts": 0.77},
         "test_seeds": {"avg_sts": 2},
+        "test_source": {"avg_sts": "hub"},
         "test_values": {"avg_sts": {"1": 0.75, "2": 0.77}},
         "evaluation": {"avg_sts": "e1"},
         "test_opened": "2030-01-01T12:00:00+00:00",
@@ -167,12 +168,12 @@ def test_a_matrix(written: Written) -> None:
 def test_a_papers_table(written: Written, estimate: Callable[..., Estimate]) -> None:
     line = PaperLine(
         *("bert-base", "rankcse", "rank_loss=listnet", {"avg_sts": 0.8, "train_minutes": 87.5}),
-        *({"avg_sts": 0.001}, {"avg_sts": estimate(0.7, 0.8)}, "c" * 64, 2),
+        *({"avg_sts": 0.001}, {"avg_sts": estimate(0.7, 0.8)}, "c" * 64),
     )
     table = PaperTable("rankcse", "table2", ("avg_sts", "train_minutes"), (line,), ("told",))
     (told,) = json.loads(written(table, "json"))["lines"]
     assert told["published"] == {"avg_sts": 0.8, "train_minutes": 87.5}
-    assert told["ours"] == {"avg_sts": 0.75}
+    assert (told["ours"], told["n"]) == ({"avg_sts": 0.75}, 2)
     assert told["ours_values"] == {"avg_sts": {"1": 0.7, "2": 0.8}}
     score, minutes = read(written(table, "csv"))
     assert [score[name] for name in ("published", "published_std", "ours", "n")] == [

@@ -50,7 +50,7 @@ def test_a_table_by_hand() -> None:
         "name        score",
         "─────────────────",
         "a *   78.12 ±0.35",
-        "                 ",
+        "─────────────────",
         "[b]          7.00",
         "* meant.",
         "A note.",
@@ -59,7 +59,7 @@ def test_a_table_by_hand() -> None:
         "name        score",
         "─────────────────",
         "a *   78.12 ±0.35",
-        "                 ",
+        "─────────────────",
         "[b]          7.00",
     ]
 
@@ -115,7 +115,7 @@ def test_cells_are_folded_and_never_cut(texts: list[str], width: int) -> None:
 
 def test_wide_folds_nothing() -> None:
     name = "a long name " * 20
-    assert name in printed([one_column([name], Column("n"))], wide=True)[-1]
+    assert name.strip() in printed([one_column([name], Column("n"))], wide=True)[-1]
 
 
 def test_numbers_are_folded_after_names_and_at_blanks() -> None:

@@ -18,7 +18,10 @@ def estimated() -> Callable[..., Estimate]:
     """Makes an estimate from its values over seeds."""
 
     def make(
-        *values: float, interval: tuple[float, float] | None = None, of: str = "e"
+        *values: float,
+        interval: tuple[float, float] | None = None,
+        of: str = "e",
+        source: str = "",
     ) -> Estimate:
         return Estimate(
             values=dict(enumerate(values)),
@@ -27,6 +30,7 @@ def estimated() -> Callable[..., Estimate]:
             best=max(values),
             interval=Interval(*interval, "seeds") if interval else None,
             identity=of,
+            source=source,
         )
 
     return make
@@ -54,6 +58,7 @@ def our_row(estimated: Callable[..., Estimate]) -> Callable[..., LeaderboardRow]
             sweep="s",
             configuration=Configuration(hash, dict(values or {}), []),
             seeds=list(range(len(dev))),
+            keys={},
             dev=DevSet("stsb", search, identity, source),
             dev_score=estimated(*dev),
             dev_untrained=None,

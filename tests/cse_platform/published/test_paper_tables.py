@@ -54,7 +54,7 @@ def test_a_table_by_its_name_or_number(name: str) -> None:
 
 
 def test_ours_stands_in_its_line_alone(our_row: Ours, estimated: Estimated) -> None:
-    score, other = estimated(0.79), estimated(0.6)
+    score, other = estimated(0.79, 0.79), estimated(0.6)
     row = our_row(
         values=LISTNET, scores={"avg_sts": score, "mr": other}, hash="abc", dev=(0.8, 0.9)
     )
@@ -66,7 +66,7 @@ def test_ours_stands_in_its_line_alone(our_row: Ours, estimated: Estimated) -> N
 
 def test_the_row_of_a_line_is_chosen_on_dev(our_row: Ours, estimated: Estimated) -> None:
     def row(name: str, *dev: float, test: float | None) -> LeaderboardRow:
-        scores = {} if test is None else {"avg_sts": estimated(test)}
+        scores = {} if test is None else {"avg_sts": estimated(*[test] * len(dev))}
         return our_row(values=LISTNET, hash=name, dev=dev, scores=scores)
 
     rows = [
@@ -81,7 +81,24 @@ def test_the_row_of_a_line_is_chosen_on_dev(our_row: Ours, estimated: Estimated)
     assert found.configuration == "one lucky seed"
 
 
-def test_a_dev_table_takes_ours_from_that_very_dev_set(our_row: Ours) -> None:
+def test_seeds_are_those_of_the_scores(our_row: Ours, estimated: Estimated) -> None:
+    def row(name: str, **scores: Estimate) -> LeaderboardRow:
+        return our_row(values=LISTNET, hash=name, dev=dev[name], scores=scores)
+
+    dev = {"one scored": (0.9, 0.9, 0.9), "two scored": (0.8, 0.8), "partly": (0.85, 0.85)}
+    one, two = estimated(0.7), estimated(0.7, 0.8)
+    rows = [
+        row("one scored", avg_sts=one, mr=two),
+        row("two scored", avg_sts=two, mr=one),
+        row("partly", avg_sts=two, stsb=one),
+    ]
+    found = line(paper_table("rankcse", "2", rows), "bert-base", "rankcse", "rank_loss=listnet")
+    assert (found.configuration, found.n) == ("two scored", 2)
+    found = line(paper_table("rankcse", "2", rows[:1]), "bert-base", "rankcse", "rank_loss=listnet")
+    assert (found.configuration, found.n) == ("one scored", 1)
+
+
+def test_a_dev_table_takes_ours_from_that_very_dev_set(our_row: Ours, estimated: Estimated) -> None:
     values = {"subsampling": "none", "aggregation": "average", "compose": "z+", "partitions": 2}
     values |= {"d0": 256}
     row = our_row("compcse", values=values, dev=(0.83,))
@@ -89,6 +106,8 @@ def test_a_dev_table_takes_ours_from_that_very_dev_set(our_row: Ours) -> None:
     assert table.columns == ("stsb",)
     ours = line(table, "bert-base", "compcse", "d0=256")
     assert (ours.published, ours.ours) == ({"stsb": 0.8411}, {"stsb": row.dev_score})
+    small = our_row("compcse", values=values, source="builtin", scores={"stsb": estimated(0.8)})
+    assert not any(one.ours for one in paper_table("compcse", "6", [small]).lines)
     elsewhere = our_row("compcse", values=values, search="sickr")
     assert not any(one.ours for one in paper_table("compcse", "6", [elsewhere]).lines)
 
@@ -106,7 +125,25 @@ def test_built_in_data_is_left_out_and_told(our_row: Ours, estimated: Estimated)
     table = paper_table("rankcse", "2", [row])
     assert not any(one.ours for one in table.lines)
     (note,) = table.notes
-    assert note.startswith("1 of our rows on built-in data left out")
+    assert note.startswith(
+        "Scores of 1 of our rows left out: they are on built-in or imported data"
+    )
+    elsewhere = our_row(backbone="mini", scores={"avg_sts": estimated(0.8)}, source="builtin")
+    assert paper_table("rankcse", "2", [elsewhere]).notes == ()
+
+
+def test_it_is_the_data_of_the_score_that_counts(our_row: Ours, estimated: Estimated) -> None:
+    scores = {
+        "avg_sts": estimated(0.8, source="hub"),
+        "stsb": estimated(0.7, source="builtin"),
+        "sickr": estimated(0.6, source="imported"),
+        "sts12": estimated(0.5),
+    }
+    ours = our_row(values=LISTNET, scores=scores, source="builtin")
+    table = paper_table("rankcse", "2", [ours])
+    found = line(table, "bert-base", "rankcse", "rank_loss=listnet")
+    assert found.ours == {"avg_sts": scores["avg_sts"]}
+    assert "Scores of 1 of our rows" in table.notes[0]
 
 
 def test_what_limits_the_comparison_is_told(our_row: Ours, estimated: Estimated) -> None:

@@ -88,6 +88,10 @@ def test_all_problems_at_once_with_their_places(lab_file: Write) -> None:
         ("p,t,b,m,,mr,test,accuracy,808,,", "value: expected a percentage .* got 808"),
         ("p,t,b,m,a=1;a=2,mr,test,accuracy,80,,", "settings: expected NAME=VALUE.* got 'a=1;a=2'"),
         ("p,t,b,m,seeds=few,mr,test,accuracy,80,,", "settings: expected a whole number of seeds"),
+        (
+            'p,t,b,m,,mr,test,accuracy,80,,"{""rerun"": 1}"',
+            "expected true or false for rerun, got 1",
+        ),
         ("p,t,b,m,,mr,test,accuracy,80,,[]", "configuration: expected a JSON object"),
         ('p,t,b,m,,mr,test,accuracy,80,,"{""a"": {""no"": 1}}"', 'or {"not": VALUE} for a'),
         ("p,t,b,m,,mr,test,accuracy,0.81,,", "line 2, value: expected percent.* got 0.81"),

@@ -62,6 +62,19 @@ def test_a_system_can_be_a_method_of_ours_by_another_name() -> None:
     assert one("rankcse", "table3", "bert-base", "last-avg").method == "untrained"
 
 
+def test_what_a_paper_ran_anew_is_told_from_what_it_cites() -> None:
+    assert one("hicl", "table10", "bert-base", "simcse", run="reproduced", batch_size="64").rerun
+    cited = one("hicl", "table10", "bert-base", "simcse", run="original")
+    assert (cited.rerun, cited.configuration) == (False, {"batch_size": 64})
+    rerun = [row for row in published_rows() if row.rerun]
+    assert not any(row.own or "rerun" in (row.configuration or {}) for row in rerun)
+    assert {(row.paper, row.method) for row in rerun} == {
+        *(("hicl", method) for method in ("simcse", "esimcse", "sncse")),
+        ("rankcse", "simcse"),
+    }
+    assert all(row.rerun for row in published_rows() if row.settings.get("setup") and not row.own)
+
+
 def test_filters_by_backbone_and_method() -> None:
     rows = published_rows(backbone="roberta-base", method="compcse")
     assert {(row.backbone, row.method) for row in rows} == {("roberta-base", "compcse")}

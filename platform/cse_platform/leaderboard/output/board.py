@@ -1,17 +1,19 @@
 """What a leaderboard shows: our rows, published ones, and which of them can be compared."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from math import inf
 
 from cse_platform.leaderboard.output.grid import Cell
 from cse_platform.leaderboard.output.numbers import ALPHA, Scores, emphasised, printed, score
+from cse_platform.leaderboard.published.match import source_of
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.row import FAMILIES, Estimate, Family, FamilyName, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison
+from cse_platform.leaderboard.tests_opened import BUILTIN
 
 DEV = "dev"
-BUILTIN = "builtin"
 HASH_SHOWN = 8
 OPENED, PUBLISHED, ABOVE = "*", "†", "§"
 
@@ -51,13 +53,29 @@ class Entry:
     """What names it, by the head of its column; of a published row method and backbone only."""
     headline: str
     """A column, or `dev`."""
-    builtin: bool
-    """Whether its scores are on built-in data, which no paper has."""
     scores: Scores
     """`dev` among the columns of ours."""
+    builtin: AbstractSet[str] = frozenset()
+    """Columns whose scores are on built-in data, which no paper has."""
     identities: Mapping[str, str] = field(default_factory=dict)
     row: LeaderboardRow | None = None
     published: PublishedRow | None = None
+
+    @property
+    def ranked_on_builtin(self) -> bool:
+        """Whether the headline's score, or dev where there is none, is on built-in data."""
+        return (self.headline if self.headline in self.scores.values else DEV) in self.builtin
+
+    def on(self, *, builtin: bool) -> "Entry":
+        """The same entry with its scores on built-in data alone, or with the others alone."""
+
+        def kept(column: str) -> bool:
+            return (column in self.builtin) is builtin
+
+        values = {column: one for column, one in self.scores.values.items() if kept(column)}
+        cells = {column: cell for column, cell in self.scores.cells.items() if kept(column)}
+        named = {column: one for column, one in self.identities.items() if kept(column)}
+        return replace(self, scores=Scores(values, cells), identities=named)
 
 
 def dev_set(row: LeaderboardRow) -> str:
@@ -135,7 +153,6 @@ def _ours(row: LeaderboardRow, against: Comparison | None) -> Entry:
             "evaluation": Cell(ranked.identity[:HASH_SHOWN] if ranked else ""),
         },
         headline=row.headline or DEV,
-        builtin=row.dev.source == BUILTIN,
         scores=Scores(
             {column: estimate.mean for column, estimate in scores.items()},
             {
@@ -143,6 +160,9 @@ def _ours(row: LeaderboardRow, against: Comparison | None) -> Entry:
                 for column, estimate in scores.items()
             },
         ),
+        builtin={
+            column for column, estimate in scores.items() if source_of(estimate, row.dev) == BUILTIN
+        },
         identities={column: estimate.identity for column, estimate in scores.items()},
         row=row,
     )
@@ -169,7 +189,6 @@ def _theirs(row: PublishedRow, headline: str) -> Entry:
     return Entry(
         key={"method": Cell(row.system), "backbone": Cell(row.backbone)},
         headline=headline,
-        builtin=False,
         scores=printed(row.scores, row.std),
         published=row,
     )

@@ -27,6 +27,10 @@ LEGEND = {
 ABOVE_MEANS = f"Above {{b}} with p < {ALPHA}, after Holm's correction over the tasks."
 PUBLISHED_MEANS = f"{PUBLISHED} Published, not ours; the number leads to its source."
 GAP_MEANS = "paper: ours minus the published number, which lies inside our interval or outside."
+UNRANKED = "Not ranked: {why}."
+ONE_SEED = "{n} of one seed without stored cosines"
+ALONE = "{n} with no other ranked row of its evaluation identity"
+WITHOUT = "{n} without this score"
 MIXED = "{column}: {n} evaluation identities; compare rows of one (--format json has them)."
 
 Key = TypeVar("Key", bound=Hashable)
@@ -35,20 +39,22 @@ Key = TypeVar("Key", bound=Hashable)
 def board_grids(board: Board, *, wide: bool) -> list[Grid]:
     """The tables of a leaderboard.
 
-    Rows that are ranked by different columns, and rows on built-in data, have tables of their own;
-    published rows stand beside ours on real data only.
+    Rows that are ranked by different columns have tables of their own, and so have scores on
+    built-in data; published rows stand beside ours on real data only.
 
     Args:
         board: what to show.
-        wide: one table with everything for each of these groups, instead of one after the other
-            for the standing, the scores by task, the settings, the runs and the sources.
+        wide: one table with everything for each of these groups, and those of scores on other data
+            than their row is ranked on; instead of one after the other for the standing, the scores
+            by task, the settings, the runs and the sources.
     """
     grids = _whole(board) if wide else _parts(board)
     return [grid.without_empty_columns() for grid in grids]
 
 
 def _whole(board: Board) -> Iterator[Grid]:
-    for headline, builtin, group in _ranked(entries(board)):
+    listed = entries(board)
+    for headline, builtin, group in _ranked(listed):
         columns = _columns(board, group)
         others = [column for column in columns if column != headline]
         fields = [
@@ -60,6 +66,8 @@ def _whole(board: Board) -> Iterator[Grid]:
         ]
         title = f"Leaderboard by {headline}, x 100{_where(builtin)}"
         yield _grid(board, title, fields, group, shown=[headline, *others])
+    elsewhere = [entry.on(builtin=not entry.ranked_on_builtin) for entry in listed]
+    yield from _test_scores(board, elsewhere)
 
 
 def _parts(board: Board) -> Iterator[Grid]:
@@ -70,13 +78,7 @@ def _parts(board: Board) -> Iterator[Grid]:
             title = f"Standing by {headline}, x 100{_where(builtin)}"
             fields = columns_of.standing(headline, ranked)
             yield _grid(board, title, fields, ranked, shown=[headline])
-    for builtin, group in _groups(listed, lambda entry: entry.builtin):
-        for block in _blocks(board, _columns(board, group)):
-            scored = [
-                entry for entry in group if any(name in entry.scores.values for name in block)
-            ]
-            title = f"Test scores, {_span(block)}, x 100{_where(builtin)}"
-            yield _grid(board, title, columns_of.scores(block), scored, shown=block)
+    yield from _test_scores(board, listed)
     ours = [entry for entry in listed if entry.row]
     theirs = [entry for entry in listed if entry.published]
     if ours:
@@ -86,13 +88,24 @@ def _parts(board: Board) -> Iterator[Grid]:
         yield _grid(board, "Sources of published rows", columns_of.sources(), theirs)
 
 
+def _test_scores(board: Board, listed: Sequence[Entry]) -> Iterator[Grid]:
+    for builtin in (False, True):
+        group = [entry.on(builtin=builtin) for entry in listed]
+        for block in _blocks(board, _columns(board, group)):
+            scored = [
+                entry for entry in group if any(name in entry.scores.values for name in block)
+            ]
+            title = f"Test scores, {_span(block)}, x 100{_where(builtin)}"
+            yield _grid(board, title, columns_of.scores(block), scored, shown=block)
+
+
 def _ranked(listed: Sequence[Entry]) -> Iterator[tuple[str, bool, list[Entry]]]:
     """Entries that can stand in one table, with the column that they are ranked by: dev where the
     headline is that of none.
     """
-    for (headline, builtin), group in _groups(listed, lambda e: (e.headline, e.builtin)):
+    for (headline, builtin), group in _groups(listed, lambda e: (e.headline, e.ranked_on_builtin)):
         there = any(headline in entry.scores.values for entry in group)
-        yield headline if there else DEV, builtin, group
+        yield headline if there else DEV, builtin, [entry.on(builtin=builtin) for entry in group]
 
 
 def _groups(
@@ -166,6 +179,23 @@ def _notes(fields: Sequence[Field], listed: Sequence[Entry], shown: Sequence[str
     names = [field.column.name for field in fields]
     if columns_of.GAP in names and any(entry.row and entry.row.gap for entry in listed):
         yield GAP_MEANS
+    if columns_of.RANK in names:
+        yield from _unranked(listed)
     for column in shown:
         if (found := len(identities(listed, column))) > 1:
             yield MIXED.format(column=column, n=found)
+
+
+def _unranked(listed: Sequence[Entry]) -> Iterator[str]:
+    """How many rows have no rank, and why; a row that is alone needs none."""
+    ours = [entry.row for entry in listed if entry.row]
+    single = sum(
+        row.rank is None and row.ranked_score is not None and row.ranked_score.n == 1
+        for row in ours
+    )
+    alone = sum(row.rank is not None and row.rank.among == 1 for row in ours)
+    without = sum(row.ranked_score is None for row in ours)
+    counted = {ONE_SEED: single, ALONE: alone, WITHOUT: without}
+    why = [text.format(n=n) for text, n in counted.items() if n]
+    if why and len(ours) > 1:
+        yield UNRANKED.format(why=", ".join(why))

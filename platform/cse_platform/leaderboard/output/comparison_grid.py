@@ -1,6 +1,6 @@
 """Comparisons as tables for people: one against another, and all against all."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cse_platform.leaderboard.output.grid import Cell, Column, Grid, Row, Rule
 from cse_platform.leaderboard.output.numbers import (
@@ -12,6 +12,7 @@ from cse_platform.leaderboard.output.numbers import (
     probability,
     signed,
 )
+from cse_platform.leaderboard.row import FAMILIES
 from cse_platform.leaderboard.statistics.results import Comparison, Matrix, TaskComparison
 
 NUMBERS = (
@@ -36,12 +37,11 @@ def comparison_grid(comparison: Comparison) -> Grid:
     lines: list[Row | Rule] = [_row(task) for task in comparison.tasks]
     if comparison.average is not None:
         lines += [Rule(), _row(comparison.average)]
-    names = (f"A: {comparison.a}, n = {comparison.n_a}", f"B: {comparison.b}, n = {comparison.n_b}")
     return Grid(
         f"{comparison.a} against {comparison.b}, scores x 100",
         (Column("task"), *(Column(name, "right", "last") for name in NUMBERS)),
         tuple(lines),
-        notes=("; ".join(names), *verdict(comparison), *comparison.notes),
+        notes=(*comparison.told, *verdict(comparison), *comparison.notes),
         legend={OVER_PAIRS: OVER_PAIRS_MEANS},
     ).without_empty_columns()
 
@@ -62,12 +62,23 @@ def matrix_grid(matrix: Matrix) -> Grid:
         for place, (number, name) in enumerate(zip(numbers, matrix.names, strict=True))
     )
     return Grid(
-        "Row minus column, x 100",
+        f"Row minus column, {_mean_over(matrix.tasks)}, x 100",
         (Column("#"), Column("row"), *(Column(number, "right", "at blanks") for number in numbers)),
         tuple(rows),
-        notes=matrix.notes,
+        notes=(*matrix.told, *matrix.notes),
         legend={mark: SIGNIFICANT_MEANS.format(p=p) for mark, p in SIGNIFICANT.items()},
     )
+
+
+def _mean_over(tasks: Sequence[str]) -> str:
+    """Names the average that is over these tasks, or else each of them."""
+    averages = (
+        average
+        for family in FAMILIES.values()
+        for average in family.averages
+        if set(family.over(average)) == set(tasks)
+    )
+    return next(averages, "mean over " * (len(tasks) > 1) + ", ".join(tasks))
 
 
 def _against(matrix: Matrix, place: int) -> Iterator[Cell]:

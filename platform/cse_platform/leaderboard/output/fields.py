@@ -18,8 +18,9 @@ from cse_platform.leaderboard.output.numbers import bounds, percent, score, sign
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.row import Estimate, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import RankInterval
+from cse_platform.leaderboard.tests_opened import BUILTIN
 
-GAP = "paper"
+GAP, RANK = "paper", "rank"
 
 
 @dataclass(frozen=True)
@@ -41,21 +42,16 @@ def keys(listed: Sequence[Entry]) -> list[Field]:
 
 def standing(headline: str, listed: Sequence[Entry]) -> list[Field]:
     """How good, and how sure of it: the headline's score over seeds, its rank, dev beside it."""
-    sets = {dev_set(entry.row) for entry in listed if entry.row}
-    dev = f"{DEV} {sets.pop()}" if len(sets) == 1 else DEV
-    beside = (
-        _number("untrained", lambda row: Cell(percent(row.dev_untrained)))
-        if headline == DEV
-        else _number(dev, lambda row: score(row.dev_score))
-    )
+    rows = [entry.row for entry in listed if entry.row]
+    untrained = _number("untrained", lambda row: Cell(percent(row.dev_untrained)))
     return [
-        _score(headline, title=dev if headline == DEV else headline, folds="last"),
+        _score(headline, title=_dev_title(rows) if headline == DEV else headline, folds="last"),
         _number("95 % interval", _of(headline, lambda estimate: bounds(estimate.interval))),
-        _number("rank", lambda row: Cell(_ranks(row.rank))),
+        _at_blanks(_number(RANK, lambda row: Cell(_ranks(row.rank)))),
         _number("best of n", _of(headline, lambda estimate: Cell(percent(estimate.best)))),
         _number("n", lambda row: Cell(_seeds(row, headline))),
-        beside,
-        replace(_number(GAP, _gap), column=Column(GAP, "right", "at blanks")),
+        *([untrained] if headline == DEV else [_dev(rows, builtin=one) for one in (False, True)]),
+        _at_blanks(_number(GAP, _gap)),
     ]
 
 
@@ -79,7 +75,7 @@ def runs() -> list[Field]:
     """What finding it took, when and where."""
     return [
         _number("trials", lambda row: Cell(str(row.trials))),
-        _number("GPU-hours", lambda row: Cell(f"{row.gpu_hours:.1f}")),
+        _number("GPU-hours", lambda row: Cell(_hours(row.gpu_hours))),
         _text("finished", lambda row: f"{row.finished:%Y-%m-%d}"),
         _text("machines", lambda row: ", ".join(row.machines)),
         _text("tags", lambda row: ", ".join(row.tags)),
@@ -99,6 +95,28 @@ def sources() -> list[Field]:
         field("published settings", lambda row: row.label),
         field("source", lambda row: ", ".join(row.sources)),
     ]
+
+
+def _dev(rows: Sequence[LeaderboardRow], *, builtin: bool) -> Field:
+    """Dev scores on built-in sets, or on others."""
+
+    def mine(row: LeaderboardRow) -> bool:
+        return (row.dev.source == BUILTIN) is builtin
+
+    title = _dev_title([row for row in rows if mine(row)])
+    return _number(title, lambda row: score(row.dev_score) if mine(row) else Cell())
+
+
+def _dev_title(rows: Sequence[LeaderboardRow]) -> str:
+    """With the dev set or its source, if it is one."""
+    for known in ({dev_set(row) for row in rows}, {f"({row.dev.source})" for row in rows}):
+        if len(known) == 1:
+            return f"{DEV} {known.pop()}"
+    return DEV
+
+
+def _at_blanks(field: Field) -> Field:
+    return replace(field, column=replace(field.column, folds="at blanks"))
 
 
 def _score(column: str, *, title: str, folds: Fold) -> Field:
@@ -127,9 +145,14 @@ def _of(headline: str, cell: Callable[[Estimate], Cell]) -> Callable[[Leaderboar
 
 
 def _ranks(rank: RankInterval | None) -> str:
-    if rank is None:
+    if rank is None or rank.among == 1:
         return ""
-    return "-".join(dict.fromkeys((str(rank.best), str(rank.worst))))
+    ends = "-".join(dict.fromkeys((str(rank.best), str(rank.worst))))
+    return f"{ends} of {rank.among}"
+
+
+def _hours(gpu: float | None) -> str:
+    return "" if gpu is None else f"{gpu:.1f}"
 
 
 def _seeds(row: LeaderboardRow, headline: str) -> str:

@@ -18,7 +18,16 @@ BOARD = (
     *("corpus", "seeds", "n", "dev_checkpoint", "dev_search", "dev_identity", "dev_source"),
     *("dev_mean", "dev_std", "dev_interval", "dev_best", "dev_untrained", "trials"),
     *("headline", "rank", "gap", "test", "test_std", "test_interval", "test_best", "test_seeds"),
-    *("test_values", "evaluation", "test_opened", "gpu_hours", "finished", "machines", "tags"),
+    *(
+        "test_values",
+        "test_source",
+        "evaluation",
+        "test_opened",
+        "gpu_hours",
+        "finished",
+        "machines",
+        "tags",
+    ),
     *("system", "sources", "settings", "split", "scores", "scores_std", "unstated"),
 )
 COMPARISON = (

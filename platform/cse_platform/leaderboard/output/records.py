@@ -92,6 +92,7 @@ def _estimates(scores: Mapping[str, Estimate], *, prefix: str) -> Record:
         "interval": lambda one: _bounds(one.interval),
         "best": lambda one: one.best,
         "seeds": lambda one: one.n,
+        "source": lambda one: one.source,
         "values": lambda one: one.values,
     }
     return {

@@ -26,17 +26,18 @@ def show(grids: Sequence[Grid], *, wide: bool) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     room = min(console.width, WIDTH) if console.is_terminal else WIDTH
     said: set[str] = set()
-    for place, grid in enumerate(grids):
-        needed = folding.natural_width(_columns(grid))
-        console.width = max(needed, room) if wide else room
-        if place:
-            console.print()
-        console.print(grid.title, style="bold")
-        console.print(_table(grid, console.width))
-        for note in grid.told:
-            if note not in said:
-                console.print(note)
-        said.update(grid.told)
+    with folding.trimmed(console):
+        for place, grid in enumerate(grids):
+            needed = folding.natural_width(_columns(grid))
+            console.width = max(needed, room) if wide else room
+            if place:
+                console.print()
+            console.print(grid.title, style="bold")
+            console.print(_table(grid, console.width))
+            for note in grid.told:
+                if note not in said:
+                    console.print(note)
+            said.update(grid.told)
 
 
 def _columns(grid: Grid) -> list[list[str]]:

@@ -10,19 +10,22 @@ from cse_platform.leaderboard.row import Estimate, Gap, LeaderboardRow
 def gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | None:
     """The difference to the published number that is most like ours, on our headline column.
 
-    Among several, the method's own paper comes first, then the row that says most about the
-    configuration, then the number with most sources, then the order of `published`.
+    Among several, the method's own paper comes first, and one that ran another's method anew last;
+    then the row that says most about the configuration, then the number with most sources, then the
+    order of `published`.
 
     Args:
-        ours: its headline is a test column; nothing is compared on dev, or on built-in data.
-        published: rows of any method, backbone and split.
+        ours: its headline is a test column; nothing is compared on dev, or on built-in or imported
+            data.
+        published: rows of any method, backbone and split; best before `merged`, which drops what
+            some of the sources say of the configuration.
 
     Returns:
         None where our row has no such score, or no published one is like it.
     """
     column = ours.headline
     score = None if column is None else ours.scores.get(column)
-    if column is None or score is None or not comparable(ours):
+    if column is None or score is None or not comparable(score, ours.dev):
         return None
     rows = [
         row
@@ -38,13 +41,16 @@ def _gap(column: str, score: Estimate, rows: Sequence[PublishedRow]) -> Gap:
             {source for row in rows if row.scores[column] == value for source in row.sources}
         )
 
-    def likeness(row: PublishedRow) -> tuple[bool, int, int]:
-        return row.own, len(row.configuration or ()), repeated(row.scores[column])
+    def credit(row: PublishedRow) -> tuple[bool, bool]:
+        return row.own, not row.rerun
+
+    def likeness(row: PublishedRow) -> tuple[bool, bool, int, int]:
+        return *credit(row), len(row.configuration or ()), repeated(row.scores[column])
 
     closest = max(rows, key=likeness)
     value = closest.scores[column]
-    # The first table of that paper to print the number: an ablation may only repeat it.
-    first = next(r for r in rows if r.own == closest.own and r.scores[column] == value)
+    # The first table of such papers to print the number: an ablation may only repeat it.
+    first = next(r for r in rows if credit(r) == credit(closest) and r.scores[column] == value)
     interval = score.interval
     return Gap(
         column=column,

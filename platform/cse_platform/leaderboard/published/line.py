@@ -14,6 +14,8 @@ from cse_platform.sweep.problems import Problem, ProblemsError, nearest, shown
 NOTHING = "-"
 """The `configuration` of a row that nothing of ours corresponds to."""
 NOT = "not"
+METHOD, RERUN = "method", "rerun"
+"""What a `configuration` says of the row itself."""
 NOT_STATED = "not stated"
 
 METRICS: dict[str, tuple[str, ...]] = {
@@ -58,6 +60,8 @@ def _configuration(text: str) -> Any:
             'expected a JSON object such as {"rank_loss": "listnet"}, or - where nothing of ours '
             f"corresponds, got {shown(text)}"
         )
+    if not isinstance(configuration.get(RERUN, True), bool):
+        raise ValueError(f"expected true or false for {RERUN}, got {shown(configuration[RERUN])}")
     for name, value in configuration.items():
         if isinstance(value, dict) and value.keys() != {NOT}:
             raise ValueError(f'expected a value or {{"not": VALUE}} for {name}, got {shown(value)}')
@@ -103,15 +107,24 @@ class Line(Settings):
         if self.configuration == NOTHING:
             return None
         if isinstance(self.configuration, dict):
-            return {name: v for name, v in self.configuration.items() if name != "method"}
+            of_the_row = (METHOD, RERUN)
+            return {name: v for name, v in self.configuration.items() if name not in of_the_row}
         hyperparameters = self.settings.items()
         return {name: _scalar(v) for name, v in hyperparameters if name not in ABOUT_THE_RUN}
 
     @property
     def our_method(self) -> str:
         """The method that a configuration of ours must be of."""
-        told = self.configuration if isinstance(self.configuration, dict) else {}
-        return str(told.get("method", self.method))
+        return str(self._told.get(METHOD, self.method))
+
+    @property
+    def rerun(self) -> bool:
+        """Whether the paper ran another's method anew."""
+        return self._told.get(RERUN) is True
+
+    @property
+    def _told(self) -> dict[str, Any]:
+        return self.configuration if isinstance(self.configuration, dict) else {}
 
     def as_score(self, number: Decimal) -> float:
         """The number as a fraction; minutes stay what they are."""

@@ -4,15 +4,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from cse_platform.leaderboard.published.row import CORPUS, SELECTED_ON, PublishedRow
-from cse_platform.leaderboard.row import LeaderboardRow
-from cse_platform.leaderboard.tests_opened import BUILTIN
+from cse_platform.leaderboard.row import DevSet, Estimate, LeaderboardRow
 
 TRANSFER_DEV = "transfer_dev"
+PAPERS = frozenset({"hub", "senteval"})
+"""Sources of the data that papers report on."""
 
 
-def comparable(ours: LeaderboardRow) -> bool:
-    """Whether the row's scores can be beside a paper's at all: those on built-in data cannot."""
-    return ours.dev.source != BUILTIN
+def source_of(score: Estimate, dev: DevSet) -> str:
+    """Of the data that a score is on; of the dev sets where a store does not know it."""
+    return score.source or dev.source
+
+
+def comparable(score: Estimate, dev: DevSet) -> bool:
+    """Whether a score can be beside a paper's: on built-in or imported data it cannot."""
+    return source_of(score, dev) in PAPERS
 
 
 def matches(published: PublishedRow, ours: LeaderboardRow) -> bool:

@@ -11,8 +11,9 @@ from cse_platform.leaderboard.published.rows import published_rows
 from cse_platform.leaderboard.row import Estimate, LeaderboardRow
 from cse_platform.sweep.problems import nearest
 
-BUILTIN_LEFT_OUT = (
-    "{n} of our rows on built-in data left out: they cannot be compared with a paper."
+LEFT_OUT = (
+    "Scores of {n} of our rows left out: they are on built-in or imported data, and cannot be "
+    "compared with a paper."
 )
 SEVERAL_DEV_SETS = (
     "Our row of some lines could be chosen on several dev sets, and is the one with the highest "
@@ -41,8 +42,11 @@ class PaperLine:
     """By column; empty where nothing of ours stands here."""
     configuration: str | None = None
     """The hash of ours."""
-    n: int = 0
-    """Seeds of ours."""
+
+    @property
+    def n(self) -> int:
+        """Seeds of ours, the fewest of any column; 0 where nothing of ours stands here."""
+        return min((estimate.n for estimate in self.ours.values()), default=0)
 
 
 @dataclass(frozen=True)
@@ -63,13 +67,14 @@ def paper_table(
     """Our rows laid out as a table of a paper.
 
     Of our configurations that a line takes and that have a score in it, the one chosen on dev
-    stands there: one of more than one seed before any of a single one, then the highest dev mean.
+    stands there: one whose scores are of more than one seed before any of a single one, then the
+    highest dev mean.
     A line of dev scores takes them from rows that were chosen on that very dev set.
 
     Args:
         paper: one of the package's, or of `files`.
         table: as the files name it, or its bare number.
-        ours: a row for every configuration; those on built-in data are left out.
+        ours: a row for every configuration; scores on built-in or imported data are left out.
         files: a lab's own CSV files of published rows.
 
     Raises:
@@ -77,17 +82,16 @@ def paper_table(
             malformed.
     """
     rows = _rows_of(paper, table, published_rows(files=files))
-    kept = [row for row in ours if comparable(row)]
     columns = tuple(dict.fromkeys(column for row in rows for column in row.scores))
     backbones = list(dict.fromkeys(row.backbone for row in rows))
-    standing = {id(row): [one for one in kept if _scores(row, one)] for row in rows}
+    standing = {id(row): [one for one in ours if _scores(row, one)] for row in rows}
     lines = [
         _line(row, standing[id(row)])
         for row in sorted(rows, key=lambda row: backbones.index(row.backbone))
     ]
     notes = [*_notes_on_columns(columns, rows), *_notes_on_ours(columns, lines, standing.values())]
-    if len(kept) < len(ours):
-        notes.append(BUILTIN_LEFT_OUT.format(n=len(ours) - len(kept)))
+    if left_out := sum(any(_left_out(row, one) for row in rows) for one in ours):
+        notes.append(LEFT_OUT.format(n=left_out))
     return PaperTable(rows[0].paper, rows[0].table, columns, tuple(lines), tuple(notes))
 
 
@@ -110,7 +114,10 @@ def _plain(table: str) -> str:
 
 
 def _line(row: PublishedRow, standing: Sequence[LeaderboardRow]) -> PaperLine:
-    chosen = max(standing, key=lambda one: (one.n > 1, one.dev_score.mean), default=None)
+    def seeds(one: LeaderboardRow) -> int:
+        return min(estimate.n for estimate in _scores(row, one).values())
+
+    chosen = max(standing, key=lambda one: (seeds(one) > 1, one.dev_score.mean), default=None)
     return PaperLine(
         backbone=row.backbone,
         method=row.system,
@@ -119,11 +126,20 @@ def _line(row: PublishedRow, standing: Sequence[LeaderboardRow]) -> PaperLine:
         published_std=row.std,
         ours={} if chosen is None else _scores(row, chosen),
         configuration=None if chosen is None else chosen.configuration.hash,
-        n=0 if chosen is None else chosen.n,
     )
 
 
 def _scores(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
+    """Our scores in the columns of a published row that can be compared with it."""
+    known = _known(row, ours)
+    return {column: one for column, one in known.items() if comparable(one, ours.dev)}
+
+
+def _left_out(row: PublishedRow, ours: LeaderboardRow) -> bool:
+    return len(_scores(row, ours)) < len(_known(row, ours))
+
+
+def _known(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
     """Our scores in the columns of a published row that ours stands in; none where it does not."""
     if not matches(row, ours):
         return {}

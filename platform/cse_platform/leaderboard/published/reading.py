@@ -139,6 +139,7 @@ def _row(lines: Sequence[Line]) -> PublishedRow:
         std={line.column: line.as_score(line.std) for line in lines if line.std is not None},
         sources=(f"{first.paper} {first.table}",),
         unstated=tuple(line.column for line in lines if line.metric == NOT_STATED),
+        rerun=first.rerun,
     )
 
 

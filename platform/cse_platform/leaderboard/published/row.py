@@ -39,6 +39,8 @@ class PublishedRow:
     """Paper and table, e.g. `rankcse table2`; several where papers repeat the row."""
     unstated: tuple[str, ...] = ()
     """Columns of which the paper does not say how they are measured."""
+    rerun: bool = False
+    """Whether the paper ran another's method anew, instead of citing its numbers."""
 
     @property
     def own(self) -> bool:

@@ -115,6 +115,7 @@ def compare_all(
         _square(len(sampled), places, ps),
         _square(len(sampled), places, holm(ps)),
         _notes(contenders, tasks),
+        single=tuple(one.name for one in contenders if one.seeds == 1),
     )
 
 

@@ -168,4 +168,6 @@ def difference(a: Sampled, b: Sampled, task: str, place: int) -> Difference | No
         draws = draws + a.errors[place]
     if b.errors is not None:
         draws = draws - b.errors[place]
-    return Difference(draws, "pairs" if a.errors is None and b.errors is None else "seeds")
+    # With a single seed on either side, what its other seeds would have given is left out.
+    known = a.errors is not None and b.errors is not None
+    return Difference(draws, "seeds" if known else "pairs")

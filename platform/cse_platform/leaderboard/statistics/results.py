@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Spread = Literal["seeds", "pairs"]
-"""What an interval is over: Student's t over seeds, or a bootstrap over the pairs of one seed."""
+"""What an interval is over: Student's t over seeds, or a bootstrap over pairs, which leaves out how
+the seeds of a single one vary."""
 
 
 @dataclass(frozen=True)
@@ -86,3 +87,5 @@ class Matrix:
     """What the means are over."""
     told: tuple[str, ...] = ()
     """What each name is: configuration, backbone, dev set, seeds."""
+    single: tuple[str, ...] = ()
+    """Names of one seed: how their seeds vary is in no p."""

@@ -1,7 +1,9 @@
-"""What a choice on dev is made from has a table; starts of sweeps, tags, machines, GPU time."""
+"""What a choice on dev is made from has a table; starts of sweeps, tags, machines, GPU time.
+
+An evaluation gets the source of its data.
+"""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,20 +17,20 @@ CONTEST = (*KEY, "dev_checkpoint", "dev_search", "dev_source")
 SAME_CONTEST = " AND ".join(f"contests.{name} = configurations.{name}" for name in KEY)
 OLD_INDEX = "ix_configurations_method_backbone_dev_identity_mean"
 BEST_FIRST = {"ix_configurations_confirmed": "n > 1", "ix_configurations_complete": "n > 0"}
+SPENDERS = ("sweep_trials", "trials", "configurations")
 BATCH = 1000
 
 
 def upgrade() -> None:
     """Configurations come under contests, and trials get their machine and GPU time."""
     _create_tables()
-    op.add_column("trials", sa.Column("gpu_seconds", sa.Double, server_default="0"))
+    for table in SPENDERS:
+        op.add_column(table, sa.Column("gpu_seconds", sa.Double, server_default="0"))
     op.add_column("trials", sa.Column("machine_id", sa.Integer))
     _place_trials()
+    _spread_gpu_seconds()
     _put_under_contests()
     with op.batch_alter_table("trials") as trials:
-        trials.alter_column(
-            "gpu_seconds", existing_type=sa.Double, nullable=False, server_default=None
-        )
         trials.create_foreign_key("fk_trials_machine_id", "machines", ["machine_id"], ["id"])
         trials.create_index("ix_trials_machine_id", ["machine_id"])
         trials.create_index("ix_trials_finished", ["finished"])
@@ -39,10 +41,13 @@ def upgrade() -> None:
     with op.batch_alter_table("sweeps") as sweeps:
         sweeps.drop_column("provenance")
     op.create_index("ix_scores_identity_trial_id", "scores", ["identity", "trial_id"])
+    _tell_sources()
 
 
 def downgrade() -> None:
     """Configurations get their contest's columns back; the rest of this version is dropped."""
+    with op.batch_alter_table("evaluations") as evaluations:
+        evaluations.drop_column("source")
     op.drop_index("ix_scores_identity_trial_id", "scores")
     op.add_column("sweeps", sa.Column("provenance", sa.JSON))
     last = "SELECT max(started) FROM sweep_starts WHERE sweep_id = sweeps.id"
@@ -57,8 +62,10 @@ def downgrade() -> None:
         trials.drop_index("ix_trials_machine_id")
         trials.drop_constraint("fk_trials_machine_id", type_="foreignkey")
         trials.drop_column("machine_id")
-        trials.drop_column("gpu_seconds")
     _take_from_contests()
+    for table in SPENDERS:
+        with op.batch_alter_table(table) as spender:
+            spender.drop_column("gpu_seconds")
     for table in ("contests", "machines", "sweep_tags", "sweep_starts"):
         op.drop_table(table)
 
@@ -154,17 +161,40 @@ def _json(stored: Any) -> dict[str, Any]:
     return loaded
 
 
-def _put_under_contests() -> None:
-    seconds = (
-        "SELECT coalesce(sum(trials.gpu_seconds), 0) FROM trials JOIN configurations AS mine "
-        "ON mine.id = trials.configuration_id WHERE mine.method = configurations.method "
-        "AND mine.backbone = configurations.backbone "
-        "AND mine.dev_identity = configurations.dev_identity"
+def _spread_gpu_seconds() -> None:
+    """A trial's to its first sweep, whose share they are by, and to its configuration."""
+    first = "SELECT min(sweep_id) FROM sweep_trials AS link WHERE link.trial_id = trials.id"
+    op.execute(
+        "UPDATE sweep_trials SET gpu_seconds = coalesce((SELECT gpu_seconds FROM trials "
+        f"WHERE trials.id = sweep_trials.trial_id AND sweep_trials.sweep_id = ({first})), 0)"
     )
+    op.execute(
+        "UPDATE configurations SET gpu_seconds = (SELECT coalesce(sum(trials.gpu_seconds), 0) "
+        "FROM trials WHERE trials.configuration_id = configurations.id)"
+    )
+    for table in SPENDERS:
+        with op.batch_alter_table(table) as spender:
+            spender.alter_column(
+                "gpu_seconds", existing_type=sa.Double, nullable=False, server_default=None
+            )
+
+
+def _tell_sources() -> None:
+    """Where all openings for the trials with scores under an identity were of one source."""
+    op.add_column("evaluations", sa.Column("source", sa.Text))
+    op.execute(
+        "UPDATE evaluations SET source = (SELECT min(test_releases.source) FROM scores "
+        "JOIN test_releases ON test_releases.trial_id = scores.trial_id "
+        "WHERE scores.identity = evaluations.identity AND scores.split = 'test' "
+        "GROUP BY scores.identity HAVING count(DISTINCT test_releases.source) = 1)"
+    )
+
+
+def _put_under_contests() -> None:
     op.execute(
         f"INSERT INTO contests ({', '.join(CONTEST)}, trials, gpu_seconds) "
         "SELECT method, backbone, dev_identity, min(dev_checkpoint), min(dev_search), "
-        f"min(dev_source), sum(trials), ({seconds}) FROM configurations "
+        "min(dev_source), sum(trials), sum(gpu_seconds) FROM configurations "
         "GROUP BY method, backbone, dev_identity ORDER BY min(id)"
     )
     op.add_column("configurations", sa.Column("contest_id", sa.Integer))
@@ -174,15 +204,13 @@ def _put_under_contests() -> None:
     )
     op.drop_index(OLD_INDEX, "configurations")
 
-    def change(configurations: Any) -> None:
+    with op.batch_alter_table("configurations") as configurations:
         configurations.alter_column("contest_id", existing_type=sa.Integer, nullable=False)
         configurations.create_foreign_key(
             "fk_configurations_contest_id", "contests", ["contest_id"], ["id"]
         )
         for name in CONTEST:
             configurations.drop_column(name)
-
-    _alter_configurations(change)
     for name, condition in BEST_FIRST.items():
         op.create_index(
             name,
@@ -203,25 +231,9 @@ def _take_from_contests() -> None:
             f"(SELECT {name} FROM contests WHERE contests.id = configurations.contest_id)"
         )
 
-    def change(configurations: Any) -> None:
+    with op.batch_alter_table("configurations") as configurations:
         for name in CONTEST:
             configurations.alter_column(name, existing_type=sa.Text, nullable=False)
         configurations.drop_constraint("fk_configurations_contest_id", type_="foreignkey")
         configurations.drop_column("contest_id")
-
-    _alter_configurations(change)
     op.create_index(OLD_INDEX, "configurations", ["method", "backbone", "dev_identity", "mean"])
-
-
-def _alter_configurations(change: Callable[[Any], None]) -> None:
-    """Keeps the checks, which SQLite does not tell to whoever makes the table anew."""
-    checks = (
-        sa.CheckConstraint(
-            "n >= 0 AND n <= trials AND m2 >= 0", name=op.f("ck_configurations_moments")
-        ),
-        sa.CheckConstraint(
-            "(n = 0) = (mean IS NULL)", name=op.f("ck_configurations_mean_of_something")
-        ),
-    )
-    with op.batch_alter_table("configurations", table_args=checks) as configurations:
-        change(configurations)

@@ -1,0 +1,154 @@
+"""Boards whose rows were not scored alike tell no more than is known."""
+
+from collections.abc import Callable
+
+import pytest
+
+from cse_methods.tasks import STS_TASKS
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard import Filters, LeaderboardReader
+from cse_platform.leaderboard.store import Leaderboard
+from cse_platform.leaderboard.versus import versus
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.tracking.events import Event, TrialEvaluated
+
+Scored = Callable[..., TrialEvaluated]
+Life = Callable[..., list[Event]]
+HICL = [f"0a{seed:02x}" + "0" * 60 for seed in range(3)]
+
+
+def tell(board: Leaderboard, *events: Event, journal: str = "k") -> None:
+    LeaderboardSink(board).apply(journal, list(enumerate(events, start=1)))
+
+
+@pytest.fixture
+def another(
+    board: Leaderboard, reader: LeaderboardReader, trial_life: Life, scored: Scored
+) -> Callable[..., None]:
+    """Adds a method with one seed, scored on some tasks, to the leaderboard."""
+
+    def add(method: str, number: int, **how: object) -> None:
+        key = f"{number:02x}" + "0" * 62
+        life = trial_life(
+            50 + number,
+            {0: 0.5, 9: 0.3},
+            sweep="hicl",
+            method=method,
+            configuration=f"{number:02x}" * 32,
+            trial=key,
+        )
+        event = scored(key, noise=0.1, **how).model_copy(update={"sweep": "hicl"})
+        tell(board, *life, event, journal=method)
+
+    return add
+
+
+def test_other_data_is_not_compared(
+    board: Leaderboard, reader: LeaderboardReader, scored: Scored
+) -> None:
+    for seed, trial in enumerate(HICL):
+        own = scored(trial, noise=1.0, data="other")
+        tell(board, own.model_copy(update={"sweep": "hicl"}), journal=f"k{seed}")
+    [row] = reader.rows(Filters(identity="cls-other"))
+    [other] = reader.rows(Filters(method="simcse"))
+    assert reader.against([row], "simcse") == {}
+    with (
+        board.session() as session,
+        pytest.raises(StoreError, match="hicl and simcse were scored on sts12 with other data"),
+    ):
+        versus(session, {"hicl": row, "simcse": other}, family="sts")
+
+
+def test_what_lacks_tasks_is_left_out_of_the_matrix_and_named(
+    reader: LeaderboardReader, another: Callable[..., None]
+) -> None:
+    another("rankcse", 20, tasks=("stsb",))
+    another("compcse", 21, data="other")
+    found = reader.compare_all()
+    assert found.names == ("hicl", "simcse", "sncse")
+    assert found.tasks == STS_TASKS
+    assert found.notes[-1] == "left out, scored on other tasks or data: compcse, rankcse"
+    assert found.told[0] == "hicl: hicl@aaaaaaaa on mini, stsb (builtin), seeds 0 1 2"
+
+
+def test_ranking_is_compared_by_one_metric(
+    board: Leaderboard, reader: LeaderboardReader, trial_evaluated: Callable[..., TrialEvaluated]
+) -> None:
+    """Kendall's tau says simcse, NDCG says hicl; a mean over both would mean nothing."""
+    told = [(HICL[0], 0.1, 0.9), (HICL[1], 0.12, 0.9), ("0b00", 0.2, 0.3), ("0b01", 0.22, 0.3)]
+    for number, (trial, kcc, ndcg) in enumerate(told):
+        scores = {f"test/{task}_kcc": kcc for task in (*STS_TASKS, "avg_sts")}
+        scores |= {f"test/{task}_ndcg": ndcg for task in (*STS_TASKS, "avg_sts")}
+        event = trial_evaluated(trial.ljust(64, "0"), scores, identity="ranked")
+        tell(board, event, journal=f"r{number}")
+    found = reader.compare_all(tasks="ranking")
+    assert found.names == ("hicl", "simcse")
+    assert found.tasks == tuple(f"{task}_kcc" for task in STS_TASKS)
+    assert found.effects[0][1] == pytest.approx(-0.1)
+
+
+def test_seeds_that_were_scored_task_by_task_get_their_average(
+    board: Leaderboard, trial_life: Life, sweep_started: Callable[..., Event], scored: Scored
+) -> None:
+    keys = [f"{seed:02x}" + "0" * 62 for seed in range(3)]
+    told = [sweep_started()]
+    for seed, key in enumerate(keys):
+        told += trial_life(seed, {9: 0.7}, configuration="a", seed=seed, trial=key)
+    told.append(scored(keys[0], noise=1.0))
+    for seed in (1, 2):
+        told += [scored(keys[seed], noise=1.0, seed=seed, tasks=(task,)) for task in STS_TASKS]
+    tell(board, *told)
+    [row] = LeaderboardReader(board).rows()
+    average = row.scores["avg_sts"]
+    assert average.n == 3
+    for seed in range(3):
+        own = [row.scores[task].values[seed] for task in STS_TASKS]
+        assert average.values[seed] == pytest.approx(sum(own) / 7)
+    assert average.interval is not None
+    assert average.interval.over == "seeds"
+
+
+def test_a_single_task_keeps_its_interval_beside_averages(
+    reader: LeaderboardReader, another: Callable[..., None]
+) -> None:
+    another("rankcse", 20, tasks=("stsb",))
+    [row] = [row for row in reader.rows() if row.method == "rankcse"]
+    assert (row.headline, row.rank) == ("avg_sts", None)
+    interval = row.scores["stsb"].interval
+    assert interval is not None
+    assert interval.over == "pairs"
+    assert interval.low < row.scores["stsb"].mean < interval.high
+
+
+def test_a_sweep_and_a_tag_count_their_own_trials_only(
+    board: Leaderboard, reader: LeaderboardReader, trial_life: Life, sweep_started: Life
+) -> None:
+    """Another sweep gives hicl's configuration a further seed, and tries another one."""
+    start = sweep_started("more", method="hicl", spec={"tags": ["late"]})
+    shared = {"sweep": "more", "method": "hicl"}
+    more = trial_life(0, {9: 0.9}, configuration="a" * 64, seed=7, **shared)
+    other = trial_life(1, {9: 0.1}, configuration="e" * 64, seed=7, **shared)
+    tell(board, start, *more, *other)
+    [whole] = reader.rows(Filters(method="hicl"))
+    assert (whole.seeds, whole.trials) == ([0, 1, 2, 7], 5)
+    [first] = reader.rows(Filters(sweep="hicl"))
+    assert (first.seeds, first.trials) == ([0, 1, 2], 3)
+    [late] = reader.rows(Filters(tag="late"))
+    assert (late.seeds, late.trials, late.dev_score.mean) == ([7], 2, 0.9)
+
+
+def test_an_identity_does_not_change_what_is_chosen(
+    board: Leaderboard, reader: LeaderboardReader, trial_life: Life
+) -> None:
+    better = [
+        event
+        for seed in (0, 1)
+        for event in trial_life(
+            20 + seed, {9: 0.99}, sweep="hicl", method="hicl", configuration="f" * 64, seed=seed
+        )
+    ]
+    tell(board, *better)
+    rows = reader.rows(Filters(identity="cls-real"))
+    assert [row.method for row in rows] == ["simcse", "sncse"]
+    [chosen] = reader.rows(Filters(method="hicl"))
+    assert (chosen.configuration.hash[0], chosen.scores) == ("f", {})

@@ -1,0 +1,109 @@
+"""GPU time is what every sweep spent on its trials, however often it is told."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.tracking.events import Event, TrialState
+
+Life = Callable[..., list[Event]]
+Started = Callable[..., Event]
+Check = Callable[[Leaderboard], None]
+
+HOUR = 3600.0
+
+
+def tell(board: Leaderboard, sweep: str, events: list[Event]) -> None:
+    sink = LeaderboardSink(board)
+    sink.apply(sweep, list(enumerate(events, start=sink.position(sweep) + 1)))
+
+
+def ran(
+    life: Life, sweep: str, hours: float, state: TrialState, *, number: int = 0, gpus: float = 1.0
+) -> list[Event]:
+    *events, finish = life(number, {10: 0.5}, sweep=sweep, state=state)
+    return [*events, finish.model_copy(update={"wall_seconds": hours * HOUR, "gpus": gpus})]
+
+
+def spent(board: Leaderboard) -> dict[str, list[float]]:
+    queries = {
+        "sweeps": "SELECT gpu_seconds FROM sweep_trials ORDER BY sweep_id, number",
+        "trials": "SELECT gpu_seconds FROM trials ORDER BY id",
+        "configurations": "SELECT gpu_seconds FROM configurations ORDER BY id",
+        "contests": "SELECT gpu_seconds FROM contests ORDER BY id",
+    }
+    with board.session() as session:
+        return {
+            name: [seconds / HOUR for seconds in session.scalars(text(query))]
+            for name, query in queries.items()
+        }
+
+
+def test_every_sweep_that_ran_a_trial_has_spent_its_own(
+    board: Leaderboard, sweep_started: Started, trial_life: Life, check_counters: Check
+) -> None:
+    tell(board, "a", [sweep_started("a"), *ran(trial_life, "a", 5, "PRUNED")])
+    other = ran(trial_life, "b", 2, "COMPLETE", number=1, gpus=0.5)
+    tell(board, "b", [sweep_started("b"), *ran(trial_life, "b", 1, "COMPLETE"), *other])
+    expected = {
+        "sweeps": [5, 1, 1],
+        "trials": [6, 1],
+        "configurations": [6, 1],
+        "contests": [7],
+    }
+    assert spent(board) == expected
+    # Also a sweep that ends after another one has completed the trial.
+    tell(board, "a", ran(trial_life, "a", 8, "COMPLETE"))
+    assert spent(board)["contests"] == [10]
+    check_counters(board)
+
+
+def test_a_trial_that_was_cut_off_tells_its_whole_time(
+    board: Leaderboard, sweep_started: Started, trial_life: Life, check_counters: Check
+) -> None:
+    begin = [sweep_started("a"), *ran(trial_life, "a", 2, "FAIL")]
+    resumed = ran(trial_life, "a", 3, "FAIL")
+    tell(board, "a", begin + resumed)
+    assert spent(board)["contests"] == [3]
+    # A trial that is given up tells no time: what it took stays.
+    given_up = resumed[-1].model_copy(update={"wall_seconds": None, "gpus": 0.0})
+    tell(board, "a", [given_up])
+    assert spent(board)["contests"] == [3]
+    check_counters(board)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    told=st.lists(
+        st.tuples(
+            st.sampled_from("ab"),
+            st.integers(0, 2),  # which trial
+            st.integers(0, 8),  # quarters of an hour, which have no rounding error
+            st.sampled_from(["COMPLETE", "PRUNED", "FAIL"]),
+        ),
+        max_size=8,
+    )
+)
+def test_the_counters_are_what_they_count_in_whatever_order(
+    tmp_path_factory: pytest.TempPathFactory,
+    sweep_started: Started,
+    trial_life: Life,
+    check_counters: Check,
+    told: list[tuple[str, int, int, TrialState]],
+) -> None:
+    folder = tmp_path_factory.mktemp("spent")
+    most: dict[tuple[str, int], float] = {}
+    events: list[Event] = [sweep_started("a"), sweep_started("b")]
+    for sweep, number, quarters, state in told:
+        events += ran(trial_life, sweep, quarters / 4, state, number=number)
+        most[sweep, number] = max(quarters / 4, most.get((sweep, number), 0))
+    with open_leaderboard(f"sqlite:///{folder / 'a.db'}") as board:
+        for journal in ("j", "the same, with its cursor lost"):
+            tell(board, journal, events)
+            assert sum(spent(board)["contests"]) == sum(most.values())
+            check_counters(board)
