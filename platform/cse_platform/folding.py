@@ -10,14 +10,17 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-Fold = Literal["freely", "at blanks", "last"]
-"""Within words where room is short; between words, after columns that fold freely; or between words
-after all others. The head of any column is folded at its blanks, and within a word last of all."""
+Fold = Literal["freely", "names", "at blanks", "last"]
+"""Within words where room is short; between words, and within them only where no other column can
+give way any more; between words only; or between words, and after those that fold freely. The head
+of any column is folded at its blanks, and within a word last of all."""
 
 WORD = 24
 """Longer words may be broken, so that a column can be narrow."""
 PART = 12
 """Shorter ones are broken only where nothing else helps."""
+FEW = 4
+"""What is left of the longest word of a head before names are broken."""
 GAP = 2
 """Blanks between two columns."""
 LINES = Box("    \n    \n ── \n    \n ── \n    \n    \n    \n")
@@ -77,18 +80,25 @@ def widths(
 def _least(columns: Sequence[Sequence[str]], folds: Sequence[Fold], room: int) -> list[int]:
     """What must not be folded, giving up the less important until the rest fits."""
     line = [max(_longest_word(cells[:1]), _widest(cells[1:])) for cells in columns]
+    whole = [_widest(" ".join(cells).split()) for cells in columns]
     word = [_longest_word(cells) for cells in columns]
     head = [_longest_word(cells[:1]) for cells in columns]
     part = [max(least, min(length, PART)) for least, length in zip(head, word, strict=True)]
+    cell = [_longest_word(cells[1:]) for cells in columns]
+    few = [min(length, FEW) for length in head]
     none = [1] * len(columns)
     stages: list[dict[Fold, list[int]]] = [
-        {"freely": word, "at blanks": word, "last": line},
-        {"freely": part, "at blanks": word, "last": line},
-        {"freely": head, "at blanks": word, "last": line},
-        {"freely": part, "at blanks": word, "last": word},
-        {"freely": head, "at blanks": word, "last": word},
-        {"freely": none, "at blanks": word, "last": word},
+        {"freely": word, "names": word, "at blanks": whole, "last": line},
+        {"freely": part, "names": word, "at blanks": whole, "last": line},
+        {"freely": head, "names": word, "at blanks": whole, "last": line},
+        {"freely": part, "names": word, "at blanks": whole, "last": word},
+        {"freely": head, "names": word, "at blanks": whole, "last": word},
+        {"freely": head, "names": cell, "at blanks": whole, "last": word},
+        {"freely": head, "names": cell, "at blanks": word, "last": word},
     ]
+    for limit in range(WORD, 0, -1):
+        names = [min(length, limit) for length in cell]
+        stages += [{"freely": few, "names": names, "at blanks": word, "last": word}]
     for stage in stages:
         least = [stage[fold][place] for place, fold in enumerate(folds)]
         if sum(least) <= room:

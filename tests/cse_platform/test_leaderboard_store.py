@@ -1,8 +1,11 @@
 """Opening a store: made, upgraded or refused in one sentence, never half."""
 
+import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,35 @@ from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
 OPEN = (
     "import sys; from cse_platform.leaderboard.store import open_leaderboard as o; o(sys.argv[1])"
 )
+
+READ = """
+import sys
+from sqlalchemy import text
+from cse_platform.leaderboard.store import open_leaderboard, open_to_read
+for board in (open_leaderboard(sys.argv[1], create=False), open_to_read(sys.argv[1])):
+    with board, board.session() as session:
+        print(session.scalar(text("SELECT count(*) FROM journal_cursors")))
+"""
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Iterator[Path]:
+    """A store in a folder that can only be read."""
+    file = tmp_path / "locked" / "leaderboard.db"
+    with open_leaderboard(f"sqlite:///{file}") as board, board.writing() as session:
+        session.execute(text("INSERT INTO journal_cursors VALUES ('a', 1)"))
+    file.parent.chmod(0o555)
+    yield file
+    file.parent.chmod(0o755)
+
+
+def read_heeding_permissions(file: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", READ, f"sqlite:///{file}"]
+    if not os.geteuid():
+        if not shutil.which("setpriv"):
+            pytest.skip("root heeds no permissions, and there is no setpriv to make it")
+        command = ["setpriv", "--bounding-set", "-dac_override", *command]
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 @pytest.fixture
@@ -140,3 +172,20 @@ def test_readers_do_not_wait_for_the_writer(tmp_path: Path) -> None:
         reader = sqlite3.connect(path, timeout=0)
         assert reader.execute("SELECT count(*) FROM journal_cursors").fetchone() == (0,)
         reader.close()
+
+
+def test_a_store_in_a_folder_that_cannot_be_written_to_is_read(locked: Path) -> None:
+    done = read_heeding_permissions(locked)
+    assert (done.stderr, done.stdout.split()) == ("", ["1", "1"])
+    assert list(locked.parent.iterdir()) == [locked]
+
+
+def test_there_an_older_schema_is_refused(locked: Path) -> None:
+    engine = create_engine(f"sqlite:///{locked}")
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE cse_schema_version SET version_num = '0001'"))
+    engine.dispose()
+    done = read_heeding_permissions(locked)
+    assert (
+        "of another schema than this version's, in a folder that cannot be written" in done.stderr
+    )

@@ -111,7 +111,8 @@ def _board(asked: Asked, reader: LeaderboardReader, progress: Callable[[int, int
     if not rows:
         click.echo(_nothing(asked, reader.catalogue()), err=True)
     tasks = asked.tasks or family_of(rows)
-    if rows and not any(column in row.scores for row in rows for column in FAMILIES[tasks].columns):
+    columns = FAMILIES[tasks].columns
+    if asked.tasks and rows and not any(c in row.scores for row in rows for c in columns):
         click.echo(f"No row has test scores of {tasks}; they are ranked on dev.", err=True)
     against = (
         reader.against(rows, asked.against, asked.filters, tasks=tasks) if asked.against else {}

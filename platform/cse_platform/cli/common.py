@@ -1,5 +1,6 @@
 """What all commands share: where stores are, and the one place where an error gets an exit code."""
 
+import shlex
 import signal
 from collections.abc import Callable
 from functools import wraps
@@ -62,7 +63,23 @@ def leaderboard_url(runs: Path | None, store: str | None) -> str:
     """
     if runs is None and store is not None:
         return store
-    typed = click.get_current_context().get_parameter_source("store")
-    if runs is not None and typed is ParameterSource.COMMANDLINE:
+    if runs is not None and _store_is_typed():
         raise click.UsageError("--runs and --store name two leaderboards; give one of them")
     return f"sqlite:///{(runs or RUNS) / 'leaderboard.db'}"
+
+
+def leaderboard_options(runs: Path | None, store: str | None) -> str:
+    """What was typed of the two, to be typed again: with a blank before it, without password."""
+    if runs is not None:
+        return f" --runs {shlex.quote(str(runs))}"
+    if store is not None and _store_is_typed():
+        from cse_platform.tracking.provenance import hide_password
+
+        return f" --store {shlex.quote(hide_password(store))}"
+    return ""
+
+
+def _store_is_typed() -> bool:
+    """Rather than taken from the environment."""
+    typed = click.get_current_context().get_parameter_source("store")
+    return typed is ParameterSource.COMMANDLINE

@@ -113,11 +113,11 @@ def _loading(pooler: str) -> Iterator[Block]:
 
 
 def _scores(story: TrialStory) -> Iterator[Block]:
-    if not story.scores:
+    if not story.main_scores:
         return
     rows = [
         (one.task, one.split, one.metric, score(one.metric, one.value), one.identity[:8])
-        for one in story.scores
+        for one in story.main_scores
     ]
     yield Heading("Scores, x 100", 2)
     yield Table(("task", "split", "metric", "value", "identity"), tuple(rows))

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cse_platform.cli.common import CONTEXT, RUNS, leaderboard_url, shows_errors, store_options
+from cse_platform.cli.common import (
+    CONTEXT,
+    RUNS,
+    leaderboard_options,
+    leaderboard_url,
+    shows_errors,
+    store_options,
+)
 
 if TYPE_CHECKING:
     from cse_platform.leaderboard.story import TrialStory
@@ -32,7 +39,7 @@ def show(trial: str, runs: Path | None, store: str | None, as_json: bool) -> Non
         from cse_platform.cli.pages import show as shown
         from cse_platform.cli.trial_page import page
 
-        shown(page(found))
+        shown(page(found, where=leaderboard_options(runs, store)))
 
 
 @click.command(context_settings=CONTEXT)

@@ -1,4 +1,4 @@
-"""The page that `cse-leaderboard show` prints: everything about one trial, nothing cut."""
+"""The page that `cse-leaderboard show` prints: everything about one trial, nothing left out."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -11,17 +11,24 @@ from cse_platform.cli.pages import Block, Heading, Page, Paragraph, Table
 from cse_platform.cli.scores import GEOMETRY
 from cse_platform.leaderboard.story import SweepStart, TrialStory
 
+DIGITS = 12
+"""Of an identity; --json has them all."""
 
-def page(story: TrialStory) -> Page:
-    """Everything about a trial; correlations and accuracies x 100."""
+
+def page(story: TrialStory, *, where: str) -> Page:
+    """Everything about a trial; correlations and accuracies x 100.
+
+    Args:
+        story: of the trial.
+        where: options that lead a command to its leaderboard, as `leaderboard_options` has them.
+    """
     return [
         Heading(f"Trial {story.key}", 1),
         Paragraph(_headline(story)),
         *([Paragraph(f"Error: {story.error}")] if story.error else []),
         _table(_facts(story)),
-        Heading("Settings", 2),
-        settings(story),
-        *_model(story),
+        *_settings(story),
+        *_model(story, where),
         *_curve(story),
         *_scores(story),
         *_openings(story),
@@ -40,6 +47,12 @@ def settings(story: TrialStory) -> Table:
     return Table(("setting", "value", ""), tuple(rows)).without_empty_columns()
 
 
+def _settings(story: TrialStory) -> Iterator[Block]:
+    if story.configuration.values:
+        yield Heading("Settings", 2)
+        yield settings(story)
+
+
 def score(metric: str, value: float) -> str:
     """One score: correlations and accuracies x 100, what has no such scale as it is."""
     return f"{value:.4f}" if metric in GEOMETRY else _hundred(value)
@@ -51,15 +64,18 @@ def _headline(story: TrialStory) -> str:
         return f"{story.state}, no dev value on {story.dev.search}"
     told = f"{story.state}, dev {story.dev.search} {_hundred(story.best_value)}"
     start = "" if story.untrained is None else f" (untrained {_hundred(story.untrained)})"
-    return f"{told} at step {story.best_step}{start}"
+    step = "" if story.best_step is None else f" at step {story.best_step}"
+    return f"{told}{step}{start}"
 
 
 def _facts(story: TrialStory) -> dict[str, str | None]:
+    ours = story.imported_from is None
     sweeps = [f"{one.sweep} #{one.number} ({one.role})" for one in story.sweeps]
     return {
         "sweeps": ", ".join(sweeps),
         "tags": ", ".join(story.tags) or None,
-        "method": f"{story.method}, revision {story.revision}",
+        "imported from": story.imported_from,
+        "method": f"{story.method}, revision {story.revision}" if ours else story.method,
         "backbone": story.backbone,
         "corpus": story.corpus,
         "seed": str(story.seed),
@@ -75,18 +91,18 @@ def _facts(story: TrialStory) -> dict[str, str | None]:
     }
 
 
-def _model(story: TrialStory) -> Iterator[Block]:
+def _model(story: TrialStory, where: str) -> Iterator[Block]:
     yield Heading("Model", 2)
     if story.model is None:
         yield Paragraph(
             f"None was kept: {story.why_no_model}. "
-            f"cse-leaderboard reproduce {story.key[:8]} writes what trains it again."
+            f"cse-leaderboard reproduce {story.key[:8]}{where} writes {story.again}."
         )
         return
     yield Paragraph(story.model)
     yield Paragraph(
-        f"cse-evaluate {story.key[:8]}\n"
-        f"cse-leaderboard export {story.key[:8]} DIR\n"
+        f"cse-evaluate {story.key[:8]}{where}\n"
+        f"cse-leaderboard export {story.key[:8]} DIR{where}\n"
         f"SentenceTransformer({story.model!r})"
     )
 
@@ -111,9 +127,10 @@ def _curve(story: TrialStory) -> Iterator[Block]:
 def _scores(story: TrialStory) -> Iterator[Block]:
     if not story.scores:
         return
+    main = story.main_scores
     rows = [
-        (one.task, one.split, one.metric, score(one.metric, one.value), one.identity)
-        for one in story.scores
+        (one.task, one.split, one.metric, score(one.metric, one.value), one.identity[:DIGITS])
+        for one in (*main, *(one for one in story.scores if one not in main))
     ]
     yield Heading("Scores, x 100", 2)
     yield Table(("task", "split", "metric", "value", "identity"), tuple(rows))

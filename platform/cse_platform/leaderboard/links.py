@@ -80,7 +80,7 @@ def spend(session: Session, sweep: int, told: Mapping[int, float]) -> None:
     for start in range(0, len(spent), BATCH):
         some = SweepTrialRecord.trial_id.in_(spent[start : start + BATCH])
         for link, trial, configuration, contest in session.execute(query.where(some)).all():
-            more = told[link.trial_id] - trial.gpu_seconds
+            more = max(0.0, told[link.trial_id] - link.gpu_seconds)
             link.gpu_seconds += more
             trial.gpu_seconds += more
             configuration.gpu_seconds += more

@@ -16,7 +16,7 @@ from cse_platform.leaderboard.models import (
     SweepTrialRecord,
 )
 from cse_platform.leaderboard.rows import insert_missing
-from cse_platform.sweep.changes import first_change
+from cse_platform.sweep.changes import changes
 from cse_platform.sweep.problems import nearest, shown
 
 OVERWRITTEN = ("spec", "state", "finished")
@@ -45,9 +45,9 @@ def matched(ours: Session, theirs: Session, rename: Mapping[str, str]) -> list[P
     pairs = [Pair(sweep, rename.get(sweep.name, sweep.name)) for sweep in there]
     here = _by_name(ours)
     problems = [
-        f"{pair.name}: {difference}"
+        f"{pair.name}: {told}"
         for pair in pairs
-        if pair.name in here and (difference := _difference(here[pair.name], pair.theirs))
+        if pair.name in here and (told := _differences(here[pair.name], pair.theirs))
     ]
     if problems:
         raise ImportRefusedError(
@@ -120,14 +120,15 @@ def _check_rename(rename: Mapping[str, str], names: list[str]) -> None:
         )
 
 
-def _difference(mine: SweepRecord, other: SweepRecord) -> str | None:
+def _differences(mine: SweepRecord, other: SweepRecord) -> str:
+    """All of them in one line; empty where the two are one sweep."""
     here, there = (
         {**one.spec, "method": one.method, "backbone": one.backbone} for one in (mine, other)
     )
-    if (change := first_change(here, there)) is None:
-        return None
-    path, before, after = change
-    return f"{path} = {shown(before)} here, {shown(after)} there"
+    return "; ".join(
+        f"{path} = {shown(before)} here, {shown(after)} there"
+        for path, before, after in changes(here, there)
+    )
 
 
 def _by_name(session: Session) -> dict[str, SweepRecord]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.published.paper_tables import PaperTable
     from cse_platform.leaderboard.published.row import PublishedRow
     from cse_platform.leaderboard.statistics.results import Comparison, Matrix
+    from cse_platform.leaderboard.story import TrialStory
 
 Progress = Callable[[int, int], None]
 """Told how much was computed since the last time, and how much there is."""
@@ -89,7 +90,10 @@ class LeaderboardReader:
         per_configuration: bool = False,
         sort: str = "dev",
     ) -> "pd.DataFrame":
-        """The same as a pandas frame: one line a row, as `--format csv` has them.
+        """The same as a pandas frame: one line a row, in the columns of `--format csv`.
+
+        Numbers, counts, truths and moments (UTC) have their type, also where some are missing;
+        objects and lists are what they are.
 
         Raises:
             StoreError: for what the database says, or an unknown column.
@@ -97,11 +101,12 @@ class LeaderboardReader:
         import pandas as pd
 
         from cse_platform.leaderboard.output.board import Board
-        from cse_platform.leaderboard.output.lines import board_lines
+        from cse_platform.leaderboard.output.board_data import board_columns, board_values
 
         rows = self.rows(filters, tasks=tasks, per_configuration=per_configuration, sort=sort)
-        names, lines = board_lines(Board(rows, family=tasks or family_of(rows)))
-        return pd.DataFrame(list(lines), columns=list(names))
+        board = Board(rows, family=tasks or family_of(rows))
+        columns = board_columns(board)
+        return pd.DataFrame(list(board_values(board)), columns=list(columns)).astype(columns)
 
     def compare(
         self,
@@ -249,6 +254,21 @@ class LeaderboardReader:
 
         with self._store.session() as session:
             return dev_curve(session, find_trial(session, trial).key)
+
+    def trial(self, trial: str) -> "TrialStory":
+        """Everything about one trial: settings, provenance, dev curve, scores, its other seeds.
+
+        Args:
+            trial: its key, or the first 6 or more digits of it.
+
+        Raises:
+            StoreError: if that is not one trial.
+        """
+        from cse_platform.leaderboard.evaluations import find_trial
+        from cse_platform.leaderboard.one_trial import trial_story
+
+        with self._store.session() as session:
+            return trial_story(session, find_trial(session, trial).key)
 
     def catalogue(self) -> Catalogue:
         """What there is to filter by."""

@@ -1,5 +1,6 @@
 """Opens the SQL store of the leaderboard: SQLite on a laptop, PostgreSQL in a lab."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,21 +72,25 @@ class Leaderboard:
 def open_leaderboard(url: str, *, create: bool = True) -> Leaderboard:
     """Open a store and bring it to this version's schema.
 
+    A SQLite file in a folder that cannot be written to can be read all the same, unless it is to
+    be created.
+
     Args:
         url: `sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`.
         create: make it where there is none.
 
     Raises:
         NoStoreError: if there is none, and it must not be created.
-        StoreError: if the URL is none of the two, the store cannot be reached, or is of a newer
-            schema.
+        StoreError: if the URL is none of the two, the store cannot be reached, is of a newer
+            schema, or of an older one and cannot be written to.
     """
     place = _parse(url)
-    engine = _engine(place)
+    reads_only = not create and _is_read_only(place)
+    engine = _reading_engine(place) if reads_only else _engine(place)
     if not create and not _exists(engine):
         raise NoStoreError(f"no leaderboard at {shown(place)}; a finished cse-sweep creates it")
     with _translated(place):
-        _make_ready(engine)
+        _make_ready(engine, upgrade=not reads_only)
     return Leaderboard(engine)
 
 
@@ -149,7 +154,7 @@ def _engine(place: URL) -> Engine:
 def _reading_engine(place: URL) -> Engine:
     if place.get_backend_name() != "sqlite":
         return _engine(place).execution_options(isolation_level="REPEATABLE READ")
-    file = f"{Path(str(place.database)).absolute().as_uri()}?mode=ro"
+    file = _read_only_uri(place)
 
     def connect() -> SQLiteConnection:
         return sqlite3.connect(
@@ -159,6 +164,23 @@ def _reading_engine(place: URL) -> Engine:
     engine = create_engine(place, creator=connect)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _read_only_uri(place: URL) -> str:
+    """SQLite keeps files beside a store, even to read it; where it cannot, it need not:
+    nobody writes. What was written and not yet put into the store would then be missed."""
+    file = Path(str(place.database)).absolute()
+    left = file.with_name(f"{file.name}-wal")
+    whole = not left.exists() or left.stat().st_size == 0
+    immutable = "&immutable=1" if _is_read_only(place) and whole else ""
+    return f"{file.as_uri()}?mode=ro{immutable}"
+
+
+def _is_read_only(place: URL) -> bool:
+    """Whether a store is a file that is there, in a folder that cannot be written to."""
+    file = Path(str(place.database))
+    sqlite = place.get_backend_name() == "sqlite"
+    return sqlite and file.is_file() and not os.access(file.parent, os.W_OK)
 
 
 def _prepare_sqlite(connection: SQLiteConnection, _record: Any) -> None:
@@ -181,12 +203,17 @@ def _exists(engine: Engine) -> bool:
         return stored_revision(connection) is not None
 
 
-def _make_ready(engine: Engine) -> None:
-    if engine.url.get_backend_name() == "sqlite":
+def _make_ready(engine: Engine, *, upgrade: bool) -> None:
+    if upgrade and engine.url.get_backend_name() == "sqlite":
         Path(str(engine.url.database)).parent.mkdir(parents=True, exist_ok=True)
     with engine.connect() as connection:
         if is_current(connection):
             return
+    if not upgrade:
+        raise StoreError(
+            "of another schema than this version's, in a folder that cannot be written to; copy "
+            "the file to one that can, where it is upgraded"
+        )
     with migrating(engine) as connection:
         migrate(connection)
 

@@ -6,8 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from cse_platform.leaderboard.evaluations import ReleaseRow, ScoreRow
-from cse_platform.leaderboard.row import Configuration, DevSet
+from cse_platform.leaderboard.row import RANKING_METRICS, Configuration, DevSet
 from cse_platform.leaderboard.trials import DevPoint
+from cse_platform.tracking.events import MAIN_METRICS
+
+MAIN = MAIN_METRICS | set(RANKING_METRICS)
 
 _WHY_NO_MODEL = {
     "RUNNING": "it is not finished",
@@ -95,9 +98,33 @@ class TrialStory:
     """By seed."""
 
     @property
+    def imported_from(self) -> str | None:
+        """Where it was logged, by another program; None for a trial of our own."""
+        return self.starts[0].provenance.get("imported_from") if self.starts else None
+
+    @property
     def why_no_model(self) -> str:
         """Why `model` is None, in a few words."""
+        if self.imported_from is not None:
+            return "it was imported, without its model"
         return _WHY_NO_MODEL[self.state]
+
+    @property
+    def again(self) -> str:
+        """What reproducing it gives, in a few words."""
+        if self.imported_from is not None:
+            return "a sweep file of what is known of it, for a trial of another key"
+        return "what trains it again"
+
+    @property
+    def can_come_out_again(self) -> bool:
+        """Whether there is a dev value that running it again should give."""
+        return self.state == "COMPLETE" and self.imported_from is None
+
+    @property
+    def main_scores(self) -> tuple[ScoreRow, ...]:
+        """The scores that tables of papers have: Spearman's rho, accuracy, KCC, NDCG."""
+        return tuple(score for score in self.scores if score.metric in MAIN)
 
     @property
     def complete_values(self) -> dict[int, float]:

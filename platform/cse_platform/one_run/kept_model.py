@@ -21,7 +21,7 @@ def kept_model(story: TrialStory) -> Iterator[Path]:
         StoreError: if none was kept, or it is gone.
         BackboneError: if it cannot be reached.
     """
-    again = f"cse-leaderboard reproduce {story.key[:8]} writes what trains it again"
+    again = f"cse-leaderboard reproduce {story.key[:8]} writes {story.again}"
     if story.model is None:
         raise StoreError(f"trial {story.key[:16]} has no model: {story.why_no_model}; {again}")
     with local_copy(story.model) as folder:

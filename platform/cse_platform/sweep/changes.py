@@ -1,6 +1,6 @@
 """What may change in a sweep file between two starts of one sweep, and what may not."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cse_platform.errors import SweepRefusedError
@@ -16,31 +16,34 @@ KEPT = (
 GROWING = ("search", "seeds", "evaluate", "tags")
 """What may ask for more than a complete sweep has done, or be told of."""
 
+Change = tuple[str, Any, Any]
+"""Path, value before and value after."""
+
 
 def refuse_changes(stored: dict[str, Any] | None, spec: SweepSpec) -> None:
     """Make sure that `spec` continues or extends the sweep that is stored under its name.
 
     Raises:
-        SweepRefusedError: names the first difference, and the way out.
+        SweepRefusedError: names the first change, and the way out.
     """
     if stored is None:
         return
-    if difference := first_change(stored, spec.model_dump(mode="json")):
-        path, old, new = difference
+    if change := next(changes(stored, spec.model_dump(mode="json")), None):
+        path, old, new = change
         raise SweepRefusedError(
             f"sweep {spec.sweep!r} was started with {path} = {shown(old)}, and now it is "
             f"{shown(new)}; run it as another sweep: --set sweep=NEWNAME"
         )
 
 
-def first_change(
-    before: Mapping[str, Any], after: Mapping[str, Any]
-) -> tuple[str, Any, Any] | None:
-    """Where two specs, as JSON, are not of one sweep: path, old and new value; None if they are."""
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+    """Where two specs, as JSON, are not of one sweep; nothing where they are.
+
+    What one of them lacks and the other has as null or empty is no change: a version that did not
+    know the key wrote the one, and a later one's default stands in the other.
+    """
     for name in KEPT:
-        if difference := _first_difference(name, _at(before, name), _at(after, name)):
-            return difference
-    return None
+        yield from _changes(name, _at(before, name), _at(after, name))
 
 
 def asks_for_no_more(stored: dict[str, Any] | None, spec: SweepSpec) -> bool:
@@ -58,12 +61,23 @@ def _at(spec: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def _first_difference(path: str, before: Any, after: Any) -> tuple[str, Any, Any] | None:
-    if before == after:
-        return None
+def _changes(path: str, before: Any, after: Any) -> Iterator[Change]:
+    if before == after or (_says_nothing(before) and _says_nothing(after)):
+        return
     if isinstance(before, dict) and isinstance(after, dict):
         for name in (*before, *(name for name in after if name not in before)):
-            found = _first_difference(f"{path}.{name}", before.get(name), after.get(name))
-            if found:
-                return found
-    return path, before, after
+            yield from _changes(f"{path}.{name}", before.get(name), after.get(name))
+    elif not _alike(before, after):
+        yield path, before, after
+
+
+def _alike(before: Any, after: Any) -> bool:
+    """Whether two lists, as of corpora, differ in nothing but keys that say nothing."""
+    if not (isinstance(before, list) and isinstance(after, list) and len(before) == len(after)):
+        return False
+    pairs = zip(before, after, strict=True)
+    return not any(change for pair in pairs for change in _changes("", *pair))
+
+
+def _says_nothing(value: Any) -> bool:
+    return value is None or value in ("", [], {})

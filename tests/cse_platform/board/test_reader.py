@@ -154,3 +154,20 @@ def test_a_frame_has_a_line_a_row(reader: LeaderboardReader) -> None:
 
 def test_a_dev_curve_by_the_first_digits_of_a_key(reader: LeaderboardReader) -> None:
     assert [(p.step, p.value) for p in reader.dev_curve("0a0000")] == [(0, 0.5), (9, 0.7)]
+    story = reader.trial("0A0000")
+    assert (story.key[:6], story.method, story.seed) == ("0a0000", "hicl", 0)
+
+
+def test_a_configuration_is_no_trial_and_names_its_trials(reader: LeaderboardReader) -> None:
+    with pytest.raises(StoreError, match=r"'bbbbbb' is a configuration; its trials are 0b000000 "):
+        reader.trial("bbbbbb")
+
+
+def test_unknown_tasks_are_told_with_those_there_are(reader: LeaderboardReader) -> None:
+    with pytest.raises(StoreError, match="no tasks 'foo'; expected sts, transfer, ranking, long"):
+        reader.rows(tasks="foo")  # type: ignore[arg-type]
+
+
+def test_every_row_names_its_trials(reader: LeaderboardReader) -> None:
+    [row] = reader.rows(Filters(method="simcse"))
+    assert row.keys == {seed: f"0b{seed:02x}" + "0" * 60 for seed in (0, 1)}

@@ -121,7 +121,7 @@ def test_a_store_of_an_older_mlflow_is_refused_and_stays_as_it_is(lab: Any, tmp_
         old.execute("CREATE TABLE experiments (experiment_id INTEGER)")
     before = (tmp_path / "old.db").read_bytes()
     (tmp_path / "mapping.yaml").write_text(lab.mapping)
-    with pytest.raises(StoreError, match="is of an older schema, .* `mlflow db upgrade`"):
+    with pytest.raises(StoreError, match=r"is of an older schema, .* `mlflow db upgrade`"):
         read_runs(f"sqlite:///{tmp_path / 'old.db'}", tmp_path / "mapping.yaml")
     assert (tmp_path / "old.db").read_bytes() == before
 

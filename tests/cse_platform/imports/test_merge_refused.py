@@ -35,7 +35,7 @@ def test_sweeps_that_share_a_name_are_refused_all_at_once(
     contents: Callable[[Leaderboard], Any],
 ) -> None:
     spec = {"space": {"tau2": [0.1, 0.2]}, "search": {"sampler": "tpe", "seed": 42}}
-    changed = {**spec, "space": {"tau2": [0.1]}, "sweep": "first"}
+    changed = {"space": {"tau2": [0.1]}, "search": {"sampler": "tpe", "seed": 7}, "sweep": "first"}
     here = filled([sweep_started(spec=spec), sweep_started("second", spec=spec)])
     there = filled(
         [
@@ -49,7 +49,9 @@ def test_sweeps_that_share_a_name_are_refused_all_at_once(
     with pytest.raises(ImportRefusedError, match="2 of the 3 sweeps there") as caught:
         merge(here, there)
     assert "--rename NAME=NEWNAME" in str(caught.value)
-    assert "first: space.tau2 = [0.1, 0.2] here, [0.1] there" in str(caught.value)
+    assert (
+        "first: space.tau2 = [0.1, 0.2] here, [0.1] there; search.seed = 42 here, 7 there\n"
+    ) in str(caught.value)
     assert "second: backbone = 'mini' here, 'bert-base' there" in str(caught.value)
     assert contents(here) == before
     rename = {"first": "theirs", "second": "large"}
@@ -58,6 +60,24 @@ def test_sweeps_that_share_a_name_are_refused_all_at_once(
     with here.session() as session:
         assert [row.key for row in trials_of(session, "theirs")] == ["c0-42"]
     assert "'sweep': 'theirs'" in repr(contents(here)["sweeps"]).replace('"', "'")
+
+
+def test_a_default_that_a_version_did_not_know_makes_no_other_sweep(
+    filled: Filled, sweep_started: Started
+) -> None:
+    spec = {"corpus": [{"name": "wiki1m"}], "dev": {"search": "stsb"}, "fixed": None}
+    later = {
+        "corpus": [{"name": "wiki1m", "split_at": None}],
+        "dev": {"search": "stsb", "also": []},
+        "fixed": {},
+        "tags": [],
+    }
+    here = filled([sweep_started(spec=spec)])
+    assert merge(here, filled([sweep_started(spec=later)])).sweeps == 0
+    other = {**later, "corpus": [{"name": "wiki1m", "split_at": 32}]}
+    message = r'first: corpus = .*"split_at": null}\] here, .*"split_at": 32}\] there$'
+    with pytest.raises(ImportRefusedError, match=message):
+        merge(here, filled([sweep_started(spec=other)]))
 
 
 @pytest.mark.parametrize(

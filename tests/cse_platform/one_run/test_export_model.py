@@ -83,7 +83,7 @@ def test_the_card(
         "license:",
     ):
         assert line in card, line
-    assert "secret-host" not in card
+    assert "secret-host" not in card and "| uniformity |" not in card
 
 
 def test_the_hub_s_names_of_backbone_and_corpus(

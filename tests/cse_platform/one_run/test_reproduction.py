@@ -18,7 +18,6 @@ from cse_platform.one_run.reproduction.sweep_file import sweep_text
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.loader import load_sweep
 from cse_platform.sweep.source import read_yaml
-from cse_platform.tracking.code_state import git_diff
 from cse_platform.tracking.events import Event, SweepStarted
 
 Start = Callable[..., SweepStarted]
@@ -137,7 +136,6 @@ UNKNOWN = [
     ({}, {"state": None, "curve": {}}, "It is not finished: the leaderboard has it before its"),
     ({}, {"state": "FAIL", "error": "no memory"}, "It failed after step 30: no memory"),
     ({"spec": {}}, {}, "The sweep file that it ran from is not known (corpus, dev, resources"),
-    ({"spec": {}, "provenance": {"imported_from": "a log"}}, {}, "It was imported from a log: sw"),
     ({"spec": {"corpus": ["/no/where.txt"]}}, {}, "It reads /no/where.txt, which is not here"),
 ]
 
@@ -199,37 +197,21 @@ def test_places_that_were_relative_to_the_folder_of_the_command(
     assert f"It reads {there / 'lines.txt'}, which must have the same content." in done.stderr
 
 
-def test_the_script_gets_the_code_of_the_commit_with_its_changes(
-    runs: Path, fill: Fill, began: Start, life: Life, one_run: Run, git: Callable[..., str]
+def test_an_imported_trial_has_no_revision_to_be_of(
+    fill: Fill, began: Start, life: Life, one_run: Run
 ) -> None:
-    code = runs.parent / "code of theirs"
-    code.mkdir()
-    git(code, "init", "--quiet")
-    (code / "loss.py").write_bytes(b"one\r\n")
-    git(code, "add", ".")
-    git(code, "commit", "--quiet", "--message", "first")
-    commit = git(code, "rev-parse", "HEAD")
-    (code / "loss.py").write_bytes(b"two\r\n")
-    facts = {"package_commit": commit, "package_dirty": "true", "package_remote": str(code)}
-    fill(began(provenance=facts, diffs={"package": git_diff(code)}), *life())
-    git(code, "commit", "--quiet", "--all", "--message", "later")
-    assert one_run("reproduce", KEY).exit_code == 0
-    tools = FOLDER / "venv" / "bin"  # an environment that is there is taken; this one only notes
-    tools.mkdir(parents=True)
-    for name in ("pip", "cse-sweep", "cse-leaderboard"):
-        (tools / name).write_text(f'#!/bin/sh\necho "{name} $*" "[${{CSE_STORE-}}]"\n')
-        (tools / name).chmod(0o755)
-    (FOLDER / "code.part").mkdir()
-    (FOLDER / "code.part" / "half").touch()  # of an attempt that was cut off
-    for _ in range(2):
-        environment = {**os.environ, "CSE_STORE": "sqlite:///lab.db"}
-        told = subprocess.check_output([FOLDER / "reproduce.sh"], env=environment, text=True)
-        assert told.splitlines() == [
-            "pip install --quiet --requirement requirements.txt []",
-            "pip install --quiet --no-deps --editable code []",
-            "cse-sweep sweep.yaml --runs runs []",
-            "cse-leaderboard show 0a1b2c3d --runs runs []",
-            "Expected: dev stsb 0.75 at step 20.",
-        ]
-    assert (FOLDER / "code" / "loss.py").read_bytes() == b"two\r\n"
-    assert git(FOLDER / "code", "rev-parse", "HEAD") == commit
+    old, *rest = life()
+    start = began(spec={}, provenance={"imported_from": "a log"})
+    fill(start, old.model_copy(update={"revision": 0}), *rest)
+    done = one_run("reproduce", KEY)
+    assert "note: It was imported from a log: sweep.yaml has what the lea" in done.stderr
+    assert "revision" not in done.stderr
+
+
+def test_the_head_lists_main_metrics_only(
+    fill: Fill, began: Start, life: Life, tested: Life, one_run: Run
+) -> None:
+    fill(began(), *life(), *tested())
+    one_run("reproduce", KEY)
+    head = (FOLDER / "sweep.yaml").read_text()
+    assert "stsb spearman 0.5" in head and "uniformity" not in head

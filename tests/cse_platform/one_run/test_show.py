@@ -4,9 +4,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
+from cse_platform.cli.common import leaderboard_options, store_options
 from cse_platform.tracking.events import Event, SweepStarted
 
 Start = Callable[..., SweepStarted]
@@ -49,8 +51,7 @@ def test_the_page_of_a_complete_trial(
         "step stsb_spearman",
         "20 75.00",
         "step loss",
-        "stsb test spearman 50.00 " + "e1" * 32,
-        "stsb test uniformity -2.5000",
+        "stsb test spearman 50.00 " + "e1" * 6 + " stsb test uniformity -2.5000",
         "2030-01-01 12:30:00 UTC someone@lab cse-evaluate stsb builtin",
         f"7 {OTHER} COMPLETE 50.00",
         "threads 1",
@@ -90,6 +91,45 @@ def test_the_page_of_any_other(
     assert "None was kept: it" in text and "cse-leaderboard reproduce 0a1b2c3d" in text
 
 
+def test_the_page_of_an_imported_trial(fill: Fill, began: Start, life: Life, one_run: Run) -> None:
+    old, *_, end = life()
+    bare = old.model_copy(update={"revision": 0, "values": {}, "searched": ()})
+    facts = {"imported_from": "train.log"}
+    fill(began(provenance=facts), bare, end.model_copy(update={"best_step": None}))
+    text = page(one_run("show", KEY))
+    assert "COMPLETE, dev stsb 75.00 ──" in text and "imported from train.log" in text
+    assert (
+        "None was kept: it was imported, without its model. cse-leaderboard reproduce 0a1b" in text
+    )
+    assert "writes a sweep file of what is known of it, for a trial of another key." in text
+    assert "revision" not in text and "Settings" not in text and "at step" not in text
+
+
+def test_commands_name_the_leaderboard_that_was_typed(
+    runs: Path, fill: Fill, began: Start, life: Life, one_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(began(), *life(model="/m"))
+    place = runs.rename(runs.with_name("their runs"))
+    url = f"sqlite:///{place.name}/leaderboard.db"
+    typed = page(one_run("show", KEY, "--runs", place.name))
+    assert "cse-evaluate 0a1b2c3d --runs 'their runs' cse-l" in typed
+    assert "cse-leaderboard export 0a1b2c3d DIR --runs 'their runs' S" in typed
+    typed = page(one_run("show", KEY, "--store", url))
+    assert "cse-evaluate 0a1b2c3d --store 'sqlite:///their runs/leaderboard.db' cse-l" in typed
+    monkeypatch.setenv("CSE_STORE", url)
+    assert "cse-evaluate 0a1b2c3d cse-leaderboard" in page(one_run("show", KEY))
+
+
+def test_a_password_that_was_typed_is_not_shown() -> None:
+    @click.command()
+    @store_options
+    def command(runs: Path | None, store: str | None) -> None:
+        click.echo(leaderboard_options(runs, store))
+
+    typed = CliRunner().invoke(command, ["--store", "postgresql+psycopg://me:secret@lab/cse"])
+    assert typed.output == " --store 'postgresql+psycopg://me:***@lab/cse'\n"
+
+
 def test_json_is_for_programs(fill: Fill, began: Start, life: Life, one_run: Run) -> None:
     fill(began(diffs={"git": "a diff"}), *life())
     done = one_run("show", KEY, "--json")
@@ -118,4 +158,4 @@ def test_a_trial_that_is_not_there(
 
 @pytest.mark.parametrize("command", ["show", "reproduce", "export", "register"])
 def test_help_has_an_example(one_run: Run, command: str) -> None:
-    assert f"cse-leaderboard {command} 9c60d7f3" in one_run(command, "--help").stdout
+    assert f"cse-leaderboard {command} 10bba02b" in one_run(command, "--help").stdout

@@ -20,8 +20,9 @@ MakeEstimate = Callable[..., Estimate]
 MakePublished = Callable[..., PublishedRow]
 Lines = Callable[..., list[str]]
 
-STANDING = "Standing by avg_sts, x 100"
+STANDING = "Standing on avg_sts, in order of dev, x 100"
 BUILTIN = DevSet("stsb", "stsb", "d0", "builtin")
+ONE_SEED = "‡ Over the pairs of a single seed: how other seeds would do is not known."
 OPENED = (
     "* First tried after tests were opened for its method; "
     "tried before and promoted after has no mark."
@@ -49,23 +50,21 @@ def test_heads_name_the_dev_set(
     assert head == "method backbone avg sts best of n n dev stsb (builtin)"
 
 
-def test_an_interval_over_pairs_is_marked(
+def test_an_interval_and_a_rank_over_pairs_are_marked(
     lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
 ) -> None:
     score = estimate(0.76, interval=Interval(0.75, 0.77, "pairs"))
     *_, found, note = titled(
-        lines(Board([row({"avg_sts": score}, seeds=[1])])), "Standing by avg_sts, x 100"
+        lines(Board([row({"avg_sts": score}, seeds=[1], rank=RankInterval(1, 2, 2))])), STANDING
     )
-    assert "76.00 [75.00, 77.00] ‡ 76.00 1" in found
-    assert note == "‡ Interval over the pairs of single seeds: it knows nothing of other seeds."
+    assert "76.00 [75.00, 77.00] ‡ 1-2 of 2 ‡ 76.00 1" in found
+    assert note == ONE_SEED
 
 
 def test_seeds_that_were_not_scored_are_told(
     lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
 ) -> None:
-    *_, found = titled(
-        lines(Board([row({"avg_sts": estimate(0.76)})])), "Standing by avg_sts, x 100"
-    )
+    *_, found = titled(lines(Board([row({"avg_sts": estimate(0.76)})])), STANDING)
     assert "76.00 1 of 2 84.00" in found
 
 
@@ -99,7 +98,10 @@ def test_scores_by_task_fold_below_their_means(
     assert stds == (8 * " ±7.07").strip()
     assert (
         7 * " 75.00 ±7.07"
-        in titled(lines(Board([row(every)]), wide=True), "Leaderboard by avg_sts, x 100")[-1]
+        in titled(
+            lines(Board([row(every)], sorted_by="avg_sts"), wide=True),
+            "Leaderboard by avg_sts, x 100",
+        )[-1]
     )
 
 
@@ -124,9 +126,9 @@ def test_only_tasks_of_the_family_that_are_there(
 def test_settings_and_runs(lines: Lines, titled: Lines, row: MakeRow) -> None:
     told = lines(Board([row(dev=DevSet("stsb", "sickr", "d2", "senteval"))]))
     head, _, found, below = titled(told, "Settings")
-    assert head == "method backbone configuration sweep dev set corpus searched"
-    assert found.startswith("simcse bert-base bbbbbbbb simcse-bert sickr (senteval), wiki1m")
-    assert found.endswith("temperature=0.05")
+    assert head == "method backbone configuration trial sweep dev set corpus searched"
+    assert found.startswith("simcse bert-base bbbbbbbb 22222222 simcse-bert sickr (senteval),")
+    assert found.endswith("wiki1m temperature=0.05")
     assert below == "checkpoint by stsb"
     head, _, found = titled(told, "Runs")
     assert head == "method backbone trials GPU-hours finished machines tags"

@@ -12,6 +12,8 @@ from cse_platform.leaderboard.statistics.results import Comparison, Interval, Ma
 
 Lines = Callable[..., list[str]]
 
+ONE_SEED = "‡ Over the pairs of a single seed: how other seeds would do is not known."
+
 
 def test_a_comparison_by_hand(lines: Lines, comparison: Comparison) -> None:
     title, *_, head, _, sts12, sts13, rule, average, a, b, said, note = lines(comparison)
@@ -47,6 +49,22 @@ def test_what_follows_in_words(comparison: Comparison) -> None:
         "rankcse and simcse differ by 1.25 on avg_sts; "
         "single seeds without pairs cannot say how surely."
     )
+
+
+def test_what_one_seed_leaves_open_is_said(lines: Lines, comparison: Comparison) -> None:
+    average = comparison.average
+    assert average is not None
+    over = replace(average, interval=Interval(0.01, 0.03, "pairs"))
+    alone = replace(comparison, n_b=1, average=over)
+    assert list(verdict(alone)) == [
+        "On one seed of simcse, rankcse is above simcse by 1.25 on avg_sts, 95 % interval "
+        "[1.00, 3.00], p = 0.004; how its other seeds would do is not known."
+    ]
+    told = lines(alone)
+    assert "avg_sts 76.00 74.75 +1.25 [1.00, 3.00] ‡ 0.004" in told and ONE_SEED in told
+    (both,) = verdict(replace(alone, n_a=1, average=replace(over, p=0.2)))
+    assert both.startswith("On one seed of rankcse and one of simcse, rankcse and simcse cannot")
+    assert both.endswith("p = 0.200; how their other seeds would do is not known.")
 
 
 def test_without_an_average_each_task_is_said_after_holm(comparison: Comparison) -> None:
@@ -87,6 +105,14 @@ def test_a_matrix_by_hand(lines: Lines) -> None:
         "simcse: b",
         "a note",
     ]
+    told = lines(replace(matrix, single=("hicl",)))
+    assert told[3:7] == [
+        "1 rankcse +2.00 ** +1.00 * ‡",
+        "2 simcse -2.00 ** -1.00 ‡",
+        "3 hicl -1.00 * ‡ +1.00 ‡",
+        "** p < 0.01, after Holm's correction over all pairs.",
+    ]
+    assert told.count(ONE_SEED) == 1
     some = {("stsb", "sickr"): "mean over stsb, sickr", ("mr",): "mr"}
     for tasks, over in some.items():
         assert lines(replace(matrix, tasks=tasks))[0] == f"Row minus column, {over}, x 100"

@@ -33,6 +33,27 @@ def test_a_deviation_goes_below_its_mean_before_a_name_is_broken() -> None:
     assert folding.widths(COLUMNS, 29, folds=["freely", "at blanks"]) == [20, 7]
 
 
+def test_names_are_broken_after_all_else_gave_way() -> None:
+    columns = (["method", "whitenedcse"], ["sweep", "a" * 20], ["s", "78.12 ±0.35"])
+    folds: list[folding.Fold] = ["names", "freely", "last"]
+    expected = {40: [11, 14, 11], 31: [11, 5, 11], 25: [11, 5, 5], 24: [11, 4, 5], 23: [10, 4, 5]}
+    for total, room in expected.items():
+        assert folding.widths(columns, total, folds=folds) == room, total
+
+
+def test_the_head_of_names_is_broken_before_they_are() -> None:
+    columns = (["configuration", "bbbbbbbb"], ["s", "78.12 ±0.35"])
+    assert folding.widths(columns, 8 + 2 + 5, folds=["names", "last"]) == [8, 5]
+
+
+def test_settings_are_folded_between_and_never_inside() -> None:
+    setting = "consistency_temperature=0.0123"
+    columns = (["sweep", "a" * 20], ["searched", f"{setting} temperature=0.05"])
+    folds: list[folding.Fold] = ["freely", "at blanks"]
+    for total in range(len(setting) + 2 + 5, 90):
+        assert folding.widths(columns, total, folds=folds)[1] >= len(setting)
+
+
 def test_heads_are_folded_before_cells_are() -> None:
     columns = (["a long head", "ab"], ["n", "one two"])
     assert folding.widths(columns, 4 + 2 + 7) == [4, 7]

@@ -13,9 +13,11 @@ MakeEstimate = Callable[..., Estimate]
 MakePublished = Callable[..., PublishedRow]
 Lines = Callable[..., list[str]]
 
-STANDING = "Standing by avg_sts, x 100"
+STANDING = "Standing on avg_sts, in order of dev, x 100"
+LEADERBOARD = "Leaderboard on avg_sts, in order of dev, x 100"
 SCORES = "Test scores, avg_sts, x 100"
 BUILTIN = DevSet("stsb", "stsb", "d0", "builtin")
+ONE_SEED = "‡ Over the pairs of a single seed: how other seeds would do is not known."
 PUBLISHED = "† Published, not ours; the number leads to its source."
 
 
@@ -48,7 +50,9 @@ def test_they_stand_among_ours_on_a_board_that_is_sorted_by_the_headline(
         row(headline="avg_sts", method="last"),
     ]
     papers = [published({"avg_sts": value}, system=f"s{value}") for value in (0.6, 0.8)]
-    _, _, *found, note, _ = titled(lines(Board(ours, papers, sorted_by="avg_sts")), STANDING)
+    _, _, *found, note, _ = titled(
+        lines(Board(ours, papers, sorted_by="avg_sts")), "Standing by avg_sts, x 100"
+    )
     assert note.startswith(PUBLISHED[:3])
     assert [line.split()[0] for line in found] == ["hicl", "s0.8", "simcse", "s0.6", "last"]
 
@@ -72,7 +76,7 @@ def test_built_in_data_never_stand_beside_them(
         on_built_in = "".join(titled(told, f"{title}, on built-in data"))
         assert "90.00" in on_built_in and "†" not in on_built_in
     wide = lines(board, wide=True)
-    assert "†" not in "".join(titled(wide, "Leaderboard by avg_sts, x 100, on built-in data"))
+    assert "†" not in "".join(titled(wide, f"{LEADERBOARD}, on built-in data"))
 
 
 def test_the_data_of_a_score_is_its_own_and_not_that_of_the_dev_sets(
@@ -97,11 +101,12 @@ def test_scores_of_one_row_on_two_kinds_of_data_stand_apart(
     lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
 ) -> None:
     scores = {"stsb": estimate(0.9, source="builtin"), "sickr": estimate(0.5, source="hub")}
+    leaderboard = "Leaderboard on sickr, in order of dev, x 100"
     for wide in (False, True):
         told = lines(Board([row(scores, headline="sickr")]), wide=wide)
         small = titled(told, "Test scores, stsb, x 100, on built-in data")
         assert small == ["method backbone stsb", "---", "simcse bert-base 90.00"]
-        real = titled(told, "Leaderboard by sickr, x 100" if wide else "Test scores, sickr, x 100")
+        real = titled(told, leaderboard if wide else "Test scores, sickr, x 100")
         assert "50.00" in real[-1] and "90.00" not in real[-1]
 
 
@@ -115,6 +120,17 @@ def test_the_other_comparisons_are_marked_where_they_are_significant(
     assert marked == "rankcse bert-base 50.00 § 50.00 50.00 §"
     assert plain == "simcse bert-base 50.00 50.00 50.00"
     assert "§ Above simcse with p < 0.05, after Holm's correction over the tasks." in told
+
+
+def test_what_is_significant_on_one_seed_says_so(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate, comparison: Comparison
+) -> None:
+    scores = {name: estimate(0.5) for name in ("sts12", "sts13", "avg_sts")}
+    for single in ({"n_a": 1}, {"n_b": 1}):
+        told = lines(Board([row(scores)], against={0: replace(comparison, **single)}))
+        *_, marked = titled(told, "Test scores, sts12 to avg_sts, x 100")
+        assert marked == "simcse bert-base 50.00 § ‡ 50.00 50.00 § ‡"
+        assert told.count(ONE_SEED) == 1
 
 
 def test_one_that_is_significantly_below_is_not_marked(

@@ -6,7 +6,15 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from cse_platform.leaderboard.output.grid import Cell
-from cse_platform.leaderboard.output.numbers import ALPHA, Scores, emphasised, printed, score
+from cse_platform.leaderboard.output.numbers import (
+    ALPHA,
+    OVER_PAIRS,
+    Scores,
+    emphasised,
+    marks,
+    printed,
+    score,
+)
 from cse_platform.leaderboard.published.match import source_of
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.row import FAMILIES, Estimate, Family, FamilyName, LeaderboardRow
@@ -143,7 +151,7 @@ def identities(listed: Sequence[Entry], column: str) -> set[str]:
 
 def _ours(row: LeaderboardRow, against: Comparison | None) -> Entry:
     scores, ranked = scores_of(row), row.ranked_score
-    above = _above(against) if against else set()
+    above = _above(against) if against else {}
     return Entry(
         key={
             "method": Cell(row.method, mark=OPENED if row.test_opened else ""),
@@ -156,7 +164,7 @@ def _ours(row: LeaderboardRow, against: Comparison | None) -> Entry:
         scores=Scores(
             {column: estimate.mean for column, estimate in scores.items()},
             {
-                column: replace(score(estimate), mark=ABOVE if column in above else "")
+                column: replace(score(estimate), mark=above.get(column, ""))
                 for column, estimate in scores.items()
             },
         ),
@@ -168,8 +176,8 @@ def _ours(row: LeaderboardRow, against: Comparison | None) -> Entry:
     )
 
 
-def _above(against: Comparison) -> set[str]:
-    """The columns on which A is above B beyond chance."""
+def _above(against: Comparison) -> dict[str, str]:
+    """Marks of the columns on which A is above B beyond chance, as far as its seeds can tell."""
     found = {
         task.task
         for task in against.tasks
@@ -178,7 +186,8 @@ def _above(against: Comparison) -> set[str]:
     whole = against.average
     if whole is not None and whole.effect > 0 and whole.p is not None and whole.p < ALPHA:
         found.add(whole.task)
-    return found
+    single = 1 in (against.n_a, against.n_b)
+    return dict.fromkeys(found, marks(ABOVE, OVER_PAIRS if single else ""))
 
 
 def _on_tests(row: PublishedRow, family: Family) -> bool:

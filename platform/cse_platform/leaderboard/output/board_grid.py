@@ -64,7 +64,7 @@ def _whole(board: Board) -> Iterator[Grid]:
             *columns_of.runs(),
             *columns_of.sources(),
         ]
-        title = f"Leaderboard by {headline}, x 100{_where(builtin)}"
+        title = f"Leaderboard {_order(board, headline, group)}, x 100{_where(builtin)}"
         yield _grid(board, title, fields, group, shown=[headline, *others])
     elsewhere = [entry.on(builtin=not entry.ranked_on_builtin) for entry in listed]
     yield from _test_scores(board, elsewhere)
@@ -75,7 +75,7 @@ def _parts(board: Board) -> Iterator[Grid]:
     for headline, builtin, group in _ranked(listed):
         if any(entry.row for entry in group):  # others have nothing but their scores
             ranked = [entry for entry in group if entry.row or headline in entry.scores.values]
-            title = f"Standing by {headline}, x 100{_where(builtin)}"
+            title = f"Standing {_order(board, headline, group)}, x 100{_where(builtin)}"
             fields = columns_of.standing(headline, ranked)
             yield _grid(board, title, fields, ranked, shown=[headline])
     yield from _test_scores(board, listed)
@@ -135,6 +135,13 @@ def _blocks(board: Board, columns: Sequence[str]) -> Iterator[list[str]]:
             block = []
     if block:
         yield block
+
+
+def _order(board: Board, headline: str, group: Sequence[Entry]) -> str:
+    """What rows are ranked by, and what ours are sorted by where that is something else."""
+    if board.sorted_by == headline or not any(entry.row for entry in group):
+        return f"by {headline}"
+    return f"on {headline}, in order of {board.sorted_by}"
 
 
 def _span(block: Sequence[str]) -> str:

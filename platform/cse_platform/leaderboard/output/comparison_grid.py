@@ -8,6 +8,7 @@ from cse_platform.leaderboard.output.numbers import (
     OVER_PAIRS,
     OVER_PAIRS_MEANS,
     bounds,
+    marks,
     percent,
     probability,
     signed,
@@ -39,7 +40,7 @@ def comparison_grid(comparison: Comparison) -> Grid:
         lines += [Rule(), _row(comparison.average)]
     return Grid(
         f"{comparison.a} against {comparison.b}, scores x 100",
-        (Column("task"), *(Column(name, "right", "last") for name in NUMBERS)),
+        (Column("task", folds="names"), *(Column(name, "right", "last") for name in NUMBERS)),
         tuple(lines),
         notes=(*comparison.told, *verdict(comparison), *comparison.notes),
         legend={OVER_PAIRS: OVER_PAIRS_MEANS},
@@ -63,10 +64,17 @@ def matrix_grid(matrix: Matrix) -> Grid:
     )
     return Grid(
         f"Row minus column, {_mean_over(matrix.tasks)}, x 100",
-        (Column("#"), Column("row"), *(Column(number, "right", "at blanks") for number in numbers)),
+        (
+            Column("#"),
+            Column("row", folds="names"),
+            *(Column(number, "right", "at blanks") for number in numbers),
+        ),
         tuple(rows),
         notes=(*matrix.told, *matrix.notes),
-        legend={mark: SIGNIFICANT_MEANS.format(p=p) for mark, p in SIGNIFICANT.items()},
+        legend={
+            **{mark: SIGNIFICANT_MEANS.format(p=p) for mark, p in SIGNIFICANT.items()},
+            OVER_PAIRS: OVER_PAIRS_MEANS,
+        },
     )
 
 
@@ -82,11 +90,12 @@ def _mean_over(tasks: Sequence[str]) -> str:
 
 
 def _against(matrix: Matrix, place: int) -> Iterator[Cell]:
-    for other, (effect, p) in enumerate(
-        zip(matrix.effects[place], matrix.p_holm[place], strict=True)
-    ):
-        mark = (m for m, limit in SIGNIFICANT.items() if p is not None and p < limit)
-        yield Cell() if other == place else Cell(signed(effect), mark=next(mark, ""))
+    cells = zip(matrix.names, matrix.effects[place], matrix.p_holm[place], strict=True)
+    for other, (name, effect, p) in enumerate(cells):
+        sure = (mark for mark, limit in SIGNIFICANT.items() if p is not None and p < limit)
+        single = not {name, matrix.names[place]}.isdisjoint(matrix.single)
+        mark = marks(next(sure, ""), OVER_PAIRS if single else "")
+        yield Cell() if other == place else Cell(signed(effect), mark=mark)
 
 
 def _said(comparison: Comparison, task: TaskComparison, p: float | None) -> str:
@@ -95,9 +104,21 @@ def _said(comparison: Comparison, task: TaskComparison, p: float | None) -> str:
     if p is None:
         return f"{a} and {b} differ by {by}; single seeds without pairs cannot say how surely."
     found = f"95 % interval {bounds(task.interval).text}, p {_equal(probability(p))}"
+    said = f"{a} is {'above' if task.effect > 0 else 'below'} {b} by {by}, {found}"
     if p >= ALPHA:
-        return f"{a} and {b} cannot be told apart: they differ by {by}, {found}."
-    return f"{a} is {'above' if task.effect > 0 else 'below'} {b} by {by}, {found}."
+        said = f"{a} and {b} cannot be told apart: they differ by {by}, {found}"
+    return _on_seeds(comparison, said)
+
+
+def _on_seeds(comparison: Comparison, said: str) -> str:
+    """A sentence, with what it leaves open where a side has one seed."""
+    sides = {comparison.a: comparison.n_a, comparison.b: comparison.n_b}
+    single = [name for name, n in sides.items() if n == 1]
+    if not single:
+        return f"{said}."
+    whose = "its" if len(single) == 1 else "their"
+    on = f"On one seed of {' and one of '.join(single)}"
+    return f"{on}, {said}; how {whose} other seeds would do is not known."
 
 
 def _equal(p: str) -> str:

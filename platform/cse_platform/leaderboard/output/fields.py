@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from cse_platform.folding import Fold
@@ -14,10 +15,9 @@ from cse_platform.leaderboard.output.board import (
     scores_of,
 )
 from cse_platform.leaderboard.output.grid import Cell, Column
-from cse_platform.leaderboard.output.numbers import bounds, percent, score, signed
+from cse_platform.leaderboard.output.numbers import OVER_PAIRS, bounds, percent, score, signed
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.row import Estimate, LeaderboardRow
-from cse_platform.leaderboard.statistics.results import RankInterval
 from cse_platform.leaderboard.tests_opened import BUILTIN
 
 GAP, RANK = "paper", "rank"
@@ -35,7 +35,7 @@ def keys(listed: Sequence[Entry]) -> list[Field]:
     """What names a row."""
 
     def field(name: str) -> Field:
-        return Field(Column(name), lambda entry: entry.key.get(name, Cell()))
+        return Field(Column(name, folds="names"), lambda entry: entry.key.get(name, Cell()))
 
     return [field(name) for name in key_columns(listed)]
 
@@ -47,7 +47,7 @@ def standing(headline: str, listed: Sequence[Entry]) -> list[Field]:
     return [
         _score(headline, title=_dev_title(rows) if headline == DEV else headline, folds="last"),
         _number("95 % interval", _of(headline, lambda estimate: bounds(estimate.interval))),
-        _at_blanks(_number(RANK, lambda row: Cell(_ranks(row.rank)))),
+        _at_blanks(_number(RANK, _ranks)),
         _number("best of n", _of(headline, lambda estimate: Cell(percent(estimate.best)))),
         _number("n", lambda row: Cell(_seeds(row, headline))),
         *([untrained] if headline == DEV else [_dev(rows, builtin=one) for one in (False, True)]),
@@ -63,11 +63,12 @@ def scores(columns: Sequence[str]) -> list[Field]:
 def settings() -> list[Field]:
     """Which configuration it is."""
     return [
-        _text("configuration", lambda row: row.configuration.hash[:HASH_SHOWN]),
+        _named("configuration", lambda row: row.configuration.hash[:HASH_SHOWN]),
+        _named("trial", _trial),
         _text("sweep", lambda row: row.sweep),
         _text("dev set", _dev_sets),
         _text("corpus", lambda row: row.corpus),
-        _text("searched", _searched),
+        _at_blanks(_text("searched", _searched)),
     ]
 
 
@@ -92,7 +93,7 @@ def sources() -> list[Field]:
         return Field(Column(name), cell)
 
     return [
-        field("published settings", lambda row: row.label),
+        _at_blanks(field("published settings", lambda row: row.label)),
         field("source", lambda row: ", ".join(row.sources)),
     ]
 
@@ -136,6 +137,11 @@ def _text(name: str, text: Callable[[LeaderboardRow], str]) -> Field:
     return Field(Column(name), lambda entry: Cell(text(entry.row)) if entry.row else Cell())
 
 
+def _named(name: str, text: Callable[[LeaderboardRow], str]) -> Field:
+    field = _text(name, text)
+    return replace(field, column=replace(field.column, folds="names"))
+
+
 def _of(headline: str, cell: Callable[[Estimate], Cell]) -> Callable[[LeaderboardRow], Cell]:
     def of(row: LeaderboardRow) -> Cell:
         estimate = scores_of(row).get(headline)
@@ -144,11 +150,13 @@ def _of(headline: str, cell: Callable[[Estimate], Cell]) -> Callable[[Leaderboar
     return of
 
 
-def _ranks(rank: RankInterval | None) -> str:
+def _ranks(row: LeaderboardRow) -> Cell:
+    rank, ranked = row.rank, row.ranked_score
     if rank is None or rank.among == 1:
-        return ""
+        return Cell()
     ends = "-".join(dict.fromkeys((str(rank.best), str(rank.worst))))
-    return f"{ends} of {rank.among}"
+    single = ranked is not None and ranked.n == 1
+    return Cell(f"{ends} of {rank.among}", mark=OVER_PAIRS if single else "")
 
 
 def _hours(gpu: float | None) -> str:
@@ -167,6 +175,13 @@ def _gap(row: LeaderboardRow) -> Cell:
         return Cell()
     verdict = {True: " inside", False: " outside", None: ""}[row.gap.inside]
     return Cell(signed(row.gap.difference) + verdict)
+
+
+def _trial(row: LeaderboardRow) -> str:
+    """The key of the seed with the highest dev value, as far as commands need it."""
+    values = row.dev_score.values
+    best = max(row.keys, key=lambda seed: values.get(seed, -inf), default=None)
+    return "" if best is None else row.keys[best][:HASH_SHOWN]
 
 
 def _dev_sets(row: LeaderboardRow) -> str:

@@ -18,7 +18,7 @@ class Cell:
     spread: str = ""
     """A standard deviation, without its sign."""
     mark: str = ""
-    """Of a note, or of several."""
+    """Of a note, or of several with blanks between."""
     emphasis: Emphasis = "none"
     """Of `text`."""
 

@@ -1,4 +1,4 @@
-r"""Grids as LaTeX tables: \usepackage{booktabs} is all they need."""
+r"""Grids as LaTeX tables: booktabs is all they need."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -29,24 +29,34 @@ SPECIAL = {
     "[": "{[}",
     "*": "{*}",
 }
+NEEDED = r"% needs \usepackage{booktabs}"
+COLUMN = 7
+"""Tables with more columns go across both columns of a page, where it has two."""
+LONG = 24
+"""Longer texts are broken into lines."""
+BROKEN = r"p{0.22\linewidth}"
 NEGATIVE = re.compile(r"(?<!\w)-(?=\d)")
 """A hyphen would be set for it."""
 
 
 def written(grids: Sequence[Grid]) -> str:
-    """A floating table for each grid, with caption, label and notes.
+    """A floating table for each grid, with caption, label and notes; nothing where there is none.
 
     Best numbers are bold, second ones underlined, standard deviations small after a plus-minus
     sign, and marks raised.
     """
-    return "\n".join("\n".join(_grid(grid)) + "\n" for grid in grids)
+    tables = ["\n".join(_grid(grid)) + "\n" for grid in grids]
+    return "\n".join((f"{NEEDED}\n", *tables)) if tables else ""
 
 
 def _grid(grid: Grid) -> Iterator[str]:
-    yield from (r"\begin{table}[t]", r"\centering", r"\small")
+    aligned = [_aligned(grid, place) for place in range(len(grid.columns))]
+    table = "table*" if len(aligned) > COLUMN or BROKEN in aligned else "table"
+    yield from (rf"\begin{{{table}}}[t]", r"\centering", r"\footnotesize")
+    yield rf"\setlength{{\tabcolsep}}{{{'3pt' if table == 'table' else '2pt'}}}"
     yield rf"\caption{{{_escaped(grid.title)}}}"
     yield rf"\label{{tab:{_slug(grid.title)}}}"
-    yield rf"\begin{{tabular}}{{{''.join(ALIGN[column.align] for column in grid.columns)}}}"
+    yield rf"\begin{{tabular}}{{@{{}}{''.join(aligned)}@{{}}}}"
     yield r"\toprule"
     yield _line(_escaped(column.name) for column in grid.columns)
     yield r"\midrule"
@@ -54,7 +64,13 @@ def _grid(grid: Grid) -> Iterator[str]:
         yield _line(map(_cell, line.cells)) if isinstance(line, Row) else r"\midrule"
     yield from (r"\bottomrule", r"\end{tabular}")
     yield from (rf"\par\smallskip {_escaped(note)}" for note in grid.told)
-    yield r"\end{table}"
+    yield rf"\end{{{table}}}"
+
+
+def _aligned(grid: Grid, place: int) -> str:
+    align = grid.columns[place].align
+    longest = max((len(row.cells[place].plain) for row in grid.rows), default=0)
+    return BROKEN if align == "left" and longest > LONG else ALIGN[align]
 
 
 def _line(cells: Iterator[str]) -> str:

@@ -1,35 +1,22 @@
-"""What programs get as CSV: fractions, one thing a line, JSON where a cell holds several values."""
+"""What programs get as CSV: fractions, one thing a line, one value a cell."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from cse_platform.leaderboard.output.board import Board
-from cse_platform.leaderboard.output.records import Record, board_records
+from cse_platform.leaderboard.output.board_data import board_columns, board_values
+from cse_platform.leaderboard.output.records import Record
 from cse_platform.leaderboard.published.paper_tables import PaperTable
 from cse_platform.leaderboard.statistics.results import Comparison, Matrix
 
 Lines = tuple[Sequence[str], Iterable[Record]]
 """The names of the columns, and each line by them; what a line lacks is empty."""
 
-BOARD = (
-    *("published", "method", "backbone", "sweep", "configuration", "values", "searched"),
-    *("corpus", "seeds", "n", "dev_checkpoint", "dev_search", "dev_identity", "dev_source"),
-    *("dev_mean", "dev_std", "dev_interval", "dev_best", "dev_untrained", "trials"),
-    *("headline", "rank", "gap", "test", "test_std", "test_interval", "test_best", "test_seeds"),
-    *(
-        "test_values",
-        "test_source",
-        "evaluation",
-        "test_opened",
-        "gpu_hours",
-        "finished",
-        "machines",
-        "tags",
-    ),
-    *("system", "sources", "settings", "split", "scores", "scores_std", "unstated"),
-)
+AS_JSON = ("values", "keys", "searched")
+"""Columns of a board that hold an object or a list of names."""
 COMPARISON = (
     *("a", "b", "n_a", "n_b", "task", "mean_a", "mean_b", "effect", "interval_low"),
     *("interval_high", "interval_over", "p", "p_holm", "williams_t", "williams_p"),
@@ -44,7 +31,12 @@ PAPER = (
 
 def board_lines(board: Board) -> Lines:
     """A line a row, ours and then published ones."""
-    return BOARD, map(_flat, board_records(board))
+
+    def each() -> Iterator[Record]:
+        for line in board_values(board):
+            yield {name: _cell(name, value) for name, value in line.items()}
+
+    return list(board_columns(board)), each()
 
 
 def comparison_lines(comparison: Comparison) -> Lines:
@@ -100,15 +92,13 @@ def paper_lines(table: PaperTable) -> Lines:
     return PAPER, each()
 
 
-def _flat(record: Record) -> Record:
-    configuration, dev = record.get("configuration"), record.get("dev", {})
-    cells = record | {f"dev_{name}": value for name, value in dev.items()}
-    if configuration:
-        cells |= configuration | {"configuration": configuration["hash"]}
-        cells["seeds"] = " ".join(map(str, record["seeds"]))
-    return {name: _cell(cells[name]) for name in BOARD if name in cells}
-
-
-def _cell(value: Any) -> Any:
-    structured = isinstance(value, dict | list | tuple | bool)
-    return json.dumps(value, sort_keys=True) if structured else value
+def _cell(name: str, value: Any) -> Any:
+    """As text: numbers of a list with blanks between, texts with semicolons."""
+    if name in AS_JSON or isinstance(value, bool):
+        return "" if value is None else json.dumps(value, sort_keys=True)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, list):
+        between = "; " if any(isinstance(one, str) for one in value) else " "
+        return between.join(map(str, value))
+    return value

@@ -9,7 +9,7 @@ from cse_platform.leaderboard.row import Estimate
 from cse_platform.leaderboard.statistics.results import Interval
 
 OVER_PAIRS = "‡"
-OVER_PAIRS_MEANS = "Interval over the pairs of single seeds: it knows nothing of other seeds."
+OVER_PAIRS_MEANS = "Over the pairs of a single seed: how other seeds would do is not known."
 LEAST_P = 0.001
 ALPHA = 0.05
 
@@ -49,6 +49,11 @@ def printed(values: Mapping[str, float], std: Mapping[str, float]) -> Scores:
         for column, value in values.items()
     }
     return Scores(values, cells)
+
+
+def marks(*several: str) -> str:
+    """Those that there are, as a cell bears them."""
+    return " ".join(filter(None, several))
 
 
 def bounds(interval: Interval | None) -> Cell:

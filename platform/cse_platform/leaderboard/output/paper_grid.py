@@ -22,7 +22,7 @@ def paper_grid(table: PaperTable) -> Grid:
     heads = [Column(name.replace("_", " "), "right", "at blanks") for name in table.columns]
     return Grid(
         f"{table.paper} {table.table}, x 100",
-        (Column("backbone"), Column("method"), *heads),
+        (Column("backbone", folds="names"), Column("method", folds="names"), *heads),
         tuple(lines),
         notes=table.notes,
     ).without_empty_columns()

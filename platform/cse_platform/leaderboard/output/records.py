@@ -49,6 +49,7 @@ def _ours(row: LeaderboardRow) -> Record:
         "corpus": row.corpus,
         "seeds": row.seeds,
         "n": row.n,
+        "keys": row.keys,
         "dev": asdict(row.dev),
         "dev_mean": dev.mean,
         "dev_std": dev.std,

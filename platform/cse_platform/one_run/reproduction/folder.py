@@ -70,13 +70,14 @@ def _refused(sweep: Path) -> list[str]:
 def _expected(story: TrialStory) -> str:
     if story.best_value is None:
         return f"Expected: no dev value; the trial is {story.state}."
-    return f"Expected: dev {story.dev.search} {story.best_value!r} at step {story.best_step}."
+    step = "" if story.best_step is None else f" at step {story.best_step}"
+    return f"Expected: dev {story.dev.search} {story.best_value!r}{step}."
 
 
 def _comment(story: TrialStory, expected: str) -> str:
     tests = [
         f"  {one.task} {one.metric} {one.value!r}, identity {one.identity}"
-        for one in story.scores
+        for one in story.main_scores
         if one.split == "test"
     ]
     head = [
@@ -99,8 +100,8 @@ def _readme(story: TrialStory, files: Mapping[str, Any], told: list[str], expect
         f"Machine: {machine}; CPU threads: {threads}. On one like it the dev curve is the same bit "
         "for bit; another GPU, CPU or number of threads changes last digits.",
         "",
-        "`./reproduce.sh` makes an environment, gets the code, runs the sweep and shows the trial "
-        f"under the same key, `{story.key[:8]}`. Files: {', '.join(files)}.",
+        f"`./reproduce.sh` makes an environment, gets the code, runs the sweep and {_end(story)}. "
+        f"Files: {', '.join(files)}.",
         "Files that git does not track are in no diff.",
         "",
         "## What is unknown or different",
@@ -108,3 +109,12 @@ def _readme(story: TrialStory, files: Mapping[str, Any], told: list[str], expect
         *(f"- {one}" for one in told or ["Nothing that the leaderboard knows of."]),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _end(story: TrialStory) -> str:
+    if story.can_come_out_again:
+        return (
+            f"shows the trial under the same key, `{story.key[:8]}`; it ends with exit code 1 "
+            "where another dev value came out"
+        )
+    return "shows what came out"

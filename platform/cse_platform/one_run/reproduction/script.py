@@ -12,6 +12,21 @@ _ENVIRONMENT = """\
 test -d venv || "${PYTHON:-python3}" -m venv venv
 venv/bin/pip install --quiet --requirement requirements.txt"""
 
+_COMPARISON = """\
+venv/bin/cse-leaderboard show {key} --runs runs --json > again.json
+venv/bin/python - <<'END'
+import json, sys
+
+then, now = (json.load(open(file, encoding="utf-8")) for file in ("trial.json", "again.json"))
+if now["best_value"] != then["best_value"]:
+    sys.exit(
+        f"Error: dev {{then['dev']['search']}} is {{now['best_value']!r}} at step "
+        f"{{now['best_step']}}, and was {{then['best_value']!r}} at step {{then['best_step']}}; "
+        "README.md says what may be different"
+    )
+print("The same dev value came out.")
+END"""
+
 _OWN_STORES = "unset CSE_STORE CSE_SEARCH_STORE CSE_MLFLOW_URI RAY_ADDRESS"
 
 
@@ -29,11 +44,20 @@ def script(story: TrialStory, code: Code, *, expected: str) -> str:
         f"# A store that others use would give the old trial back.\n{_OWN_STORES}",
         f"{_python(code)}{_ENVIRONMENT}",
         *_own_code(code),
-        "venv/bin/cse-sweep sweep.yaml --runs runs\n"
-        f"venv/bin/cse-leaderboard show {story.key[:8]} --runs runs\n"
-        f"echo {shlex.quote(expected)}",
+        "\n".join(["venv/bin/cse-sweep sweep.yaml --runs runs", *_outcome(story, expected)]),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _outcome(story: TrialStory, expected: str) -> Iterator[str]:
+    """Shows what came out, and compares what should be the same."""
+    if story.imported_from is not None:  # its key is not that of the trial that was run now
+        yield "venv/bin/cse-leaderboard --runs runs"
+    else:
+        yield f"venv/bin/cse-leaderboard show {story.key[:8]} --runs runs"
+    yield f"echo {shlex.quote(expected)}"
+    if story.can_come_out_again:
+        yield _COMPARISON.format(key=story.key[:8])
 
 
 def _python(code: Code) -> str:

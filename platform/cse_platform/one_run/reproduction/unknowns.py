@@ -31,12 +31,11 @@ def unknowns(story: TrialStory, code: Code, sweep: Mapping[str, Any]) -> list[st
 
 
 def _of_the_sweep(story: TrialStory) -> Iterator[str]:
-    source = story.starts[0].provenance.get("imported_from") if story.starts else None
     lacking = [name for name in ("corpus", "dev", "resources") if name not in story.spec]
-    if source is not None:
+    if story.imported_from is not None:
         yield (
-            f"It was imported from {source}: sweep.yaml has what the leaderboard knows, and gives "
-            "a trial of another key."
+            f"It was imported from {story.imported_from}: sweep.yaml has what the leaderboard "
+            "knows, and gives a trial of another key."
         )
     elif lacking:
         yield (
@@ -123,6 +122,8 @@ def _of_the_end(story: TrialStory) -> Iterator[str]:
 
 
 def _of_the_method(story: TrialStory) -> Iterator[str]:
+    if story.imported_from is not None:
+        return  # by other code than ours
     try:
         revision = get_method(story.method).revision
     except UnknownMethodError:
