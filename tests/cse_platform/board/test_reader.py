@@ -150,6 +150,29 @@ def test_a_frame_has_a_line_a_row(reader: LeaderboardReader) -> None:
     frame = reader.frame(sort="method")
     assert list(frame["method"]) == ["hicl", "simcse", "sncse"]
     assert list(frame["n"]) == [3, 2, 1]
+    types = {name: str(frame[name].dtype) for name in frame}
+    expected = {
+        "published": "boolean",
+        "n": "Int64",
+        "dev_mean": "float64",
+        "dev_std": "float64",
+        "rank_best": "Int64",
+        "gap_inside": "boolean",
+        "test_opened": "datetime64[us, UTC]",
+        "finished": "datetime64[us, UTC]",
+        "avg_sts_low": "float64",
+        "avg_sts_n": "Int64",
+    }
+    assert types.items() >= expected.items()
+    assert not {"system", "sources", "settings"} & types.keys()
+    assert frame["seeds"][1] == [0, 1]
+    assert frame["avg_sts"].notna().any()
+    assert list(frame["dev_mean"]) == [row.dev_score.mean for row in reader.rows(sort="method")]
+
+
+def test_a_frame_of_nothing_has_its_columns(reader: LeaderboardReader) -> None:
+    frame = reader.frame(Filters(method="none"))
+    assert (len(frame), str(frame["finished"].dtype)) == (0, "datetime64[us, UTC]")
 
 
 def test_a_dev_curve_by_the_first_digits_of_a_key(reader: LeaderboardReader) -> None:

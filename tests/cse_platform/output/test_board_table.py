@@ -125,11 +125,11 @@ def test_only_tasks_of_the_family_that_are_there(
 
 def test_settings_and_runs(lines: Lines, titled: Lines, row: MakeRow) -> None:
     told = lines(Board([row(dev=DevSet("stsb", "sickr", "d2", "senteval"))]))
-    head, _, found, below = titled(told, "Settings")
+    head, _, found, *below = titled(told, "Settings")
     assert head == "method backbone configuration trial sweep dev set corpus searched"
     assert found.startswith("simcse bert-base bbbbbbbb 22222222 simcse-bert sickr (senteval),")
     assert found.endswith("wiki1m temperature=0.05")
-    assert below == "checkpoint by stsb"
+    assert below == ["checkpoint by", "stsb"]
     head, _, found = titled(told, "Runs")
     assert head == "method backbone trials GPU-hours finished machines tags"
     assert found == "simcse bert-base 40 12.2 2030-01-02 here (A100) main"

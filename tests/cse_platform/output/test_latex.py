@@ -15,7 +15,7 @@ from cse_platform.leaderboard.output import latex
 from cse_platform.leaderboard.output.board import Board
 from cse_platform.leaderboard.output.grid import Cell, Column, Grid, Row, Rule
 from cse_platform.leaderboard.published.row import PublishedRow
-from cse_platform.leaderboard.row import Estimate, Gap, LeaderboardRow
+from cse_platform.leaderboard.row import FAMILIES, Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison, Interval, RankInterval
 
 ENGINES = {
@@ -136,11 +136,40 @@ def test_a_board_is_well_formed(paper: str) -> None:
         assert part in paper
 
 
-def test_it_compiles(paper: str, tmp_path: Path) -> None:
+def compiled(document: str, folder: Path) -> str:
+    """What the engine says of it."""
     engine = next((command for name, command in ENGINES.items() if shutil.which(name)), None)
     if engine is None:
         pytest.skip("no TeX engine on the PATH; the tables are parsed instead")
-    source = tmp_path / "paper.tex"
-    source.write_text(paper)
-    done = subprocess.run([*engine, source.name], cwd=tmp_path, capture_output=True, text=True)
+    source = folder / "paper.tex"
+    source.write_text(document)
+    done = subprocess.run([*engine, source.name], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:]
+    return done.stdout + done.stderr
+
+
+def test_it_compiles(paper: str, tmp_path: Path) -> None:
+    compiled(paper, tmp_path)
+
+
+def test_a_table_of_scores_fits_a_page_of_two_columns(
+    written: Callable[..., str],
+    row: Callable[..., LeaderboardRow],
+    estimate: Callable[..., Estimate],
+    tmp_path: Path,
+) -> None:
+    every = dict.fromkeys(FAMILIES["sts"].columns, estimate(0.7612, 0.7745, 0.7811))
+    longest = row(every, method="whitenedcse", backbone="roberta-large")
+    board = Board([longest, row(every)], [])
+    tables = written(board, "latex").split("\n\n")
+    (scores,) = [table for table in tables if r"\caption{Test scores" in table]
+    assert scores.startswith(r"\begin{table*}[t]") and scores.endswith(r"\end{table*}")
+    assert "Overfull" not in compiled(DOCUMENT.format(scores), tmp_path)
+
+
+def test_long_texts_are_broken_into_lines_across_the_page() -> None:
+    grid = Grid("T", (Column("a"), Column("b")), (Row((Cell("a"), Cell("name=0.05 " * 5))),))
+    text = latex.written([grid])
+    assert r"\begin{tabular}{@{}lp{0.22\linewidth}@{}}" in text
+    assert r"\begin{table*}[t]" in text
+    check(text)
