@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
+from sqlalchemy import CheckConstraint, ForeignKey, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from cse_platform.leaderboard.models import Base
@@ -18,7 +18,6 @@ class ScoreRecord(Base):
     __tablename__ = "scores"
     __table_args__ = (
         CheckConstraint(f"metric IN {FREE_METRICS} OR value BETWEEN -1 AND 1", "fraction"),
-        Index(None, "identity", "trial_id"),
     )
 
     trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True)

@@ -40,7 +40,6 @@ def upgrade() -> None:
     )
     with op.batch_alter_table("sweeps") as sweeps:
         sweeps.drop_column("provenance")
-    op.create_index("ix_scores_identity_trial_id", "scores", ["identity", "trial_id"])
     _tell_sources()
 
 
@@ -48,7 +47,6 @@ def downgrade() -> None:
     """Configurations get their contest's columns back; the rest of this version is dropped."""
     with op.batch_alter_table("evaluations") as evaluations:
         evaluations.drop_column("source")
-    op.drop_index("ix_scores_identity_trial_id", "scores")
     op.add_column("sweeps", sa.Column("provenance", sa.JSON))
     last = "SELECT max(started) FROM sweep_starts WHERE sweep_id = sweeps.id"
     op.execute(
