@@ -139,7 +139,7 @@ def _average(differences: Sequence[Difference | None]) -> Difference | None:
 def _p(drawn: Difference | None) -> float | None:
     if drawn is None:
         return None
-    lesser = min(np.count_nonzero(drawn.draws <= 0), np.count_nonzero(drawn.draws >= 0))
+    lesser = int(min(np.count_nonzero(drawn.draws <= 0), np.count_nonzero(drawn.draws >= 0)))
     return min(1.0, 2 * (lesser + 1) / (len(drawn.draws) + 1))
 
 
