@@ -1,7 +1,7 @@
 """The questions that a leaderboard answers, for scripts and notebooks as for the commands."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -27,11 +27,9 @@ if TYPE_CHECKING:
 
     from cse_platform.leaderboard.published.paper_tables import PaperTable
     from cse_platform.leaderboard.published.row import PublishedRow
+    from cse_platform.leaderboard.standing import Progress
     from cse_platform.leaderboard.statistics.results import Comparison, Matrix
     from cse_platform.leaderboard.story import TrialStory
-
-Progress = Callable[[int, int], None]
-"""Told how much was computed since the last time, and how much there is."""
 
 
 class LeaderboardReader:
@@ -53,7 +51,7 @@ class LeaderboardReader:
         tasks: FamilyName | None = None,
         per_configuration: bool = False,
         sort: str = "dev",
-        progress: Progress | None = None,
+        progress: "Progress | None" = None,
     ) -> list[LeaderboardRow]:
         """A row per method, backbone and evaluation identity, with intervals, ranks and gaps.
 
@@ -115,7 +113,7 @@ class LeaderboardReader:
         filters: Filters | None = None,
         *,
         tasks: FamilyName = "sts",
-        progress: Progress | None = None,
+        progress: "Progress | None" = None,
     ) -> "Comparison":
         """Whether A is better than B, and how sure that is.
 
@@ -147,7 +145,7 @@ class LeaderboardReader:
         *,
         tasks: FamilyName = "sts",
         per_configuration: bool = False,
-        progress: Progress | None = None,
+        progress: "Progress | None" = None,
     ) -> "Matrix":
         """Every row with test scores against every other.
 

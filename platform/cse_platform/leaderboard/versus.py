@@ -12,14 +12,12 @@ from cse_platform.leaderboard.compared import common_seeds, contenders
 from cse_platform.leaderboard.evaluation_models import EvaluationRecord
 from cse_platform.leaderboard.references import tasks_of_all, told
 from cse_platform.leaderboard.row import Family, FamilyName, LeaderboardRow, family_named
+from cse_platform.leaderboard.standing import Progress
 from cse_platform.leaderboard.statistics.compare import compare, compare_all
 from cse_platform.leaderboard.statistics.contenders import Contender
 from cse_platform.leaderboard.statistics.results import Comparison, Matrix
 
 RESAMPLES = 10_000
-
-Progress = Callable[[int, int], None]
-"""Told how many correlations were computed since the last time, and how many there are."""
 
 
 def versus(
