@@ -1,0 +1,1 @@
+"""Pictures of the leaderboard: figures, a page in the browser, reports. Writes to no store."""

@@ -1,0 +1,74 @@
+"""How all figures look: colours, axes, and a template for light and one for dark surroundings."""
+
+from typing import Any
+
+import plotly.graph_objects as go
+
+PALETTE = (
+    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8a8a", "#b8a800",
+)  # fmt: skip
+"""Told apart by colour-blind readers (Okabe and Ito 2008), and on white as on black; the last two
+stand for its black and its yellow."""
+
+SCALE = "Blues"
+"""Of what is shown by how dark it is."""
+
+FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif"
+
+
+def colour(place: int) -> str:
+    """The colour of the method, task or seed at that place of a list."""
+    return PALETTE[place % len(PALETTE)]
+
+
+def faded(place: int, alpha: float = 0.2) -> str:
+    """The same colour, see-through: for bands around a line."""
+    red, green, blue = (int(colour(place)[start : start + 2], 16) for start in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{alpha})"
+
+
+def template(*, ink: str, grid: str) -> go.layout.Template:
+    """A template of lines and letters on whatever is behind the figure."""
+    axis = {
+        "gridcolor": grid,
+        "linecolor": ink,
+        "zerolinecolor": grid,
+        "ticks": "outside",
+        "tickcolor": grid,
+        "automargin": True,
+        "title": {"standoff": 8},
+    }
+    layout = {
+        "font": {"family": FONT, "size": 13, "color": ink},
+        "title": {"x": 0, "xanchor": "left", "xref": "paper", "font": {"size": 16}},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "colorway": list(PALETTE),
+        "xaxis": axis,
+        "yaxis": axis,
+        "legend": {"bgcolor": "rgba(0,0,0,0)"},
+        "hoverlabel": {"font": {"family": FONT}},
+        "margin": {"l": 64, "r": 24, "t": 56, "b": 56},
+        "colorscale": {"sequential": SCALE},
+    }
+    return go.layout.Template(layout=layout)
+
+
+LIGHT = template(ink="#1f2328", grid="#d0d7de")
+DARK = template(ink="#e6edf3", grid="#3d444d")
+
+
+def drawn(*traces: Any, title: str, x: str, y: str, **layout: Any) -> go.Figure:
+    """A figure in the light template.
+
+    Args:
+        traces: of Plotly.
+        title: what it shows.
+        x: name of the axis, with its unit: `step`, `STS-B dev, Spearman × 100`.
+        y: the same.
+        layout: whatever else Plotly takes.
+    """
+    figure = go.Figure(data=list(traces))
+    return figure.update_layout(
+        template=LIGHT, title_text=title, xaxis_title_text=x, yaxis_title_text=y, **layout
+    )
