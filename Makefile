@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart docs test check test-slow test-real test-postgres bench-hicl bench-eval bench-resampling bench-leaderboard clean
+.PHONY: help quickstart docs test check test-slow test-real test-postgres screenshots bench-hicl bench-eval bench-resampling bench-leaderboard bench-dashboard clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -18,7 +18,7 @@ docs: .venv/installed  ## write docs/methods.md, the methods' settings
 	mv docs/methods.new docs/methods.md
 
 test: check  ## lint, types, imports, tests
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 tests/cse_methods tests/cse_platform
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 tests/cse_methods tests/cse_platform tests/cse_dashboards
 	$(BIN)/pytest tests/end_to_end
 
 check: .venv/installed-dev  ## lint, types and imports only
@@ -36,6 +36,9 @@ test-real: .venv/installed-real  ## on real data and a real encoder of another m
 test-postgres: .venv/installed-dev  ## the stores on a PostgreSQL server of its own
 	tests/with_postgres.sh $(BIN)/pytest -m postgres
 
+screenshots: .venv/installed-dev  ## pictures for the README: the page and MLflow, in Chromium
+	$(BIN)/python dashboards/screenshots.py docs/images
+
 bench-hicl: .venv/installed  ## a step of SimCSE and of HiCL on texts of 64 to 512 word pieces
 	$(BIN)/python tests/benchmarks/hicl_cost.py
 
@@ -48,6 +51,9 @@ bench-resampling: .venv/installed  ## a comparison by 10,000 resamples beside sc
 
 bench-leaderboard: .venv/installed  ## questions to a leaderboard of a million trials, and to MLflow; BENCH="--trials 100000"
 	$(BIN)/python tests/benchmarks/leaderboard_speed.py $(BENCH)
+
+bench-dashboard: .venv/installed-dev  ## every view of the page over 100,000 trials; BENCH="--trials 10000"
+	$(BIN)/python tests/benchmarks/dashboard_speed.py $(BENCH)
 
 clean:  ## remove the virtual environment and all caches, but no results
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -26,6 +26,15 @@ CONFIRMED, SEEDS = 4, 5
 POINTS, TASKS = 20, (*STS_TASKS, AVG_STS)
 DAY_ONE = datetime(2026, 1, 1, tzinfo=UTC)
 SWEEPS_AT_ONCE = 50
+GATHERED = 1_000_000
+"""Id of the sweep that holds all trials."""
+SPEC = {
+    "dev": {"checkpoint": "stsb", "search": "stsb"},
+    "space": {
+        "learning_rate": {"low": 1e-5, "high": 5e-5},
+        "temperature": {"low": 0.0, "high": 1.0},
+    },
+}
 
 
 COLUMNS = {
@@ -67,6 +76,24 @@ def fill(engine: Engine, *, sweeps: int) -> None:
         with engine.begin() as connection:
             _load(connection, told)
     with engine.begin() as connection:
+        connection.exec_driver_sql("ANALYZE")
+
+
+def gather(engine: Engine, *, name: str) -> None:
+    """One more sweep, which runs, and holds all trials of the store.
+
+    Args:
+        engine: of a filled store.
+        name: of the sweep.
+    """
+    started = _at(DAY_ONE)
+    row = (GATHERED, name, "simcse", "bert-base", json.dumps(SPEC), "RUNNING", started, None)
+    with engine.begin() as connection:
+        _load(connection, {"sweeps": [row]})
+        connection.exec_driver_sql(
+            "INSERT INTO sweep_trials (sweep_id, trial_id, number, role, gpu_seconds) "
+            f"SELECT {GATHERED}, trial_id, trial_id - 1, role, gpu_seconds FROM sweep_trials"
+        )
         connection.exec_driver_sql("ANALYZE")
 
 

@@ -1,4 +1,37 @@
 """A leaderboard to make pictures of."""
 
+from collections.abc import Iterator
+
+import pytest
+from flask.testing import FlaskClient
+from kept_models import *  # noqa: F403
 from scored_boards import *  # noqa: F403
 from sweep_events import *  # noqa: F403
+
+from cse_dashboards.page.app import create_app
+from cse_platform.leaderboard import LeaderboardReader, open_leaderboard
+from cse_platform.leaderboard.store import open_leaderboard as open_store
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.tracking.events import Event
+
+
+@pytest.fixture(scope="session")
+def lab_url(tmp_path_factory: pytest.TempPathFactory, two_methods: list[Event]) -> str:
+    """The leaderboard of `two_methods`; whoever changes it copies it before."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('lab') / 'leaderboard.db'}"
+    with open_store(url) as board:
+        LeaderboardSink(board).apply("j", list(enumerate(two_methods, start=1)))
+    return url
+
+
+@pytest.fixture(scope="session")
+def lab(lab_url: str) -> Iterator[LeaderboardReader]:
+    """The same, to be asked."""
+    with open_leaderboard(lab_url) as reader:
+        yield reader
+
+
+@pytest.fixture(scope="session")
+def client(lab_url: str) -> FlaskClient:
+    """The page over it."""
+    return create_app(lab_url).test_client()

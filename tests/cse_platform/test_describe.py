@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cse_methods.registry import available_methods, get_method
-from cse_platform.cli import pages
-from cse_platform.cli.pages import Heading, Paragraph, Table, markdown, show
+from cse_platform import pages
 from cse_platform.cli.sweep import main
+from cse_platform.pages import Heading, Paragraph, Table, markdown, show
 
 DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
 CELL = st.text("ab_:[/] ", max_size=60)

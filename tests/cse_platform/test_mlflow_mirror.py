@@ -2,21 +2,19 @@
 
 import json
 import os
-import signal
 import socket
 import sqlite3
 import subprocess
 import sys
-import time
-import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import free_port, mlflow_server
 
 from cse_platform.errors import StoreError
 from cse_platform.tracking.events import (
@@ -35,6 +33,7 @@ from cse_platform.tracking.recorder import Recorder
 
 BEGIN = datetime(2026, 1, 2, tzinfo=UTC)
 JOURNAL = "a-journal"
+HASH = "3f2a91bc" + "0" * 56
 DEV = {"checkpoint": "stsb", "search": "stsb", "identity": "d1", "source": "builtin"}
 CONFIGURATION = {"learning_rate": 3e-5, "rank_loss": "listnet", "teacher_weights": [0.5, 0.5]}
 
@@ -65,7 +64,7 @@ def trial_started(second: float, trial: str = "t0", **fields: Any) -> TrialStart
         method="rankcse",
         revision=1,
         backbone="mini",
-        configuration="c1",
+        configuration=HASH,
         searched=("learning_rate",),
         dev={**DEV, "corpus": "wiki1m"},
         **given,
@@ -198,8 +197,8 @@ def test_a_sweep_is_a_parent_and_its_trials_are_children(uri: str) -> None:
     MLflowMirror(uri).apply(JOURNAL, numbered(HISTORY))
 
     seen = contents(uri)
-    assert set(seen) == {"s1", *(f"rankcse #{number} seed 42" for number in range(3))}
-    trial = seen["rankcse #0 seed 42"]
+    assert set(seen) == {"s1", *(f"rankcse 3f2a91bc seed 42 (#{number})" for number in range(3))}
+    trial = seen["rankcse 3f2a91bc seed 42 (#0)"]
     start = int(BEGIN.timestamp() * 1000)
     assert trial["times"] == (start + 1000, start + 4000, "FINISHED")
     assert trial["params"] == {
@@ -222,7 +221,7 @@ def test_a_sweep_is_a_parent_and_its_trials_are_children(uri: str) -> None:
         "backbone": "mini",
         "corpus": "wiki1m",
         "seed": "42",
-        "configuration": "c1",
+        "configuration": HASH,
         "trial": "t0",
         "role": "search",
         "state": "COMPLETE",
@@ -253,11 +252,11 @@ def test_states_and_errors_are_told(uri: str) -> None:
     seen = {name: run["times"][2] for name, run in contents(uri).items()}
     assert seen == {
         "s1": "FINISHED",
-        "rankcse #0 seed 42": "FINISHED",
-        "rankcse #1 seed 42": "KILLED",
-        "rankcse #2 seed 42": "FAILED",
+        "rankcse 3f2a91bc seed 42 (#0)": "FINISHED",
+        "rankcse 3f2a91bc seed 42 (#1)": "KILLED",
+        "rankcse 3f2a91bc seed 42 (#2)": "FAILED",
     }
-    assert runs_in(uri)["rankcse #2 seed 42"].data.tags["error"] == "the loss is NaN"
+    assert runs_in(uri)["rankcse 3f2a91bc seed 42 (#2)"].data.tags["error"] == "the loss is NaN"
 
 
 @pytest.mark.parametrize("cut", range(0, len(HISTORY), 3))
@@ -301,7 +300,7 @@ def test_a_trial_that_starts_anew_leaves_no_old_points(uri: str) -> None:
         numbered([sweep_started(), trial_started(1), point(2, 0, 0.5), point(3, 10, 0.6)])
         + numbered([trial_started(4), point(5, 0, 0.5)]),
     )
-    trial = contents(uri)["rankcse #0 seed 42"]
+    trial = contents(uri)["rankcse 3f2a91bc seed 42 (#0)"]
     assert [step for step, _, _ in trial["curves"]["dev/stsb_spearman"]] == [0]
     assert trial["times"][2] == "RUNNING"
 
@@ -313,7 +312,7 @@ def test_a_trial_that_resumes_keeps_its_points(uri: str) -> None:
         *(trial_started(5, resumed_from=10), point(6, 20, 0.7)),
     ]
     MLflowMirror(uri).apply(JOURNAL, numbered(events))
-    trial = contents(uri)["rankcse #0 seed 42"]
+    trial = contents(uri)["rankcse 3f2a91bc seed 42 (#0)"]
     assert [step for step, _, _ in trial["curves"]["dev/stsb_spearman"]] == [0, 10, 20]
     assert trial["times"][2] == trial["tags"]["state"] == "RUNNING"
     assert trial["tags"]["error"] == ""
@@ -342,7 +341,7 @@ def test_a_reused_trial_is_a_child_of_the_other_sweep(uri: str) -> None:
         role="search",
         search_number=5,
         seed=42,
-        configuration="c1",
+        configuration=HASH,
         values=CONFIGURATION,
         searched=("learning_rate",),
         curve={0: 0.5, 10: 0.75},
@@ -354,7 +353,7 @@ def test_a_reused_trial_is_a_child_of_the_other_sweep(uri: str) -> None:
     MLflowMirror(uri).apply(JOURNAL, numbered(events))
     MLflowMirror(uri).apply(JOURNAL, numbered(events))
 
-    child, original = (contents(uri)[f"rankcse #{n} seed 42"] for n in (5, 0))
+    child, original = (contents(uri)[f"rankcse 3f2a91bc seed 42 (#{n})"] for n in (5, 0))
     assert child["tags"]["mlflow.parentRunId"] == "s2"
     assert child["tags"]["reused"] == "true"
     assert child["times"][2] == "FINISHED"
@@ -364,7 +363,7 @@ def test_a_reused_trial_is_a_child_of_the_other_sweep(uri: str) -> None:
         assert values == [(step, value) for step, _, value in original["curves"][metric]]
 
 
-@pytest.mark.parametrize("name", ["rankcse #0 seed 42", "s1"])
+@pytest.mark.parametrize("name", ["rankcse 3f2a91bc seed 42 (#0)", "s1"])
 def test_a_run_that_a_user_deleted_stays_deleted(name: str, uri: str) -> None:
     mirror = MLflowMirror(uri)
     mirror.apply(JOURNAL, numbered(HISTORY[:3]))
@@ -376,6 +375,19 @@ def test_a_run_that_a_user_deleted_stays_deleted(name: str, uri: str) -> None:
     mirror.apply(JOURNAL, numbered(HISTORY))
     assert name not in runs_in(uri)
     assert mirror.position(JOURNAL) == 100 * len(HISTORY)
+
+
+def test_a_view_of_all_trials_is_offered_once(uri: str) -> None:
+    tag, client = "mlflow.sharedViewState.cse", client_of(uri)
+
+    def tags() -> dict[str, str]:
+        return dict(client.get_experiment_by_name("cse").tags)
+
+    MLflowMirror(uri).apply(JOURNAL, numbered([sweep_started()]))
+    assert json.loads(tags()[tag])["name"] == "Configurations, seeds averaged"
+    client.delete_experiment_tag(client.get_experiment_by_name("cse").experiment_id, tag)
+    MLflowMirror(uri).apply(JOURNAL, numbered([sweep_started(9, "s2")]))
+    assert tag not in tags()
 
 
 def test_values_that_mlflow_would_refuse_are_fitted(uri: str) -> None:
@@ -391,14 +403,14 @@ def test_values_that_mlflow_would_refuse_are_fitted(uri: str) -> None:
     MLflowMirror(uri).apply(JOURNAL, numbered(events))
     MLflowMirror(uri).apply(JOURNAL, numbered(events))
 
-    data = runs_in(uri)["rankcse #0 seed 42"].data
+    data = runs_in(uri)["rankcse 3f2a91bc seed 42 (#0)"].data
     assert data.params["prompt"] == "p" * 5999 + "…"
     assert data.params["weights"] == '{"a":[true,null],"b":1}'
     assert len(data.params) == 154
     assert len(data.tags["error"]) == 8000
     assert isnan(data.metrics["train/loss_5"])
     assert {"up", "a/b", "x" * 250} <= set(data.metrics)
-    assert len(contents(uri)["rankcse #0 seed 42"]["curves"]["dev/stsb_spearman"]) == 1
+    assert len(contents(uri)["rankcse 3f2a91bc seed 42 (#0)"]["curves"]["dev/stsb_spearman"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -419,7 +431,7 @@ def test_more_points_than_a_batch_takes(uri: str) -> None:
     more = {f"train/loss_{number}": float(number) for number in range(600)}
     events = [sweep_started(), trial_started(1), *(point(2 + n, n, 0.5, **more) for n in range(4))]
     MLflowMirror(uri).apply(JOURNAL, numbered(events))
-    curves = contents(uri)["rankcse #0 seed 42"]["curves"]
+    curves = contents(uri)["rankcse 3f2a91bc seed 42 (#0)"]["curves"]
     assert sum(map(len, curves.values())) == 4 * 601
 
 
@@ -498,54 +510,21 @@ def test_what_the_user_set_stays(uri: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "1"
 
 
-@contextmanager
-def server(store: Path, port: int) -> Iterator[None]:
-    command = [sys.executable, "-m", "mlflow", "server", "--workers", "1"]
-    place = ["--host", "127.0.0.1", "--port", str(port)]
-    process = subprocess.Popen(
-        [*command, *place, "--backend-store-uri", f"sqlite:///{store}"],
-        cwd=store.parent,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
-        start_new_session=True,
-    )
-    try:
-        _wait_until_healthy(port)
-        yield
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _wait_until_healthy(port: int) -> None:
-    deadline = time.monotonic() + 120
-    while True:
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
-            return
-        except OSError:
-            assert time.monotonic() < deadline, "the MLflow server did not start"
-            time.sleep(0.2)
-
-
 @pytest.mark.slow
 def test_a_server_that_dies_and_comes_back_is_caught_up_with(
     new_store: Callable[[str], str], tmp_path: Path, undisturbed: dict[str, Any]
 ) -> None:
     new_store("server.db")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    uri, entries = f"http://127.0.0.1:{port}", numbered(HISTORY)
+    port, entries, store = free_port(), numbered(HISTORY), f"sqlite:///{tmp_path / 'server.db'}"
+    uri = f"http://127.0.0.1:{port}"
     mirror = MLflowMirror(uri)
 
-    with server(tmp_path / "server.db", port):
+    with mlflow_server(store, folder=tmp_path, port=port):
         mirror.apply(JOURNAL, entries[:4])
     for _ in range(2):
         with pytest.raises(StoreError, match="refuses or does not answer"):
             mirror.apply(JOURNAL, entries[4:])
-    with server(tmp_path / "server.db", port):
+    with mlflow_server(store, folder=tmp_path, port=port):
         done = mirror.position(JOURNAL)
         assert done == 400
         mirror.apply(JOURNAL, [entry for entry in entries if entry[0] > done])

@@ -51,6 +51,8 @@ class Sweep:
     file: Path
     runs: Path
     name: str
+    painted: bool = False
+    """Whether the painter of this repository is installed; pictures take longer than tiny sweeps."""
 
     @property
     def journal_file(self) -> Path:
@@ -62,7 +64,7 @@ class Sweep:
         return subprocess.Popen(
             [script("cse-sweep"), str(self.file), "--runs", str(self.runs), *arguments],
             cwd=self.file.parent,
-            env=environment(),
+            env=environment() if self.painted else environment() | without_painters(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -13,12 +13,11 @@ from torch import Tensor
 from cse_methods.data.dev_sets import DevSet
 from cse_methods.dev import SAME_MEANING
 from cse_methods.dev_selection import DevTask
+from cse_methods.evaluation.buckets import in_buckets
 from cse_methods.metrics import alignment, uniformity
 
 GEOMETRY_TASK: DevTask = "stsb"
 """The dev set whose space is measured."""
-BUCKETS = ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5))
-"""Of gold scores: from the first, up to the second; the last holds its end."""
 BIN_EDGES = np.linspace(-1, 1, 41)
 
 
@@ -98,9 +97,7 @@ def histogram(cosines: NDArray[Any], gold: NDArray[Any]) -> Mapping[str, list[in
         By bucket, `0-1` to `4-5`: how many pairs fall between each two of `BIN_EDGES`.
     """
     found = {}
-    for low, high in BUCKETS:
-        last = high == BUCKETS[-1][1]
-        inside = (gold >= low) & ((gold <= high) if last else (gold < high))
+    for bucket, inside in in_buckets(gold).items():
         counts, _ = np.histogram(np.clip(cosines[inside], -1, 1), bins=BIN_EDGES)
-        found[f"{low}-{high}"] = counts.tolist()
+        found[bucket] = counts.tolist()
     return found

@@ -55,6 +55,33 @@ def store_options(command: Callable[P, R]) -> Callable[P, R]:
     return runs(store(command))
 
 
+def published_option(command: Callable[P, R]) -> Callable[P, R]:
+    """Adds `--published-file`, as often as it is given."""
+    return click.option(
+        "--published-file",
+        "published_files",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        multiple=True,
+        envvar="CSE_PUBLISHED",
+        show_envvar=True,
+        help="A CSV of further published numbers; can be given again.",
+    )(command)
+
+
+def refuse_options_before(context: click.Context, program: str) -> None:
+    """Options before a subcommand are the group's, and would do nothing.
+
+    Raises:
+        UsageError: if there are any.
+    """
+    sources = map(context.get_parameter_source, context.params)
+    if ParameterSource.COMMANDLINE in sources:
+        command = context.invoked_subcommand
+        raise click.UsageError(
+            f"options of {command} stand after it: {program} {command} …", context
+        )
+
+
 def leaderboard_url(runs: Path | None, store: str | None) -> str:
     """The URL of the leaderboard; a folder on the command line wins over the environment.
 

@@ -46,7 +46,7 @@ def check(folder: Path | None) -> None:
         cse-data check data
     """
     from cse_methods.data.check import check_folder
-    from cse_platform.cli.pages import Paragraph, Table, show
+    from cse_platform.pages import Paragraph, Table, show
 
     if folder is None:
         raise click.UsageError("no folder to check; name DIR or set CSE_DATA")
@@ -77,7 +77,7 @@ def fetch(folder: Path) -> None:
     """
     from cse_methods.data.check import check_files
     from cse_methods.data.senteval import fetch_corpus, fetch_senteval
-    from cse_platform.cli.pages import Paragraph, Table, show
+    from cse_platform.pages import Paragraph, Table, show
 
     problems = []
     for fill in (fetch_senteval, fetch_corpus):

@@ -22,7 +22,7 @@ def describe(methods: tuple[str, ...], as_markdown: bool) -> None:
     from cse_methods.describe import describe as described
     from cse_methods.registry import available_methods, get_method
     from cse_platform.cli.methods import overview, page, reference
-    from cse_platform.cli.pages import markdown, show
+    from cse_platform.pages import markdown, show
 
     found = [described(get_method(name)) for name in methods or available_methods()]
     if as_markdown:

@@ -87,7 +87,7 @@ def main(
 
         click.echo(json.dumps(told(model, evaluation), indent=2))
     else:
-        from cse_platform.cli.pages import show
         from cse_platform.cli.scores import page
+        from cse_platform.pages import show
 
         show(page(evaluation))

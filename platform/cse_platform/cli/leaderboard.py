@@ -1,13 +1,19 @@
 """cse-leaderboard: which method is better, from SQL."""
 
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from cse_platform.cli.common import CONTEXT, leaderboard_url, shows_errors, store_options
+from cse_platform.cli.common import (
+    CONTEXT,
+    leaderboard_url,
+    published_option,
+    refuse_options_before,
+    shows_errors,
+    store_options,
+)
 from cse_platform.cli.imports import import_log, import_mlflow, merge_command
 from cse_platform.cli.one_run import export, register, reproduce, show
 
@@ -34,15 +40,7 @@ DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
     "--sort", default="dev", show_default=True, help="Column: dev, avg_sts, rank, n, finished, …"
 )
 @click.option("--published", is_flag=True, default=False, help="With the papers' own numbers.")
-@click.option(
-    "--published-file",
-    "published_files",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    multiple=True,
-    envvar="CSE_PUBLISHED",
-    show_envvar=True,
-    help="A CSV of further published numbers; can be given again.",
-)
+@published_option
 @click.option("--against", metavar="A", help="Mark test scores that are above those of A.")
 @click.option(
     "--compare", nargs=2, metavar="A B", default=None, help="A against B: effect, interval, p."
@@ -75,7 +73,7 @@ def main(context: click.Context, /, since: datetime | None, **asked: Any) -> Non
         cse-leaderboard show 10bba02b
     """
     if context.invoked_subcommand is not None:
-        _refuse_options_before(context, context.invoked_subcommand)
+        refuse_options_before(context, "cse-leaderboard")
         return
     _refuse_two_questions(context, asked)
     from cse_platform.cli.board import Asked, answer
@@ -83,15 +81,6 @@ def main(context: click.Context, /, since: datetime | None, **asked: Any) -> Non
     url = leaderboard_url(asked.pop("runs"), asked.pop("store"))
     local = None if since is None else since.astimezone()
     answer(Asked(since=local, **asked), url=url)
-
-
-def _refuse_options_before(context: click.Context, command: str) -> None:
-    """They are the board's, and would do nothing."""
-    sources = map(context.get_parameter_source, context.params)
-    if ParameterSource.COMMANDLINE in sources:
-        raise click.UsageError(
-            f"options of {command} stand after it: cse-leaderboard {command} …", context
-        )
 
 
 QUESTIONS = ("compare", "compare_all", "paper")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from cse_methods.describe import Column, Description, SettingRow
-from cse_platform.cli.pages import Block, Heading, Page, Paragraph, Table
+from cse_platform.pages import Block, Heading, Page, Paragraph, Table
 
 GENERATED = "Written by `make docs`, which is `cse-sweep describe --markdown`; do not edit."
 

@@ -9,10 +9,10 @@ from cse_methods.backbones import resolve
 from cse_methods.data.corpora import KNOWN
 from cse_methods.errors import BackboneError, UnknownMethodError
 from cse_methods.registry import get_method
-from cse_platform.cli.pages import Block, Heading, Paragraph, Table, markdown
-from cse_platform.cli.trial_page import score, settings
+from cse_platform.leaderboard.output.trial_page import score, settings
 from cse_platform.leaderboard.story import TrialStory
 from cse_platform.one_run.kept_model import COMMON_POOLERS
+from cse_platform.pages import Block, Heading, Paragraph, Table, markdown
 from cse_platform.tracking.provenance import SWEEP_PACKAGES
 
 _TOLD = ("git_commit", "package_commit", "python", *SWEEP_PACKAGES)

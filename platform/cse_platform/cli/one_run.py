@@ -36,8 +36,8 @@ def show(trial: str, runs: Path | None, store: str | None, as_json: bool) -> Non
 
         click.echo(told(found))
     else:
-        from cse_platform.cli.pages import show as shown
-        from cse_platform.cli.trial_page import page
+        from cse_platform.leaderboard.output.trial_page import page
+        from cse_platform.pages import show as shown
 
         shown(page(found, where=leaderboard_options(runs, store)))
 

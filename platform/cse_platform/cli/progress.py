@@ -53,13 +53,7 @@ class Progress:
     @property
     def planned(self) -> int:
         """How many trials the sweep will have, further seeds included."""
-        spec = self.state.spec
-        confirm = spec.seeds.confirm
-        further = 0
-        if confirm is not None:
-            new = [seed for seed in confirm.seeds if seed != spec.seeds.search]
-            further = min(confirm.top, spec.budget) * len(new)
-        return max(spec.budget + further, len(self.trials))
+        return max(self.state.spec.planned, len(self.trials))
 
     @property
     def fraction(self) -> float:

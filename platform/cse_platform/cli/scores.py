@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
-from cse_platform.cli.pages import Block, Heading, Page, Paragraph, Table
+from cse_platform.leaderboard.row import GEOMETRY
+from cse_platform.pages import Block, Heading, Page, Paragraph, Table
 
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Evaluation
@@ -19,7 +20,6 @@ CORRELATIONS = {
 }
 RANKING = {"kcc": "KCC", "ndcg": "NDCG, linear gain", "ndcg_exponential": "NDCG, exponential gain"}
 ACCURACIES = {"test": ("test", "accuracy"), "dev": ("dev", "accuracy"), "test F1": ("test", "f1")}
-GEOMETRY = ("alignment", "uniformity", "effective_rank", "mean_cosine")
 BARS = " ▁▂▃▄▅▆▇█"
 
 Values = Mapping[tuple[str, str, str], float]

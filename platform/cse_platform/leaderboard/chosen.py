@@ -45,7 +45,7 @@ class Filters:
         return all(one is None for one in narrower)
 
 
-def shown(filters: Filters, *, per_configuration: bool) -> Subquery:
+def shown(filters: Filters, *, per_configuration: bool, limit: int | None = None) -> Subquery:
     """The configurations to show, with the number and GPU seconds of what each was chosen from.
 
     A configuration with more than one seed is chosen before any with a single, maybe lucky, one;
@@ -54,17 +54,21 @@ def shown(filters: Filters, *, per_configuration: bool) -> Subquery:
     Args:
         filters: what the choice is made from.
         per_configuration: no choice: every configuration with a complete trial.
+        limit: of these only so many, those with the highest means.
 
     Returns:
         Columns `id`, `trials` (of any state) and `gpu_seconds`.
     """
     if not filters.picks_contests_only:
-        return _among_some(filters, per_configuration=per_configuration).subquery("shown")
+        some = _among_some(filters, per_configuration=per_configuration, limit=limit)
+        return some.subquery("shown")
     if per_configuration:
         query = _with_effort(ConfigurationRecord.id).join(
             ConfigurationRecord, ConfigurationRecord.contest_id == ContestRecord.id
         )
         query = query.where(ConfigurationRecord.n > 0)
+        one = ConfigurationRecord
+        query = _cut(query, limit, one.mean.desc(), ContestRecord.method, one.hash)
     else:  # two look-ups in an index for each contest, however many configurations it has
         query = _with_effort(func.coalesce(_best("n > 1"), _best("n > 0")))
     return query.where(*_of_contests(filters)).subquery("shown")
@@ -109,7 +113,12 @@ def _of_contests(filters: Filters) -> list[ColumnElement[bool]]:
     return [column == value for column, value in asked.items() if value is not None]
 
 
-def _among_some(filters: Filters, *, per_configuration: bool) -> Select[Any]:
+def _cut(query: Select[Any], limit: int | None, *order: Any) -> Select[Any]:
+    """Only the first so many."""
+    return query if limit is None else query.order_by(*order).limit(limit)
+
+
+def _among_some(filters: Filters, *, per_configuration: bool, limit: int | None) -> Select[Any]:
     tried = _tried(filters).subquery("tried")
     contest = ConfigurationRecord.contest_id
     best_first = (
@@ -122,6 +131,9 @@ def _among_some(filters: Filters, *, per_configuration: bool) -> Select[Any]:
         select(
             tried.c.id,
             tried.c.n,
+            tried.c.mean,
+            ContestRecord.method,
+            ConfigurationRecord.hash,
             func.row_number().over(partition_by=contest, order_by=best_first).label("place"),
             func.sum(tried.c.trials).over(partition_by=contest).label("trials"),
             func.sum(tried.c.gpu_seconds).over(partition_by=contest).label("gpu_seconds"),
@@ -132,7 +144,9 @@ def _among_some(filters: Filters, *, per_configuration: bool) -> Select[Any]:
         .subquery("ranked")
     )
     query = select(ranked.c.id, ranked.c.trials, ranked.c.gpu_seconds).where(ranked.c.n > 0)
-    return query if per_configuration else query.where(ranked.c.place == 1)
+    if not per_configuration:
+        return query.where(ranked.c.place == 1)
+    return _cut(query, limit, ranked.c.mean.desc(), ranked.c.method, ranked.c.hash)
 
 
 def _tried(filters: Filters) -> Select[Any]:

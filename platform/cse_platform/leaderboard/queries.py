@@ -61,6 +61,7 @@ def leaderboard(
     *,
     families: Sequence[FamilyName] = MAIN_FAMILIES,
     per_configuration: bool = False,
+    limit: int | None = None,
 ) -> list[LeaderboardRow]:
     """A row per method, backbone, dev and evaluation identity, best dev mean first.
 
@@ -69,9 +70,11 @@ def leaderboard(
         filters: what it is made from.
         families: of the test scores.
         per_configuration: a row for every configuration with a complete trial.
+        limit: only so many rows, those with the highest dev means.
     """
     filters = filters or Filters()
-    chosen = shown(filters, per_configuration=per_configuration)
+    in_sql = limit if filters.identity is None else None  # identities are compared afterwards
+    chosen = shown(filters, per_configuration=per_configuration, limit=in_sql)
     effort = {one.id: one for one in session.execute(select(chosen)) if one.id is not None}
     opened = first_releases(session)
     ids = list(effort)
@@ -81,7 +84,10 @@ def leaderboard(
         for row in _batch(session, effort, ids[start : start + AT_ONCE], filters, families, opened)
     ]
     wanted = [row for row in rows if filters.identity is None or _is_of(row, filters.identity)]
-    return sorted(wanted, key=lambda row: (-row.dev_score.mean, row.method, row.configuration.hash))
+    order = sorted(
+        wanted, key=lambda row: (-row.dev_score.mean, row.method, row.configuration.hash)
+    )
+    return order[:limit]
 
 
 def _batch(

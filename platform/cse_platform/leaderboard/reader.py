@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.chosen import Filters
@@ -20,7 +20,7 @@ from cse_platform.leaderboard.row import (
 from cse_platform.leaderboard.sorting import in_order
 from cse_platform.leaderboard.store import Leaderboard
 from cse_platform.leaderboard.store import open_leaderboard as open_store
-from cse_platform.leaderboard.trials import DevPoint, dev_curve
+from cse_platform.leaderboard.sweep_reader import SweepReader
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.published.row import PublishedRow
     from cse_platform.leaderboard.standing import Progress
     from cse_platform.leaderboard.statistics.results import Comparison, Matrix
-    from cse_platform.leaderboard.story import TrialStory
 
 
-class LeaderboardReader:
+class LeaderboardReader(SweepReader):
     """An open leaderboard to ask; a context manager. Scores are fractions.
 
     Args:
@@ -41,7 +40,7 @@ class LeaderboardReader:
     """
 
     def __init__(self, store: Leaderboard, *, published: Sequence[Path] = ()) -> None:
-        self._store = store
+        super().__init__(store)
         self._published_files = tuple(published)
 
     def rows(
@@ -50,6 +49,8 @@ class LeaderboardReader:
         *,
         tasks: FamilyName | None = None,
         per_configuration: bool = False,
+        limit: int | None = None,
+        standing: bool = True,
         sort: str = "dev",
         progress: "Progress | None" = None,
     ) -> list[LeaderboardRow]:
@@ -60,6 +61,9 @@ class LeaderboardReader:
             tasks: the family of test scores; left out, the rows have all of them, and the headline
                 is of the first that any row has.
             per_configuration: a row for every configuration with a complete trial.
+            limit: only so many rows, those with the highest dev means.
+            standing: with ranks and intervals over pairs, which take resampling; without, a board
+                of many rows is there at once.
             sort: by which column, see `in_order`.
             progress: of the resampling.
 
@@ -68,15 +72,23 @@ class LeaderboardReader:
             PublishedError: if a file of published numbers means nothing.
         """
         from cse_platform.leaderboard.published.gaps import gap
-        from cse_platform.leaderboard.standing import with_standing
+        from cse_platform.leaderboard.standing import with_headline, with_standing
 
         with self._store.session() as session:
             families = MAIN_FAMILIES if tasks is None else (tasks,)
             rows = leaderboard(
-                session, filters, families=families, per_configuration=per_configuration
+                session,
+                filters,
+                families=families,
+                per_configuration=per_configuration,
+                limit=limit,
             )
             family = family_named(tasks or family_of(rows))
-            told = with_standing(session, rows, family, progress=progress)
+            told = (
+                with_standing(session, rows, family, progress=progress)
+                if standing
+                else with_headline(rows, family)
+            )
         published = self.published(ablations=True)
         return in_order([replace(row, gap=gap(row, published)) for row in told], sort)
 
@@ -105,6 +117,24 @@ class LeaderboardReader:
         board = Board(rows, family=tasks or family_of(rows))
         columns = board_columns(board)
         return pd.DataFrame(list(board_values(board)), columns=list(columns)).astype(columns)
+
+    def row(
+        self, reference: str, filters: Filters | None = None, *, tasks: FamilyName = "sts"
+    ) -> tuple[str, LeaderboardRow]:
+        """The one row with test scores that is meant, and what to call it.
+
+        Args:
+            reference: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
+            filters: narrow down what it means.
+            tasks: the family of test scores.
+
+        Raises:
+            StoreError: if it is not one row.
+        """
+        from cse_platform.leaderboard.references import find_row
+
+        with self._store.session() as session:
+            return find_row(session, reference, filters or Filters(), family=tasks)
 
     def compare(
         self,
@@ -239,49 +269,10 @@ class LeaderboardReader:
             ours = leaderboard(session, filters, families=tuple(FAMILIES), per_configuration=True)
         return paper_table(paper, table, ours, files=self._published_files)
 
-    def dev_curve(self, trial: str) -> list[DevPoint]:
-        """The dev curve of a trial.
-
-        Args:
-            trial: its key, or the first 6 or more digits of it.
-
-        Raises:
-            StoreError: if that is not one trial.
-        """
-        from cse_platform.leaderboard.evaluations import find_trial
-
-        with self._store.session() as session:
-            return dev_curve(session, find_trial(session, trial).key)
-
-    def trial(self, trial: str) -> "TrialStory":
-        """Everything about one trial: settings, provenance, dev curve, scores, its other seeds.
-
-        Args:
-            trial: its key, or the first 6 or more digits of it.
-
-        Raises:
-            StoreError: if that is not one trial.
-        """
-        from cse_platform.leaderboard.evaluations import find_trial
-        from cse_platform.leaderboard.one_trial import trial_story
-
-        with self._store.session() as session:
-            return trial_story(session, find_trial(session, trial).key)
-
     def catalogue(self) -> Catalogue:
         """What there is to filter by."""
         with self._store.session() as session:
             return catalogue(session)
-
-    def close(self) -> None:
-        """Close all connections; a second call does nothing."""
-        self._store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
 
 def open_leaderboard(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import inf
 from typing import Any, Literal
 
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
@@ -12,6 +13,8 @@ from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 FamilyName = Literal["sts", "transfer", "ranking", "long"]
 
 RANKING_METRICS = ("kcc", "ndcg")
+GEOMETRY = ("alignment", "uniformity", "effective_rank", "mean_cosine")
+"""Metrics that are no fractions."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,13 @@ class LeaderboardRow:
     def n(self) -> int:
         """How many seeds."""
         return len(self.seeds)
+
+    @property
+    def best_trial(self) -> str | None:
+        """The key of the seed with the highest dev score."""
+        values = self.dev_score.values
+        best = max(self.keys, key=lambda seed: values.get(seed, -inf), default=None)
+        return None if best is None else self.keys[best]
 
     @property
     def ranked_score(self) -> Estimate | None:

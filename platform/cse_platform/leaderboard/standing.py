@@ -31,16 +31,13 @@ def with_standing(
 ) -> list[LeaderboardRow]:
     """The same rows with their headline, their rank and the intervals of single seeds.
 
-    The headline is the family's average, or else its first task that any row has, or else dev.
-
     Args:
         session: of the leaderboard that the rows are of.
         rows: of a board, in any order.
         family: of tasks that the board shows.
         progress: of the resampling.
     """
-    headline = headline_of(rows, family)
-    told = [replace(row, headline=headline) for row in rows]
+    headline, told = headline_of(rows, family), with_headline(rows, family)
     sampled: list[Sampled | None] = [None] * len(told)
     for places in by_identity(told).values():
         group = [told[place] for place in places]
@@ -54,8 +51,15 @@ def with_standing(
     ]
 
 
+def with_headline(rows: Sequence[LeaderboardRow], family: Family) -> list[LeaderboardRow]:
+    """The same rows, told which column their rank and gap are of."""
+    headline = headline_of(rows, family)
+    return [replace(row, headline=headline) for row in rows]
+
+
 def headline_of(rows: Sequence[LeaderboardRow], family: Family) -> str | None:
-    """The column that a board is about; None for dev."""
+    """The column that a board is about: the family's average, or else its first task that any row
+    has; None for dev."""
     order = (*family.averages, *family.columns)
     return next((column for column in order if any(column in row.scores for row in rows)), None)
 

@@ -1,11 +1,13 @@
 """What sweeps ask of the leaderboard: their trials, those of others, and models to teach from."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from cse_platform.errors import StoreError
 from cse_platform.leaderboard.models import (
     ConfigurationRecord,
     ContestRecord,
@@ -14,6 +16,10 @@ from cse_platform.leaderboard.models import (
     SweepTrialRecord,
     TrialRecord,
 )
+from cse_platform.sweep.problems import nearest
+
+SHOWN_NAMES = 5
+"""Of sweeps, in an error."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +72,21 @@ class TrialRow:
 
 def dev_curve(session: Session, trial: str) -> list[DevPoint]:
     """The dev curve of a trial, by its key, in order of steps; empty where there is none."""
+    return dev_curves(session, [trial])[trial]
+
+
+def dev_curves(session: Session, trials: Sequence[str]) -> dict[str, list[DevPoint]]:
+    """The dev curves of trials, by their keys, in order of steps; empty where there is none."""
     query = (
-        select(DevPointRecord)
+        select(TrialRecord.key, DevPointRecord)
         .join(TrialRecord, TrialRecord.id == DevPointRecord.trial_id)
-        .where(TrialRecord.key == trial)
-        .order_by(DevPointRecord.step)
+        .where(TrialRecord.key.in_(trials))
+        .order_by(DevPointRecord.trial_id, DevPointRecord.step)
     )
-    return [DevPoint(one.step, one.value, one.metrics) for one in session.scalars(query)]
+    found: dict[str, list[DevPoint]] = {trial: [] for trial in trials}
+    for key, one in session.execute(query):
+        found[key].append(DevPoint(one.step, one.value, one.metrics))
+    return found
 
 
 def completed_trial(session: Session, key: str) -> CompletedTrial | None:
@@ -113,6 +127,22 @@ def best_model(
 def sweep_spec(session: Session, name: str) -> dict[str, Any] | None:
     """The sweep file as it was last started; None for an unknown name."""
     return session.scalars(select(SweepRecord.spec).where(SweepRecord.name == name)).one_or_none()
+
+
+def sweep_named(session: Session, name: str) -> SweepRecord:
+    """The sweep of that name.
+
+    Raises:
+        StoreError: if there is none; names the nearest.
+    """
+    sweep = session.scalars(select(SweepRecord).where(SweepRecord.name == name)).one_or_none()
+    if sweep is not None:
+        return sweep
+    names = session.scalars(select(SweepRecord.name).order_by(SweepRecord.id)).all()
+    if not names:
+        raise StoreError(f"there is no sweep {name!r}: this leaderboard holds none yet")
+    hint = nearest(name, names) or f"; the last ones are {', '.join(names[-SHOWN_NAMES:])}"
+    raise StoreError(f"there is no sweep {name!r} on this leaderboard{hint}")
 
 
 def trials_of(session: Session, sweep: str) -> list[TrialRow]:

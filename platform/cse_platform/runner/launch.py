@@ -20,6 +20,7 @@ from cse_platform.runner.cluster import (
 from cse_platform.runner.evaluation import evaluate_selected
 from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.models import give_back
+from cse_platform.runner.painting import SweepPainting
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.results import Results
 from cse_platform.runner.state import SweepState
@@ -89,13 +90,20 @@ def run_sweep(
         unchanged = history.complete and asks_for_no_more(history.spec, spec)
         begin = None if unchanged else prepare(spec, places, history, leaderboard)
         recorder = Recorder(journal, [LeaderboardSink(leaderboard), mirror])
+        painting = SweepPainting(spec, places, journal)
+        state: State = "INTERRUPTED" if begin else "UNCHANGED"
         try:
-            state: State = "UNCHANGED"
             if begin is not None:
+                painting.start()
                 state = run_trials(begin(recorder), places, address=address, watch=watch)
         finally:
             health = recorder.close(FLUSH_SECONDS)
-    return Outcome(state, history, tuple(sink for sink in health if sink.behind))
+            behind = tuple(sink for sink in health if sink.behind)
+            if behind:  # the next start shows what these stores lack
+                painting.stop()
+            else:
+                painting.finish(whole=state != "INTERRUPTED")
+    return Outcome(state, history, behind)
 
 
 def prepare(

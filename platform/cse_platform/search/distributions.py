@@ -4,9 +4,15 @@ import json
 from decimal import Decimal
 from typing import Any
 
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 from optuna.trial import Trial
 
-from cse_platform.sweep.dimensions import Choices, Dimension
+from cse_platform.sweep.dimensions import Choices, Dimension, Range
 
 
 def encode(value: Any) -> bool | int | float | str | None:
@@ -17,16 +23,30 @@ def encode(value: Any) -> bool | int | float | str | None:
     return plain
 
 
+def distribution(dimension: Dimension) -> BaseDistribution:
+    """What Optuna samples the dimension from."""
+    if isinstance(dimension, Choices):
+        return CategoricalDistribution([encode(choice) for choice in dimension.choices])
+    return _of_numbers(dimension)
+
+
 def suggest(trial: Trial, name: str, dimension: Dimension) -> Any:
     """Let Optuna choose a value of the dimension; choices come back as the file has them."""
     if isinstance(dimension, Choices):
         chosen = trial.suggest_categorical(name, [encode(choice) for choice in dimension.choices])
         return next(choice for choice in dimension.choices if encode(choice) == chosen)
+    asked = _of_numbers(dimension)
+    if isinstance(asked, IntDistribution):
+        return trial.suggest_int(name, asked.low, asked.high, step=asked.step, log=asked.log)
+    value = trial.suggest_float(name, asked.low, asked.high, step=asked.step, log=asked.log)
+    return value if asked.step is None else _exact(value, low=asked.low, step=asked.step)
+
+
+def _of_numbers(dimension: Range) -> IntDistribution | FloatDistribution:
     low, high, step, log = dimension.low, dimension.high, dimension.step, dimension.log
     if dimension.whole:
-        return trial.suggest_int(name, int(low), int(high), step=int(step or 1), log=log)
-    value = trial.suggest_float(name, low, high, step=step, log=log)
-    return value if step is None else _exact(value, low=low, step=step)
+        return IntDistribution(int(low), int(high), log=log, step=int(step or 1))
+    return FloatDistribution(low, high, log=log, step=step)
 
 
 def _exact(value: float, *, low: float, step: float) -> float:

@@ -162,6 +162,15 @@ class SweepSpec(Settings):
         points = sum(1 for _ in self.space.grid_points())
         return min(points, self.search.trials or points)
 
+    @property
+    def planned(self) -> int:
+        """How many trials there will be: those of the search, and further seeds of the best."""
+        confirm = self.seeds.confirm
+        if confirm is None:
+            return self.budget
+        new = [seed for seed in confirm.seeds if seed != self.seeds.search]
+        return self.budget + min(confirm.top, self.budget) * len(new)
+
     def config(self, assignment: Mapping[str, Any]) -> MethodConfig:
         """The method's configuration of one trial; inactive dimensions are left out.
 

@@ -1,6 +1,5 @@
 """Events into MLflow runs. Imports MLflow: only `mlflow_mirror` imports this, at first use."""
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -22,19 +21,24 @@ from cse_platform.tracking.events import (
 from cse_platform.tracking.mlflow_evaluation import add_evaluation
 from cse_platform.tracking.mlflow_store import Experiment
 from cse_platform.tracking.mlflow_values import (
+    IDENTITY,
+    NOTE,
     clean_name,
     end_metrics,
     end_tags,
+    first_note,
+    identity,
     inherited_tags,
     milliseconds,
     sweep_tags,
     trial_params,
     trial_tags,
+    trial_title,
 )
+from cse_platform.tracking.mlflow_view import TAG, saved_view
 
-_IDENTITY = "cse.run"
-"""Tag by which a run is found again: a hash of sweep and trial, which needs no quoting."""
 _POSITION = "cse.position"
+_OFFERED = "cse.view"
 _PARENT = "mlflow.parentRunId"
 _STATUS = {"COMPLETE": "FINISHED", "PRUNED": "KILLED", "FAIL": "FAILED", "INTERRUPTED": "KILLED"}
 
@@ -95,11 +99,19 @@ class Runs:
             self._client.log_batch(run_id, metrics=metrics)
         self._points.clear()
 
+    def _offer_view(self) -> None:
+        """Save the view of all trials, once: users may change it, or delete it."""
+        if _OFFERED not in self._client.get_experiment(self._experiment).tags:
+            self._client.set_experiment_tag(self._experiment, TAG, saved_view())
+            self._client.set_experiment_tag(self._experiment, _OFFERED, "true")
+
     def _start_sweep(self, event: SweepStarted) -> None:
-        identity, tags = _identity(event.sweep), sweep_tags(event)
-        known = self._find(identity)
+        self._offer_view()
+        name, tags = identity(event.sweep), sweep_tags(event)
+        known = self._find(name)
         if not known:
-            self._create(identity, event.sweep, milliseconds(event.time), tags)
+            noted = tags | {NOTE: first_note(event)}
+            self._create(name, event.sweep, milliseconds(event.time), noted)
         elif _active(known[0]):
             self._reopen(known[0].info.run_id, tags)
         self._sweeps.pop(event.sweep, None)
@@ -128,7 +140,7 @@ class Runs:
 
     def _reuse_trial(self, event: TrialReused) -> None:
         """A finished child with the settings, the search's dev curve and its best value."""
-        run_id = self._open_trial(event, self._find(_identity(event.sweep, event.trial)))
+        run_id = self._open_trial(event, self._find(identity(event.sweep, event.trial)))
         sweep = self._sweep(event.sweep)
         if run_id is None or sweep is None:
             return
@@ -167,9 +179,8 @@ class Runs:
             self._reopen(run_id, tags)
         elif not known and sweep is not None:
             tags = inherited_tags(sweep.data.tags) | tags | {_PARENT: sweep.info.run_id}
-            title = f"{tags['method']} #{event.number} seed {event.seed}"
-            identity, started = _identity(event.sweep, event.trial), milliseconds(event.time)
-            run_id = self._create(identity, title, started, tags)
+            name, started = identity(event.sweep, event.trial), milliseconds(event.time)
+            run_id = self._create(name, trial_title(event, tags["method"]), started, tags)
         if run_id is not None:
             params = [Param(name, value) for name, value in trial_params(event).items()]
             self._client.log_batch(run_id, params=params)
@@ -190,18 +201,18 @@ class Runs:
         While old entries are applied again, runs of later attempts exist already.
         """
         time = milliseconds(event.time)
-        return [r for r in self._find(_identity(event.sweep, event.trial)) if _since(r) <= time]
+        return [r for r in self._find(identity(event.sweep, event.trial)) if _since(r) <= time]
 
     def _sweep(self, name: str) -> Any:
         """The sweep's run; None if a user deleted it."""
         if name not in self._sweeps:
-            known = [run for run in self._find(_identity(name)) if _active(run)]
+            known = [run for run in self._find(identity(name)) if _active(run)]
             self._sweeps[name] = known[0] if known else None
         return self._sweeps[name]
 
-    def _find(self, identity: str) -> list[Any]:
-        """All runs of one sweep or trial, deleted ones too, newest first."""
-        return self._search(f"tags.`{_IDENTITY}` = '{identity}'", view=ViewType.ALL)
+    def _find(self, name: str) -> list[Any]:
+        """All runs of one sweep or trial by its identity, deleted ones too, newest first."""
+        return self._search(f"tags.`{IDENTITY}` = '{name}'", view=ViewType.ALL)
 
     def _search(self, condition: str, *, view: int = ViewType.ACTIVE_ONLY) -> list[Any]:
         newest_first = ["attributes.start_time DESC"]
@@ -209,18 +220,14 @@ class Runs:
             self._client.search_runs([self._experiment], condition, view, order_by=newest_first)
         )
 
-    def _create(self, identity: str, title: str, started: int, tags: Mapping[str, str]) -> str:
-        tags = {**tags, _IDENTITY: identity}
+    def _create(self, name: str, title: str, started: int, tags: Mapping[str, str]) -> str:
+        tags = {**tags, IDENTITY: name}
         run = self._client.create_run(self._experiment, started, tags, run_name=title)
         return str(run.info.run_id)
 
     def _reopen(self, run_id: str, tags: Mapping[str, str]) -> None:
         self._client.log_batch(run_id, tags=_run_tags(tags))
         self._client.update_run(run_id, status="RUNNING")
-
-
-def _identity(*names: str) -> str:
-    return hashlib.sha256("\n".join(names).encode()).hexdigest()
 
 
 def _active(run: Any) -> bool:

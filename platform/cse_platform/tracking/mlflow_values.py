@@ -1,5 +1,6 @@
 """What stands in MLflow: names, tags, parameters and metrics of events, within MLflow's limits."""
 
+import hashlib
 import json
 import posixpath
 import re
@@ -15,6 +16,20 @@ NAME_LENGTH = 250
 PARAM_LENGTH = 6000
 TAG_LENGTH = 8000
 """MLflow's limits, in characters; longer text is cut and ends in an ellipsis."""
+
+IDENTITY = "cse.run"
+"""Tag by which a run is found again: a hash of sweep and trial, which needs no quoting."""
+NOTE = "mlflow.note.content"
+"""Tag that MLflow shows as the description of a run, in Markdown."""
+YOURS = "*What you write below this line stays when the text above is renewed.*"
+"""The last line of a description that is ours."""
+HASH_SHOWN = 8
+"""Digits of a configuration's hash in the name of a run."""
+
+
+def identity(*names: str) -> str:
+    """Of a sweep's run, by its name, or of a trial's, by those of sweep and trial."""
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()
 
 
 def milliseconds(time: datetime) -> int:
@@ -48,12 +63,20 @@ def sweep_tags(event: SweepStarted) -> dict[str, str]:
         "dev_search": dev.search,
         "tags": ", ".join(event.spec.get("tags", ())) or None,
         "spec": _without_passwords(event.spec),
-        "mlflow.note.content": (
-            f"Sweep **{event.sweep}**: {event.method} on {event.backbone}. "
-            "A mirror of the sweep's journal; the leaderboard's database is the truth."
-        ),
     }
     return _texts(tags | _provenance_tags(event.provenance))
+
+
+def first_note(event: SweepStarted) -> str:
+    """The description of a sweep's run until there is more to say."""
+    said = f"Sweep **{event.sweep}**: {event.method} on {event.backbone}."
+    return f"{text(said, limit=TAG_LENGTH - len(YOURS) - 2)}\n\n{YOURS}"
+
+
+def trial_title(event: TrialStarted | TrialReused, method: str) -> str:
+    """Name of a trial's run, in which runs of one configuration stand together."""
+    configuration = event.configuration[:HASH_SHOWN]
+    return f"{method} {configuration} seed {event.seed} (#{event.number})"
 
 
 def inherited_tags(tags: Mapping[str, str]) -> dict[str, str]:

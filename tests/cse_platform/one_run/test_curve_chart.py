@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cse_platform.cli.curve_chart import chart
+from cse_platform.curve_chart import chart
 
 VALUES = st.none() | st.floats(-1, 1)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Any
 
 from cse_platform.folding import Fold
@@ -68,7 +67,7 @@ def settings() -> list[Field]:
         _text("sweep", lambda row: row.sweep),
         _text("dev set", _dev_sets),
         _text("corpus", lambda row: row.corpus),
-        _at_blanks(_text("searched", _searched)),
+        _at_blanks(_text("searched", searched)),
     ]
 
 
@@ -96,6 +95,13 @@ def sources() -> list[Field]:
         _at_blanks(field("published settings", lambda row: row.label)),
         field("source", lambda row: ", ".join(row.sources)),
     ]
+
+
+def searched(row: LeaderboardRow) -> str:
+    """The settings that were searched, and are active."""
+    values = row.configuration.values
+    names = [name for name in row.configuration.searched if name in values]
+    return " ".join(f"{name}={_short(values[name])}" for name in names)
 
 
 def _dev(rows: Sequence[LeaderboardRow], *, builtin: bool) -> Field:
@@ -178,21 +184,13 @@ def _gap(row: LeaderboardRow) -> Cell:
 
 
 def _trial(row: LeaderboardRow) -> str:
-    """The key of the seed with the highest dev value, as far as commands need it."""
-    values = row.dev_score.values
-    best = max(row.keys, key=lambda seed: values.get(seed, -inf), default=None)
-    return "" if best is None else row.keys[best][:HASH_SHOWN]
+    """The key of the best seed, as far as commands need it."""
+    return (row.best_trial or "")[:HASH_SHOWN]
 
 
 def _dev_sets(row: LeaderboardRow) -> str:
     same = row.dev.checkpoint == row.dev.search
     return dev_set(row) + ("" if same else f", checkpoint by {row.dev.checkpoint}")
-
-
-def _searched(row: LeaderboardRow) -> str:
-    values = row.configuration.values
-    names = [name for name in row.configuration.searched if name in values]
-    return " ".join(f"{name}={_short(values[name])}" for name in names)
 
 
 def _short(value: Any) -> str:

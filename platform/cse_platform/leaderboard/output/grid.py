@@ -21,6 +21,8 @@ class Cell:
     """Of a note, or of several with blanks between."""
     emphasis: Emphasis = "none"
     """Of `text`."""
+    link: str = ""
+    """Where `text` leads to, in the forms that have links: Markdown."""
 
     @property
     def plain(self) -> str:

@@ -19,11 +19,11 @@ def written(grids: Sequence[Grid]) -> str:
 
 
 def _grid(grid: Grid) -> Iterator[str]:
-    yield f"### {_escaped(grid.title)}\n"
-    yield _line(_escaped(column.name) for column in grid.columns)
+    yield f"### {escaped(grid.title)}\n"
+    yield _line(escaped(column.name) for column in grid.columns)
     yield _line(RULES[column.align] for column in grid.columns)
     yield from (_line(map(_cell, row.cells)) for row in grid.rows)
-    yield from (f"\n{_escaped(note)}" for note in grid.told)
+    yield from (f"\n{escaped(note)}" for note in grid.told)
 
 
 def _line(cells: Iterator[str]) -> str:
@@ -31,10 +31,11 @@ def _line(cells: Iterator[str]) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    text, rest = _escaped(cell.text), _escaped(cell.plain.removeprefix(cell.text))
-    return (EMPHASIS[cell.emphasis].format(text) if text else "") + rest
+    text, rest = escaped(cell.text), escaped(cell.plain.removeprefix(cell.text))
+    shown = EMPHASIS[cell.emphasis].format(text) if text else ""
+    return (f"[{shown}]({cell.link})" if cell.link else shown) + rest
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """One line in which no character has a meaning."""
     return SPECIAL.sub(r"\\\1", re.sub(r"\s+", " ", text))

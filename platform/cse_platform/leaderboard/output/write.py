@@ -1,6 +1,7 @@
 """Whatever a leaderboard says, in any form, on standard output."""
 
 import csv
+import io
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -16,7 +17,8 @@ from cse_platform.leaderboard.output.paper_grid import paper_grid
 from cse_platform.leaderboard.published.paper_tables import PaperTable
 from cse_platform.leaderboard.statistics.results import Comparison, Matrix
 
-Form = Literal["table", "json", "csv", "markdown", "latex", "html"]
+TextForm = Literal["json", "csv", "markdown", "latex", "html"]
+Form = TextForm | Literal["table"]
 Document = Board | Comparison | Matrix | PaperTable
 
 
@@ -42,7 +44,7 @@ KINDS: dict[type, Kind] = {
     Matrix: Kind(lambda one, _: [matrix_grid(one)], asdict, lines.matrix_lines),
     PaperTable: Kind(lambda one, _: [paper_grid(one)], records.paper_record, lines.paper_lines),
 }
-TEXT: dict[Form, Callable[[Sequence[Grid]], str]] = {
+TEXT: dict[TextForm, Callable[[Sequence[Grid]], str]] = {
     "markdown": markdown.written,
     "latex": latex.written,
     "html": html.written,
@@ -57,17 +59,29 @@ def write(document: Document, *, form: Form, wide: bool = False) -> None:
         form: `json` and `csv` are fractions for programs; the others are x 100, for people.
         wide: for people: nothing is folded, and a leaderboard is one table with everything.
     """
+    if form == "table":
+        terminal.show(KINDS[type(document)].grids(document, wide), wide=wide)
+    else:
+        sys.stdout.write(told(document, form=form, wide=wide))
+    sys.stdout.flush()
+
+
+def told(document: Document, *, form: TextForm, wide: bool = False) -> str:
+    """The same as a text, which ends in a line break.
+
+    Args:
+        document: as for `write`.
+        form: the same; the table of a terminal is none.
+        wide: as for `write`.
+    """
     kind = KINDS[type(document)]
     if form == "json":
-        json.dump(kind.record(document), sys.stdout, indent=2)
-        sys.stdout.write("\n")
-    elif form == "csv":
+        return json.dumps(kind.record(document), indent=2) + "\n"
+    if form == "csv":
         names, rows = kind.lines(document)
-        writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
+        text = io.StringIO()
+        writer = csv.DictWriter(text, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    elif form == "table":
-        terminal.show(kind.grids(document, wide), wide=wide)
-    else:
-        sys.stdout.write(TEXT[form](kind.grids(document, wide)))
-    sys.stdout.flush()
+        return text.getvalue()
+    return TEXT[form](kind.grids(document, wide))

@@ -1,4 +1,4 @@
-"""Headings, paragraphs and tables: for a terminal, or as Markdown."""
+"""Headings, paragraphs, tables and curves: for a terminal, or as Markdown."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from cse_platform import folding
+from cse_platform.curve_chart import Point, chart
 
 WIDTH = 120
 """Columns of text where there is no terminal to ask."""
@@ -43,7 +44,17 @@ class Table:
         )
 
 
-Block = Heading | Paragraph | Table
+@dataclass(frozen=True)
+class Curve:
+    """A dev curve; at least one of its points has a value."""
+
+    points: tuple[Point, ...]
+    """(step, fraction) in order of steps; None is a gap."""
+    best: int | None
+    """The step to mark."""
+
+
+Block = Heading | Paragraph | Table | Curve
 Page = Sequence[Block]
 
 
@@ -61,6 +72,8 @@ def show(page: Page) -> None:
                     console.print(text)
                 case Table():
                     console.print(_grid(block, console.width))
+                case Curve(points, best):
+                    console.print(chart(points, best=best))
             console.print()
 
 
@@ -89,6 +102,8 @@ def _markdown(block: Block) -> str:
             named = [(f"`{name}`", *cells) for name, *cells in rows]
             lines = [head, ("---",) * len(head), *named]
             return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+        case Curve(points, best):
+            return f"```\n{chart(points, best=best)}\n```"
 
 
 def _cell(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The page that `cse-leaderboard show` prints: everything about one trial, nothing left out."""
+"""What `cse-leaderboard show` prints: everything about one trial, nothing left out."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -6,10 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from cse_methods.dev_selection import dev_metric
-from cse_platform.cli.curve_chart import chart
-from cse_platform.cli.pages import Block, Heading, Page, Paragraph, Table
-from cse_platform.cli.scores import GEOMETRY
+from cse_platform.leaderboard.row import GEOMETRY
 from cse_platform.leaderboard.story import SweepStart, TrialStory
+from cse_platform.pages import Block, Curve, Heading, Page, Paragraph, Table
 
 DIGITS = 12
 """Of an identity; --json has them all."""
@@ -111,8 +110,9 @@ def _curve(story: TrialStory) -> Iterator[Block]:
     if not story.curve:
         return
     yield Heading(f"Dev curve, {dev_metric(story.dev.search)} x 100", 2)
-    if drawn := chart([(one.step, one.value) for one in story.curve], best=story.best_step):
-        yield Paragraph(drawn)
+    points = tuple((one.step, one.value) for one in story.curve)
+    if any(value is not None for _, value in points):
+        yield Curve(points, story.best_step)
     names = list(dict.fromkeys(name for one in story.curve for name in one.metrics))
     for group in dict.fromkeys(name.partition("/")[0] for name in names):
         shown = [name for name in names if name.partition("/")[0] == group]

@@ -1,0 +1,106 @@
+"""cse-dashboard: the leaderboard and its sweeps as pictures."""
+
+from pathlib import Path
+
+import click
+
+from cse_platform.cli.common import (
+    CONTEXT,
+    leaderboard_url,
+    published_option,
+    refuse_options_before,
+    shows_errors,
+    store_options,
+)
+
+FORMS = ("html", "svg", "png", "pdf")
+HOST, PORT = "127.0.0.1", 8900
+
+
+@click.group(invoke_without_command=True, context_settings=CONTEXT)
+@click.option(
+    "--host",
+    default=HOST,
+    show_default=True,
+    help="Address to listen on; 0.0.0.0 shows it to all who reach this machine.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
+@click.option(
+    "--mlflow",
+    envvar="CSE_MLFLOW_URI",
+    show_envvar=True,
+    help="Address of the MLflow server that sweeps lead to, e.g. http://localhost:5000.",
+)
+@published_option
+@store_options
+@click.pass_context
+@shows_errors
+def main(
+    context: click.Context,
+    *,
+    host: str,
+    port: int,
+    mlflow: str | None,
+    published_files: tuple[Path, ...],
+    runs: Path | None,
+    store: str | None,
+) -> None:
+    """Serve a page over the leaderboard: ranking, sweeps, searches, comparisons, trials.
+
+    The page reads the store anew at each click, and writes nothing. Its address holds all that is
+    chosen, so that a view can be sent to a colleague. Ctrl-C ends it.
+
+    \b
+    Examples:
+        cse-dashboard
+        cse-dashboard --runs /data/lab/runs --port 9000
+        cse-dashboard export quickstart-rankcse pictures --format svg
+    """
+    if context.invoked_subcommand is not None:
+        refuse_options_before(context, "cse-dashboard")
+        return
+    from cse_dashboards.page.server import serve
+
+    url = leaderboard_url(runs, store)
+    serve(url, host=host, port=port, mlflow=mlflow, published=published_files)
+
+
+@main.command(context_settings=CONTEXT)
+@click.argument("sweep")
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    default="html",
+    show_default=True,
+    help="Of the single figures; all but html need `cse-platform[images]` and a Chromium.",
+)
+@published_option
+@store_options
+@shows_errors
+def export(
+    *,
+    sweep: str,
+    folder: Path,
+    form: str,
+    published_files: tuple[Path, ...],
+    runs: Path | None,
+    store: str | None,
+) -> None:
+    """Write all figures of a SWEEP into DIR, which is new or empty.
+
+    There is report.html, one file with all of them that needs no network, and figures/ with a file
+    and its numbers as CSV for each. Figures of embeddings encode the dev sentences with the kept
+    models; test sets stay closed.
+
+    \b
+    Examples:
+        cse-dashboard export quickstart-rankcse pictures
+        cse-dashboard export rankcse-bert-base pictures --format pdf
+    """
+    from cse_dashboards.export import export_sweep
+    from cse_platform.leaderboard import open_leaderboard
+
+    with open_leaderboard(leaderboard_url(runs, store), published=published_files) as reader:
+        export_sweep(reader, sweep, folder, form=form)

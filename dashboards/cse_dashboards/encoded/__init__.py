@@ -1,0 +1,1 @@
+"""What figures need an encoder for: dev sentences under the kept models of trials."""

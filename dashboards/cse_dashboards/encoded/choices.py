@@ -1,0 +1,100 @@
+"""Which dev sentences a figure shows where nobody names any."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cse_methods.data.dev_sets import DevSet
+from cse_methods.evaluation.ranking import queries
+
+TARGETS = 8
+"""The most that a case study ranks."""
+PAIRS = 6
+"""The same of pairs, which take two lines each."""
+FEWEST = 3
+"""Targets below which there is no ranking to speak of."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Graded pairs to be ranked: the targets of one sentence, or pairs of different ones."""
+
+    query: str | None
+    """The sentence that stands in each pair; None where the pairs have none in common."""
+    pairs: tuple[tuple[str, str], ...]
+    """By gold, highest first; the query stands first in its pairs."""
+    gold: tuple[float, ...]
+
+
+def case_of(dev: DevSet, query: str | None = None) -> Case | None:
+    """What to rank: the targets of a query, or pairs where no sentence has enough of them.
+
+    Args:
+        dev: graded pairs.
+        query: a sentence of theirs; None is the one in most pairs, if it is in more than three.
+
+    Returns:
+        At most 8 targets, spread over their gold, or 6 pairs of different sentences; None if the
+        query that was named has fewer than 3 targets.
+    """
+    by_default = queries(dev.first, dev.second)
+    if query is None and not by_default:
+        places = spread(dev, telling(dev), PAIRS)
+        return _case(None, [(dev.first[n], dev.second[n]) for n in places], dev, places)
+    asked = query or max(by_default, key=lambda one: len(by_default[one]))
+    asked = " ".join(asked.split())
+    targets: dict[str, int] = {}
+    for place, (first, second) in enumerate(zip(dev.first, dev.second, strict=True)):
+        if asked in (first, second) and first != second:
+            targets.setdefault(second if asked == first else first, place)
+    if len(targets) < FEWEST:
+        return None
+    sentence = {place: target for target, place in targets.items()}
+    places = spread(dev, list(sentence), TARGETS)
+    return _case(asked, [(asked, sentence[place]) for place in places], dev, places)
+
+
+def telling(dev: DevSet) -> list[int]:
+    """Numbers of the pairs whose sentences differ in more than capitals and marks."""
+    words = [[re.findall(r"\w+", one.lower()) for one in side] for side in (dev.first, dev.second)]
+    return [place for place, (a, b) in enumerate(zip(*words, strict=True)) if a != b]
+
+
+def spread(dev: DevSet, places: Sequence[int], count: int) -> list[int]:
+    """Some of these pairs, from the highest gold to the lowest in even steps, short ones first.
+
+    Args:
+        dev: graded pairs.
+        places: numbers of the pairs to choose from.
+        count: how many; all of them if there are fewer.
+
+    Returns:
+        Numbers of pairs, highest gold first.
+    """
+    left = sorted(places, key=lambda n: (len(dev.first[n]) + len(dev.second[n]), n))
+    gold = {place: float(dev.gold[place]) for place in left}
+    chosen: list[int] = []
+    for wanted in np.linspace(max(gold.values()), min(gold.values()), min(count, len(left))):
+        nearest = min(left, key=lambda place: abs(gold[place] - wanted))
+        left.remove(nearest)
+        chosen.append(nearest)
+    return sorted(chosen, key=lambda place: -gold[place])
+
+
+def distinct(sentences: Iterable[str]) -> list[str]:
+    """Each sentence once, in the order in which they first came."""
+    return list(dict.fromkeys(sentences))
+
+
+def some_of(sentences: Sequence[str], most: int) -> list[str]:
+    """All of them, or so many at even distances."""
+    count = min(most, len(sentences))
+    return [sentences[place * len(sentences) // count] for place in range(count)]
+
+
+def _case(
+    query: str | None, pairs: Sequence[tuple[str, str]], dev: DevSet, places: Sequence[int]
+) -> Case:
+    return Case(query, tuple(pairs), tuple(float(dev.gold[place]) for place in places))

@@ -1,0 +1,166 @@
+"""Vectors of sentences under the models that trials kept."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cse_methods.data.dev_sets import DevSet, load_dev_set
+from cse_methods.encoder import Encoder
+from cse_methods.evaluation.embeddings import Embeddings as EncodedOnce
+from cse_methods.evaluation.embeddings import Progress
+from cse_methods.evaluation.models import OwnModel
+from cse_methods.loading import load_encoder
+from cse_methods.pieces import batched_by_length
+from cse_platform.leaderboard.reader import LeaderboardReader
+from cse_platform.leaderboard.story import TrialStory
+from cse_platform.one_run.kept_model import kept_model
+from cse_platform.one_run.reproduction.sweep_file import one_trial_sweep
+
+Vectors = NDArray[np.float32]
+AT_ONCE = 4096
+"""Word pieces of a batch under dropout, padding included."""
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    pass
+
+
+class Embeddings:
+    """Opens models when they are asked for, and remembers the vector of every sentence.
+
+    One model is in memory at a time: the last that was used. Sentences are those of dev sets, or
+    a user's own; no test set is opened. A context manager, which in the end forgets them all.
+
+    Args:
+        reader: knows the trials.
+        progress: told what is going on, and how many of how many sentences are done.
+    """
+
+    def __init__(self, reader: LeaderboardReader, *, progress: Progress = _silent) -> None:
+        self._reader, self._progress = reader, progress
+        self._stories: dict[str, TrialStory] = {}
+        self._vectors: dict[str, dict[str, Vectors]] = {}
+        self._opened: tuple[str, Encoder] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._opened = None
+        self._vectors.clear()
+
+    def story(self, trial: str) -> TrialStory:
+        """What the leaderboard knows of a trial.
+
+        Args:
+            trial: its key, or the first 6 or more digits of it.
+
+        Raises:
+            StoreError: if that is not one trial.
+        """
+        if trial not in self._stories:
+            self._stories[trial] = self._reader.trial(trial)
+        return self._stories[trial]
+
+    def dev(self, trial: str) -> DevSet:
+        """The STS-B dev pairs, from where the trial had its data.
+
+        Args:
+            trial: as for `story`.
+
+        Raises:
+            StoreError: if that is not one trial.
+            DataError: if the data is gone.
+        """
+        return load_dev_set("stsb", _data(self.story(trial)))
+
+    def vectors(self, trial: str, sentences: Sequence[str]) -> Vectors:
+        """Vectors as at test time, each sentence encoded once.
+
+        Args:
+            trial: as for `story`.
+            sentences: N of them.
+
+        Returns:
+            Shape (N, D).
+
+        Raises:
+            StoreError: if that is not one trial, or it has no model.
+            BackboneError: if the model cannot be loaded.
+            EvaluationError: if a vector is not finite.
+        """
+        story = self.story(trial)
+        known = self._vectors.setdefault(story.key, {})
+        missing = [one for one in dict.fromkeys(sentences) if one not in known]
+        if missing:
+            model, told = OwnModel(self._encoder(story)), f"encoding {story.key[:8]}"
+            with TemporaryDirectory(prefix="cse-vectors-") as folder:
+                encoded = EncodedOnce(
+                    model,
+                    missing,
+                    folder=Path(folder),
+                    progress=lambda _, done, total: self._progress(told, done, total),
+                )
+                known.update(zip(missing, encoded(missing).numpy(), strict=True))
+        return np.stack([known[sentence] for sentence in sentences])
+
+    def under_dropout(self, trial: str, sentences: Sequence[str], *, times: int) -> Vectors:
+        """Vectors as in training: each time under dropout masks of its own, always the same ones.
+
+        Args:
+            trial: as for `story`.
+            sentences: N of them.
+            times: m, how often each is encoded.
+
+        Returns:
+            Shape (m, N, D).
+
+        Raises:
+            StoreError: if that is not one trial, or it has no model.
+            BackboneError: if the model cannot be loaded.
+        """
+        story = self.story(trial)
+        encoder = self._encoder(story)
+        views = []
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            for done in range(times):
+                self._progress(f"encoding {story.key[:8]} under dropout", done, times)
+                views.append(_under_dropout(encoder, sentences))
+        return np.stack(views)
+
+    def _encoder(self, story: TrialStory) -> Encoder:
+        if self._opened is None or self._opened[0] != story.key:
+            self._opened = None  # gives the memory back before the next one takes it
+            with kept_model(story) as folder:
+                encoder = load_encoder(str(folder))
+            encoder.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+            self._opened = story.key, encoder
+        return self._opened[1]
+
+
+def _under_dropout(encoder: Encoder, sentences: Sequence[str]) -> Vectors:
+    contents = encoder.pieces(sentences, encoder.template)
+    rows = [encoder.template(content) for content in contents]
+    vectors = torch.empty(len(rows), encoder.width)
+    encoder.train()
+    try:
+        with torch.no_grad():
+            for places in batched_by_length([len(row) for row in rows], at_once=AT_ONCE):
+                vectors[places] = encoder(encoder.pad([rows[place] for place in places])).cpu()
+    finally:
+        encoder.eval()
+    return vectors.numpy()
+
+
+def _data(story: TrialStory) -> str | None:
+    """The setting `data` of the trial; where the file left it to CSE_DATA, what that named."""
+    named: str | None = one_trial_sweep(story)["data"]
+    if named is None and story.dev.source in ("builtin", "hub"):
+        return story.dev.source
+    return named

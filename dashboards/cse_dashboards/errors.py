@@ -1,0 +1,26 @@
+"""What can go wrong when looking, as one tree.
+
+CseError (cse_methods.errors)
+└── DashboardError
+    ├── AddressError   an address of the page that means nothing
+    ├── ServeError     the page cannot be served
+    └── ImageError     a figure cannot be made an image: what draws it is not there
+"""
+
+from cse_methods.errors import CseError
+
+
+class DashboardError(CseError):
+    """Base of the dashboards' errors."""
+
+
+class AddressError(DashboardError):
+    """An address of the page means nothing."""
+
+
+class ServeError(DashboardError):
+    """The page cannot be served there."""
+
+
+class ImageError(DashboardError):
+    """A figure cannot be made an image."""

@@ -1,0 +1,125 @@
+"""A sweep's figures as files."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+import plotly.graph_objects as go
+from rich.console import Console
+
+from cse_dashboards.encoded.models import Embeddings
+from cse_dashboards.errors import ImageError
+from cse_dashboards.figures.data import as_csv
+from cse_dashboards.picture import Picture
+from cse_dashboards.report import Chapter, chapters, written, written_alone
+from cse_platform.leaderboard import LeaderboardReader
+from cse_platform.one_run.folders import make_empty
+
+SIZE = {"width": 900, "height": 560}
+"""Of an image in pixels, where the figure has no size of its own."""
+PIXELS = 2
+"""Of a PNG, to one of the figure's."""
+
+
+def export_sweep(reader: LeaderboardReader, sweep: str, folder: Path, *, form: str) -> None:
+    """Write `report.html`, and of each figure a file and its numbers into `figures/`.
+
+    Args:
+        reader: of the leaderboard that holds the sweep.
+        sweep: its name.
+        folder: new or empty.
+        form: of the single figures: html, svg, png or pdf.
+
+    Raises:
+        StoreError: if there is no such sweep, or the folder is not empty.
+        ImageError: if an image is asked for, and what draws it is not there.
+    """
+    overview = reader.sweep(sweep)  # an unknown name leaves no folder behind
+    made: list[Chapter] = []
+    console = Console(stderr=True, highlight=False)
+    with drawing_images(form), console.status("what the leaderboard says") as status:
+        make_empty(folder)
+        embeddings = Embeddings(
+            reader, progress=lambda what, done, total: status.update(f"{what}: {done} of {total}")
+        )
+        for chapter in chapters(reader, sweep, embeddings=embeddings):
+            made.append(chapter)
+            for picture in chapter.pictures:
+                status.update(f"{chapter.title}: {picture.title}")
+                write_picture(picture, folder / "figures", form=form)
+    report = folder / "report.html"
+    report.write_text(written(overview, made), encoding="utf-8")
+    _tell(report, [picture for chapter in made for picture in chapter.pictures])
+
+
+def write_picture(picture: Picture, folder: Path, *, form: str) -> None:
+    """Write `NAME.FORM` and `NAME.csv`; nothing of a picture without a figure.
+
+    Args:
+        picture: to be written.
+        folder: where to; it is made.
+        form: html, or svg, png or pdf inside `drawing_images`.
+    """
+    if picture.figure is None:
+        return
+    folder.mkdir(exist_ok=True)
+    file = folder / f"{picture.name}.{form}"
+    file.with_suffix(".csv").write_text(as_csv(picture.figure), encoding="utf-8")
+    if form == "html":
+        file.write_text(written_alone(picture), encoding="utf-8")
+        return
+    import kaleido
+
+    layout = picture.figure.layout
+    sizes = {name: getattr(layout, name) or given for name, given in SIZE.items()}
+    on_white = go.Figure(picture.figure).update_layout(paper_bgcolor="white")
+    options = {"format": form, "scale": PIXELS if form == "png" else 1, **sizes}
+    kaleido.write_fig_sync(on_white, path=file, opts=options)
+
+
+@contextmanager
+def drawing_images(form: str) -> Iterator[None]:
+    """One browser for all images, open while the context is; none for html.
+
+    Raises:
+        ImageError: if what draws images is not there.
+    """
+    if form == "html":
+        yield
+        return
+    _refuse_without_browser()
+    import kaleido
+
+    kaleido.start_sync_server(silence_warnings=True)
+    try:
+        yield
+    finally:
+        kaleido.stop_sync_server(silence_warnings=True)
+
+
+def _refuse_without_browser() -> None:
+    html = "or take --format html"
+    if find_spec("kaleido") is None:
+        raise ImageError(f"images need kaleido: pip install 'cse-platform[images]', {html}")
+    from choreographer.browsers.chromium import Chromium
+
+    named = os.environ.get("BROWSER_PATH")
+    if named and not Path(named).is_file():
+        raise ImageError(f"BROWSER_PATH names no file: {named!r}; mend or unset it, {html}")
+    if not named and Chromium.find_browser(skip_local=False) is None:
+        raise ImageError(
+            "images are drawn by Chrome or Chromium, and none is found; install one, or set "
+            f"BROWSER_PATH to it, {html}"
+        )
+
+
+def _tell(report: Path, pictures: Sequence[Picture]) -> None:
+    """Where everything is, and which figures there are none of, and why."""
+    drawn = sum(picture.figure is not None for picture in pictures)
+    click.echo(f"{report}: {drawn} figures, each alone in {report.parent / 'figures'}")
+    for picture in pictures:
+        if picture.figure is None:
+            click.echo(f"no {picture.name}: {picture.missing}", err=True)

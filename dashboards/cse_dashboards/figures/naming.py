@@ -1,0 +1,61 @@
+"""What tasks and metrics are called on axes, with their units."""
+
+from dataclasses import dataclass
+
+TASKS = {
+    **{f"sts{year}": f"STS{year}" for year in range(12, 17)},
+    **{"stsb": "STS-B", "sickr": "SICK-R", "avg_sts": "STS average", "mr": "MR", "cr": "CR"},
+    **{"subj": "SUBJ", "mpqa": "MPQA", "sst2": "SST-2", "trec": "TREC", "mrpc": "MRPC"},
+    **{"avg_transfer": "transfer average", "yelp": "Yelp", "imdb": "IMDB"},
+    "transfer_dev": "transfer average",
+}
+"""By task id."""
+
+_METRICS = {"kcc": "KCC", "ndcg": "NDCG", "spearman": "Spearman", "accuracy": "accuracy"}
+_CORRELATED = ("sts", "sickr", "avg_sts")
+"""How the ids of tasks begin that are scored by a correlation."""
+_MEASURED = {
+    "dev/alignment": "STS-B dev, alignment",
+    "dev/uniformity": "STS-B dev, uniformity",
+    "train/loss": "training loss",
+    "train/learning_rate": "learning rate",
+    "perf/sentences_per_second": "sentences per second",
+}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What an axis shows."""
+
+    title: str
+    """With its unit."""
+    factor: float = 1.0
+    """From what is stored to what is drawn."""
+
+    @property
+    def name(self) -> str:
+        """Without the unit."""
+        return self.title.removesuffix(" × 100")
+
+
+def score_quantity(column: str, *, split: str = "test") -> Quantity:
+    """Of a column of scores, e.g. `stsb`, `avg_sts_kcc`, `mr`."""
+    task, _, metric = column.rpartition("_")
+    if task not in TASKS or metric not in _METRICS:
+        task, metric = column, "spearman" if column.startswith(_CORRELATED) else "accuracy"
+    return Quantity(f"{TASKS.get(task, task)} {split}, {_METRICS[metric]} × 100", 100.0)
+
+
+def dev_quantity(task: str) -> Quantity:
+    """Of what a search climbs, by its dev set: `stsb`, `sickr`, `transfer_dev`."""
+    return score_quantity(task, split="dev")
+
+
+def metric_quantity(metric: str) -> Quantity:
+    """Of a metric of a dev curve, e.g. `dev/stsb_spearman`, `train/loss_rank`, `dev/alignment`."""
+    split, _, name = metric.partition("/")
+    if name.rpartition("_")[2] in _METRICS:
+        return score_quantity(name, split=split)
+    if name.startswith("loss_"):
+        return Quantity(f"training loss, {name.removeprefix('loss_')} part")
+    return Quantity(_MEASURED.get(metric, metric))

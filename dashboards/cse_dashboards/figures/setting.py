@@ -1,0 +1,171 @@
+"""Score against one searched setting (HiCL figure 2, and the papers' ablations)."""
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, variance
+from typing import Any
+
+import plotly.graph_objects as go
+
+from cse_dashboards.figures.look import colour, drawn, faded
+from cse_dashboards.figures.naming import Quantity
+from cse_platform.leaderboard.searched import SearchedTrial
+from cse_platform.sweep.dimensions import Choices, Dimension, canonical_json
+
+
+@dataclass(frozen=True)
+class AtValue:
+    """What a search found with one value of a setting. Fractions."""
+
+    mean: float
+    """Over configurations, each the mean of its seeds."""
+    std: float | None
+    """Over seeds, with n - 1 within each configuration; None where none has two."""
+    configurations: int
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value has a place on an axis of numbers."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def on_axis(value: Any) -> Any:
+    """A number as it is, anything else by its name."""
+    return value if is_number(value) or isinstance(value, str) else canonical_json(value)
+
+
+def scored_with(trials: Sequence[SearchedTrial], *names: str) -> list[SearchedTrial]:
+    """The complete trials in which these settings took part."""
+    return [
+        trial
+        for trial in trials
+        if trial.state == "COMPLETE"
+        and trial.value is not None
+        and all(name in trial.values for name in names)
+    ]
+
+
+def by_value(trials: Sequence[SearchedTrial], *names: str) -> dict[tuple[Any, ...], AtValue]:
+    """What complete trials found, by their values of these settings as axes have them."""
+    groups: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for trial in scored_with(trials, *names):
+        place = tuple(on_axis(trial.values[name]) for name in names)
+        groups[place][trial.configuration].append(trial.value or 0.0)
+    return {place: _together(list(seeds.values())) for place, seeds in groups.items()}
+
+
+def _together(configurations: Sequence[Sequence[float]]) -> AtValue:
+    several = [seeds for seeds in configurations if len(seeds) > 1]
+    freedom = sum(len(seeds) - 1 for seeds in several)
+    squares = sum(variance(seeds) * (len(seeds) - 1) for seeds in several)
+    return AtValue(
+        mean=fmean(fmean(seeds) for seeds in configurations),
+        std=math.sqrt(squares / freedom) if freedom else None,
+        configurations=len(configurations),
+    )
+
+
+def recur(found: Collection[AtValue], dimension: Dimension) -> bool:
+    """Whether values of a setting stand for several configurations: those of a list, or of a range
+    whose values are tried twice each on average."""
+    tried = sum(at.configurations for at in found)
+    return isinstance(dimension, Choices) or 2 * len(found) <= tried
+
+
+def setting(
+    trials: Sequence[SearchedTrial], name: str, dimension: Dimension, quantity: Quantity
+) -> go.Figure:
+    """A marker a trial, and the mean over the configurations of each value.
+
+    Around the mean lies one standard deviation over seeds, pooled over the configurations of that
+    value that have several. Where nearly every configuration has a value of its own there is no
+    mean. Of settings that are no numbers, values stand side by side.
+
+    Args:
+        trials: of a search; incomplete ones, and those without the setting, are left out.
+        name: of the setting.
+        dimension: that was searched.
+        quantity: of the trials' values.
+    """
+    shown = scored_with(trials, name)
+    found = {place: at for (place,), at in by_value(trials, name).items()}
+    numeric = all(map(is_number, found))
+    traces = [_trials(shown, name, quantity)]
+    if recur(found.values(), dimension):
+        in_order = dict(sorted(found.items())) if numeric else found
+        traces += _means(in_order, quantity, numeric=numeric)
+    figure = drawn(*traces, title=f"Effect of {name}", x=name, y=quantity.title)
+    return figure.update_xaxes(axis_of(dimension, numeric=numeric))
+
+
+def axis_of(dimension: Dimension, *, numeric: bool) -> Mapping[str, Any]:
+    """How an axis of the settings of a plot is laid out."""
+    if not numeric:
+        order = (
+            [on_axis(one) for one in dimension.choices] if isinstance(dimension, Choices) else []
+        )
+        return {"type": "category", "categoryorder": "array", "categoryarray": order}
+    if isinstance(dimension, Choices):
+        return {"tickvals": sorted(dimension.choices)}
+    return {"type": "log" if dimension.log else "linear", "exponentformat": "e"}
+
+
+def _trials(trials: Sequence[SearchedTrial], name: str, quantity: Quantity) -> go.Scatter:
+    return go.Scatter(
+        name="trial",
+        x=[on_axis(trial.values[name]) for trial in trials],
+        y=[quantity.factor * (trial.value or 0.0) for trial in trials],
+        customdata=[[trial.number, trial.configuration[:8], trial.seed] for trial in trials],
+        meta=("number", "configuration", "seed"),
+        mode="markers",
+        marker={"color": faded(0, 0.55), "size": 8},
+        hovertemplate=(
+            "%{x}: %{y:.2f}<br>trial %{customdata[0]}, configuration %{customdata[1]}, "
+            "seed %{customdata[2]}<extra></extra>"
+        ),
+    )
+
+
+def _means(
+    found: Mapping[Any, AtValue], quantity: Quantity, *, numeric: bool
+) -> Iterator[go.Scatter]:
+    means = [quantity.factor * at.mean for at in found.values()]
+    spread = [None if at.std is None else quantity.factor * at.std for at in found.values()]
+    if numeric:
+        yield from _band(found, means, spread)
+    yield go.Scatter(
+        name="mean over configurations",
+        x=list(found),
+        y=means,
+        error_y=None if numeric else {"array": spread, "width": 8},
+        customdata=[[at.configurations] for at in found.values()],
+        meta=("configurations",),
+        mode="lines+markers" if numeric else "markers",
+        line={"color": colour(5), "width": 2},
+        marker={"symbol": "circle" if numeric else "line-ew-open", "size": 7 if numeric else 28},
+        hovertemplate="%{x}: mean %{y:.2f} of %{customdata[0]} configurations<extra></extra>",
+    )
+
+
+def _band(
+    found: Mapping[Any, AtValue], means: Sequence[float], spread: Sequence[float | None]
+) -> Iterator[go.Scatter]:
+    known = [
+        (value, mean, std)
+        for value, mean, std in zip(found, means, spread, strict=True)
+        if std is not None
+    ]
+    for name, sign, fill in (("mean - std", -1, None), ("mean + std", 1, "tonexty")):
+        yield go.Scatter(
+            name=name,
+            x=[value for value, _, _ in known],
+            y=[mean + sign * std for _, mean, std in known],
+            mode="lines",
+            line={"width": 0, "color": colour(5)},
+            fill=fill,
+            fillcolor=faded(5),
+            hoverinfo="skip",
+            showlegend=False,
+        )

@@ -1,0 +1,139 @@
+"""Score over two searched settings (RankCSE, figure 3)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+from scipy.interpolate import griddata
+from scipy.spatial import QhullError
+
+from cse_dashboards.figures.look import SCALE, colour, drawn
+from cse_dashboards.figures.naming import Quantity
+from cse_dashboards.figures.setting import AtValue, axis_of, by_value, is_number, recur
+from cse_platform.leaderboard.searched import SearchedTrial
+from cse_platform.sweep.dimensions import Choices, Dimension
+from cse_platform.sweep.space import Space
+
+FEW = 12
+"""Values that have a line of cells each."""
+FINE = 40
+"""Points along each side of what lies below a contour."""
+
+Found = Mapping[tuple[Any, Any], AtValue]
+
+
+def surface(
+    trials: Sequence[SearchedTrial], x: str, y: str, space: Space, quantity: Quantity
+) -> go.Figure:
+    """The mean over configurations at each pair of values.
+
+    A heat map where both settings have few values that recur; else points, over a filled contour
+    that is linear between them where both are numbers.
+
+    Args:
+        trials: of a search; incomplete ones, and those without both settings, are left out.
+        x: name of one setting.
+        y: name of the other.
+        space: that was searched; holds both.
+        quantity: of the trials' values.
+    """
+    found = by_value(trials, x, y)
+    sides = [list(dict.fromkeys(place[side] for place in found)) for side in (0, 1)]
+    if all(_in_cells(trials, name, space[name]) for name in (x, y)):
+        traces, axes = [_cells(found, sides, quantity)], [{"type": "category"}] * 2
+    else:
+        numeric = [all(map(is_number, side)) for side in sides]
+        axes = [
+            dict(axis_of(space[n], numeric=is_)) for n, is_ in zip((x, y), numeric, strict=True)
+        ]
+        contour = [_contour(found, space[x], space[y], quantity)] if all(numeric) else []
+        traces = [*contour, _points(found, quantity)]
+    figure = drawn(*traces, title=f"Effect of {x} and {y}", x=x, y=y)
+    return figure.update_layout(xaxis=axes[0], yaxis=axes[1])
+
+
+def _in_cells(trials: Sequence[SearchedTrial], name: str, dimension: Dimension) -> bool:
+    found = by_value(trials, name)
+    return len(found) <= FEW and recur(found.values(), dimension)
+
+
+def _cells(found: Found, sides: Sequence[list[Any]], quantity: Quantity) -> go.Heatmap:
+    across, down = (sorted(side) if all(map(is_number, side)) else side for side in sides)
+    values = [
+        [quantity.factor * found[x, y].mean if (x, y) in found else None for x in across]
+        for y in down
+    ]
+    return go.Heatmap(
+        name="mean over configurations",
+        x=list(map(str, across)),
+        y=list(map(str, down)),
+        z=values,
+        **_scale(quantity),
+        texttemplate="%{z:.2f}",
+        xgap=2,
+        ygap=2,
+        hovertemplate="%{x}, %{y}: %{z:.2f}<extra></extra>",
+    )
+
+
+def _points(found: Found, quantity: Quantity) -> go.Scatter:
+    return go.Scatter(
+        name="configurations",
+        x=[x for x, _ in found],
+        y=[y for _, y in found],
+        mode="markers",
+        marker={
+            "color": [quantity.factor * at.mean for at in found.values()],
+            "size": 9,
+            **_scale(quantity),
+            "line": {"width": 1, "color": colour(6)},
+        },
+        hovertemplate="%{x}, %{y}: %{marker.color:.2f}<extra></extra>",
+    )
+
+
+def _contour(found: Found, x: Dimension, y: Dimension, quantity: Quantity) -> go.Contour:
+    """Linear between the points, on the scales of the axes; nothing outside of them."""
+    places = np.array(list(found), dtype=float)
+    values = [quantity.factor * at.mean for at in found.values()]
+    scaled = [_scaled(places[:, side], one) for side, one in enumerate((x, y))]
+    lines = [np.linspace(side.min(), side.max(), FINE) for side in scaled]
+    points = [(side - side.min()) / (np.ptp(side) or 1) for side in scaled]
+    mesh = np.meshgrid(np.linspace(0, 1, FINE), np.linspace(0, 1, FINE))
+    try:
+        heights: NDArray[Any] = griddata(np.stack(points, axis=1), values, tuple(mesh))
+    except QhullError:  # all on one line, or fewer than three: nothing lies between them
+        heights = np.full((FINE, FINE), np.nan)
+    return go.Contour(
+        name="between configurations",
+        x=_unscaled(lines[0], x),
+        y=_unscaled(lines[1], y),
+        z=[[None if np.isnan(one) else one for one in line] for line in heights.tolist()],
+        # A colour axis shared with the points would do, but then Plotly's contours never end.
+        zmin=min(values),
+        zmax=max(values),
+        **_scale(quantity),
+        showscale=False,
+        opacity=0.7,
+        line={"width": 0.5},
+        hoverinfo="skip",
+    )
+
+
+def _scale(quantity: Quantity) -> dict[str, Any]:
+    bar = {"title": {"text": quantity.title, "side": "right"}}
+    return {"colorscale": SCALE, "colorbar": bar}
+
+
+def _is_log(dimension: Dimension) -> bool:
+    return not isinstance(dimension, Choices) and dimension.log
+
+
+def _scaled(values: NDArray[Any], dimension: Dimension) -> NDArray[Any]:
+    return np.log(values) if _is_log(dimension) else values
+
+
+def _unscaled(values: NDArray[Any], dimension: Dimension) -> NDArray[Any]:
+    return np.exp(values) if _is_log(dimension) else values

@@ -1,0 +1,184 @@
+"""What a view shows, as its address says it: read from there, and written into links."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime, time
+from typing import Any, ClassVar, Literal, Self
+from urllib.parse import quote, urlencode
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from cse_dashboards.errors import AddressError
+from cse_platform.leaderboard.chosen import Filters
+from cse_platform.leaderboard.row import FamilyName
+from cse_platform.leaderboard.sorting import COLUMNS
+from cse_platform.sweep.problems import dotted
+from cse_platform.sweep.wording import reword
+
+
+class Address(BaseModel):
+    """One view and what is chosen in it. Fields are query parameters, or parts of the path."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    PATH: ClassVar[str]
+    """With the names of fields in braces."""
+
+    @classmethod
+    def read(cls, query: Iterable[tuple[str, str]], **path: str) -> Self:
+        """The address with this query and these parts of the path.
+
+        Parameters without a value are passed over: forms send all they have.
+
+        Raises:
+            AddressError: names each parameter that is unknown, repeated or means nothing.
+        """
+        given: dict[str, list[str]] = defaultdict(list)
+        for name, value in query:
+            if value:
+                given[name].append(value)
+        if twice := [name for name, values in given.items() if len(values) > 1 or name in path]:
+            raise AddressError(f"the address names {twice[0]!r} twice; once is enough")
+        values: dict[str, Any] = {name: one for name, (one,) in given.items()}
+        try:
+            return cls.model_validate(values | path)
+        except ValidationError as error:
+            raise AddressError(_told(error, values | path, cls)) from error
+
+    def link(self, **changes: Any) -> str:
+        """The path and query of this view, with some of what is chosen changed."""
+        changed = self.model_validate({**self.model_dump(), **changes})
+        query = urlencode([(name, _text(value)) for name, value in changed.chosen()])
+        return changed.path + (f"?{query}" if query else "")
+
+    def under(self, prefix: str) -> str:
+        """The link to what else is made of the same choice: a part of the view, or a file."""
+        return prefix + self.link()
+
+    def chosen(self) -> Iterator[tuple[str, Any]]:
+        """The parameters of the query whose value is not the one they have if left out."""
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if value != field.default and f"{{{name}}}" not in self.PATH:
+                yield name, value
+
+    @property
+    def path(self) -> str:
+        """Without the query."""
+        return self.PATH.format(
+            **{name: quote(str(value), safe="") for name, value in self.model_dump().items()}
+        )
+
+
+class _Filtered(Address):
+    backbone: str | None = None
+    method: str | None = None
+    sweep: str | None = None
+    tag: str | None = None
+    hardware: str | None = None
+    identity: str | None = None
+    since: date | None = None
+
+    @property
+    def filters(self) -> Filters:
+        """What the rows are made from; days begin at midnight of this machine's clock."""
+        return Filters(
+            backbone=self.backbone,
+            method=self.method,
+            sweep=self.sweep,
+            tag=self.tag,
+            hardware=self.hardware,
+            identity=self.identity,
+            since=datetime.combine(self.since, time.min).astimezone() if self.since else None,
+        )
+
+
+class BoardAddress(_Filtered):
+    """The leaderboard."""
+
+    PATH = "/"
+    tasks: FamilyName | None = None
+    sort: str = "dev"
+    every: bool = False
+    """Configuration, and not the one chosen on dev."""
+    published: bool = False
+
+    @field_validator("sort")
+    @classmethod
+    def _known(cls, column: str) -> str:
+        if column not in COLUMNS:
+            raise ValueError(f"no column {column!r}; expected {', '.join(COLUMNS)}")
+        return column
+
+
+class SweepsAddress(Address):
+    """All sweeps."""
+
+    PATH = "/sweeps"
+
+
+class SweepAddress(Address):
+    """One sweep."""
+
+    PATH = "/sweeps/{name}"
+    name: str
+    metric: str | None = None
+    """Of the dev curves; left out, what the search climbs."""
+    x: str | None = None
+    y: str | None = None
+    """Two searched settings: of the contour and the surface."""
+
+
+class TrialAddress(Address):
+    """One trial."""
+
+    PATH = "/trials/{key}"
+    key: str
+    metric: str | None = None
+
+
+class CompareAddress(Address):
+    """One row of the leaderboard against another."""
+
+    PATH = "/compare"
+    a: str | None = None
+    b: str | None = None
+    """METHOD, METHOD@CONFIGURATION or how a trial's key begins."""
+    tasks: FamilyName = "sts"
+    backbone: str | None = None
+    identity: str | None = None
+    task: str | None = None
+    """Of the pairs that are shown one by one; left out, the first that both have."""
+
+    @property
+    def filters(self) -> Filters:
+        """What narrows down the meaning of A and B."""
+        return Filters(backbone=self.backbone, identity=self.identity)
+
+
+Encoded = Literal["heat_map", "projection", "diversity", "case_study"]
+
+
+class GeometryAddress(_Filtered):
+    """How embeddings lie in their space."""
+
+    PATH = "/geometry"
+    show: Encoded | None = None
+    """What takes a model to draw."""
+    sentences: str | None = Field(default=None, max_length=20_000)
+    """Of the heat map, one a line."""
+    by: Literal["pca", "umap"] = "pca"
+    query: str | None = None
+    """The sentence of the case study."""
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _told(error: ValidationError, given: dict[str, Any], model: type[Address]) -> str:
+    problems = reword(error, given, model=model)
+    return "; ".join(
+        f"{dotted(one.path)}: {one.text}" if one.path else one.text for one in problems
+    )

@@ -1,0 +1,109 @@
+"""The Flask application: views, what is said where something goes wrong, and what is allowed."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import plotly
+from flask import Flask, Response, render_template, send_from_directory
+from sqlalchemy.exc import SQLAlchemyError
+from werkzeug.exceptions import HTTPException
+
+from cse_dashboards.errors import AddressError
+from cse_dashboards.page import show
+from cse_dashboards.page.site import Site, close_reader, frame, is_open, site
+from cse_dashboards.page.views import board, compare, geometry, sweep, sweeps, trial
+from cse_dashboards.picture_html import add_pictures
+from cse_methods.errors import CseError
+from cse_platform.errors import NoStoreError, StoreError
+from cse_platform.tracking.mlflow_store import is_server
+
+VIEWS = (board, sweeps, sweep, compare, geometry, trial)
+POLICY = (
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
+)
+"""Nothing comes from the network but from here; Plotly writes styles into its figures."""
+LIBRARY = Path(plotly.__file__).parent / "package_data"
+YEAR = 365 * 24 * 3600
+
+
+def create_app(url: str, *, published: Sequence[Path] = (), mlflow: str | None = None) -> Flask:
+    """The page over one leaderboard.
+
+    Args:
+        url: of the leaderboard; it need not be there yet.
+        published: a lab's own files of published numbers.
+        mlflow: address of the MLflow server that sweeps lead to, if there is one; a database has no
+            pages to lead to.
+    """
+    app = Flask("cse_dashboards.page")
+    app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
+    app.extensions["site"] = Site(url, tuple(published), mlflow if _is_web(mlflow) else None)
+    add_pictures(app.jinja_env)
+    app.jinja_env.filters |= show.FILTERS
+    app.jinja_env.globals |= show.GLOBALS
+    app.context_processor(lambda: {"frame": frame(), "site": site()})
+    for view in VIEWS:
+        app.register_blueprint(view.view)
+    app.add_url_rule("/plotly.js", "plotly", _plotly)
+    app.register_error_handler(CseError, _refused)
+    app.register_error_handler(HTTPException, _http)
+    app.register_error_handler(Exception, _broken)
+    app.after_request(_guarded)
+    app.teardown_appcontext(close_reader)
+    return app
+
+
+def _is_web(uri: str | None) -> bool:
+    return uri is not None and is_server(uri)
+
+
+def _plotly() -> Response:
+    return send_from_directory(LIBRARY, "plotly.min.js", max_age=YEAR)
+
+
+def _guarded(response: Response) -> Response:
+    response.headers["Content-Security-Policy"] = POLICY
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "same-origin"
+    return response
+
+
+def _refused(error: CseError) -> tuple[str, int]:
+    if isinstance(error, NoStoreError):
+        return render_template("no_store.html", sentence=str(error)), 503
+    status = _status(error)
+    return _error(TITLES[status], str(error), status)
+
+
+TITLES = {
+    400: "This address means nothing",
+    404: "There is no such thing here",
+    503: "The leaderboard cannot be read",
+}
+
+
+def _status(error: CseError) -> int:
+    """What a store says is about the store, or about what was asked of one that answers."""
+    if isinstance(error, AddressError):
+        return 400
+    broken = isinstance(error.__cause__, SQLAlchemyError | OSError)
+    return 503 if isinstance(error, StoreError) and (broken or not is_open()) else 404
+
+
+def _http(error: HTTPException) -> Any:
+    if error.code is None or error.code < 400:
+        return error
+    return _error(str(error.name), str(error.description), error.code)
+
+
+def _broken(error: Exception) -> tuple[str, int]:
+    logging.getLogger(__name__).error("a view failed", exc_info=error)
+    sentence = "This page could not be made; the terminal that cse-dashboard runs in says why."
+    return _error("Something is broken", sentence, 500)
+
+
+def _error(title: str, sentence: str, status: int) -> tuple[str, int]:
+    return render_template("error.html", title=title, sentence=sentence), status

@@ -1,0 +1,60 @@
+"""Serves the page until it is interrupted."""
+
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from cse_dashboards.errors import ServeError
+from cse_dashboards.page.app import create_app
+from cse_platform.tracking.provenance import hide_password
+
+THREADS = 8
+"""Parts of one page are asked for at once, and some take seconds."""
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+def serve(
+    url: str,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8900,
+    published: Sequence[Path] = (),
+    mlflow: str | None = None,
+) -> None:
+    """Serve the page; says its address, and returns after Ctrl-C.
+
+    Args:
+        url: of the leaderboard; it need not be there yet.
+        host: to listen on.
+        port: the same; 0 takes a free one.
+        published: a lab's own files of published numbers.
+        mlflow: address of the MLflow server that sweeps lead to.
+
+    Raises:
+        ServeError: if the port is taken, or the host is none of this machine's.
+    """
+    from waitress import create_server
+
+    app = create_app(url, published=published, mlflow=mlflow)
+    named = f"[{host}]" if ":" in host else host
+    if named in LOOPBACK:  # a stranger's page must not reach it by a name that leads here
+        app.config["TRUSTED_HOSTS"] = list(LOOPBACK)
+    with _listening(host, port) as listening:
+        taken = listening.getsockname()[1]
+        server = create_server(app, sockets=[listening], threads=THREADS, ident=None)
+        click.echo(f"http://{named}:{taken}/ shows {hide_password(url)}; Ctrl-C ends it")
+        server.run()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ServeError(
+            f"cannot listen on {host}, port {port}: {why}; --port takes another one, and 0 any "
+            "that is free"
+        ) from error

@@ -1,0 +1,115 @@
+"""How templates write values, and where names in tables lead."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from cse_dashboards.page.address import (
+    BoardAddress,
+    CompareAddress,
+    GeometryAddress,
+    SweepsAddress,
+)
+from cse_platform.leaderboard.output.grid import Grid, Row
+from cse_platform.leaderboard.sorting import COLUMNS, SCORES, TEXTS
+
+NAVIGATION = {
+    "Leaderboard": BoardAddress(),
+    "Sweeps": SweepsAddress(),
+    "Compare": CompareAddress(),
+    "Geometry": GeometryAddress(),
+}
+_LEADS = {"trial": "/trials/{}", "sweep": "/sweeps/{}"}
+"""By the head of a column."""
+_EARLY = ("trial", "trials", "GPU-hours", "finished")
+"""Columns of a board."""
+_SORTS = {"best of n": "best", "paper": "gap", "GPU-hours": "gpu_hours"}
+"""Heads that are not the name of what they sort by."""
+
+
+def percent(fraction: float | None) -> str:
+    """A fraction x 100."""
+    return "" if fraction is None else f"{100 * fraction:.2f}"
+
+
+def clock(seconds: float | None) -> str:
+    """`2 h 05 min`, `3 min 20 s`, `12 s`; days from two on."""
+    if seconds is None:
+        return ""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours >= 48:
+        return f"{hours // 24} days {hours % 24} h"
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def moment(when: datetime | None) -> str:
+    """To the minute."""
+    return "" if when is None else f"{when:%Y-%m-%d %H:%M} UTC"
+
+
+def settings(values: dict[str, Any]) -> str:
+    """On one line, short."""
+    return " ".join(
+        f"{name}={f'{value:.3g}' if isinstance(value, float) else value}"
+        for name, value in values.items()
+    )
+
+
+def arranged(grid: Grid) -> Grid:
+    """The same board with what a reader follows or asks first before the scores by task."""
+    names = [column.name for column in grid.columns]
+    early = [names.index(name) for name in _EARLY if name in names]
+    if "n" not in names:
+        return grid
+    order = [place for place in range(len(names)) if place not in early]
+    standing = names.index("n") + 1
+    tasks = (at for at in order[standing:] if sort_of(names[at]) in SCORES)
+    before = order.index(next(tasks, standing))
+    order[before:before] = early
+    lines = (
+        Row(tuple(line.cells[place] for place in order)) if isinstance(line, Row) else line
+        for line in grid.lines
+    )
+    return replace(grid, columns=tuple(grid.columns[place] for place in order), lines=tuple(lines))
+
+
+def sort_of(head: str) -> str | None:
+    """The column that a head of the leaderboard sorts by, if it does."""
+    if head in _SORTS:
+        return _SORTS[head]
+    name = head.replace(" ", "_")
+    if name in COLUMNS:
+        return name
+    return "dev" if head.startswith("dev ") and head != "dev set" else None
+
+
+def direction(column: str) -> str:
+    """How rows sorted by that column stand, as ARIA has it."""
+    return "ascending" if column in TEXTS else "descending"
+
+
+def leads_to(head: str, text: str) -> str | None:
+    """Where the text of a cell under that head leads, if anywhere."""
+    return _LEADS[head].format(quote(text, safe="")) if head in _LEADS and text else None
+
+
+def reference(heads: list[str], row: Row) -> str | None:
+    """METHOD@CONFIGURATION of a row of ours that can be compared; None of a published one."""
+    cells = {head: cell.text for head, cell in zip(heads, row.cells, strict=True)}
+    configuration = cells.get("configuration")
+    return f"{cells['method']}@{configuration}" if configuration else None
+
+
+FILTERS = {"percent": percent, "clock": clock, "moment": moment, "settings": settings}
+GLOBALS: dict[str, Any] = {
+    "direction": direction,
+    "leads_to": leads_to,
+    "navigation": NAVIGATION,
+    "reference": reference,
+    "sort_of": sort_of,
+}

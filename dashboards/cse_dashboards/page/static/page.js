@@ -1,0 +1,78 @@
+"use strict";
+// Fetches the parts of a page after it stands, keeps some of them fresh, and switches the theme.
+
+const timers = new WeakMap();
+const paces = new WeakMap(); // seconds between two looks, by part
+
+function kept(part) {
+  // What the reader has done in a part, to be done again in its successor.
+  return {
+    focus: part.contains(document.activeElement) ? document.activeElement.id : "",
+    ticked: [...part.querySelectorAll("input:checked")].map((one) => [one.name, one.value]),
+    open: [...part.querySelectorAll("details[open]")].map((one) => one.id),
+    scrolled: [...part.querySelectorAll(".scroll")].map((one) => one.scrollLeft),
+  };
+}
+
+function restore(part, before) {
+  for (const [name, value] of before.ticked) {
+    const same = `input[name="${CSS.escape(name)}"][value="${CSS.escape(value)}"]`;
+    part.querySelectorAll(same).forEach((one) => { one.checked = true; });
+  }
+  before.open.forEach((id) => part.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", ""));
+  part.querySelectorAll(".scroll").forEach((one, place) => { one.scrollLeft = before.scrolled[place] ?? 0; });
+  if (before.focus) document.getElementById(before.focus)?.focus({ preventScroll: true });
+}
+
+function swap(part, html) {
+  const before = kept(part);
+  part.querySelectorAll(".plot").forEach((plot) => Plotly.purge(plot));
+  part.innerHTML = html;
+  restore(part, before);
+  drawPictures(part);
+}
+
+async function load(part, source) {
+  clearTimeout(timers.get(part));
+  part.setAttribute("aria-busy", "true");
+  try {
+    const answer = await fetch(source, { headers: { "X-Part": "1" } });
+    swap(part, await answer.text());
+    // What could not be made is asked for again at the old pace.
+    if (answer.ok) paces.set(part, Number(part.querySelector("[data-every]")?.dataset.every ?? 0));
+  } catch {
+    unreachable(part, source);
+  }
+  part.removeAttribute("aria-busy");
+  if (paces.get(part)) timers.set(part, setTimeout(() => load(part, source), 1000 * paces.get(part)));
+}
+
+function unreachable(part, source) {
+  // What is shown stays; the server may have been restarted.
+  part.querySelector(".unreachable")?.remove();
+  const told = document.createElement("p");
+  told.className = "refused unreachable";
+  told.setAttribute("role", "alert");
+  const again = Object.assign(document.createElement("a"), { className: "load", href: source, textContent: "Try again" });
+  told.append("cse-dashboard does not answer. ", again);
+  part.prepend(told);
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a.load");
+  const part = link?.closest(".part");
+  if (!part || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  load(part, link.getAttribute("href"));
+});
+
+const theme = document.getElementById("theme");
+theme.value = document.documentElement.dataset.theme || "";
+theme.addEventListener("change", () => {
+  if (theme.value) document.documentElement.dataset.theme = theme.value;
+  else delete document.documentElement.dataset.theme;
+  localStorage.setItem("theme", theme.value);
+  document.dispatchEvent(new Event("theme"));
+});
+
+document.querySelectorAll(".part[data-src]").forEach((part) => load(part, part.dataset.src));

@@ -1,0 +1,44 @@
+"use strict";
+// Draws pictures (templates/picture.html) with Plotly, in light or dark, and saves them as files.
+// A page that changes html[data-theme] dispatches the event `theme` on document.
+
+const SAVED = { width: 900, height: 560 }; // pixels of a saved image, where the figure has no size
+
+function pictureTheme() {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  return document.documentElement.dataset.theme || (dark ? "dark" : "light");
+}
+
+function pictureTemplate(theme) {
+  return JSON.parse(document.getElementById("picture-templates").textContent)[theme];
+}
+
+function drawPicture(picture) {
+  const plot = picture.querySelector(".plot");
+  if (!plot) return;
+  // Parsed anew each time: Plotly writes into what it is given.
+  const { data, layout } = JSON.parse(picture.querySelector("script").textContent);
+  const dressed = { ...layout, template: pictureTemplate(pictureTheme()), title: undefined };
+  if (layout.margin === undefined) dressed.margin = { l: 64, r: 24, t: 24, b: 56 };
+  Plotly.react(plot, data, dressed, { responsive: true, displaylogo: false });
+}
+
+function drawPictures(root) {
+  for (const picture of root.querySelectorAll("figure[data-figure]")) drawPicture(picture);
+}
+
+function savePicture(picture, format) {
+  const { data, layout } = JSON.parse(picture.querySelector("script").textContent);
+  const size = { width: layout.width || SAVED.width, height: layout.height || SAVED.height };
+  const onWhite = { ...layout, ...size, template: pictureTemplate("light"), paper_bgcolor: "white" };
+  const file = { format, filename: picture.dataset.figure, ...size };
+  return Plotly.downloadImage({ data, layout: onWhite }, format === "png" ? { ...file, scale: 2 } : file);
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-save]");
+  if (button) savePicture(button.closest("figure"), button.dataset.save);
+});
+document.addEventListener("theme", () => drawPictures(document));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawPictures(document));
+drawPictures(document);

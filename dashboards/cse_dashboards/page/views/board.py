@@ -1,0 +1,125 @@
+"""The leaderboard: at once without ranks, then with them and its figure, and as files."""
+
+from typing import Any, get_args
+
+from flask import Blueprint, Response, render_template, request
+
+from cse_dashboards.errors import AddressError
+from cse_dashboards.page.address import BoardAddress
+from cse_dashboards.page.show import arranged
+from cse_dashboards.page.site import reader, site
+from cse_dashboards.picture import Picture
+from cse_platform.leaderboard.output.board import Board
+from cse_platform.leaderboard.output.board_grid import board_grids
+from cse_platform.leaderboard.output.write import TextForm, told
+from cse_platform.leaderboard.row import FamilyName, LeaderboardRow, family_of
+from cse_platform.leaderboard.sorting import in_order
+
+view = Blueprint("board", __name__)
+
+SHOWN = 200
+"""Rows at most, where every configuration is asked for."""
+DOWNLOADS: dict[str, tuple[TextForm, str, str]] = {
+    "csv": ("csv", "CSV", "text/csv"),
+    "json": ("json", "JSON", "application/json"),
+    "md": ("markdown", "Markdown", "text/markdown"),
+    "tex": ("latex", "LaTeX", "application/x-tex"),
+}
+"""By the end of the file's name: form, what it is called, and its type."""
+
+
+@view.get("/")
+def page() -> str:
+    """All that takes no resampling."""
+    address = _address()
+    quick = _rows(address, standing=False)
+    known = site().standings.known(_question(address), quick)
+    return render_template(
+        "board.html",
+        catalogue=reader().catalogue(),
+        families=get_args(FamilyName),
+        waiting=known is None and bool(quick),
+        **_shown(address, quick if known is None else known, whole=known is not None),
+    )
+
+
+@view.get("/parts/standing/")
+def standing() -> str:
+    """With ranks, intervals over pairs and the figure."""
+    address = _address()
+    return render_template("standing.html", **_shown(address, _ranked(address), whole=True))
+
+
+@view.get("/as/<form>/")
+def file(form: str) -> Response:
+    """The same rows as a file."""
+    if form not in DOWNLOADS:
+        raise AddressError(f"no file ends in {form!r}; expected {', '.join(DOWNLOADS)}")
+    address = _address()
+    kind, _, mimetype = DOWNLOADS[form]
+    answer = Response(
+        told(_board(address, _ranked(address)), form=kind, wide=True), mimetype=mimetype
+    )
+    answer.headers.set("Content-Disposition", "attachment", filename=f"leaderboard.{form}")
+    return answer
+
+
+def _address() -> BoardAddress:
+    return BoardAddress.read(request.args.items(multi=True))
+
+
+def _question(address: BoardAddress) -> BoardAddress:
+    """What ranks follow from: neither order nor published rows change them."""
+    return address.model_copy(update={"sort": "dev", "published": False})
+
+
+def _rows(address: BoardAddress, *, standing: bool) -> list[LeaderboardRow]:
+    return reader().rows(
+        address.filters,
+        tasks=address.tasks,
+        per_configuration=address.every,
+        limit=SHOWN if address.every else None,
+        standing=standing,
+    )
+
+
+def _ranked(address: BoardAddress) -> list[LeaderboardRow]:
+    return site().standings.ask(
+        _question(address),
+        _rows(address, standing=False),
+        lambda: _rows(address, standing=True),
+    )
+
+
+def _board(address: BoardAddress, rows: list[LeaderboardRow]) -> Board:
+    published = (
+        reader().published(backbone=address.backbone, method=address.method)
+        if address.published
+        else ()
+    )
+    return Board(
+        in_order(rows, address.sort),
+        published=published,
+        family=address.tasks or family_of(rows),
+        sorted_by=address.sort,
+    )
+
+
+def _shown(address: BoardAddress, rows: list[LeaderboardRow], *, whole: bool) -> dict[str, Any]:
+    """What the templates take."""
+    board = _board(address, rows)
+    return {
+        "address": address,
+        "board": board,
+        "grids": [arranged(grid) for grid in board_grids(board, wide=True)],
+        "cut": len(rows) == SHOWN and address.every,
+        "downloads": {end: name for end, (_, name, _) in DOWNLOADS.items()},
+        "figure": _figure(board) if whole and (board.rows or board.published) else None,
+        "filtered": any(value for _, value in _question(address).chosen()),
+    }
+
+
+def _figure(board: Board) -> Picture:
+    from cse_dashboards.pictures.board import of_rows
+
+    return of_rows(board.rows, board.published, board.family)

@@ -1,0 +1,110 @@
+"""One row against another: how far apart, how sure, along training, and pair by pair."""
+
+from typing import get_args
+
+from flask import Blueprint, render_template, request
+
+from cse_dashboards.errors import AddressError
+from cse_dashboards.page.address import CompareAddress
+from cse_dashboards.page.site import reader, site
+from cse_methods.dev_selection import dev_metric
+from cse_methods.tasks import STS_TASKS
+from cse_platform.leaderboard.output.board import HASH_SHOWN
+from cse_platform.leaderboard.output.comparison_grid import comparison_grid
+from cse_platform.leaderboard.references import tasks_of_all
+from cse_platform.leaderboard.row import FamilyName, LeaderboardRow
+
+view = Blueprint("compare", __name__)
+
+
+@view.get("/compare")
+def page() -> str:
+    """The form, and where both are chosen the places of what takes longer."""
+    address = _address()
+    shared: list[str] = []
+    if address.a and address.b:
+        shared = _shared(address, _rows(address))
+    ours = reader().rows(address.filters, tasks=address.tasks, standing=False)
+    return render_template(
+        "compare.html",
+        address=address,
+        catalogue=reader().catalogue(),
+        families=get_args(FamilyName),
+        known=[f"{row.method}@{row.configuration.hash[:HASH_SHOWN]}" for row in ours if row.scores],
+        shared=shared,
+        chosen=bool(address.a and address.b),
+    )
+
+
+@view.get("/parts/differences/compare")
+def differences() -> str:
+    """Per task, with intervals and p values."""
+    address = _both()
+    from cse_dashboards.pictures.compare import differences
+
+    a, b = str(address.a), str(address.b)
+    comparison = site().comparisons.ask(
+        address.model_copy(update={"task": None}),
+        _rows(address),
+        lambda: reader().compare(a, b, address.filters, tasks=address.tasks),
+    )
+    return render_template(
+        "compare_differences.html",
+        grid_of=comparison_grid(comparison),
+        figure=differences(comparison),
+    )
+
+
+@view.get("/parts/curves/compare")
+def curves() -> str:
+    """The dev curves of both."""
+    from cse_dashboards.pictures.methods import dev_curves
+
+    address = _both()
+    rows = _rows(address)
+    metrics = dict.fromkeys(dev_metric(row.dev.search) for row in rows)
+    pictures = [dev_curves(reader(), rows, metric) for metric in metrics]
+    return render_template("pictures.html", title="Dev curves", pictures=pictures)
+
+
+@view.get("/parts/pairs/compare")
+def pairs() -> str:
+    """Every pair of sentences of one task."""
+    address = _both()
+    rows = _rows(address)
+    shared = _shared(address, rows)
+    if address.task is not None and address.task not in shared:
+        raise AddressError(
+            f"{address.task!r} is no STS task that both are scored on; these are "
+            f"{', '.join(shared) or 'none'}"
+        )
+    from cse_dashboards.pictures.compare import pair_scatter
+
+    task = address.task or next(iter(shared), None)
+    pictures = [pair_scatter(reader(), *rows, task)] if task else []
+    return render_template("pictures.html", title="Pairs", pictures=pictures)
+
+
+def _address() -> CompareAddress:
+    return CompareAddress.read(request.args.items(multi=True))
+
+
+def _both() -> CompareAddress:
+    address = _address()
+    if not (address.a and address.b):
+        raise AddressError("a comparison takes two rows, a and b")
+    return address
+
+
+def _rows(address: CompareAddress) -> tuple[LeaderboardRow, LeaderboardRow]:
+    a, b = (
+        reader().row(str(one), address.filters, tasks=address.tasks)[1]
+        for one in (address.a, address.b)
+    )
+    return a, b
+
+
+def _shared(address: CompareAddress, rows: tuple[LeaderboardRow, LeaderboardRow]) -> list[str]:
+    """The tasks of pairs that both are scored on."""
+    tasks, _ = tasks_of_all(dict(zip("AB", rows, strict=True)), address.tasks)
+    return [task for task in tasks if task in STS_TASKS]

@@ -1,0 +1,152 @@
+"""One sweep: what it is doing, its best configurations, its search, and its file."""
+
+import io
+from typing import Any
+
+from flask import Blueprint, redirect, render_template, request
+from ruamel.yaml import YAML
+from werkzeug.wrappers import Response as BaseResponse
+
+from cse_dashboards.errors import AddressError
+from cse_dashboards.page.address import SweepAddress
+from cse_dashboards.page.show import arranged
+from cse_dashboards.page.site import reader, site
+from cse_dashboards.page.views.sweeps import EVERY
+from cse_dashboards.picture import Picture
+from cse_methods.dev_selection import dev_metric
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.chosen import Filters
+from cse_platform.leaderboard.output.board import Board
+from cse_platform.leaderboard.output.board_grid import board_grids
+from cse_platform.leaderboard.searched import SearchHistory
+from cse_platform.leaderboard.sweeps import SweepOverview
+from cse_platform.tracking.provenance import hide_password
+
+view = Blueprint("sweep", __name__)
+
+BEST = 8
+"""Configurations that are shown, and whose dev curves are drawn."""
+CURVES = (
+    "dev/stsb_spearman",
+    "dev/sickr_spearman",
+    "train/loss",
+    "dev/alignment",
+    "dev/uniformity",
+)
+"""What is offered beside what the search climbs."""
+
+
+@view.get("/sweeps/<name>")
+def page(name: str) -> str:
+    """All that one look at the store tells."""
+    address, overview = _address(name), reader().sweep(name)
+    file = io.StringIO()
+    YAML().dump(reader().sweep_spec(name), file)
+    return render_template("sweep.html", file=file.getvalue(), **_progress(address, overview))
+
+
+@view.get("/parts/live/sweeps/<name>")
+def live(name: str) -> str:
+    """How far it is, and what runs; looked at again while it runs."""
+    return render_template("sweep_live.html", **_progress(_address(name), reader().sweep(name)))
+
+
+def _progress(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
+    return {
+        "address": address,
+        "overview": overview,
+        "running": reader().running(address.name) if overview.counts["RUNNING"] else [],
+        "every": EVERY if overview.state == "RUNNING" else None,
+    }
+
+
+@view.get("/parts/best/sweeps/<name>")
+def best(name: str) -> str:
+    """Its best configurations, and their dev curves."""
+    from cse_dashboards.pictures.methods import dev_curves
+
+    address, overview = _address(name), reader().sweep(name)
+    rows = reader().rows(Filters(sweep=name), per_configuration=True, limit=BEST, standing=False)
+    metric = address.metric or dev_metric(overview.dev)
+    return render_template(
+        "sweep_best.html",
+        address=address,
+        overview=overview,
+        grids=[arranged(grid) for grid in board_grids(Board(rows), wide=True)],
+        metric=metric,
+        metrics=list(dict.fromkeys((dev_metric(overview.dev), *CURVES, metric))),
+        figure=dev_curves(reader(), rows, metric) if rows else None,
+    )
+
+
+@view.get("/parts/search/sweeps/<name>")
+def search(name: str) -> str:
+    """What the search has tried: Optuna's figures."""
+    from cse_dashboards.pictures import progress
+    from cse_dashboards.pictures import search as of
+
+    address, found = _searched(name)
+    pictures = [
+        *progress.pictures(reader().sweep(name), found),
+        of.history(found),
+        of.parallel(found),
+        of.importances(found),
+        of.slices(found),
+    ]
+    return _pictures("Search", pictures)
+
+
+@view.get("/parts/settings/sweeps/<name>")
+def settings(name: str) -> str:
+    """Each searched setting against the score."""
+    from cse_dashboards.pictures import ablation
+
+    _, found = _searched(name)
+    return _pictures("Settings", ablation.settings(found))
+
+
+@view.get("/parts/pair/sweeps/<name>")
+def pair(name: str) -> str:
+    """Two settings against the score."""
+    address, found = _searched(name)
+    from cse_dashboards.pictures import ablation
+    from cse_dashboards.pictures import search as of
+
+    pictures = [
+        of.contour(found, x=address.x, y=address.y),
+        ablation.surface(found, x=address.x, y=address.y),
+    ]
+    return render_template(
+        "sweep_pair.html", address=address, names=list(found.space.root), pictures=pictures
+    )
+
+
+@view.get("/sweeps/<name>/mlflow")
+def mlflow(name: str) -> BaseResponse:
+    """Leads to its run on the MLflow server, which is asked only when it is wanted."""
+    server, spec = site().mlflow, reader().sweep_spec(name)
+    if server is None:
+        raise StoreError("no MLflow server is known; start cse-dashboard with --mlflow http://…")
+    from cse_platform.tracking.mlflow_pictures import sweep_run
+
+    run = sweep_run(server, experiment=spec.get("experiment", "cse"), sweep=name)
+    if run is None:
+        raise StoreError(f"MLflow at {hide_password(server)} has no run of the sweep {name!r}")
+    return redirect(f"{server.rstrip('/')}/#/experiments/{run.experiment}/runs/{run.id}")
+
+
+def _address(name: str) -> SweepAddress:
+    return SweepAddress.read(request.args.items(multi=True), name=name)
+
+
+def _searched(name: str) -> tuple[SweepAddress, SearchHistory]:
+    address, found = _address(name), reader().search(name)
+    for side in (address.x, address.y):
+        if side is not None and side not in found.space.root:
+            names = ", ".join(found.space.root) or "none"
+            raise AddressError(f"{side!r} is no setting that {name} searches; it searches {names}")
+    return address, found
+
+
+def _pictures(title: str, pictures: list[Picture]) -> str:
+    return render_template("pictures.html", title=title, pictures=pictures, newer=True)

@@ -1,0 +1,30 @@
+"""All sweeps, the one that was started last on top."""
+
+from flask import Blueprint, render_template, request
+
+from cse_dashboards.page.address import SweepsAddress
+from cse_dashboards.page.site import reader
+
+view = Blueprint("sweeps", __name__)
+
+EVERY = 5
+"""Seconds between two looks at a sweep that runs."""
+
+
+@view.get("/sweeps")
+def page() -> str:
+    """How far each is."""
+    address = SweepsAddress.read(request.args.items(multi=True))
+    return render_template("sweeps.html", address=address, **_listed())
+
+
+@view.get("/parts/listed/sweeps")
+def listed() -> str:
+    """The list alone, looked at again while a sweep runs."""
+    return render_template("sweeps_listed.html", **_listed())
+
+
+def _listed() -> dict[str, object]:
+    sweeps = reader().sweeps()
+    runs = any(one.state == "RUNNING" for one in sweeps)
+    return {"sweeps": sweeps, "every": EVERY if runs else None}

@@ -1,0 +1,142 @@
+"""The report of a sweep: every figure that there is to see of it, in one HTML file."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cse_dashboards.picture import Picture
+from cse_dashboards.picture_html import standalone
+from cse_dashboards.pictures import ablation, board, compare, methods, search
+from cse_dashboards.pictures.embeddings import Embeddings, pictures_of_embeddings
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard import Filters, LeaderboardReader
+from cse_platform.leaderboard.output.board import Board
+from cse_platform.leaderboard.output.board_grid import board_grids
+from cse_platform.leaderboard.output.html import written as table_written
+from cse_platform.leaderboard.references import named_rows
+from cse_platform.leaderboard.row import LeaderboardRow, family_of
+from cse_platform.leaderboard.searched import SearchHistory
+from cse_platform.leaderboard.sweeps import SweepOverview
+
+CURVES = ("dev/stsb_spearman", "dev/sickr_spearman", "train/loss")
+MODELS = 4
+"""Panels of a figure that takes a model each."""
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """Pictures that belong together."""
+
+    title: str
+    pictures: tuple[Picture, ...]
+    table: str = ""
+    """HTML that stands before them."""
+
+
+def chapters(
+    reader: LeaderboardReader, sweep: str, *, embeddings: Embeddings | None = None
+) -> Iterator[Chapter]:
+    """The chapters of a sweep's report, each as soon as it is made.
+
+    Beside the sweep's best configuration stand the best of the other methods that it can be laid
+    beside: those with its backbone and its dev sets.
+
+    Args:
+        reader: of the leaderboard that holds it.
+        sweep: its name.
+        embeddings: of kept models; without, the figures that need an encoder are left out.
+
+    Raises:
+        StoreError: if there is no such sweep, or for what the database says.
+    """
+    rows, found = rows_of(reader, sweep), reader.search(sweep)
+    yield Chapter("Ranking", (board.of_rows(rows),), _table(rows))
+    yield Chapter("Search", tuple(_of_search(found)))
+    yield Chapter("Settings", (*ablation.settings(found), ablation.surface(found)))
+    yield Chapter("Dev curves", tuple(methods.dev_curves(reader, rows, name) for name in CURVES))
+    yield Chapter("Beside other methods", tuple(_beside(reader, rows)))
+    if embeddings is not None and rows:
+        named = named_rows(rows[:MODELS])
+        trials = {name: best for name, row in named.items() if (best := row.best_trial)}
+        yield Chapter("Embeddings", tuple(pictures_of_embeddings(embeddings, trials)))
+
+
+def rows_of(reader: LeaderboardReader, sweep: str) -> list[LeaderboardRow]:
+    """The sweep's best configuration, then the best of each other method beside it.
+
+    Args:
+        reader: of the leaderboard that holds it.
+        sweep: its name.
+
+    Returns:
+        Nothing while no trial of the sweep is complete.
+
+    Raises:
+        StoreError: if there is no such sweep.
+    """
+    method = reader.sweep(sweep).method
+    own = reader.rows(Filters(sweep=sweep), standing=False)[:1]
+    if not own:
+        return []
+    rivals = reader.rows(Filters(backbone=own[0].backbone), standing=False)
+    return own + [
+        row for row in rivals if row.method != method and row.dev.identity == own[0].dev.identity
+    ]
+
+
+def written(overview: SweepOverview, parts: Sequence[Chapter]) -> str:
+    """The report as one HTML document that needs no network."""
+    return _document(f"Sweep {overview.name}", _lead(overview), parts)
+
+
+def written_alone(picture: Picture) -> str:
+    """One picture as an HTML document that needs no network."""
+    return _document(picture.title, [], [Chapter("", (picture,))])
+
+
+def _of_search(found: SearchHistory) -> Iterator[Picture]:
+    yield search.history(found)
+    yield search.parallel(found)
+    yield search.importances(found)
+    yield search.slices(found)
+    yield search.contour(found)
+
+
+def _beside(reader: LeaderboardReader, rows: Sequence[LeaderboardRow]) -> Iterator[Picture]:
+    """What takes several methods, or shows more with them."""
+    yield methods.plane(reader, rows)
+    yield methods.ranking_scores(reader, rows)
+    yield methods.buckets(reader, rows[:MODELS])
+    scored = [row for row in rows if row.scores]
+    if len(scored) > 1:
+        yield from _compared(reader, *scored[:2])
+
+
+def _compared(
+    reader: LeaderboardReader, one: LeaderboardRow, other: LeaderboardRow
+) -> Iterator[Picture]:
+    a, b = (f"{row.method}@{row.configuration.hash}" for row in (one, other))
+    try:
+        yield compare.differences(reader.compare(a, b))
+    except StoreError as error:
+        title = f"{one.method} against {other.method}"
+        yield Picture("differences", title, "Difference on each task.", missing=str(error))
+    else:
+        yield compare.pair_scatter(reader, one, other, "stsb")
+
+
+def _table(rows: Sequence[LeaderboardRow]) -> str:
+    return table_written(board_grids(Board(rows, family=family_of(rows)), wide=False))
+
+
+def _lead(overview: SweepOverview) -> list[str]:
+    counts = ", ".join(f"{n} {state.lower()}" for state, n in overview.counts.items() if n)
+    return [
+        f"{overview.method} on {overview.backbone}: {overview.state.lower()}, "
+        f"{overview.trials} of {overview.planned} trials ({counts or 'none yet'}), "
+        f"started {overview.started:%Y-%m-%d %H:%M} UTC."
+    ]
+
+
+def _document(title: str, lead: Sequence[str], parts: Sequence[Chapter]) -> str:
+    template = standalone().get_template("report.html")
+    return template.render(title=title, lead=lead, chapters=parts)

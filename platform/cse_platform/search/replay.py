@@ -1,0 +1,63 @@
+"""A search as an Optuna study in memory, made from what the leaderboard says.
+
+The search store is not opened: it works for merged leaderboards too.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from cse_platform.leaderboard.searched import SearchedTrial, SearchHistory
+from cse_platform.search.distributions import distribution, encode
+from cse_platform.sweep.space import Space
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A study, and what could not be taken into it."""
+
+    study: optuna.Study
+    left_out: int
+    """Ended trials of the search with a value that the space does not have."""
+
+
+def replay(history: SearchHistory, *, factor: float = 1.0) -> Replay:
+    """The ended trials of a search, as Optuna would know them.
+
+    Further seeds are no trials of the search. Trials keep their numbers, which may have gaps.
+
+    Args:
+        history: of a sweep.
+        factor: that dev scores are multiplied by.
+    """
+    ended = [one for one in history.trials if one.role == "search" and one.state != "RUNNING"]
+    known = {one.number: found for one in ended if (found := _frozen(one, history.space, factor))}
+    study = _quietly_created()
+    study.add_trials(list(known.values()))
+    for number, trial in zip(known, study.get_trials(deepcopy=False), strict=True):
+        trial.number = number  # the study counts from 0
+    return Replay(study, left_out=len(ended) - len(known))
+
+
+def _quietly_created() -> optuna.Study:
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna.create_study(direction="maximize")
+
+
+def _frozen(trial: SearchedTrial, space: Space, factor: float) -> FrozenTrial | None:
+    """None where a value is not of the space."""
+    params: dict[str, Any] = {}
+    for name, value in trial.values.items():
+        try:
+            params[name] = encode(space[name].find(value))
+        except LookupError:
+            return None
+    complete = trial.state == "COMPLETE" and trial.value is not None
+    return create_trial(
+        state=TrialState[trial.state],
+        value=factor * trial.value if complete and trial.value is not None else None,
+        params=params,
+        distributions={name: distribution(space[name]) for name in params},
+    )

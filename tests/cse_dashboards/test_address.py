@@ -1,0 +1,105 @@
+"""Addresses say what a view shows, and are read back as they were written."""
+
+from datetime import date
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cse_dashboards.errors import AddressError
+from cse_dashboards.page.address import (
+    Address,
+    BoardAddress,
+    CompareAddress,
+    GeometryAddress,
+    SweepAddress,
+    TrialAddress,
+)
+from cse_platform.leaderboard.sorting import COLUMNS
+
+TEXTS = st.none() | st.text(min_size=1)
+DAYS = st.none() | st.dates()
+FAMILIES = st.sampled_from(("sts", "transfer", "ranking", "long"))
+FILTERS = {
+    **dict.fromkeys(("backbone", "method", "sweep", "tag", "hardware", "identity"), TEXTS),
+    "since": DAYS,
+}
+ADDRESSES = st.one_of(
+    st.builds(
+        BoardAddress,
+        **FILTERS,
+        tasks=st.none() | FAMILIES,
+        sort=st.sampled_from(COLUMNS),
+        every=st.booleans(),
+        published=st.booleans(),
+    ),
+    st.builds(SweepAddress, name=st.text(min_size=1), metric=TEXTS, x=TEXTS, y=TEXTS),
+    st.builds(TrialAddress, key=st.text("0123456789abcdef", min_size=6), metric=TEXTS),
+    st.builds(
+        CompareAddress, a=TEXTS, b=TEXTS, tasks=FAMILIES, backbone=TEXTS, identity=TEXTS, task=TEXTS
+    ),
+    st.builds(
+        GeometryAddress,
+        **FILTERS,
+        show=st.sampled_from((None, "heat_map", "projection", "diversity", "case_study")),
+        sentences=TEXTS,
+        by=st.sampled_from(("pca", "umap")),
+        query=TEXTS,
+    ),
+)
+
+
+@given(ADDRESSES)
+def test_a_link_is_read_back_as_what_it_was_made_of(address: Address) -> None:
+    url = urlsplit(address.link())
+    of_path = {name for name in type(address).model_fields if f"{{{name}}}" in address.PATH}
+    path = {name: unquote(url.path.rpartition("/")[2]) for name in of_path}
+    query = parse_qsl(url.query, keep_blank_values=True)
+    assert type(address).read(query, **path) == address
+
+
+def test_a_link_names_what_is_chosen_and_nothing_else() -> None:
+    address = BoardAddress(backbone="bert-base", since=date(2026, 1, 2))
+    assert address.link() == "/?backbone=bert-base&since=2026-01-02"
+    assert address.link(backbone=None, sort="rank", every=True) == (
+        "/?since=2026-01-02&sort=rank&every=yes"
+    )
+    assert SweepAddress(name="a/b c").link(x="tau2") == "/sweeps/a%2Fb%20c?x=tau2"
+    assert SweepAddress(name="s").under("/parts/live") == "/parts/live/sweeps/s"
+
+
+def test_a_form_sends_all_it_has() -> None:
+    """A control that nothing was chosen in comes without a value."""
+    query = [("backbone", ""), ("method", "hicl"), ("since", ""), ("sort", "dev")]
+    assert BoardAddress.read(query) == BoardAddress(method="hicl")
+
+
+def test_filters_are_those_of_the_leaderboard() -> None:
+    filters = BoardAddress(method="hicl", since=date(2026, 1, 2), tag="paper").filters
+    assert (filters.method, filters.tag, filters.backbone) == ("hicl", "paper", None)
+    assert filters.since is not None
+    assert filters.since.tzinfo is not None
+    assert (filters.since.date(), filters.since.hour) == (date(2026, 1, 2), 0)
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("bakbone=x", r"^bakbone: no such key; did you mean 'backbone'\?$"),
+        ("sort=score", r"^sort: no column 'score'; expected method, .*avg_sts"),
+        ("tasks=tst", r"^tasks: expected 'sts', 'transfer', .* got 'tst'; did you mean 'sts'\?$"),
+        ("every=perhaps", r"^every: expected true or false, got 'perhaps'$"),
+        ("since=monday", r"^since: expected .*date.*, got 'monday'$"),
+        ("method=a&method=b", r"^the address names 'method' twice; once is enough$"),
+        ("every=perhaps&x=1", r"x: no such key.*every: expected|every: expected.*x: no such key"),
+    ],
+)
+def test_what_means_nothing_is_named(query: str, sentence: str) -> None:
+    with pytest.raises(AddressError, match=sentence):
+        BoardAddress.read(parse_qsl(query))
+
+
+def test_a_parameter_cannot_stand_for_a_part_of_the_path() -> None:
+    with pytest.raises(AddressError, match="names 'name' twice"):
+        SweepAddress.read([("name", "other")], name="sweep")

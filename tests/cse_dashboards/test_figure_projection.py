@@ -1,0 +1,30 @@
+"""Sentences in a plane, by length."""
+
+import numpy as np
+
+from cse_dashboards.figures.data import as_csv
+from cse_dashboards.figures.projection import projection
+
+POINTS = np.array([[0.0, 1.0], [2.0, 3.00004]])
+
+
+def test_points_are_coloured_by_words_on_one_scale() -> None:
+    planes = {
+        "simcse": (POINTS, ("PC 1, 40.0% of variance", "PC 2, 9.0% of variance")),
+        "hicl": (-POINTS, ("PC 1, 30.0% of variance", "PC 2, 8.0% of variance")),
+    }
+    figure = projection(["a dog", "a dog barks"], [2, 3], planes)
+    assert [trace.name for trace in figure.data] == ["simcse", "hicl"]
+    assert [list(trace.marker.color) for trace in figure.data] == [[2, 3], [2, 3]]
+    assert figure.layout.coloraxis.colorbar.title.text == "words"
+    assert list(figure.data[1].x) == [0, -2] and list(figure.data[0].y) == [1, 3]
+    assert figure.layout.xaxis.title.text == "PC 1, 40.0% of variance"
+    assert figure.layout.yaxis2.title.text == "PC 2, 8.0% of variance"
+    assert "simcse,2.0,3.0,3,a dog barks" in as_csv(figure)
+
+
+def test_four_panels_make_a_square() -> None:
+    planes = dict.fromkeys("abcd", (POINTS, ("UMAP 1", "UMAP 2")))
+    figure = projection(["a dog", "a dog barks"], [2, 3], planes)
+    assert len({axis.domain for axis in figure.select_xaxes()}) == 2
+    assert len({axis.domain for axis in figure.select_yaxes()}) == 2

@@ -1,0 +1,109 @@
+"""Figures of dev curves, by hand-made points."""
+
+import pytest
+
+from cse_dashboards.figures.dev_curves import dev_curves
+from cse_dashboards.figures.naming import dev_quantity, metric_quantity, score_quantity
+from cse_dashboards.figures.plane import plane
+from cse_dashboards.figures.seeds import at_best, over_seeds
+from cse_platform.leaderboard.trials import DevPoint
+
+STSB = "dev/stsb_spearman"
+
+
+def curve(*values: float | None, metric: str = STSB) -> list[DevPoint]:
+    """A point every 10 steps."""
+    return [DevPoint(10 * n, value, {metric: value}) for n, value in enumerate(values)]
+
+
+def moved(*places: tuple[float, float]) -> list[DevPoint]:
+    """Points at (uniformity, alignment), better and better on dev."""
+    return [
+        DevPoint(10 * n, 0.5 + n / 100, {"dev/uniformity": u, "dev/alignment": a})
+        for n, (u, a) in enumerate(places)
+    ]
+
+
+def test_seeds_are_put_together_at_the_steps_that_all_have() -> None:
+    seeds = {0: curve(0.5, 0.6, 0.7), 1: curve(0.3, None, 0.9, 0.95)}
+
+    assert over_seeds(seeds, STSB) == {0: [0.5, 0.3], 20: [0.7, 0.9]}
+    assert at_best(seeds, STSB) == [(20, 0.7), (30, 0.95)]
+    assert over_seeds({}, STSB) == {}
+
+
+def test_dev_curves_are_means_in_a_band_from_the_lowest_to_the_highest_seed() -> None:
+    figure = dev_curves({"simcse": {0: curve(0.5, 0.6), 1: curve(0.3, 0.8)}}, STSB)
+
+    low, high, mean, best = figure.data
+    assert (low.name, list(low.y)) == ("simcse, lowest seed", pytest.approx([30, 60]))
+    assert (high.name, list(high.y)) == ("simcse, highest seed", pytest.approx([50, 80]))
+    assert high.fill == "tonexty"
+    assert (mean.name, list(mean.x), list(mean.y)) == ("simcse", [0, 10], pytest.approx([40, 70]))
+    assert (list(best.x), list(best.y)) == ([10, 10], pytest.approx([60, 80]))
+    assert figure.layout.xaxis.title.text == "step"
+    assert figure.layout.yaxis.title.text == "STS-B dev, Spearman × 100"
+
+
+def test_a_single_seed_has_no_band_and_methods_have_colours_of_their_own() -> None:
+    figure = dev_curves({"a": {0: curve(0.5)}, "b": {7: curve(0.4)}}, STSB)
+
+    assert [trace.name for trace in figure.data] == [
+        "a",
+        "a, best checkpoint",
+        "b",
+        "b, best checkpoint",
+    ]
+    assert figure.data[0].line.color != figure.data[2].line.color
+
+
+def test_a_loss_is_drawn_as_it_is_and_marked_where_dev_is_best() -> None:
+    points = [DevPoint(0, 0.9, {"train/loss": 2.0}), DevPoint(5, 0.1, {"train/loss": 1.0})]
+
+    figure = dev_curves({"a": {0: points}}, "train/loss")
+
+    assert list(figure.data[0].y) == [2.0, 1.0]
+    assert (list(figure.data[1].x), list(figure.data[1].y)) == ([0], [2.0])
+    assert figure.layout.yaxis.title.text == "training loss"
+
+
+def test_the_plane_goes_through_the_means_of_the_seeds_from_a_hollow_marker_to_a_star() -> None:
+    seeds = {0: moved((-1.0, 0.2), (-2.0, 0.4)), 1: moved((-1.2, 0.4), (-3.0, 0.6))}
+
+    path, star = plane({"simcse": seeds}).data
+
+    assert list(path.x) == pytest.approx([-1.1, -2.5])
+    assert list(path.y) == pytest.approx([0.3, 0.5])
+    assert [one[0] for one in path.customdata] == [0, 10]
+    assert path.marker.symbol == ("circle-open", "circle")
+    assert (star.x[0], star.y[0]) == pytest.approx((-2.5, 0.5))
+
+
+def test_the_plane_says_that_lower_is_better() -> None:
+    layout = plane({"simcse": {0: moved((-1.0, 0.2))}}).layout
+
+    assert layout.xaxis.title.text == "uniformity (lower is better)"
+    assert layout.yaxis.title.text == "alignment (lower is better)"
+
+
+@pytest.mark.parametrize(
+    ("metric", "title", "factor"),
+    [
+        ("dev/sickr_spearman", "SICK-R dev, Spearman × 100", 100),
+        ("dev/avg_transfer_accuracy", "transfer average dev, accuracy × 100", 100),
+        ("train/loss_rank", "training loss, rank part", 1),
+        ("perf/sentences_per_second", "sentences per second", 1),
+        ("made/up", "made/up", 1),
+    ],
+)
+def test_metrics_have_names_and_units(metric: str, title: str, factor: float) -> None:
+    quantity = metric_quantity(metric)
+
+    assert (quantity.title, quantity.factor) == (title, factor)
+
+
+def test_scores_have_names_and_units() -> None:
+    assert score_quantity("avg_sts").title == "STS average test, Spearman × 100"
+    assert score_quantity("stsb_kcc").title == "STS-B test, KCC × 100"
+    assert score_quantity("mr").title == "MR test, accuracy × 100"
+    assert dev_quantity("transfer_dev").title == "transfer average dev, accuracy × 100"

@@ -1,0 +1,191 @@
+"""The page's leaderboard: rows, filters, order, files; at once, and then with ranks."""
+
+import csv
+import io
+import json
+import re
+import shutil
+import sqlite3
+from html import unescape
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+
+from cse_dashboards.page.app import create_app
+from cse_dashboards.page.show import arranged, sort_of
+from cse_platform.leaderboard import Filters, LeaderboardReader
+from cse_platform.leaderboard.output.grid import Cell, Column, Grid, Row, Rule
+from cse_platform.leaderboard.store import open_leaderboard as open_store
+
+
+def told(client: FlaskClient, address: str, *, part: bool = False) -> str:
+    answer = client.get(address, headers={"X-Part": "1"} if part else {})
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def body(html: str) -> list[list[str]]:
+    """The cells of the first table, as people read them."""
+    table = html[html.index("<tbody>") : html.index("</tbody>")]
+    return [
+        [
+            " ".join(unescape(re.sub(r"<[^>]+>", "", cell)).split())
+            for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)
+        ]
+        for row in re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
+    ]
+
+
+def heads(html: str) -> list[str]:
+    table = html[html.index("<thead>") : html.index("</thead>")]
+    return [re.sub(r"<[^>]+>", "", one) for one in re.findall(r"<th.*?>(.*?)</th>", table)]
+
+
+def methods(html: str) -> list[str]:
+    return [row[heads(html).index("method")] for row in body(html)]
+
+
+def test_rows_are_those_of_the_leaderboard(lab: LeaderboardReader, client: FlaskClient) -> None:
+    html = told(client, "/parts/standing/", part=True)
+    assert not html.lstrip().startswith("<!doctype")
+    rows = [dict(zip(heads(html), row, strict=True)) for row in body(html)]
+    for shown, row in zip(rows, lab.rows(), strict=True):
+        score = row.scores["avg_sts"]
+        assert score.interval is not None
+        assert row.rank is not None
+        spread = "" if score.std is None else f" ±{100 * score.std:.2f}"
+        single = "" if row.n > 1 else "‡"
+        assert shown["method"] == row.method
+        assert shown["avg sts"] == f"{100 * score.mean:.2f}{spread}"
+        low, high = 100 * score.interval.low, 100 * score.interval.high
+        assert shown["95 % interval"] == f"[{low:.2f}, {high:.2f}]{single}"
+        ends = "-".join(dict.fromkeys((str(row.rank.best), str(row.rank.worst))))
+        assert shown["rank"] == f"{ends} of 3{single}"
+        assert shown["n"] == str(row.n)
+        assert shown["trials"] == str(row.trials)
+        assert shown["GPU-hours"] == f"{row.gpu_hours:.1f}"
+        assert shown["finished"] == f"{row.finished:%Y-%m-%d}"
+        assert row.keys[max(row.keys)].startswith(shown["trial"])
+        assert f'href="/trials/{shown["trial"]}"' in html
+        assert f'href="/sweeps/{row.sweep}"' in html
+
+
+def test_the_page_stands_before_anything_is_resampled(lab_url: str) -> None:
+    client = create_app(lab_url).test_client()
+    html = told(client, "/?method=hicl&backbone=")
+    assert 'data-src="/parts/standing/?method=hicl"' in html
+    assert "rank" not in heads(html)
+    assert methods(html) == ["hicl"]
+    told(client, "/parts/standing/?method=hicl", part=True)
+    again = told(client, "/?method=hicl&sort=n")  # what was computed once is shown at once
+    assert "data-src" not in again
+
+
+def test_ranks_are_forgotten_with_the_scores_they_follow_from(lab_url: str, tmp_path: Path) -> None:
+    copy = tmp_path / "leaderboard.db"
+    shutil.copy(lab_url.removeprefix("sqlite:///"), copy)
+    client = create_app(f"sqlite:///{copy}").test_client()
+    told(client, "/parts/standing/?method=hicl")
+    assert "data-src" not in told(client, "/?method=hicl")
+    with sqlite3.connect(copy) as connection:
+        connection.execute("UPDATE scores SET value = value / 2")
+    assert "data-src" in told(client, "/?method=hicl")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", ["hicl", "simcse", "sncse"]),
+        ("?method=simcse", ["simcse"]),
+        ("?tag=of-hicl", ["hicl"]),
+        ("?hardware=node-2", ["sncse"]),
+        ("?sort=method", ["hicl", "simcse", "sncse"]),
+        ("?sort=avg_sts", ["hicl", "sncse", "simcse"]),
+        ("?sort=finished", ["sncse", "simcse", "hicl"]),
+        ("?sort=n", ["hicl", "simcse", "sncse"]),
+    ],
+)
+def test_filters_and_order(client: FlaskClient, query: str, expected: list[str]) -> None:
+    assert methods(told(client, f"/parts/standing/{query}")) == expected
+
+
+def test_heads_sort_and_say_how_rows_stand(lab: LeaderboardReader, client: FlaskClient) -> None:
+    html = told(client, "/parts/standing/?sort=rank&tag=all")
+    assert '<a href="/?tag=all&amp;sort=avg_sts">avg sts</a>' in html
+    assert re.search(r'aria-sort="ascending"><a href="/\?tag=all&amp;sort=rank">rank', html)
+    assert html.count("aria-sort") == 1
+
+
+def test_two_rows_can_be_chosen_to_compare(lab: LeaderboardReader, client: FlaskClient) -> None:
+    html = told(client, "/")
+    value = f"hicl@{'a' * 8}"
+    for side in ("a", "b"):
+        assert f'type="radio" name="{side}" value="{value}" aria-label="{value} as ' in html
+    assert lab.row(value)[1].method == "hicl"
+
+
+def test_published_rows_stand_beside_ours(lab: LeaderboardReader, client: FlaskClient) -> None:
+    html = told(client, "/parts/standing/?published=yes&method=simcse")
+    assert "†1" in html
+    assert len(lab.published(method="simcse")) > 1
+    ours = told(client, "/parts/standing/?method=simcse")
+    assert "†1" not in ours
+
+
+def test_every_configuration(lab: LeaderboardReader, client: FlaskClient) -> None:
+    rows = lab.rows(per_configuration=True)
+    assert len(body(told(client, "/parts/standing/?every=yes"))) == len(rows)
+
+
+def test_files_hold_the_same_rows(lab: LeaderboardReader, client: FlaskClient) -> None:
+    answer = client.get("/as/csv/?method=hicl")
+    assert answer.headers["Content-Disposition"] == "attachment; filename=leaderboard.csv"
+    [row] = csv.DictReader(io.StringIO(answer.text))
+    [expected] = lab.rows(Filters(method="hicl"))
+    assert float(row["avg_sts"]) == expected.scores["avg_sts"].mean
+    [told_as_json] = json.loads(client.get("/as/json/?method=hicl").text)
+    assert told_as_json["rank"]["among"] == 1
+    assert client.get("/as/md/?method=hicl").text.startswith("### Leaderboard")
+    assert r"\begin{table" in client.get("/as/tex/?method=hicl").text
+
+
+def test_nothing_passes(lab: LeaderboardReader, client: FlaskClient) -> None:
+    html = told(client, "/?method=none&backbone=bert-base")
+    assert "No complete trial passes these filters" in html
+    assert "<option selected>none</option>" in html  # what is asked stays to be seen
+
+
+def test_an_empty_leaderboard_says_what_fills_it(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'leaderboard.db'}"
+    open_store(url).close()
+    client = create_app(url).test_client()
+    for address in ("/", "/sweeps"):
+        assert "cse-sweep sweeps/quickstart.yaml" in told(client, address)
+    for address in ("/compare", "/geometry", "/?every=yes&sort=rank&tasks=ranking"):
+        told(client, address)
+
+
+@pytest.mark.parametrize(
+    ("head", "column"),
+    [
+        ("dev stsb (builtin)", "dev"),
+        ("dev set", "dev_set"),
+        ("avg sts", "avg_sts"),
+        ("paper", "gap"),
+        ("95 % interval", None),
+        ("searched", None),
+    ],
+)
+def test_what_a_head_sorts_by(head: str, column: str | None) -> None:
+    assert sort_of(head) == column
+
+
+def test_trials_stand_before_the_scores_by_task() -> None:
+    names = ("method", "avg sts", "n", "dev", "sts12", "stsb", "configuration", "trial", "finished")
+    row = Row(tuple(Cell(name) for name in names))
+    moved = arranged(Grid("", tuple(Column(name) for name in names), (row, Rule(), row)))
+    expected = ["method", "avg sts", "n", "dev", "trial", "finished", "sts12", "stsb"]
+    assert [column.name for column in moved.columns] == [*expected, "configuration"]
+    assert [cell.text for cell in moved.rows[1].cells] == [*expected, "configuration"]
+    assert moved.lines[1] == Rule()

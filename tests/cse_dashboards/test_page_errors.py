@@ -1,0 +1,131 @@
+"""What goes wrong is a sentence on the page, with a way out, and never a traceback."""
+
+import html
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+
+from cse_dashboards.page import app as page_app
+from cse_dashboards.page.app import create_app
+from cse_platform.leaderboard.store import open_leaderboard as open_store
+
+
+def refused(client: FlaskClient, address: str, *, status: int, part: bool = False) -> str:
+    """The sentence on the page."""
+    answer = client.get(address, headers={"X-Part": "1"} if part else {})
+    assert answer.status_code == status, answer.text
+    assert "Traceback" not in answer.text
+    assert answer.text.lstrip().startswith("<!doctype") is not part
+    [sentence] = re.findall(r'role="alert">(.*?)</p>', answer.text, re.DOTALL)
+    return html.unescape(sentence)
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "sentence"),
+    [
+        ("/?bakbone=x", 400, "bakbone: no such key; did you mean 'backbone'?"),
+        ("/parts/standing/?sort=score", 400, "sort: no column 'score'; expected method, "),
+        ("/as/pdf/", 400, "no file ends in 'pdf'; expected csv, json, md, tex"),
+        ("/sweeps?x=1", 400, "x: no such key"),
+        ("/sweeps/hicI", 404, "there is no sweep 'hicI' on this leaderboard; did you mean 'hicl'?"),
+        ("/sweeps/hicl?z=tau2", 400, "z: no such key; known: metric, name, x, y"),
+        ("/parts/pair/sweeps/hicl?x=tau", 400, "'tau' is no setting that hicl searches"),
+        ("/sweeps/hicl/mlflow", 404, "no MLflow server is known; start cse-dashboard with --ml"),
+        ("/trials/123456", 404, "no trial's key begins with '123456'"),
+        ("/trials/best", 404, "got 'best'"),
+        ("/compare?a=hicl&b=nothing", 404, "'nothing' is no method of this leaderboard"),
+        ("/parts/differences/compare?a=hicl", 400, "a comparison takes two rows, a and b"),
+        ("/parts/pairs/compare?a=hicl&b=simcse&task=mr", 400, "'mr' is no STS task that both are"),
+        ("/geometry?show=map", 400, "show: expected 'heat_map', "),
+        ("/nowhere", 404, "not found"),
+    ],
+)
+def test_what_means_nothing_is_said(
+    client: FlaskClient, address: str, status: int, sentence: str
+) -> None:
+    assert sentence in refused(client, address, status=status)
+
+
+def test_parts_say_it_in_their_place(client: FlaskClient) -> None:
+    assert "no sweep" in refused(client, "/parts/live/sweeps/none", status=404, part=True)
+    answer = client.get("/parts/live/sweeps/none", headers={"X-Part": "1"})
+    assert '<a class="load" href="/parts/live/sweeps/none">Try again</a>' in answer.text
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """An empty leaderboard."""
+    file = tmp_path / "runs" / "leaderboard.db"
+    open_store(f"sqlite:///{file}").close()
+    return file
+
+
+def test_a_store_that_goes_and_comes_back(store: Path) -> None:
+    client = create_app(f"sqlite:///{store}").test_client()
+    assert client.get("/sweeps").status_code == 200
+    away = store.rename(store.with_suffix(".away"))
+    sentence = refused(client, "/sweeps", status=503)
+    assert sentence == f"No leaderboard at sqlite:///{store}; a finished cse-sweep creates it."
+    assert refused(client, "/parts/listed/sweeps", status=503, part=True) == sentence
+    away.rename(store)
+    assert client.get("/sweeps").status_code == 200
+
+
+def test_no_store_yet_says_what_fills_it_and_looks_again(tmp_path: Path) -> None:
+    client = create_app(f"sqlite:///{tmp_path / 'runs' / 'leaderboard.db'}").test_client()
+    page = client.get("/").text
+    assert "cse-sweep sweeps/quickstart.yaml" in page
+    assert '<meta http-equiv="refresh" content="5">' in page
+    assert not (tmp_path / "runs").exists()  # looking makes nothing
+
+
+def test_a_store_of_a_newer_schema(store: Path) -> None:
+    with sqlite3.connect(store) as connection:
+        connection.execute("UPDATE cse_schema_version SET version_num = '9999'")
+    client = create_app(f"sqlite:///{store}").test_client()
+    assert re.search("newer|schema", refused(client, "/", status=503))
+
+
+def test_a_store_that_is_no_database(store: Path) -> None:
+    store.write_bytes(b"no database" * 500)
+    client = create_app(f"sqlite:///{store}").test_client()
+    assert "not a database" in refused(client, "/", status=503)
+
+
+def test_a_url_that_cannot_be_read_hides_its_password() -> None:
+    client = create_app("postgresql+psycopg://ann:secret@host:port/lab").test_client()
+    page = client.get("/")
+    assert page.status_code == 503
+    assert "cannot be read" in page.text
+    assert "secret" not in page.text
+
+
+def test_a_bug_is_logged_and_not_shown(
+    client: FlaskClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(page_app.sweeps.SweepsAddress, "read", lambda _: 1 / 0)
+    sentence = refused(client, "/sweeps", status=500)
+    assert sentence.startswith("This page could not be made")
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_nothing_but_the_server_is_allowed(client: FlaskClient) -> None:
+    for address in ("/", "/nowhere", "/static/page.js"):
+        answer = client.get(address)
+        policy = answer.headers["Content-Security-Policy"]
+        assert "default-src 'self';" in policy
+        assert "http" not in policy
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    page = client.get("/").text
+    assert not re.findall(r'(?:src|href)="(?:https?:)?//', page)
+    assert not re.search(r"<script(?![^>]*(?:src|application/json))", page)
+
+
+def test_a_strange_name_of_the_host_is_refused(lab_url: str) -> None:
+    app = create_app(lab_url)
+    app.config["TRUSTED_HOSTS"] = ["localhost"]
+    assert app.test_client().get("/", headers={"Host": "localhost:1"}).status_code == 200
+    assert app.test_client().get("/", headers={"Host": "evil.example"}).status_code == 400

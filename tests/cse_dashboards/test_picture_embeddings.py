@@ -1,0 +1,87 @@
+"""What pictures of embeddings say, and what they say where there is none."""
+
+import sys
+
+import pytest
+from kept_models import AVG, GONE, PRUNED
+
+from cse_dashboards.pictures.embeddings import (
+    Embeddings,
+    case_study,
+    diversity,
+    heat_map,
+    pictures_of_embeddings,
+    projection,
+)
+from cse_methods.data.dev_sets import load_dev_set
+from cse_methods.loading import load_encoder
+from cse_methods.metrics import cosines
+from cse_platform.leaderboard.reader import LeaderboardReader
+
+DEV = load_dev_set("stsb", "builtin")
+
+
+def test_all_pictures_encode_the_dev_sentences_once(kept_models: LeaderboardReader) -> None:
+    told: list[tuple[str, int, int]] = []
+    embeddings = Embeddings(kept_models, progress=lambda *news: told.append(news))
+    pictures = {one.name: one for one in pictures_of_embeddings(embeddings, {"simcse": AVG})}
+    assert list(pictures) == ["heat_map", "projection_pca", "diversity", "case_study"]
+    for picture in pictures.values():
+        assert picture.missing is None and picture.figure is not None
+        assert "STS-B dev (builtin)" in picture.caption and "(after " in picture.caption
+    every = {one for side in (DEV.first, DEV.second) for one in side}
+    encoded = [total for what, done, total in told if done == total and "dropout" not in what]
+    assert encoded == [len(every)] == [len(pictures["projection_pca"].figure.data[0].x)]
+    assert len(pictures["diversity"].figure.data[0].x) == 256
+
+
+def test_cosines_are_of_the_sentences_that_are_named(kept_models: LeaderboardReader) -> None:
+    asked = ["A king  sails.", "A pilot reads.", "A king sails."]
+    picture = heat_map(Embeddings(kept_models), {"simcse": AVG}, asked)
+    assert picture.figure is not None and "STS-B" not in picture.caption
+    (trace,) = picture.figure.data
+    assert trace.x == ("A king sails.", "A pilot reads.")
+    first, second = load_encoder("mini").encode(["A king sails.", "A pilot reads."])
+    assert trace.z[0][1] == pytest.approx(cosines(first[None], second[None]).item(), abs=1e-4)
+
+
+def test_pairs_are_ranked_where_no_sentence_has_enough_targets(
+    kept_models: LeaderboardReader,
+) -> None:
+    picture = case_study(Embeddings(kept_models), {"simcse": AVG})
+    assert "No sentence is in more than three pairs" in picture.caption
+    assert "Kendall’s tau-b: simcse 0." in picture.caption
+    assert picture.figure is not None and len(picture.figure.data) == 6
+    assert [line.text[0] for line in picture.figure.data] == [f"{n}.0" for n in (5, 4, 3, 2, 1, 0)]
+
+
+def test_the_caption_names_the_models_that_are_gone(kept_models: LeaderboardReader) -> None:
+    trials = {"simcse": AVG, "lost": GONE, "cut": PRUNED}
+    picture = heat_map(Embeddings(kept_models), trials, ["A king sails.", "A pilot reads."])
+    assert picture.figure is not None and [one.name for one in picture.figure.data] == ["simcse"]
+    assert "Not shown: lost: the model of trial" in picture.caption
+    assert "cut: trial dddddddddddddddd has no model: it was pruned" in picture.caption
+
+
+def test_without_a_model_every_picture_says_why(kept_models: LeaderboardReader) -> None:
+    for picture in pictures_of_embeddings(Embeddings(kept_models), {"lost": GONE}):
+        assert picture.figure is None and picture.missing is not None
+        assert "is gone from" in picture.missing and "reproduce cccccccc" in picture.missing
+    for picture in pictures_of_embeddings(Embeddings(kept_models), {}):
+        assert picture.missing is not None and "no trial is complete" in picture.missing
+
+
+def test_what_cannot_be_drawn_is_told(
+    kept_models: LeaderboardReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embeddings, one = Embeddings(kept_models), {"simcse": AVG}
+    monkeypatch.setitem(sys.modules, "umap", None)
+    for picture, told in (
+        (heat_map(embeddings, one, ["alone", " alone "]), "2 to 26 different sentences, and 1"),
+        (heat_map(embeddings, one, [f"s{n}" for n in range(27)]), "and 27 came"),
+        (case_study(embeddings, one, "nobody's"), "has fewer than 3 targets in STS-B dev"),
+        (projection(embeddings, one, by="umap"), "pip install 'cse-platform[umap]'"),
+        (diversity(embeddings, {"unknown": "e" * 64}), "no trial"),
+    ):
+        assert picture.figure is None and picture.missing is not None
+        assert told in picture.missing

@@ -1,0 +1,218 @@
+"""Pictures of scores: from a leaderboard to figures, or to a sentence that says what lacks."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from cse_dashboards.pictures import ablation, board, compare, methods
+from cse_dashboards.pictures.labels import MOST
+from cse_platform.leaderboard import Filters, LeaderboardReader
+from cse_platform.leaderboard.row import LeaderboardRow
+from cse_platform.leaderboard.searched import SearchedTrial, SearchHistory
+from cse_platform.sweep.space import Space
+
+
+@pytest.fixture(scope="module")
+def rows(lab: LeaderboardReader) -> list[LeaderboardRow]:
+    return lab.rows(standing=False)
+
+
+def on_dev(row: LeaderboardRow) -> LeaderboardRow:
+    return replace(row, scores={}, headline=None)
+
+
+def test_the_leaderboard_shows_the_headline_best_on_top(lab: LeaderboardReader) -> None:
+    picture = board.leaderboard(lab)
+
+    assert picture.figure.layout.yaxis.categoryarray[0] == "simcse mini"
+    assert picture.figure.layout.xaxis.title.text == "STS average test, Spearman × 100"
+    assert [len(trace.x) for trace in picture.figure.data] == [2, 1]
+    assert "the pairs of a single seed" in picture.caption
+
+
+def test_papers_stand_on_the_line_of_their_method_and_backbone(lab: LeaderboardReader) -> None:
+    [row] = lab.rows(Filters(method="simcse"), standing=False)
+    ours = replace(row, backbone="bert-base")
+
+    picture = board.of_rows([ours], lab.published(backbone="bert-base", method="simcse"))
+
+    theirs = picture.figure.data[-1]
+    assert set(theirs.y) == {"simcse bert-base"}
+    assert "simcse" in theirs.hovertext[0]
+
+
+def test_rows_without_the_score_are_counted(rows: list[LeaderboardRow]) -> None:
+    picture = board.of_rows([rows[0], on_dev(rows[1])])
+
+    assert len(picture.figure.data[0].x) == 1
+    assert "Rows without that score, which are not shown: 1." in picture.caption
+
+
+def test_without_test_scores_the_leaderboard_is_of_dev(rows: list[LeaderboardRow]) -> None:
+    picture = board.of_rows([on_dev(row) for row in rows])
+
+    assert picture.figure.layout.xaxis.title.text == "STS-B dev, Spearman × 100"
+    assert "cse-evaluate" in picture.caption
+    assert picture.figure.data[0].x[0] == pytest.approx(100 * rows[0].dev_score.mean)
+
+
+def test_without_rows_the_leaderboard_says_what_makes_some(lab: LeaderboardReader) -> None:
+    picture = board.leaderboard(lab, Filters(method="nobody"))
+
+    assert picture.figure is None
+    assert "cse-sweep" in (picture.missing or "")
+
+
+def test_dev_curves_are_of_each_row(lab: LeaderboardReader, rows: list[LeaderboardRow]) -> None:
+    picture = methods.dev_curves(lab, rows, "dev/stsb_spearman")
+
+    names = [trace.name for trace in picture.figure.data]
+    assert {"hicl", "simcse", "sncse", "hicl, lowest seed"} <= {*names}
+    assert "sncse, lowest seed" not in names  # a single seed
+    assert picture.name == "dev_curves_dev_stsb_spearman"
+
+
+def test_a_metric_that_nobody_reports_is_said(
+    lab: LeaderboardReader, rows: list[LeaderboardRow]
+) -> None:
+    picture = methods.dev_curves(lab, rows, "dev/sickr_spearman")
+
+    assert picture.figure is None
+    assert "no dev curve of these rows has dev/sickr_spearman" in (picture.missing or "")
+
+
+def test_more_rows_than_colours_are_cut_and_counted(
+    lab: LeaderboardReader, rows: list[LeaderboardRow]
+) -> None:
+    picture = methods.dev_curves(lab, rows * MOST, "train/loss")
+
+    assert f"The first {MOST} of {3 * MOST} rows are shown." in picture.caption
+
+
+@pytest.mark.parametrize(
+    ("make", "way_out"),
+    [
+        (methods.plane, "cse-sweep"),
+        (methods.ranking_scores, "cse-evaluate TRIAL --tasks ranking"),
+        (lambda reader, rows: methods.buckets(reader, rows, "mr"), "tasks sts"),
+    ],
+)
+def test_what_lacks_comes_with_the_way_to_it(
+    make: object, way_out: str, lab: LeaderboardReader, rows: list[LeaderboardRow]
+) -> None:
+    picture = make(lab, rows)  # type: ignore[operator]
+
+    assert picture.figure is None
+    assert way_out in (picture.missing or "")
+
+
+def test_buckets_are_of_the_best_scored_seed(
+    lab: LeaderboardReader, rows: list[LeaderboardRow]
+) -> None:
+    picture = methods.buckets(lab, [rows[0], on_dev(rows[1])], "sts12")
+
+    best = methods.scored_trial(rows[0], "sts12")
+    shown = sum(len(ridge.x) for ridge in picture.figure.data)
+    assert best == rows[0].keys[2]  # dev rises with the seed
+    assert shown == len(lab.similarities(best, "sts12").cosines)
+    assert f"left out: {rows[1].method}" in picture.caption
+
+
+def test_a_comparison_is_drawn_with_its_notes(lab: LeaderboardReader) -> None:
+    compared = lab.compare("hicl", "sncse")
+
+    picture = compare.differences(compared)
+
+    assert len(picture.figure.data[0].x) == 8  # seven tasks and their average
+    assert compared.notes
+    assert all(note[1:].rstrip(".") in picture.caption for note in compared.notes)
+
+
+def test_pairs_are_of_both(lab: LeaderboardReader, rows: list[LeaderboardRow]) -> None:
+    picture = compare.pair_scatter(lab, rows[0], rows[1], "stsb")
+
+    assert picture.figure.layout.xaxis.title.text == f"cosine, {rows[0].method}"
+    assert len(picture.figure.data[0].x) == 80
+
+
+def test_pairs_without_scores_are_said(lab: LeaderboardReader, rows: list[LeaderboardRow]) -> None:
+    picture = compare.pair_scatter(lab, rows[0], on_dev(rows[1]), "stsb")
+
+    assert picture.figure is None
+    assert f"{rows[1].method} has no score on stsb" in (picture.missing or "")
+
+
+def history(space: dict[str, object], *values: dict[str, object], total: int = 0) -> SearchHistory:
+    at = datetime(2030, 1, 1, tzinfo=UTC)
+    trials = tuple(
+        SearchedTrial(n, f"k{n}", "COMPLETE", 0, "search", f"c{n}", one, 0.5, 1, at, at)
+        for n, one in enumerate(values)
+    )
+    known = Space.model_validate(space)
+    return SearchHistory("mine", "stsb", known, trials, total or len(trials))
+
+
+TAUS = {"groups": [1, 2, 3], "tau3": [0.1, 0.2], "tau2": [0.3, 0.4]}
+
+
+def test_every_searched_setting_has_a_picture() -> None:
+    pictures = ablation.settings(history(TAUS, {"groups": 1, "tau2": 0.3}))
+
+    assert [picture.name for picture in pictures] == [
+        "setting_groups",
+        "setting_tau3",
+        "setting_tau2",
+    ]
+    assert pictures[1].figure is None
+    assert pictures[1].missing == "no complete trial of sweep mine has tau3"
+    assert pictures[2].figure is not None
+
+
+def test_a_search_whose_space_is_not_known_says_so() -> None:
+    [picture] = ablation.settings(history({}, {"groups": 1}))
+
+    assert "it is not known what sweep mine searched" in (picture.missing or "")
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "title"),
+    [
+        (None, None, "tau2 and tau3"),
+        ("groups", None, "groups and tau2"),
+        (None, "tau2", "tau3 and tau2"),
+        ("tau3", "groups", "tau3 and groups"),
+    ],
+)
+def test_a_surface_is_of_the_settings_asked_for_or_the_papers(
+    x: str | None, y: str | None, title: str
+) -> None:
+    found = history(TAUS, {"groups": 1, "tau2": 0.3, "tau3": 0.1})
+
+    picture = ablation.surface(found, x, y)
+
+    assert picture.title == title
+    assert picture.figure.layout.xaxis.title.text == title.split()[0]
+
+
+def test_a_surface_is_else_of_the_settings_with_most_values() -> None:
+    found = history(
+        {"a": [1], "b": [1, 2], "c": [1, 2, 3]},
+        *({"a": 1, "b": n % 2 + 1, "c": n} for n in (1, 2, 3)),
+    )
+
+    assert ablation.surface(found).title == "c and b"
+
+
+@pytest.mark.parametrize(("x", "y"), [("tau2", "tau2"), ("nope", None)])
+def test_a_surface_takes_two_settings_that_were_searched(x: str, y: str | None) -> None:
+    picture = ablation.surface(history(TAUS, {"groups": 1, "tau2": 0.3, "tau3": 0.1}), x, y)
+
+    assert picture.figure is None
+    assert "(groups, tau3, tau2), got " in (picture.missing or "")
+
+
+def test_a_sample_of_the_trials_is_said_to_be_one() -> None:
+    [picture] = ablation.settings(history({"a": [1]}, {"a": 1}, total=50_000))
+
+    assert "Of 50000 trials 1 are shown" in picture.caption

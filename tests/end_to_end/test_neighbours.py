@@ -1,0 +1,227 @@
+"""What dashboards/ holds for Prometheus, Grafana and optuna-dashboard, tried on these programs."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from ruamel.yaml import YAML
+
+FOLDER = Path(__file__).parents[2] / "dashboards"
+BOARD = json.loads((FOLDER / "grafana/dashboards/sweeps-on-ray.json").read_text())
+PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
+UNITS = {"none", "percent", "percentunit", "bytes"}
+"""Those that are used, by Grafana's ids: percent is of 100, percentunit of 1."""
+
+GPU_PANELS = {"GPUs given to trials", "GPU utilisation", "GPU memory", "GPU memory of trials"}
+SECONDS = 60
+"""A program that takes longer hangs."""
+
+
+def queries(session: str = ".*") -> list[tuple[str, str]]:
+    """(panel's title and query's letter, query over all nodes)."""
+    return [
+        (
+            f"{panel['title']} {target['refId']}",
+            target["expr"].replace("$session", session).replace("$node", ".*"),
+        )
+        for panel in PANELS
+        for target in panel["targets"]
+    ]
+
+
+def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("no promtool here; apt-get install prometheus")
+    return subprocess.run(
+        [program, *arguments], capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+
+
+# A head node, and a node that runs two trials on one of its two GPUs while a third waits. Names,
+# labels and units are Ray's: GPU memory in MiB, CPU and GPU use in per cent of one. The values are
+# hand-made, one a minute.
+HEAD, WORKER = 'SessionName="s",instance="head"', 'SessionName="s",instance="worker"'
+GPU = f'{WORKER},GpuIndex="0"'
+TRIAL = f'{WORKER},Component="ray::ImplicitFunc.train"'
+STEP = 'Name="ImplicitFunc.train"'
+SERIES = {
+    f'ray_actors{{{HEAD},Name="ImplicitFunc",Source="gcs",State="ALIVE"}}': "2x10",
+    f'ray_actors{{{HEAD},Name="ImplicitFunc",Source="gcs",State="PENDING_CREATION"}}': "1x10",
+    f'ray_actors{{{HEAD},Name="ImplicitFunc",Source="gcs",State="DEAD"}}': "5x10",
+    f'ray_actors{{{WORKER},Name="ImplicitFunc",Source="executor",State="ALIVE_RUNNING_TASKS"}}': (
+        "2x10"
+    ),
+    f'ray_actors{{{WORKER},Name="other",Source="executor",State="ALIVE_RUNNING_TASKS"}}': "7x10",
+    # What the driver has submitted and the worker has taken is counted by both, and cancels out.
+    f'ray_tasks{{{HEAD},{STEP},Source="owner",State="SUBMITTED_TO_WORKER"}}': "2x10",
+    f'ray_tasks{{{WORKER},{STEP},Source="executor",State="SUBMITTED_TO_WORKER"}}': "-2x10",
+    f'ray_tasks{{{WORKER},{STEP},Source="executor",State="RUNNING"}}': "2x10",
+    f'ray_tasks{{{HEAD},{STEP},Source="owner",State="FINISHED"}}': "0+3x10",
+    f'ray_resources{{{HEAD},Name="CPU",State="AVAILABLE"}}': "2x10",
+    f'ray_resources{{{HEAD},Name="CPU",State="USED"}}': "0x10",
+    f'ray_resources{{{WORKER},Name="CPU",State="USED"}}': "6x10",
+    f'ray_resources{{{WORKER},Name="GPU",State="AVAILABLE"}}': "1x10",
+    f'ray_resources{{{WORKER},Name="GPU",State="USED"}}': "1x10",
+    f"ray_node_manager_unexpected_worker_failure_total{{{WORKER}}}": "1x10",
+    f"ray_node_cpu_count{{{HEAD}}}": "2x10",
+    f"ray_node_cpu_count{{{WORKER}}}": "6x10",
+    f"ray_node_cpu_utilization{{{WORKER}}}": "40x10",
+    f"ray_node_mem_used{{{WORKER}}}": "4e9x10",
+    f"ray_node_mem_total{{{WORKER}}}": "16e9x10",
+    f"ray_node_disk_usage{{{WORKER}}}": "30e9x10",
+    f"ray_node_disk_free{{{WORKER}}}": "10e9x10",
+    f"ray_node_gpus_utilization{{{GPU}}}": "80x10",
+    f"ray_node_gram_used{{{GPU}}}": "20000x10",
+    f"ray_node_gram_available{{{GPU}}}": "60000x10",
+    f"ray_component_gpu_memory_mb{{{TRIAL}}}": "512x10",
+    f"ray_component_uss_bytes{{{TRIAL}}}": "4e9x10",
+    f'ray_component_uss_bytes{{{WORKER},Component="raylet"}}': "1e9x10",
+    f"ray_component_cpu_percentage{{{TRIAL}}}": "350x10",
+    f'ray_object_store_memory{{{WORKER},Location="MMAP_SHM",ObjectState="SEALED"}}': "6e7x10",
+    f'ray_object_store_memory{{{WORKER},Location="MMAP_SHM",ObjectState="UNSEALED"}}': "4e7x10",
+    f"ray_object_store_used_memory{{{WORKER}}}": "1e8x10",
+    f"ray_object_store_available_memory{{{WORKER}}}": "3e8x10",
+}
+EXPECTED = {
+    "Trials running A": {"{}": 2},
+    "Trials ended A": {"{}": 5},
+    "Nodes A": {"{}": 2},
+    "CPUs given to trials A": {"{}": 0.75},
+    "GPUs given to trials A": {"{}": 0.5},
+    "Worker deaths A": {"{}": 1},
+    "Trials by state A": {'{State="ALIVE"}': 2, '{State="PENDING_CREATION"}': 1},
+    "Trial steps by state A": {'{State="RUNNING"}': 2},
+    "Dev points per minute A": {"{}": 3},
+    "CPU A": {f"ray_node_cpu_utilization{{{WORKER}}}": 40},
+    "Memory A": {f"{{{WORKER}}}": 0.25},
+    "Disk A": {f"{{{WORKER}}}": 0.75},
+    "GPU utilisation A": {f"ray_node_gpus_utilization{{{GPU}}}": 80},
+    "GPU memory A": {f"{{{GPU}}}": 0.25},
+    "GPU memory of trials A": {'{instance="worker"}': 2**29},
+    "Memory of trials A": {'{instance="worker"}': 4e9},
+    "Memory per trial A": {'{instance="worker"}': 2e9},
+    "CPU cores of trials A": {'{instance="worker"}': 3.5},
+    "CPU cores of trials B": {'{instance="head"}': 0, '{instance="worker"}': 6},
+    "Object store A": {'{Location="MMAP_SHM"}': 1e8},
+    "Object store in use A": {f"{{{WORKER}}}": 0.25},
+}
+
+
+def test_every_query_computes_what_its_panel_says(tmp_path) -> None:
+    checks = [
+        {
+            "expr": query,
+            "eval_time": "10m",
+            "exp_samples": [
+                {"labels": labels, "value": value} for labels, value in EXPECTED[name].items()
+            ],
+        }
+        for name, query in queries(session="s")
+    ]
+    another = {name.replace('="s"', '="t"'): values for name, values in SERIES.items()}
+    series = [{"series": name, "values": values} for name, values in (SERIES | another).items()]
+    cluster = {"interval": "1m", "input_series": series, "promql_expr_test": checks}
+    file = tmp_path / "cluster.yml"
+    file.write_text(json.dumps({"rule_files": [], "tests": [cluster]}))  # JSON is YAML
+    tried = promtool("test", "rules", str(file))
+    assert tried.returncode == 0, tried.stdout + tried.stderr
+
+
+def test_every_query_has_an_expected_value() -> None:
+    assert [name for name, _ in queries()] == list(EXPECTED)
+
+
+def test_the_board_is_one_that_grafana_can_place() -> None:
+    ids = [panel["id"] for panel in BOARD["panels"]]
+    cells = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in BOARD["panels"])
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert BOARD["schemaVersion"] == 39
+    assert len(set(ids)) == len(ids)
+    assert len(set(cells)) == len(cells), "two panels lie over each other"
+    assert max(x for x, _ in cells) == 23
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+def test_a_panel_says_what_it_shows_and_in_which_unit(panel) -> None:
+    assert panel["description"].endswith(".")
+    assert panel["fieldConfig"]["defaults"]["unit"] in UNITS
+    assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+
+
+def test_every_variable_in_a_query_is_one_that_the_board_offers() -> None:
+    offered = {variable["name"] for variable in BOARD["templating"]["list"]}
+    assert offered == {"datasource", "session", "node"}
+    assert not [name for name, query in queries() if "$" in query]
+
+
+def test_prometheus_accepts_its_settings() -> None:
+    checked = promtool("check", "config", str(FOLDER / "prometheus/prometheus.yml"))
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_grafana_looks_where_the_settings_put_things() -> None:
+    provisioning = FOLDER / "grafana/provisioning"
+    yaml = YAML(typ="safe")
+    (source,) = yaml.load(provisioning / "datasources/prometheus.yml")["datasources"]
+    (provider,) = yaml.load(provisioning / "dashboards/sweeps.yml")["providers"]
+    assert (source["type"], source["url"]) == ("prometheus", "http://127.0.0.1:9090")
+    assert (provider["type"], provider["options"]) == ("file", {"path": "/etc/grafana/dashboards"})
+
+
+def test_every_query_finds_something_on_a_running_sweep() -> None:
+    address = os.environ.get("CSE_TEST_PROMETHEUS")
+    if address is None:
+        pytest.skip("CSE_TEST_PROMETHEUS names no Prometheus that watches a sweep")
+    empty = [name for name, query in queries() if not _found(address, query)]
+    if not _found(address, "ray_node_gpus_available"):
+        empty = [name for name in empty if name[:-2] not in GPU_PANELS]
+    assert not empty
+
+
+def _found(address: str, query: str) -> list[object]:
+    asked = f"{address}/api/v1/query?{urlencode({'query': query})}"
+    with urllib.request.urlopen(asked, timeout=SECONDS) as answer:
+        found: list[object] = json.load(answer)["data"]["result"]
+    return found
+
+
+def test_optuna_dashboard_shows_a_sweep_and_cannot_change_it(undisturbed, end_of) -> None:
+    pytest.importorskip("optuna_dashboard", reason="pip install optuna-dashboard")
+    program = Path(sys.executable).with_name("optuna-dashboard")
+    sweep, _ = undisturbed
+    store = f"sqlite:///file:{sweep.runs}/search.db?mode=ro&uri=true"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    command = [str(program), store, "--port", port, "--quiet"]
+    with end_of(subprocess.Popen(command, start_new_session=True)) as process:
+        studies = f"http://127.0.0.1:{port}/api/studies"
+        assert _names(process, studies) == [sweep.name]
+        with pytest.raises(urllib.error.HTTPError, match="500"):
+            urllib.request.urlopen(urllib.request.Request(f"{studies}/1", method="DELETE"))
+        assert _names(process, studies) == [sweep.name]
+
+
+def _names(process: subprocess.Popen[bytes], studies: str) -> list[str]:
+    deadline = time.monotonic() + SECONDS
+    while True:
+        try:
+            with urllib.request.urlopen(studies, timeout=SECONDS) as answer:
+                return [study["study_name"] for study in json.load(answer)["study_summaries"]]
+        except urllib.error.URLError:
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.1)
