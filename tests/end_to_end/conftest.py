@@ -1,19 +1,25 @@
 """Sweeps that are run by the real command with real stores, and what all of these hold then."""
 
+import atexit
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import optuna
 import pytest
+from browser import chromium, chromium_path
 from mlflow import MlflowClient
 from sqlalchemy import select
 
@@ -22,6 +28,9 @@ from cse_platform.leaderboard.store import open_leaderboard
 from cse_platform.tracking.events import Event, TrialPoint
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 Points = dict[tuple[str, int, str], float]
 """(trial, step, metric) -> value."""
@@ -52,7 +61,7 @@ class Sweep:
     runs: Path
     name: str
     painted: bool = False
-    """Whether the painter of this repository is installed; pictures take longer than tiny sweeps."""
+    """Whether pictures of it are made, which takes longer than a tiny sweep."""
 
     @property
     def journal_file(self) -> Path:
@@ -64,7 +73,7 @@ class Sweep:
         return subprocess.Popen(
             [script("cse-sweep"), str(self.file), "--runs", str(self.runs), *arguments],
             cwd=self.file.parent,
-            env=environment() if self.painted else environment() | without_painters(),
+            env=environment() | ({} if self.painted else _without_painters()),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -128,6 +137,17 @@ def environment() -> dict[str, str]:
     """Ours, without what would send a sweep elsewhere."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("CSE_", "RAY_", "MLFLOW_"))}
     return kept | {"OMP_NUM_THREADS": "1"}
+
+
+@cache
+def _without_painters() -> dict[str, str]:
+    """Where this distribution stands first as one that brings no painters."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    installed = folder / "cse_platform-0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text(metadata("cse-platform").as_string())
+    return {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
 
 
 def _journal_points(events: list[Event]) -> Points:
@@ -194,11 +214,11 @@ def _optuna(sweep: Sweep) -> dict[int, tuple[str, float | None, dict[int, float]
 def new_sweep() -> Callable[..., Sweep]:
     """Writes a sweep file: the tiny one, with changes at its top level."""
 
-    def write(folder: Path, **changes: Any) -> Sweep:
+    def write(folder: Path, *, painted: bool = False, **changes: Any) -> Sweep:
         content = TINY | changes
         file = folder / "sweep.yaml"
         file.write_text(json.dumps(content))  # JSON is YAML
-        return Sweep(file, folder / "runs", str(content["sweep"]))
+        return Sweep(file, folder / "runs", str(content["sweep"]), painted)
 
     return write
 
@@ -212,6 +232,26 @@ def undisturbed(
     _git(sweep.file.parent, "init", "--quiet")
     _git(sweep.file.parent, "commit", "--quiet", "--allow-empty", "--message", "first")
     return sweep, sweep.run()
+
+
+@pytest.fixture(scope="session")
+def swept(tmp_path_factory: pytest.TempPathFactory, new_sweep: Callable[..., Sweep]) -> Sweep:
+    """A tiny sweep at its end, scored on the STS tasks, with its pictures; read only."""
+    evaluate = {"top": 1, "tasks": ["sts"]}
+    folder = tmp_path_factory.mktemp("swept")
+    sweep = new_sweep(folder, sweep="swept", painted=True, evaluate=evaluate)
+    ended = sweep.run()
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return sweep
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    """A headless Chromium."""
+    if chromium_path() is None:
+        pytest.skip("no Chromium on this machine; CSE_CHROMIUM can name one")
+    with chromium() as opened:
+        yield opened
 
 
 def _git(folder: Path, *arguments: str) -> None:

@@ -15,7 +15,11 @@ from urllib.parse import urlencode
 import pytest
 from ruamel.yaml import YAML
 
+from cse_platform.search.study import Search
+from cse_platform.sweep.loader import load_sweep
+
 FOLDER = Path(__file__).parents[2] / "dashboards"
+SWEEPS = Path(__file__).parents[2] / "sweeps"
 BOARD = json.loads((FOLDER / "grafana/dashboards/sweeps-on-ray.json").read_text())
 PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
 UNITS = {"none", "percent", "percentunit", "bytes"}
@@ -199,21 +203,24 @@ def _found(address: str, query: str) -> list[object]:
     return found
 
 
-def test_optuna_dashboard_shows_a_sweep_and_cannot_change_it(undisturbed, end_of) -> None:
+def test_optuna_dashboard_shows_a_search_under_way_and_cannot_change_it(tmp_path, end_of) -> None:
     pytest.importorskip("optuna_dashboard", reason="pip install optuna-dashboard")
-    program = Path(sys.executable).with_name("optuna-dashboard")
-    sweep, _ = undisturbed
-    store = f"sqlite:///file:{sweep.runs}/search.db?mode=ro&uri=true"
+    spec = load_sweep(SWEEPS / "quickstart.yaml").stages[0]
+    search = Search(spec, url=f"sqlite:///{tmp_path}/search.db", start_points=())
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
+    program = Path(sys.executable).with_name("optuna-dashboard")
+    store = f"sqlite:///file:{tmp_path}/search.db?mode=ro&uri=true"
     command = [str(program), store, "--port", port, "--quiet"]
     with end_of(subprocess.Popen(command, start_new_session=True)) as process:
         studies = f"http://127.0.0.1:{port}/api/studies"
-        assert _names(process, studies) == [sweep.name]
+        assert _names(process, studies) == [spec.sweep]
+        search.ask()  # it writes while the other reads
         with pytest.raises(urllib.error.HTTPError, match="500"):
             urllib.request.urlopen(urllib.request.Request(f"{studies}/1", method="DELETE"))
-        assert _names(process, studies) == [sweep.name]
+        assert _names(process, studies) == [spec.sweep]
+        assert search.running() == [0]
 
 
 def _names(process: subprocess.Popen[bytes], studies: str) -> list[str]:

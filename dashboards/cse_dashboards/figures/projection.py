@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cse_dashboards.figures.look import colour
 from cse_dashboards.figures.panels import panelled
 
-SHORT_TO_LONG = [[0, colour(0)], [0.5, colour(2)], [1, colour(1)]]
+SHORT_TO_LONG = [[0, colour(0)], [0.4, colour(1)], [1, colour(5)]]
 """None of them fades into a light or a dark page."""
 Points = NDArray[Any]
 """Shape (N, 2)."""

@@ -9,6 +9,7 @@ from optuna.trial import TrialState
 
 from cse_dashboards.figures.look import LIGHT, SCALE, colour, faded
 from cse_dashboards.figures.naming import Quantity
+from cse_platform.search.replay import numbers
 
 TOP, LEAST, HALF = 0.1, 5, 0.5
 """Importance is for being among the best tenth of the complete trials, or the best 5 where these
@@ -23,6 +24,8 @@ def history(study: Study, quantity: Quantity) -> go.Figure:
         quantity: of the scores.
     """
     figure = visualization.plot_optimization_history(study, target_name=quantity.title)
+    told = numbers(study)
+    figure.for_each_trace(lambda trace: trace.update(x=[told[place] for place in trace.x]))
     figure.data[0].update(name="trial", marker={"color": faded(0, 0.6), "size": 7})
     figure.data[1].update(name="best so far", line={"color": colour(5), "shape": "hv"})
     figure.update_layout(legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.08})
@@ -98,9 +101,13 @@ def slices(study: Study, names: Sequence[str], quantity: Quantity) -> go.Figure:
     """
     figure = visualization.plot_slice(study, params=list(names), target_name=quantity.title)
     bar = {"title": {"text": "trial", "side": "right"}, "x": 1.0, "xpad": 12}
-    figure.update_traces(
-        name="trial", marker={"colorscale": SCALE, "colorbar": bar, "line": {"color": colour(6)}}
-    )
+    told, line = numbers(study), {"color": colour(6)}
+    for trace in figure.data:
+        places = [told[place] for place in trace.marker.color]
+        trace.update(
+            name="trial",
+            marker={"color": places, "colorscale": SCALE, "colorbar": bar, "line": line},
+        )
     y = figure.layout.yaxis.title.text
     return _dressed(figure, title="Score by setting", x=None, y=y)
 

@@ -13,6 +13,8 @@ from cse_platform.leaderboard.searched import SearchedTrial, SearchHistory
 from cse_platform.search.distributions import distribution, encode
 from cse_platform.sweep.space import Space
 
+NUMBER = "number"
+
 
 @dataclass(frozen=True)
 class Replay:
@@ -26,24 +28,24 @@ class Replay:
 def replay(history: SearchHistory, *, factor: float = 1.0) -> Replay:
     """The ended trials of a search, as Optuna would know them.
 
-    Further seeds are no trials of the search. Trials keep their numbers, which may have gaps.
+    Further seeds are no trials of the search. The study counts its trials from 0; see `numbers`.
 
     Args:
         history: of a sweep.
         factor: that dev scores are multiplied by.
     """
     ended = [one for one in history.trials if one.role == "search" and one.state != "RUNNING"]
-    known = {one.number: found for one in ended if (found := _frozen(one, history.space, factor))}
-    study = _quietly_created()
-    study.add_trials(list(known.values()))
-    for number, trial in zip(known, study.get_trials(deepcopy=False), strict=True):
-        trial.number = number  # the study counts from 0
+    frozen = [_frozen(one, history.space, factor) for one in ended]
+    known = [trial for trial in frozen if trial is not None]
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(direction="maximize")
+    study.add_trials(known)
     return Replay(study, left_out=len(ended) - len(known))
 
 
-def _quietly_created() -> optuna.Study:
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    return optuna.create_study(direction="maximize")
+def numbers(study: optuna.Study) -> list[int]:
+    """What the trials of a replayed study are called in their sweep, in the study's order."""
+    return [trial.user_attrs[NUMBER] for trial in study.get_trials(deepcopy=False)]
 
 
 def _frozen(trial: SearchedTrial, space: Space, factor: float) -> FrozenTrial | None:
@@ -60,4 +62,5 @@ def _frozen(trial: SearchedTrial, space: Space, factor: float) -> FrozenTrial | 
         value=factor * trial.value if complete and trial.value is not None else None,
         params=params,
         distributions={name: distribution(space[name]) for name in params},
+        user_attrs={NUMBER: trial.number},
     )

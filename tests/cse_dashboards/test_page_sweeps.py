@@ -1,0 +1,161 @@
+"""Sweeps on the page: the list, one that runs, its best configurations, its search, its file."""
+
+import html
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+from flask.testing import FlaskClient
+
+from cse_dashboards.page.app import create_app
+from cse_dashboards.page.show import clock
+from cse_platform.leaderboard import open_leaderboard
+from cse_platform.leaderboard.store import open_leaderboard as open_store
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.tracking.events import Event, SweepStarted
+
+SPACE = {"tau2": [0.0125, 0.025, 0.05], "tau3": [0.0125, 0.025], "rank_loss": ["listnet"]}
+TRIALS = (("COMPLETE", 0.81), ("COMPLETE", 0.83), ("COMPLETE", 0.82), ("FAIL", 0.1), (None, 0.7))
+
+
+@pytest.fixture(scope="module")
+def url(
+    tmp_path_factory: pytest.TempPathFactory,
+    sweep_started: Callable[..., SweepStarted],
+    trial_life: Callable[..., list[Event]],
+) -> str:
+    """A sweep that runs: three trials are complete, one failed, one is on its way."""
+    events: list[Event] = [sweep_started("grid", spec={"space": SPACE, "tags": ["nightly"]})]
+    for number, (state, value) in enumerate(TRIALS):
+        events += trial_life(
+            number,
+            {0: 0.5, 10: value},
+            sweep="grid",
+            state=state,
+            trial=f"{number:x}" * 64,
+            configuration=f"{number + 6:x}" * 64,
+            values={"tau2": SPACE["tau2"][number % 3], "tau3": SPACE["tau3"][number % 2]},
+            searched=("tau2", "tau3"),
+        )
+    url = f"sqlite:///{tmp_path_factory.mktemp('grid') / 'leaderboard.db'}"
+    with open_store(url) as board:
+        LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+    return url
+
+
+@pytest.fixture(scope="module")
+def page(url: str) -> FlaskClient:
+    """The page over it."""
+    return create_app(url).test_client()
+
+
+def told(client: FlaskClient, address: str) -> str:
+    answer = client.get(address, headers={"X-Part": "1"})
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def text(source: str) -> str:
+    """What a reader reads."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", source)).split())
+
+
+def figures(source: str) -> dict[str, dict[str, object]]:
+    """Of a part, by name."""
+    found = re.findall(
+        r'data-figure="(\w+)">.*?<script type="application/json">(.*?)</script>', source, re.DOTALL
+    )
+    return {name: json.loads(drawn) for name, drawn in found}
+
+
+def test_the_list_says_how_far_each_is(page: FlaskClient) -> None:
+    answer = told(page, "/parts/listed/sweeps")
+    assert 'data-every="5"' in answer
+    assert '<a href="/sweeps/grid">grid</a>' in answer
+    assert '<progress max="5" value="4"' in answer
+    assert "running" in text(answer)
+    assert "4 of 5 1 83.00 stsb" in text(answer)  # ended, failed, best
+    assert "nightly" in answer
+
+
+def test_a_sweep_that_has_ended_is_not_looked_at_again(client: FlaskClient) -> None:
+    """Those of the lab are, as nobody said that they ended; `two_methods` has no end."""
+    answer = client.get("/sweeps/hicl").text
+    assert 'data-src="/parts/live/sweeps/hicl"' in answer
+
+
+def test_the_live_part(page: FlaskClient, url: str) -> None:
+    answer = told(page, "/parts/live/sweeps/grid")
+    assert 'data-every="5"' in answer
+    said = text(answer)
+    for name, count in {"Running": 1, "Complete": 3, "Pruned": 0, "Failed": 1}.items():
+        assert f"{name} {count}" in said
+    assert "Best so far, dev stsb 83.00, trial 1, step 10" in said
+    assert "#4 42 10 70.00" in said  # seed, last step, its dev score
+    assert "tau2=0.025 tau3=0.0125" in said
+    with open_leaderboard(url) as reader:
+        left = reader.sweep("grid").left
+    assert left is not None
+    assert "Time left about" in said
+
+
+def test_the_page_of_a_sweep_stands_before_its_figures(page: FlaskClient) -> None:
+    answer = told(page, "/sweeps/grid?x=tau3&metric=train/loss")
+    parts = ("live", "best", "search", "settings", "pair")
+    assert re.findall(
+        r'data-src="/parts/(\w+)/sweeps/grid\?metric=train%2Floss&amp;x=tau3"', answer
+    ) == [*parts]
+    assert figures(answer) == {}
+    assert "rank_loss:\n" in answer  # of its file
+    assert "MLflow" not in answer
+
+
+def test_best_configurations_with_their_curves(page: FlaskClient) -> None:
+    answer = told(page, "/parts/best/sweeps/grid?x=tau2")
+    assert text(answer).index("77777777") < text(answer).index("88888888")  # 0.83, then 0.82
+    assert "99999999" not in answer  # failed
+    [curve] = figures(answer).values()
+    assert "Spearman × 100" in str(curve["layout"])
+    assert '<input type="hidden" name="x" value="tau2">' in answer  # stays in the address
+    assert "train/loss</option>" in answer
+    of_loss = figures(told(page, "/parts/best/sweeps/grid?metric=train/loss"))
+    assert "training loss" in str([one["layout"] for one in of_loss.values()])
+
+
+def test_the_search_and_its_settings(page: FlaskClient) -> None:
+    found = figures(told(page, "/parts/search/sweeps/grid"))
+    assert {"search_history", "search_parallel", "search_importances", "search_slices"} <= {*found}
+    settings = figures(told(page, "/parts/settings/sweeps/grid"))
+    assert {"setting_tau2", "setting_tau3"} <= {*settings}
+
+
+def test_two_settings_are_chosen_in_the_address(page: FlaskClient) -> None:
+    axes = {}
+    for query in ("", "?x=tau3&y=tau2"):
+        answer = told(page, f"/parts/pair/sweeps/grid{query}")
+        layout = figures(answer)["search_contour"]["layout"]
+        assert isinstance(layout, dict)
+        axes[query] = [layout[axis]["title"]["text"] for axis in ("xaxis", "yaxis")]
+    assert axes == {"": ["tau2", "tau3"], "?x=tau3&y=tau2": ["tau3", "tau2"]}
+
+
+def test_the_link_to_mlflow_is_there_where_a_server_is(url: str) -> None:
+    for uri, there in (("http://localhost:5000", True), ("sqlite:///runs/mlflow.db", False)):
+        answer = create_app(url, mlflow=uri).test_client().get("/sweeps/grid").text
+        assert ('href="/sweeps/grid/mlflow"' in answer) is there
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (None, ""),
+        (0.4, "0 s"),
+        (59.6, "1 min 00 s"),
+        (200, "3 min 20 s"),
+        (7500, "2 h 05 min"),
+        (50 * 3600, "2 days 2 h"),
+    ],
+)
+def test_time_is_told_shortly(seconds: float | None, said: str) -> None:
+    assert clock(seconds) == said

@@ -1,0 +1,140 @@
+"""Comparing two rows, the geometry page, and the page of a trial."""
+
+import html
+import json
+import re
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+from kept_models import AVG, GONE
+
+from cse_dashboards.page.app import create_app
+from cse_methods.tasks import STS_TASKS
+from cse_platform.leaderboard import LeaderboardReader
+
+
+def told(client: FlaskClient, address: str) -> str:
+    answer = client.get(address, headers={"X-Part": "1"})
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def text(source: str) -> str:
+    """What a reader reads."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", source)).split())
+
+
+def figures(source: str) -> dict[str, dict[str, list[dict[str, object]]]]:
+    """Of a part, by name."""
+    found = re.findall(
+        r'data-figure="(\w+)">.*?<script type="application/json">(.*?)</script>', source, re.DOTALL
+    )
+    return {name: json.loads(drawn) for name, drawn in found}
+
+
+def test_two_rows_are_chosen_before_they_are_compared(client: FlaskClient) -> None:
+    answer = told(client, "/compare?a=hicl")
+    assert "data-src" not in answer
+    assert f'<option value="hicl@{"a" * 8}">' in answer
+    assert 'name="a" type="text" value="hicl"' in answer
+    both = told(client, "/compare?a=hicl&b=simcse&task=sts13")
+    query = "a=hicl&amp;b=simcse&amp;task=sts13"
+    for part in ("differences", "curves", "pairs"):
+        assert f'data-src="/parts/{part}/compare?{query}"' in both
+    assert "<option selected>sts13</option>" in both
+
+
+def test_differences_are_those_of_the_leaderboard(
+    client: FlaskClient, lab: LeaderboardReader
+) -> None:
+    answer = told(client, "/parts/differences/compare?a=hicl&b=simcse")
+    comparison = lab.compare("hicl", "simcse")
+    assert comparison.average is not None
+    for one in (*comparison.tasks, comparison.average):
+        assert one.interval is not None
+        interval = f"[{100 * one.interval.low:.2f}, {100 * one.interval.high:.2f}]"
+        a, b = 100 * one.mean_a, 100 * one.mean_b
+        assert f"{one.task} {a:.2f} {b:.2f} {100 * one.effect:+.2f} {interval}" in text(answer)
+    assert "hicl is above simcse by" in text(answer)
+    assert list(figures(answer)) == ["differences"]
+
+
+def test_dev_curves_and_pairs_of_both(client: FlaskClient) -> None:
+    curves = figures(told(client, "/parts/curves/compare?a=hicl&b=simcse"))
+    assert list(curves) == ["dev_curves_dev_stsb_spearman"]
+    pairs = figures(told(client, "/parts/pairs/compare?a=hicl&b=simcse&task=sts13"))
+    assert list(pairs) == ["pairs_sts13"]
+    first = figures(told(client, "/parts/pairs/compare?a=hicl&b=simcse"))
+    assert list(first) == [f"pairs_{STS_TASKS[0]}"]
+
+
+def test_geometry_from_numbers_and_on_demand(client: FlaskClient) -> None:
+    answer = told(client, "/geometry?method=hicl&show=projection&by=umap")
+    assert 'data-src="/parts/numbers/geometry?method=hicl' in answer
+    sources = re.findall(r'data-src="/parts/(\w+)/', answer)
+    assert sources == ["numbers", "projection"]  # the others are links until they are followed
+    assert '<a class="load button" href="/parts/heat_map/geometry?method=hicl' in answer
+    numbers = told(client, "/parts/numbers/geometry")
+    assert "buckets_stsb" in figures(numbers)
+    assert "no dev curve of these rows has alignment" in text(numbers)
+
+
+@pytest.fixture(scope="module")
+def kept(kept_models: LeaderboardReader) -> FlaskClient:
+    """The page over trials that kept models."""
+    folder = Path(str(kept_models.trial(AVG).model)).parent
+    return create_app(f"sqlite:///{folder / 'leaderboard.db'}").test_client()
+
+
+def test_sentences_of_the_heat_map_are_in_the_address(kept: FlaskClient) -> None:
+    query = "sentences=A+king+sails.%0D%0A%0D%0A+A+pilot+reads."
+    [drawn] = figures(told(kept, f"/parts/heat_map/geometry?{query}")).values()
+    assert drawn["data"][0]["x"] == ["A king sails.", "A pilot reads."]
+    assert "A pilot reads.</textarea>" in told(kept, f"/geometry?{query}")
+
+
+def test_a_picture_of_embeddings_is_made_once(
+    kept: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = "/parts/heat_map/geometry?sentences=One.%0ATwo."
+    first = told(kept, address)
+    monkeypatch.setattr("cse_dashboards.pictures.embeddings.Embeddings", None)
+    assert told(kept, address) == first
+
+
+def test_a_trial_with_all_that_is_known_of_it(client: FlaskClient, lab: LeaderboardReader) -> None:
+    [hicl, *_] = [row for row in lab.rows() if row.method == "hicl"]
+    story = lab.trial(hicl.keys[0])
+    answer = told(client, f"/trials/{story.key[:8]}")
+    said = text(answer)
+    assert story.key in said
+    assert '<a href="/sweeps/hicl">hicl</a> as #0' in answer
+    assert "COMPLETE, dev stsb 70.00 at step 9 (untrained 50.00)" in said
+    for heading in ("Settings", "Dev curve", "Scores, x 100", "Other seeds of the configuration"):
+        assert heading in said
+    for sibling in story.siblings:
+        assert f'<a href="/trials/{sibling.key}">' in answer
+    assert "tau2 0.025 searched" in said
+    [curve] = figures(answer).values()
+    assert curve["data"][0]["y"] == [50.0, 70.0]
+    assert "⣀" not in answer and "┤" not in answer  # not the terminal's drawing
+
+
+def test_another_metric_of_a_trial(client: FlaskClient, lab: LeaderboardReader) -> None:
+    key = lab.rows()[0].keys[0]
+    [curve] = figures(told(client, f"/trials/{key}?metric=train/loss")).values()
+    assert curve["data"][0]["y"] == [1.0, 1.0]
+    assert "this trial reported no dev/nothing" in told(client, f"/trials/{key}?metric=dev/nothing")
+
+
+def test_a_trial_whose_model_is_gone(kept: FlaskClient) -> None:
+    answer = text(told(kept, f"/trials/{GONE}"))
+    assert "cse-leaderboard export cccccccc DIR --store sqlite:///" in answer
+
+
+def test_without_scripts_a_part_is_a_whole_page(client: FlaskClient) -> None:
+    answer = client.get("/parts/standing/?method=hicl").text
+    assert answer.startswith("<!doctype html>")
+    assert "<h1>Leaderboard</h1>" in answer
+    assert 'href="/parts/standing/?method=hicl"' not in answer

@@ -1,0 +1,101 @@
+"""The report of a sweep, and its figures as files."""
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cse_dashboards.cli import main
+from cse_dashboards.errors import ImageError
+from cse_dashboards.export import export_sweep
+from cse_dashboards.picture import Picture
+from cse_dashboards.report import chapters, rows_of, written
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.reader import LeaderboardReader
+
+CHAPTERS = ["Ranking", "Search", "Settings", "Dev curves", "Beside other methods"]
+
+
+def pictures(reader: LeaderboardReader, sweep: str) -> list[Picture]:
+    return [picture for chapter in chapters(reader, sweep) for picture in chapter.pictures]
+
+
+def test_the_sweeps_own_row_comes_first(reader: LeaderboardReader) -> None:
+    assert [row.method for row in rows_of(reader, "sncse")] == ["sncse", "hicl", "simcse"]
+
+
+def test_a_report_has_its_chapters(reader: LeaderboardReader) -> None:
+    assert [chapter.title for chapter in chapters(reader, "simcse")] == CHAPTERS
+
+
+def test_every_picture_is_drawn_or_says_why_not(reader: LeaderboardReader) -> None:
+    made = pictures(reader, "simcse")
+    assert all((one.figure is None) == (one.missing is not None) for one in made)
+    names = [one.name for one in made]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z0-9_]+", name) for name in names)
+    drawn = {one.name for one in made if one.figure is not None}
+    assert {"leaderboard", "dev_curves_dev_stsb_spearman", "buckets_stsb", "differences"} <= drawn
+
+
+def test_a_document_needs_nothing_from_elsewhere(reader: LeaderboardReader) -> None:
+    document = written(reader.sweep("simcse"), list(chapters(reader, "simcse")))
+    outside = re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=[\"']?(?!data:)", document)
+    assert outside == []
+    assert document.count('data-figure="') == len(pictures(reader, "simcse"))
+
+
+def test_an_unknown_sweep_leaves_no_folder(reader: LeaderboardReader, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="simcsee"):
+        export_sweep(reader, "simcsee", tmp_path / "out", form="html")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_something_in_it_is_refused(
+    reader: LeaderboardReader, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.txt").write_text("kept")
+    with pytest.raises(StoreError, match="not empty"):
+        export_sweep(reader, "simcse", tmp_path, form="html")
+
+
+def test_every_figure_alone_with_its_numbers(
+    reader: LeaderboardReader, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export_sweep(reader, "simcse", tmp_path / "out", form="html")
+    figures = tmp_path / "out" / "figures"
+    pages, tables = sorted(figures.glob("*.html")), sorted(figures.glob("*.csv"))
+    assert [one.stem for one in pages] == [one.stem for one in tables]
+    with (figures / "leaderboard.csv").open(newline="") as file:
+        assert {"hicl mini", "simcse mini", "sncse mini"} <= {
+            cell for line in csv.reader(file) for cell in line
+        }
+    told = capsys.readouterr()
+    assert f"{len(pages)} figures" in told.out
+    assert "no ranking_scores: no KCC" in told.err
+    assert re.search("no heat_map: .*has no model: its best checkpoint was not kept", told.err)
+
+
+def test_an_image_without_a_browser(
+    reader: LeaderboardReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BROWSER_PATH", "/no/such/browser")
+    with pytest.raises(ImageError, match="BROWSER_PATH names no file: '/no/such/browser'"):
+        export_sweep(reader, "simcse", tmp_path / "out", form="svg")
+    assert not (tmp_path / "out").exists()
+
+
+def test_options_of_the_page_stand_before_no_command(tmp_path: Path) -> None:
+    told = CliRunner().invoke(main, ["--port", "9000", "export", "simcse", str(tmp_path)])
+    assert told.exit_code == 2
+    assert "options of export stand after it: cse-dashboard export" in told.output
+
+
+def test_a_store_that_is_not_there(tmp_path: Path) -> None:
+    arguments = ["export", "simcse", str(tmp_path / "out"), "--runs", str(tmp_path / "none")]
+    told = CliRunner().invoke(main, arguments)
+    assert told.exit_code == 1
+    assert told.output.startswith("Error: ")
+    assert "none/leaderboard.db" in told.output
