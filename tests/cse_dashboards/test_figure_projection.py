@@ -16,6 +16,7 @@ def test_points_are_coloured_by_words_on_one_scale() -> None:
     figure = projection(["a dog", "a dog barks"], [2, 3], planes)
     assert [trace.name for trace in figure.data] == ["simcse", "hicl"]
     assert [list(trace.marker.color) for trace in figure.data] == [[2, 3], [2, 3]]
+    assert {trace.marker.coloraxis for trace in figure.data} == {"coloraxis"}
     assert figure.layout.coloraxis.colorbar.title.text == "words"
     assert list(figure.data[1].x) == [0, -2] and list(figure.data[0].y) == [1, 3]
     assert figure.layout.xaxis.title.text == "PC 1, 40.0% of variance"

@@ -6,11 +6,11 @@ import json
 import re
 import shutil
 import sqlite3
-from html import unescape
 from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
+from page_text import body, heads, told
 
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.show import arranged, sort_of
@@ -19,38 +19,14 @@ from cse_platform.leaderboard.output.grid import Cell, Column, Grid, Row, Rule
 from cse_platform.leaderboard.store import open_leaderboard as open_store
 
 
-def told(client: FlaskClient, address: str, *, part: bool = False) -> str:
-    answer = client.get(address, headers={"X-Part": "1"} if part else {})
-    assert answer.status_code == 200, answer.text
-    return answer.text
-
-
-def body(html: str) -> list[list[str]]:
-    """The cells of the first table, as people read them."""
-    table = html[html.index("<tbody>") : html.index("</tbody>")]
-    return [
-        [
-            " ".join(unescape(re.sub(r"<[^>]+>", "", cell)).split())
-            for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)
-        ]
-        for row in re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
-    ]
-
-
-def heads(html: str) -> list[str]:
-    table = html[html.index("<thead>") : html.index("</thead>")]
-    return [re.sub(r"<[^>]+>", "", one) for one in re.findall(r"<th.*?>(.*?)</th>", table)]
-
-
 def methods(html: str) -> list[str]:
-    return [row[heads(html).index("method")] for row in body(html)]
+    return [row["method"] for row in body(html)]
 
 
 def test_rows_are_those_of_the_leaderboard(lab: LeaderboardReader, client: FlaskClient) -> None:
-    html = told(client, "/parts/standing/", part=True)
+    html = told(client, "/parts/standing/")
     assert not html.lstrip().startswith("<!doctype")
-    rows = [dict(zip(heads(html), row, strict=True)) for row in body(html)]
-    for shown, row in zip(rows, lab.rows(), strict=True):
+    for shown, row in zip(body(html), lab.rows(), strict=True):
         score = row.scores["avg_sts"]
         assert score.interval is not None
         assert row.rank is not None
@@ -77,7 +53,7 @@ def test_the_page_stands_before_anything_is_resampled(lab_url: str) -> None:
     assert 'data-src="/parts/standing/?method=hicl"' in html
     assert "rank" not in heads(html)
     assert methods(html) == ["hicl"]
-    told(client, "/parts/standing/?method=hicl", part=True)
+    told(client, "/parts/standing/?method=hicl")
     again = told(client, "/?method=hicl&sort=n")  # what was computed once is shown at once
     assert "data-src" not in again
 

@@ -1,12 +1,14 @@
 """Sweeps on the page: the list, one that runs, its best configurations, its search, its file."""
 
-import html
-import json
 import re
+import shutil
+import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
+from page_text import figures, text, told
 
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.show import clock
@@ -50,25 +52,6 @@ def page(url: str) -> FlaskClient:
     return create_app(url).test_client()
 
 
-def told(client: FlaskClient, address: str) -> str:
-    answer = client.get(address, headers={"X-Part": "1"})
-    assert answer.status_code == 200, answer.text
-    return answer.text
-
-
-def text(source: str) -> str:
-    """What a reader reads."""
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", source)).split())
-
-
-def figures(source: str) -> dict[str, dict[str, object]]:
-    """Of a part, by name."""
-    found = re.findall(
-        r'data-figure="(\w+)">.*?<script type="application/json">(.*?)</script>', source, re.DOTALL
-    )
-    return {name: json.loads(drawn) for name, drawn in found}
-
-
 def test_the_list_says_how_far_each_is(page: FlaskClient) -> None:
     answer = told(page, "/parts/listed/sweeps")
     assert 'data-every="5"' in answer
@@ -79,10 +62,17 @@ def test_the_list_says_how_far_each_is(page: FlaskClient) -> None:
     assert "nightly" in answer
 
 
-def test_a_sweep_that_has_ended_is_not_looked_at_again(client: FlaskClient) -> None:
-    """Those of the lab are, as nobody said that they ended; `two_methods` has no end."""
-    answer = client.get("/sweeps/hicl").text
-    assert 'data-src="/parts/live/sweeps/hicl"' in answer
+def test_a_sweep_that_has_ended_is_not_looked_at_again(url: str, tmp_path: Path) -> None:
+    copy = tmp_path / "leaderboard.db"
+    shutil.copy(url.removeprefix("sqlite:///"), copy)
+    with sqlite3.connect(copy) as connection:
+        connection.execute("UPDATE sweeps SET state = 'INTERRUPTED', finished = started")
+    client = create_app(f"sqlite:///{copy}").test_client()
+    for address in ("/parts/live/sweeps/grid", "/parts/listed/sweeps", "/sweeps/grid"):
+        answer = told(client, address)
+        assert "interrupted" in answer
+        assert "data-every" not in answer
+    assert "Cut off 1" in text(told(client, "/sweeps/grid"))
 
 
 def test_the_live_part(page: FlaskClient, url: str) -> None:

@@ -35,11 +35,12 @@ def test_papers_stand_on_the_line_of_their_method_and_backbone(lab: LeaderboardR
     [row] = lab.rows(Filters(method="simcse"), standing=False)
     ours = replace(row, backbone="bert-base")
 
-    picture = board.of_rows([ours], lab.published(backbone="bert-base", method="simcse"))
+    papers = lab.published(backbone="bert-base", method="simcse")
+    picture = board.of_rows([ours], [replace(paper, system="their name") for paper in papers])
 
     theirs = picture.figure.data[-1]
     assert set(theirs.y) == {"simcse bert-base"}
-    assert "simcse" in theirs.hovertext[0]
+    assert theirs.hovertext[0].startswith("their name in simcse table")
 
 
 def test_rows_without_the_score_are_counted(rows: list[LeaderboardRow]) -> None:

@@ -110,7 +110,7 @@ def shuffled_whitening(views: Array, *, groups: int) -> NDArray[np.float32]:
     drawn = torch.Generator().manual_seed(0)
     white = []
     for view in torch.from_numpy(np.asarray(views, dtype=np.float32)):
-        order = torch.arange(view.shape[1])
+        order = torch.randperm(view.shape[1], generator=drawn)
         white.append(whiten(view, groups=groups, permutation=order))
     return torch.stack(white).numpy()
 

@@ -53,7 +53,7 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        why = error.strerror or str(error)
+        why = (error.strerror or str(error)).partition(" (while")[0]  # which names the address
         raise ServeError(
             f"cannot listen on {host}, port {port}: {why}; --port takes another one, and 0 any "
             "that is free"

@@ -71,7 +71,7 @@ def join_cluster(address: str | None) -> None:
     address = address or os.environ.get("RAY_ADDRESS")
     try:
         ray.init(
-            address=address,
+            address=address or "local",  # None would also join what `ray start` left running
             include_dashboard=None if address else False,
             log_to_driver=False,
             logging_level=logging.ERROR,
