@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cse_dashboards.picture import Picture
 from cse_dashboards.picture_html import standalone
 from cse_dashboards.pictures import ablation, board, compare, methods, search
-from cse_dashboards.pictures.embeddings import Embeddings, pictures_of_embeddings
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard import Filters, LeaderboardReader
 from cse_platform.leaderboard.output.board import Board
@@ -16,6 +16,9 @@ from cse_platform.leaderboard.references import named_rows
 from cse_platform.leaderboard.row import LeaderboardRow, family_of
 from cse_platform.leaderboard.searched import SearchHistory
 from cse_platform.leaderboard.sweeps import SweepOverview
+
+if TYPE_CHECKING:
+    from cse_dashboards.encoded.models import Embeddings
 
 CURVES = ("dev/stsb_spearman", "dev/sickr_spearman", "train/loss")
 MODELS = 4
@@ -33,7 +36,7 @@ class Chapter:
 
 
 def chapters(
-    reader: LeaderboardReader, sweep: str, *, embeddings: Embeddings | None = None
+    reader: LeaderboardReader, sweep: str, *, embeddings: "Embeddings | None" = None
 ) -> Iterator[Chapter]:
     """The chapters of a sweep's report, each as soon as it is made.
 
@@ -55,6 +58,8 @@ def chapters(
     yield Chapter("Dev curves", tuple(methods.dev_curves(reader, rows, name) for name in CURVES))
     yield Chapter("Beside other methods", tuple(_beside(reader, rows)))
     if embeddings is not None and rows:
+        from cse_dashboards.pictures.embeddings import pictures_of_embeddings
+
         named = named_rows(rows[:MODELS])
         trials = {name: best for name, row in named.items() if (best := row.best_trial)}
         yield Chapter("Embeddings", tuple(pictures_of_embeddings(embeddings, trials)))

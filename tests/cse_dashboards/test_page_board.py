@@ -4,13 +4,12 @@ import csv
 import io
 import json
 import re
-import shutil
 import sqlite3
 from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
-from page_text import body, heads, told
+from page_text import body, copied, heads, told
 
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.show import arranged, sort_of
@@ -31,7 +30,7 @@ def test_rows_are_those_of_the_leaderboard(lab: LeaderboardReader, client: Flask
         assert score.interval is not None
         assert row.rank is not None
         spread = "" if score.std is None else f" ±{100 * score.std:.2f}"
-        single = "" if row.n > 1 else "‡"
+        single = "" if row.n > 1 else " ‡"
         assert shown["method"] == row.method
         assert shown["avg sts"] == f"{100 * score.mean:.2f}{spread}"
         low, high = 100 * score.interval.low, 100 * score.interval.high
@@ -59,8 +58,7 @@ def test_the_page_stands_before_anything_is_resampled(lab_url: str) -> None:
 
 
 def test_ranks_are_forgotten_with_the_scores_they_follow_from(lab_url: str, tmp_path: Path) -> None:
-    copy = tmp_path / "leaderboard.db"
-    shutil.copy(lab_url.removeprefix("sqlite:///"), copy)
+    copy = copied(lab_url, tmp_path)
     client = create_app(f"sqlite:///{copy}").test_client()
     told(client, "/parts/standing/?method=hicl")
     assert "data-src" not in told(client, "/?method=hicl")

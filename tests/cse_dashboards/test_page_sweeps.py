@@ -1,14 +1,13 @@
 """Sweeps on the page: the list, one that runs, its best configurations, its search, its file."""
 
 import re
-import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
-from page_text import figures, text, told
+from page_text import copied, figures, text, told
 
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.show import clock
@@ -63,8 +62,7 @@ def test_the_list_says_how_far_each_is(page: FlaskClient) -> None:
 
 
 def test_a_sweep_that_has_ended_is_not_looked_at_again(url: str, tmp_path: Path) -> None:
-    copy = tmp_path / "leaderboard.db"
-    shutil.copy(url.removeprefix("sqlite:///"), copy)
+    copy = copied(url, tmp_path)
     with sqlite3.connect(copy) as connection:
         connection.execute("UPDATE sweeps SET state = 'INTERRUPTED', finished = started")
     client = create_app(f"sqlite:///{copy}").test_client()

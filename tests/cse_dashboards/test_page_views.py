@@ -1,14 +1,13 @@
 """Comparing two rows, the geometry page, and the page of a trial."""
 
 import re
-import shutil
 import sqlite3
 from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
 from kept_models import AVG, GONE
-from page_text import figures, text, told
+from page_text import copied, figures, text, told
 
 from cse_dashboards.page.app import create_app
 from cse_methods.tasks import STS_TASKS
@@ -66,8 +65,7 @@ def test_geometry_from_numbers_and_on_demand(client: FlaskClient) -> None:
 def kept(kept_models: LeaderboardReader, tmp_path_factory: pytest.TempPathFactory) -> FlaskClient:
     """The page over trials that kept models, the first of them ahead of the others."""
     file = Path(str(kept_models.trial(AVG).model)).with_name("leaderboard.db")
-    copy = tmp_path_factory.mktemp("kept") / "leaderboard.db"
-    shutil.copy(file, copy)
+    copy = copied(str(file), tmp_path_factory.mktemp("kept"))
     with sqlite3.connect(copy) as connection:
         of_trial = "SELECT configuration_id FROM trials WHERE key = ?"
         connection.execute(f"UPDATE configurations SET mean = 0.9 WHERE id = ({of_trial})", [AVG])

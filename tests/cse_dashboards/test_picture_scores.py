@@ -40,7 +40,7 @@ def test_papers_stand_on_the_line_of_their_method_and_backbone(lab: LeaderboardR
 
     theirs = picture.figure.data[-1]
     assert set(theirs.y) == {"simcse bert-base"}
-    assert theirs.hovertext[0].startswith("their name in simcse table")
+    assert theirs.hovertext[0].startswith("their name in compcse table1, ")
 
 
 def test_rows_without_the_score_are_counted(rows: list[LeaderboardRow]) -> None:

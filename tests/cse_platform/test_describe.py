@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cse_methods.registry import available_methods, get_method
 from cse_platform import pages
 from cse_platform.cli.sweep import main
-from cse_platform.pages import Heading, Paragraph, Table, markdown, show
+from cse_platform.pages import Curve, Heading, Paragraph, Table, markdown, show
 
 DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
 CELL = st.text("ab_:[/] ", max_size=60)
@@ -104,3 +104,14 @@ def test_cells_are_folded_and_never_cut(table: list[tuple[str, ...]], width: int
     assert max(map(len, printed.splitlines())) <= width
     expected = sorted("".join(cell for row in table for cell in row).replace(" ", ""))
     assert sorted(c for c in printed if c not in " \n─") == expected
+
+
+def test_a_curve_is_drawn_on_a_terminal_and_in_markdown(capsys: pytest.CaptureFixture[str]) -> None:
+    page = [Curve(((0, 0.5), (10, None), (20, 0.75)), best=20)]
+    show(page)
+    drawn = capsys.readouterr().out
+    assert drawn.startswith("  75.00 ┤")
+    assert "▲" in drawn
+    fence, *lines, end = markdown(page).splitlines()
+    assert (fence, end) == ("```", "```")
+    assert lines == drawn.rstrip("\n").splitlines()

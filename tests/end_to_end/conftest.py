@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import optuna
 import pytest
-from browser import chromium, chromium_path
+from browser import chromium, chromium_path, note_troubles
 from mlflow import MlflowClient
 from sqlalchemy import select
 
@@ -30,7 +30,7 @@ from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 Points = dict[tuple[str, int, str], float]
 """(trial, step, metric) -> value."""
@@ -51,6 +51,8 @@ TINY = {
 }
 SECONDS = 240
 """A command that takes longer hangs."""
+PATIENCE = 60_000
+"""Milliseconds until something must have appeared in the browser."""
 
 
 @dataclass(frozen=True)
@@ -236,8 +238,8 @@ def undisturbed(
 
 @pytest.fixture(scope="session")
 def swept(tmp_path_factory: pytest.TempPathFactory, new_sweep: Callable[..., Sweep]) -> Sweep:
-    """A tiny sweep at its end, scored on the STS tasks, with its pictures; read only."""
-    evaluate = {"top": 1, "tasks": ["sts"]}
+    """A tiny sweep at its end, with pictures, and two configurations scored on STS; read only."""
+    evaluate = {"top": 2, "tasks": ["sts"]}
     folder = tmp_path_factory.mktemp("swept")
     sweep = new_sweep(folder, sweep="swept", painted=True, evaluate=evaluate)
     ended = sweep.run()
@@ -252,6 +254,23 @@ def browser() -> "Iterator[Browser]":
         pytest.skip("no Chromium on this machine; CSE_CHROMIUM can name one")
     with chromium() as opened:
         yield opened
+
+
+@pytest.fixture
+def wrong() -> list[str]:
+    """What has gone wrong in `tab`; a test that provokes it looks at it and clears it away."""
+    return []
+
+
+@pytest.fixture
+def tab(browser: "Browser", wrong: list[str]) -> "Iterator[Page]":
+    """A tab that may ask only the servers of this machine, and in which nothing may go wrong."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(PATIENCE)
+    note_troubles(context, wrong, allowed="http://127.0.0.1:")
+    yield context.new_page()
+    context.close()
+    assert wrong == []
 
 
 def _git(folder: Path, *arguments: str) -> None:

@@ -15,6 +15,9 @@ TOP, LEAST, HALF = 0.1, 5, 0.5
 """Importance is for being among the best tenth of the complete trials, or the best 5 where these
 are more, but never more than half of them."""
 
+FEW_LINES, LIGHTEST = 50, 0.4
+"""More lines than these hide each other and the numbers between them, and so are see-through."""
+
 
 def history(study: Study, quantity: Quantity) -> go.Figure:
     """The score of each complete trial, and the best so far, in the order of their numbers.
@@ -41,13 +44,13 @@ def parallel(study: Study, quantity: Quantity) -> go.Figure:
     """
     figure = visualization.plot_parallel_coordinate(study, target_name="score")
     lines = [trace for trace in figure.data if trace.mode == "lines"]
-    heights = [trace.y[0] for trace in lines]
+    heights, clear = [trace.y[0] for trace in lines], max(LIGHTEST, min(1, FEW_LINES / len(lines)))
     for trace, height in zip(lines, heights, strict=True):
         trace.update(
             name="trial",
             meta=("axis", "value"),
             opacity=1,
-            line={"color": faded(0, 0.2 + 0.8 * height), "width": 1 + height},
+            line={"color": faded(0, clear * (0.2 + 0.8 * height)), "width": 1 + height},
         )
     figure.data = lines
     figure.update_layout(plot_bgcolor=None, margin={"t": 72})

@@ -10,7 +10,6 @@ from cse_dashboards.picture import Picture
 from cse_dashboards.pictures.searches import nothing_searched, pair, sampled
 from cse_platform.leaderboard.searched import SearchHistory
 
-
 _CAPTION = (
     "A marker a complete trial; the mean is over the configurations of each value, each the mean "
     "of its seeds; band or bar: ± one standard deviation over seeds, pooled within configurations. "

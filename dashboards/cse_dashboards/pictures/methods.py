@@ -80,7 +80,10 @@ def ranking_scores(reader: LeaderboardReader, rows: Rows) -> Picture:
         "After RankCSE, figure 1." + _without(labelled, scores, "these scores") + left
     )
     if not scores:
-        why = f"no KCC of any of these rows: `evaluate: {{tasks: [ranking]}}` {TO_EVALUATE} ranking"
+        why = (
+            f"no KCC of any of these rows: `evaluate: {{tasks: [ranking]}}` {TO_EVALUATE} ranking; "
+            "built-in sets have none, as no sentence is in more than three of their pairs"
+        )
         return Picture(name, title, caption, missing=why)
     averages = FAMILIES["ranking"].averages
     return Picture(name, title, caption, ranking_figure.ranking_scores(scores, averages))

@@ -1,6 +1,6 @@
 """Pictures of a search: Optuna's own visualisations of what the leaderboard says of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import plotly.graph_objects as go
@@ -14,8 +14,9 @@ from cse_dashboards.pictures.searches import nothing_searched, pair, sampled
 from cse_platform.leaderboard.searched import SearchedTrial, SearchHistory
 from cse_platform.search.replay import replay
 
-MOST_LINES = 200
-"""Of the parallel coordinates, where Optuna draws a trace a trial."""
+MOST_MARKS = 200
+"""Trials of the figures that grow heavy: parallel coordinates are a trace a trial, and browsers do
+not come to an end with a contour over a thousand values of each setting."""
 MOST_PANELS = 6
 
 Draw = Callable[[Study, Quantity], go.Figure]
@@ -41,6 +42,9 @@ def importances(found: SearchHistory) -> Picture:
         "it compares the best trials with all, fits no model and takes no time. Unsure below some "
         "50 trials."
     )
+    if found.is_sample:
+        found = _even(found)
+        caption += f" From an even sample of {len(found.trials)} trials."
     blank = Picture("search_importances", "Importance of settings", caption)
     complete = _complete(found)
     if complete and len({trial.value for trial in complete}) < 2:
@@ -77,7 +81,7 @@ def contour(found: SearchHistory, x: str | None = None, y: str | None = None) ->
         "interpolates it. After RankCSE, figure 3."
     )
     blank = Picture("search_contour", "Contour of two settings", caption)
-    names = pair(found, x, y)
+    names, found = pair(found, x, y), _fewer(found)
     complete = [trial.values for trial in _complete(found)]
     both = [values for values in complete if values.keys() >= set(names)]
     if complete and any(len({repr(values[name]) for values in both}) < 2 for name in names):
@@ -121,14 +125,29 @@ def _complete(found: SearchHistory) -> list[SearchedTrial]:
     return [one for one in found.trials if one.role == "search" and one.state == "COMPLETE"]
 
 
+def _even(found: SearchHistory) -> SearchHistory:
+    """A selection of trials, with no more of the best than of the others."""
+    half = len(found.trials) // 2
+    complete = [one for one in found.trials if one.state == "COMPLETE"]
+    best = _best_first(complete)[:half]
+    distance = (found.total - len(best)) // max(1, len(found.trials) - len(best))
+    too_many = {one.number for place, one in enumerate(best) if place % distance}
+    kept = tuple(one for one in found.trials if one.number not in too_many)
+    return replace(found, trials=kept, total=len(kept))
+
+
 def _fewer(found: SearchHistory) -> SearchHistory:
-    """No more lines than there may be: the best ones, and an even sample of the others."""
-    complete = sorted(_complete(found), key=lambda one: (-(one.value or 0.0), one.number))
-    if len(complete) <= MOST_LINES:
+    """No more trials than a heavy figure takes: the best, and an even sample of the others."""
+    complete = _best_first(_complete(found))
+    if len(complete) <= MOST_MARKS:
         return found
-    best, others = complete[: MOST_LINES // 2], complete[MOST_LINES // 2 :]
+    best, others = complete[: MOST_MARKS // 2], complete[MOST_MARKS // 2 :]
     others.sort(key=lambda one: one.number)
-    wanted = MOST_LINES - len(best)
+    wanted = MOST_MARKS - len(best)
     even = [others[place * len(others) // wanted] for place in range(wanted)]
     kept = sorted(best + even, key=lambda one: one.number)
     return replace(found, trials=tuple(kept))
+
+
+def _best_first(trials: Sequence[SearchedTrial]) -> list[SearchedTrial]:
+    return sorted(trials, key=lambda one: (-(one.value or 0.0), one.number))

@@ -66,6 +66,11 @@ document.addEventListener("click", (event) => {
   load(part, link.getAttribute("href"));
 });
 
+// What is left empty would make the address that a form leads to long, and says nothing in it.
+document.addEventListener("formdata", ({ formData }) => {
+  for (const [name, value] of [...formData]) if (!value) formData.delete(name);
+});
+
 const theme = document.getElementById("theme");
 theme.value = document.documentElement.dataset.theme || "";
 theme.addEventListener("change", () => {

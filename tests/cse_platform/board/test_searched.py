@@ -1,0 +1,153 @@
+"""What a search has tried: all of it, or the best and an even sample of the rest."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard import Filters, LeaderboardReader
+from cse_platform.leaderboard.store import Leaderboard
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.tracking.events import Event
+
+Life = Callable[..., list[Event]]
+Start = Callable[..., Event]
+
+TRIALS = 41
+SPACE = {
+    "rank_loss": ["listnet", "listmle"],
+    "tau3": {"choices": [0.1, 0.2], "when": {"rank_loss": "listnet"}},
+}
+
+
+def tell(board: Leaderboard, events: Sequence[Event], journal: str = "j") -> None:
+    LeaderboardSink(board).apply(journal, list(enumerate(events, start=1)))
+
+
+def value_of(number: int) -> float:
+    """A permutation: the best are spread over the search."""
+    return 0.5 + (number * 17 % TRIALS) / 100
+
+
+def long_search(sweep_started: Start, trial_life: Life) -> list[Event]:
+    """Every fifth trial is pruned, with the highest values of all."""
+    told: list[Event] = [sweep_started()]
+    for number in range(TRIALS):
+        pruned = number % 5 == 0
+        value = 0.99 if pruned else value_of(number)
+        told += trial_life(number, {1: value}, state="PRUNED" if pruned else "COMPLETE")
+    return told
+
+
+def test_the_best_half_and_an_even_sample(
+    board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    tell(board, long_search(sweep_started, trial_life))
+    reader = LeaderboardReader(board)
+    complete = [number for number in range(TRIALS) if number % 5]
+    for limit in (2, 3, 10, 30, 40):
+        found = reader.search("first", limit=limit)
+        numbers = [trial.number for trial in found.trials]
+        best = sorted(complete, key=value_of)[-(limit // 2) :]
+        assert (len(numbers), found.total, found.is_sample) == (limit, TRIALS, True)
+        assert numbers == sorted(numbers) and set(best) <= set(numbers)
+        rest = [number for number in range(TRIALS) if number not in best]
+        places = [rest.index(number) for number in numbers if number not in best]
+        gaps = np.diff([-1, *places])  # the last one is always there
+        assert places[-1] == len(rest) - 1 and gaps.max() - gaps.min() <= 1, places
+        assert found == reader.search("first", limit=limit)
+    whole = reader.search("first", limit=TRIALS)
+    assert (len(whole.trials), whole.is_sample) == (TRIALS, False)
+
+
+def test_where_too_few_are_complete_the_others_fill_up(
+    board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    lives = [trial_life(n, {1: 0.5}, state="PRUNED" if n else "COMPLETE") for n in range(12)]
+    tell(board, [sweep_started(), *(event for life in lives for event in life)])
+    found = LeaderboardReader(board).search("first", limit=8)
+    assert len(found.trials) == 8 and found.trials[0].state == "COMPLETE"
+
+
+def test_settings_that_took_no_part_are_left_out(
+    board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    """What was searched says the sweep that is asked about, not the one that came first."""
+    values = [{"rank_loss": loss, "tau3": 0.1, "tau2": 0.5} for loss in ("listnet", "listmle")]
+    lives = [
+        event
+        for number, one in enumerate(values)
+        for event in trial_life(number, {1: 0.5}, values=one, searched=("tau2",))
+    ]
+    tell(board, [sweep_started(spec={"space": SPACE, "dev": {"search": "sickr"}}), *lives])
+    found = LeaderboardReader(board).search("first")
+    assert [trial.values for trial in found.trials] == [
+        {"rank_loss": "listnet", "tau3": 0.1},
+        {"rank_loss": "listmle"},
+    ]
+    assert (list(found.space), found.dev) == (["rank_loss", "tau3"], "sickr")
+
+
+@pytest.mark.parametrize("spec", [{}, {"space": {"tau2": {"kind": "of another version"}}}])
+def test_a_space_that_nobody_knows(
+    spec: dict[str, Any], board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    tell(board, [sweep_started(spec=spec), *trial_life(0, {1: 0.5})])
+    found = LeaderboardReader(board).search("first")
+    assert (len(found.space), found.dev) == (0, "stsb")
+    assert found.trials[0].values == {"tau2": 0.025, "rank_loss": "listnet"}
+
+
+def test_further_seeds_and_open_ends(
+    board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    first = trial_life(0, {1: 0.5, 2: 0.6})
+    seed = trial_life(1, {1: 0.7}, configuration="c0", seed=0, role="confirm", search_number=None)
+    tell(board, [sweep_started(), *first, *seed, *trial_life(2, {1: 0.8}, state=None)])
+    a, b, c = LeaderboardReader(board).search("first").trials
+    assert (a.role, a.seed, a.value, a.step, a.configuration) == ("search", 42, 0.6, 2, "c0")
+    assert (b.role, b.seed, b.value, b.configuration) == ("confirm", 0, 0.7, "c0")
+    assert (c.state, c.value, c.finished) == ("RUNNING", None, None)
+    assert a.finished is not None and a.finished >= a.started
+
+
+def test_dev_curves_by_seed(reader: LeaderboardReader) -> None:
+    [row] = reader.rows(Filters(method="hicl"), standing=False)
+    curves = reader.dev_curves(row)
+    assert list(curves) == [0, 1, 2]
+    for seed, curve in curves.items():
+        assert [(point.step, point.value) for point in curve] == [(0, 0.5), (9, 0.7 + 0.01 * seed)]
+        assert curve == reader.dev_curve(row.keys[seed])
+
+
+def test_similarities_of_a_trial(reader: LeaderboardReader) -> None:
+    [row] = reader.rows(Filters(method="sncse"), standing=False)
+    found = reader.similarities(row.keys[0][:8], "sts12")
+    assert len(found.cosines) == len(found.gold) == 80
+    with pytest.raises(StoreError, match="no similarities on 'mr'"):
+        reader.similarities(row.keys[0], "mr")
+
+
+def test_a_board_without_standing_is_the_same_but_for_what_is_resampled(
+    reader: LeaderboardReader,
+) -> None:
+    whole, quick = reader.rows(), reader.rows(standing=False)
+    assert [row.method for row in quick] == [row.method for row in whole]
+    for told, row in zip(whole, quick, strict=True):
+        assert (row.headline, row.rank, row.gap) == (told.headline, None, told.gap)
+        assert row.scores["avg_sts"].mean == told.scores["avg_sts"].mean
+        assert (row.scores["avg_sts"].interval is None) == (row.n == 1)
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [Filters(), Filters(tag="all"), Filters(identity="dev"), Filters(identity="cls-real-mean")],
+)
+def test_only_the_first_rows(filters: Filters, reader: LeaderboardReader) -> None:
+    whole = reader.rows(filters, per_configuration=True, standing=False)
+    assert len(whole) == 3
+    for limit in (1, 2, 3, 9):
+        cut = reader.rows(filters, per_configuration=True, standing=False, limit=limit)
+        assert cut == whole[:limit]

@@ -1,0 +1,159 @@
+"""What a sweep is doing, by hand on sweeps whose every moment is known."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard import LeaderboardReader
+from cse_platform.leaderboard.store import Leaderboard
+from cse_platform.leaderboard.sweep_counts import BestTrial
+from cse_platform.leaderboard.sweeps import SweepOverview, overview
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.tracking.events import Event, SweepFinished
+
+Life = Callable[..., list[Event]]
+Start = Callable[..., Event]
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+SPEC = {
+    "sweep": "first",
+    "method": "rankcse",
+    "backbone": "mini",
+    "corpus": [{"name": "builtin"}],
+    "dev": {"checkpoint": "stsb", "search": "sickr"},
+    "space": {"tau2": [0.025, 0.05], "tau3": {"choices": [0.1], "when": {"tau2": 0.05}}},
+    "search": {"trials": 4},
+    "seeds": {"search": 42, "confirm": {"top": 1, "seeds": [42, 0, 1]}},
+    "tags": ["word", "alpha"],
+}
+
+
+def at(minutes: float, *events: Event) -> list[Event]:
+    """The events, so long after noon."""
+    time = NOON + timedelta(minutes=minutes)
+    return [event.model_copy(update={"time": time}) for event in events]
+
+
+def tell(board: Leaderboard, events: Sequence[Event], journal: str = "j") -> None:
+    LeaderboardSink(board).apply(journal, list(enumerate(events, start=1)))
+
+
+def seen(board: Leaderboard, *, minutes: float, name: str = "first") -> SweepOverview:
+    """So long after noon."""
+    with board.session() as session:
+        return overview(session, name, now=NOON + timedelta(minutes=minutes))
+
+
+@pytest.fixture
+def half_way(sweep_started: Start, trial_life: Life) -> list[Event]:
+    """Trials 0 to 3: the better complete one, the pruned one, the running one, and a failed one."""
+    lives = [
+        trial_life(0, {0: 0.4, 5: 0.6}),
+        trial_life(1, {0: 0.4, 5: 0.7}, state="PRUNED"),
+        trial_life(2, {0: 0.4, 5: 0.55}, state=None),
+        trial_life(3, {}, state="FAIL"),
+        trial_life(4, {5: 0.5}),
+    ]
+    ends = (10, 12, 15, 13, 14)
+    told = [event for life, end in zip(lives, ends, strict=True) for event in at(end, *life)]
+    return [*at(0, sweep_started(spec=SPEC)), *told]
+
+
+def test_half_way(board: Leaderboard, half_way: list[Event]) -> None:
+    """Two of six are missing and one runs: at four in 20 minutes, 10 minutes for two more."""
+    tell(board, half_way)
+    found = seen(board, minutes=20)
+    assert found.counts == {"RUNNING": 1, "COMPLETE": 2, "PRUNED": 1, "FAIL": 1}
+    assert (found.trials, found.ended, found.planned) == (5, 4, 6)
+    assert found.best == BestTrial("c0-42", 0, 42, 0.6, 5)
+    assert (found.elapsed, found.left, found.quiet) == (20 * 60, 10 * 60, 5 * 60)
+    assert (found.started, found.restarted, found.finished) == (NOON, NOON, None)
+    assert (found.state, found.dev, found.tags) == ("RUNNING", "sickr", ("alpha", "word"))
+    assert (found.method, found.backbone) == ("rankcse", "mini")
+
+
+def test_what_was_done_before_the_last_start_says_nothing_of_its_pace(
+    board: Leaderboard, half_way: list[Event], sweep_started: Start, trial_life: Life
+) -> None:
+    tell(board, half_way)
+    again = at(100, sweep_started(spec=SPEC))
+    tell(board, again, journal="k")
+    found = seen(board, minutes=103)
+    assert (found.started, found.restarted) == (NOON, NOON + timedelta(minutes=100))
+    assert (found.elapsed, found.left, found.quiet) == (180, None, 180)
+    tell(board, at(104, *trial_life(5, {5: 0.5})), journal="l")
+    found = seen(board, minutes=105)
+    assert (found.elapsed, found.left, found.quiet) == (300, 300, 60)
+
+
+def test_only_a_running_sweep_has_time_left(board: Leaderboard, half_way: list[Event]) -> None:
+    ends = {"INTERRUPTED": 6, "COMPLETE": 5}
+    for minutes, (state, planned) in enumerate(ends.items(), start=20):
+        event = SweepFinished(sweep="first", state=state)  # type: ignore[arg-type]
+        tell(board, [*half_way, *at(minutes, event)], journal=state)
+        found = seen(board, minutes=500)
+        assert (found.state, found.planned) == (state, planned)
+        assert (found.elapsed, found.left, found.quiet) == (minutes * 60, None, None)
+
+
+@pytest.mark.parametrize("spec", [{}, {"source": "imported", "dev": {"search": "stsb"}}])
+def test_a_file_that_says_nothing(
+    spec: dict[str, Any], board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    tell(board, [*at(0, sweep_started(spec=spec)), *at(1, *trial_life(0, {1: 0.5}))])
+    found = seen(board, minutes=2)
+    assert (found.planned, found.dev, found.left) == (1, "stsb", 0)
+
+
+def test_the_last_started_comes_first_and_each_has_its_own_trials(
+    board: Leaderboard, half_way: list[Event], sweep_started: Start, trial_life: Life
+) -> None:
+    reader = LeaderboardReader(board)
+    assert reader.sweeps() == []
+    second = trial_life(0, {5: 0.9}, sweep="second", seed=7)
+    tell(board, [*half_way, *at(30, sweep_started("second")), *at(31, *second)])
+    later, first = reader.sweeps()
+    assert (later.name, later.best) == ("second", BestTrial("c0-7", 0, 7, 0.9, 5))
+    assert (first.name, first.counts["COMPLETE"], first.tags) == ("first", 2, ("alpha", "word"))
+    assert later.counts == {"RUNNING": 0, "COMPLETE": 1, "PRUNED": 0, "FAIL": 0}
+    assert reader.sweep("second").best == later.best
+
+
+def test_a_sweep_without_a_trial(board: Leaderboard, sweep_started: Start) -> None:
+    tell(board, at(0, sweep_started(spec=SPEC)))
+    found = seen(board, minutes=1)
+    assert (found.trials, found.planned, found.best, found.left, found.quiet) == (
+        0, 6, None, None, 60,
+    )  # fmt: skip
+
+
+def test_unknown_sweeps(board: Leaderboard, half_way: list[Event]) -> None:
+    reader = LeaderboardReader(board)
+    with pytest.raises(StoreError, match="no sweep 'frst': this leaderboard holds none yet"):
+        reader.sweep("frst")
+    tell(board, half_way)
+    asked = (reader.sweep, reader.running, reader.search, reader.sweep_spec)
+    for question in asked:
+        with pytest.raises(StoreError, match="no sweep 'frst' .*did you mean 'first'"):
+            question("frst")
+    with pytest.raises(StoreError, match="no sweep 'xyz' on .*; the last ones are first"):
+        reader.sweep("xyz")
+
+
+def test_running_trials(board: Leaderboard, half_way: list[Event], trial_life: Life) -> None:
+    new = trial_life(5, {}, state=None, values={"tau2": 0.05, "tau3": 0.1, "batch_size": 8})
+    tell(board, [*half_way, *at(16, *new)])
+    newest, older = LeaderboardReader(board).running("first")
+    assert (newest.number, newest.step, newest.value) == (5, None, None)
+    assert newest.values == {"tau2": 0.05, "tau3": 0.1}
+    assert (older.key, older.number, older.seed) == ("c2-42", 2, 42)
+    assert (older.step, older.value, older.values) == (5, 0.55, {"tau2": 0.025})
+    assert older.started == NOON + timedelta(minutes=15)
+
+
+def test_the_file_as_it_was_started(board: Leaderboard, half_way: list[Event]) -> None:
+    tell(board, half_way)
+    assert LeaderboardReader(board).sweep_spec("first") == SPEC

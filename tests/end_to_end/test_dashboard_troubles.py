@@ -1,0 +1,163 @@
+"""What `cse-dashboard` shows where something is missing, broken or under way, in a real browser."""
+
+import os
+import re
+import signal
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from browser import dashboard, settled
+from page_text import copied
+from playwright.sync_api import Page, expect
+
+from cse_platform.leaderboard.store import open_leaderboard as open_store
+from cse_platform.tracking.events import TrialPoint
+
+expect.set_options(timeout=60_000)
+
+LONG = {"max_steps": 100_000, "eval_steps": 2, "batch_size": 8}
+
+
+class Served(NamedTuple):
+    """A page, and the file of the leaderboard that it reads."""
+
+    address: str
+    store: Path
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Of a runs folder that nothing has been run in."""
+    runs = tmp_path_factory.mktemp("served")
+    with dashboard(runs) as address:
+        yield Served(address, runs / "leaderboard.db")
+
+
+@pytest.fixture
+def served(server: Served) -> Iterator[Served]:
+    """The same for one test, which may put a store there."""
+    yield server
+    for file in server.store.parent.iterdir():
+        file.unlink()
+
+
+def restored(swept_runs: Path, store: Path) -> None:
+    """The leaderboard of the tiny sweep, whole at once, at another place."""
+    made = store.parent / "made"
+    made.mkdir()
+    copied(f"sqlite:///{swept_runs / 'leaderboard.db'}", made).rename(store)
+    made.rmdir()
+
+
+def refused(tab: Page, wrong: list[str], status: int) -> str:
+    """The sentence on a page that was answered with that status; nothing else went wrong."""
+    sentence = tab.get_by_role("alert").inner_text()
+    assert {told[:3] for told in wrong if not told.startswith("Failed to load")} == {str(status)}
+    assert all(str(status) in told for told in wrong), wrong
+    wrong.clear()
+    expect(tab.locator("body")).not_to_contain_text("Traceback")
+    expect(tab.get_by_role("navigation")).to_be_visible()
+    return sentence
+
+
+def test_an_empty_store_says_what_fills_it(tab: Page, served: Served) -> None:
+    open_store(f"sqlite:///{served.store}").close()
+    tab.goto(served.address)
+    expect(tab.get_by_text("This leaderboard holds no sweep yet.")).to_be_visible()
+    expect(tab.get_by_text("cse-sweep sweeps/quickstart.yaml")).to_be_visible()
+    for name, told in (
+        ("Sweeps", "This leaderboard holds no sweep yet."),
+        ("Compare", "Name two rows: METHOD, METHOD@CONFIGURATION"),
+        ("Geometry", "No complete trial is here yet."),
+    ):
+        tab.get_by_role("navigation").get_by_role("link", name=name).click()
+        expect(settled(tab).get_by_text(told)).to_be_visible()
+
+
+def test_no_store_yet_and_then_there_is_one(
+    tab: Page, served: Served, swept, wrong: list[str]
+) -> None:
+    assert tab.goto(f"{served.address}sweeps")
+    expect(tab.get_by_role("heading", level=1)).to_have_text("No leaderboard here yet")
+    expect(tab.get_by_text("cse-sweep sweeps/quickstart.yaml")).to_be_visible()
+    sentence = refused(tab, wrong, 503)
+    assert (
+        sentence == f"No leaderboard at sqlite:///{served.store}; a finished cse-sweep creates it."
+    )
+    restored(swept.runs, served.store)
+    expect(tab.get_by_role("link", name="swept")).to_be_visible()  # nobody has clicked
+    wrong.clear()  # it may have looked once more before
+
+
+def test_a_store_that_goes_while_the_page_is_open_and_comes_back(
+    tab: Page, served: Served, swept, wrong: list[str]
+) -> None:
+    restored(swept.runs, served.store)
+    tab.goto(f"{served.address}sweeps/swept")
+    settled(tab)
+    away = served.store.rename(served.store.with_suffix(".away"))
+    tab.locator("#search").get_by_role("link", name="Newer data").click()
+    expect(tab.locator("#search").get_by_role("alert")).to_contain_text("No leaderboard at sqlite")
+    expect(tab.locator("#live")).to_contain_text("5 of 5")  # what was there stays
+    wrong.clear()
+    tab.get_by_role("navigation").get_by_role("link", name="Leaderboard").click()
+    assert refused(tab, wrong, 503).startswith("No leaderboard at sqlite:///")
+    away.rename(served.store)
+    expect(settled(tab).get_by_role("cell", name="mini", exact=True)).to_be_visible()
+    wrong.clear()
+
+
+def test_a_store_of_a_newer_version_is_left_alone(
+    tab: Page, served: Served, swept, wrong: list[str]
+) -> None:
+    restored(swept.runs, served.store)
+    with closing(sqlite3.connect(served.store)) as store, store:
+        store.execute("UPDATE cse_schema_version SET version_num = '9999'")
+    tab.goto(served.address)
+    assert re.search(r"of schema '9999', this version knows up to", refused(tab, wrong, 503))
+
+
+@pytest.mark.parametrize(
+    ("view", "status", "sentence"),
+    [
+        ("sweeps/swept2", 404, "no sweep 'swept2' on this leaderboard; did you mean 'swept'?"),
+        ("trials/0123456789", 404, "no trial's key begins with '0123456789'"),
+        ("?sort=best+of+n", 400, "sort: no column 'best of n'; expected method, "),
+        ("sweeps/swept?colour=red", 400, "colour: no such key"),
+        ("compare?a=simcse&b=rankcse", 404, "'rankcse' is no method of this leaderboard"),
+        ("nowhere", 404, "not found"),
+    ],
+)
+def test_an_address_that_means_nothing(
+    tab: Page, served: Served, swept, wrong: list[str], view: str, status: int, sentence: str
+) -> None:
+    restored(swept.runs, served.store)
+    tab.goto(served.address + view)
+    assert sentence in refused(tab, wrong, status)
+    tab.get_by_role("main").get_by_role("link", name="leaderboard").click()
+    expect(settled(tab).get_by_role("heading", level=1)).to_have_text("Leaderboard")
+
+
+def test_a_running_sweep_moves_by_itself_and_can_be_interrupted(
+    tab: Page, new_sweep, tmp_path: Path, end_of
+) -> None:
+    sweep = new_sweep(tmp_path, sweep="long", fixed=LONG)
+    with end_of(sweep.start()) as process, dashboard(sweep.runs) as address:
+        sweep.wait_for(process, TrialPoint, 4)
+        tab.goto(f"{address}sweeps/long")
+        tab.evaluate("document.body.dataset.opened = 'once'")
+        expect(tab.locator("#live .state")).to_have_text("running")
+        expect(tab.get_by_role("table", name="Running trials")).to_be_visible()
+        step = tab.locator("#live tbody tr").first.get_by_role("cell").nth(1)
+        seen = step.inner_text()
+        expect(step).not_to_have_text(seen)
+        expect(settled(tab).locator("#best")).to_contain_text("No trial of this sweep is complete")
+        os.killpg(process.pid, signal.SIGINT)
+        expect(tab.locator("#live .state")).to_have_text("interrupted")
+        expect(tab.get_by_role("table", name="Trials that were cut off")).to_be_visible()
+        expect(tab.locator("body[data-opened=once]")).to_be_attached()  # it was never left
+        process.communicate(timeout=60)
