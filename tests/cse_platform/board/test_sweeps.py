@@ -137,9 +137,9 @@ def test_unknown_sweeps(board: Leaderboard, half_way: list[Event]) -> None:
     tell(board, half_way)
     asked = (reader.sweep, reader.running, reader.search, reader.sweep_spec)
     for question in asked:
-        with pytest.raises(StoreError, match="no sweep 'frst' .*did you mean 'first'"):
+        with pytest.raises(StoreError, match=r"no sweep 'frst' .*did you mean 'first'"):
             question("frst")
-    with pytest.raises(StoreError, match="no sweep 'xyz' on .*; the last ones are first"):
+    with pytest.raises(StoreError, match=r"no sweep 'xyz' on .*; the last ones are first"):
         reader.sweep("xyz")
 
 

@@ -85,7 +85,7 @@ def search(name: str) -> str:
     from cse_dashboards.pictures import progress
     from cse_dashboards.pictures import search as of
 
-    address, found = _searched(name)
+    _, found = _searched(name)
     pictures = [
         *progress.pictures(reader().sweep(name), found),
         of.history(found),

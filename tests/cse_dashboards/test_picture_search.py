@@ -1,0 +1,209 @@
+"""Pictures of searches: Optuna's figures have our numbers, names and units."""
+
+import math
+import random
+from typing import Any
+
+import plotly.graph_objects as go
+import pytest
+from searches import history_of, searched
+
+from cse_dashboards.figures.data import as_csv
+from cse_dashboards.picture import Picture
+from cse_dashboards.pictures import search
+from cse_platform.leaderboard.searched import SearchHistory
+
+SCORE = "STS-B dev, Spearman × 100"
+SPACE = {
+    "rate": {"low": 1e-5, "high": 1e-3, "log": True},
+    "tau2": [0.025, 0.05],
+    "tau3": {"choices": [0.1, 0.2, 0.4], "when": {"tau2": 0.05}},
+}
+EVERY = (search.history, search.parallel, search.importances, search.slices, search.contour)
+
+
+def found_of(trials: int = 12, *, total: int | None = None) -> SearchHistory:
+    """Every third trial is pruned; what is complete is the better, the higher its rate."""
+    told = []
+    for number in range(trials):
+        rate = 10 ** (-5 + 2 * ((number * 7) % trials) / trials)
+        values: dict[str, Any] = {"rate": rate, "tau2": 0.05 if number % 2 else 0.025}
+        if number % 2:
+            values["tau3"] = (0.1, 0.2, 0.4)[number // 2 % 3]
+        state = "PRUNED" if number % 3 == 2 else "COMPLETE"
+        told.append(searched(number, values, state=state, value=0.5 + math.log10(rate) / 100))
+    return history_of(told, SPACE, total=total)
+
+
+def complete(found: SearchHistory) -> dict[int, float]:
+    """Scores as they are drawn, by number."""
+    return {t.number: 100 * (t.value or 0) for t in found.trials if t.state == "COMPLETE"}
+
+
+def figure_of(picture: Picture) -> go.Figure:
+    assert picture.missing is None and picture.figure is not None
+    assert as_csv(picture.figure).startswith("trace,")
+    return picture.figure
+
+
+def test_history_has_the_sweep_s_numbers() -> None:
+    found = found_of()
+    figure = figure_of(search.history(found))
+    trials, best = figure.data
+    scores = complete(found)
+    assert dict(zip(trials.x, trials.y, strict=True)) == pytest.approx(scores)
+    so_far = [max(list(scores.values())[: n + 1]) for n in range(len(scores))]
+    assert list(best.x) == list(scores) and list(best.y) == pytest.approx(so_far)
+    assert (trials.name, best.name) == ("trial", "best so far")
+    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("trial", SCORE)
+
+
+def test_numbers_may_have_gaps() -> None:
+    """A selection of many, or trials that still run."""
+    told = [searched(number, {"tau2": 0.05}) for number in (3, 70, 9000)]
+    figure = figure_of(search.history(history_of(told, {"tau2": [0.05, 0.1]}, total=10_000)))
+    assert list(figure.data[0].x) == [3, 70, 9000]
+
+
+def test_parallel_coordinates() -> None:
+    found = found_of()
+    figure = figure_of(search.parallel(found))
+    assert list(figure.layout.xaxis.ticktext) == [SCORE, "rate", "tau2", "tau3"]
+    assert len(figure.data) == len(complete(found))
+    best = max(figure.data, key=lambda trace: trace.y[0])
+    told = dict(best.customdata)
+    assert float(told["score"]) == pytest.approx(max(complete(found).values()), rel=1e-2)
+    alpha = [float(trace.line.color.split(",")[-1][:-1]) for trace in figure.data]
+    assert best.line.color.endswith(f",{max(alpha)})")
+
+
+def test_heavy_figures_take_the_best_and_an_even_sample() -> None:
+    found = found_of(600)
+    scores = complete(found)
+    assert len(scores) == 400
+    picture = search.parallel(found)
+    figure = figure_of(picture)
+    assert len(figure.data) == search.MOST_MARKS == 200
+    assert "Of 600 trials 200 are shown" in picture.caption
+    shown = sorted((float(trace.customdata[0][1]) for trace in figure.data), reverse=True)
+    best = sorted(scores.values(), reverse=True)[:100]
+    assert shown[:100] == pytest.approx(best, rel=1e-2)
+    assert shown[-1] == pytest.approx(min(scores.values()), rel=1e-2)
+    contour = figure_of(search.contour(found, "rate", "tau2"))
+    assert len(contour.data[1].x) == 200
+
+
+def test_importance_names_its_evaluator_and_finds_what_decides() -> None:
+    dice = random.Random(0)
+    told = [
+        searched(n, {"a": a, "b": dice.choice([1, 2, 3])}, value=a / 2)
+        for n, a in enumerate(dice.random() for _ in range(60))
+    ]
+    found = history_of(told, {"a": {"low": 0.0, "high": 1.0}, "b": [1, 2, 3]})
+    figure = figure_of(search.importances(found))
+    [bars] = figure.data
+    shares = dict(zip(bars.y, bars.x, strict=True))
+    assert shares["a"] > 0.8 and sum(shares.values()) == pytest.approx(1)
+    assert figure.layout.title.text == "Importance of settings for the best 10% (PED-ANOVA)"
+    assert figure.layout.xaxis.title.text == "importance, all together 1"
+
+
+def test_importance_is_not_taken_from_a_selection_of_the_best() -> None:
+    """Half of what is shown are the best of 400: as many of them are taken as of the others."""
+    told = [searched(n, {"a": n / 200}, value=0.9 if n % 2 else 0.001 * n) for n in range(200)]
+    found = history_of(told, {"a": {"low": 0.0, "high": 1.0}}, total=400)
+    kept = search._even(found).trials
+    assert sum(trial.value == 0.9 for trial in kept) == 100 // 3 + 1
+    assert sum(trial.value != 0.9 for trial in kept) == 100
+
+
+def test_slices() -> None:
+    found = found_of()
+    figure = figure_of(search.slices(found))
+    scores = complete(found)
+    panels = [figure.layout[f"xaxis{n}"].title.text for n in ("", 2, 3)]
+    assert panels == ["rate", "tau2", "tau3"]
+    assert figure.layout.yaxis.title.text == SCORE
+    rate, _, tau3 = figure.data
+    assert list(rate.marker.color) == list(scores) and list(rate.y) == pytest.approx(
+        list(scores.values())
+    )
+    assert set(tau3.marker.color) == {number for number in scores if number % 2}
+    assert figure.layout.xaxis.type == "log"
+
+
+def test_many_settings_are_cut_to_the_important_ones() -> None:
+    names = [f"s{n}" for n in range(9)]
+    dice = random.Random(1)
+    told = [searched(n, {name: dice.random() for name in names}) for n in range(30)]
+    told = [searched(t.number, t.values, value=t.values["s8"] / 2) for t in told]
+    found = history_of(told, {name: {"low": 0.0, "high": 1.0} for name in names})
+    picture = search.slices(found)
+    assert len(figure_of(picture).data) == search.MOST_PANELS
+    assert figure_of(picture).layout.xaxis.title.text == "s8"
+    assert "Of 9 settings the 6 most important ones" in picture.caption
+
+
+def test_contour_of_the_paper_s_pair_or_of_what_is_asked() -> None:
+    found = found_of(24)
+    picture = search.contour(found)
+    figure = figure_of(search.contour(found, "rate", "tau2"))
+    between, trials = figure.data
+    axes = (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text)
+    assert axes == ("rate", "tau2") and between.colorbar.title.text == SCORE
+    assert len(trials.x) == len(complete(found))
+    known = [one for row in between.z for one in row if one == one]
+    assert sorted(known) == pytest.approx(sorted(complete(found).values()))
+    # tau3 takes part only where tau2 is 0.05: there is nothing to draw.
+    assert picture.missing == (
+        "sweep first has no complete trials with two values each of tau2 and tau3"
+    )
+
+
+@pytest.mark.parametrize("picture", EVERY)
+def test_nothing_is_complete(picture: Any) -> None:
+    told = [searched(0, {"rate": 1e-4, "tau2": 0.025}, state="RUNNING", value=None)]
+    found = picture(history_of(told, SPACE))
+    assert found.figure is None
+    assert found.missing == "no trial of the search of sweep first is complete yet"
+
+
+@pytest.mark.parametrize("picture", EVERY[1:])
+def test_nothing_is_known_of_the_space(picture: Any) -> None:
+    found = picture(history_of([searched(0, {}), searched(1, {}, value=0.6)], {}))
+    assert found.missing.startswith("it is not known what sweep first searched")
+    assert search.history(history_of([searched(0, {})], {})).figure is not None
+
+
+@pytest.mark.parametrize("picture", [search.importances, search.contour])
+def test_a_single_setting_is_not_enough_for_two(picture: Any) -> None:
+    told = [searched(n, {"tau2": 0.025}, value=n / 10) for n in range(3)]
+    found = picture(history_of(told, {"tau2": [0.025, 0.05]}))
+    assert found.missing is not None and found.figure is None
+
+
+@pytest.mark.parametrize("pair", [("rate", "rate"), ("rate", "gone")])
+def test_no_two_settings(pair: tuple[str, str]) -> None:
+    found = search.contour(found_of(), *pair)
+    assert found.missing is not None and found.figure is None
+
+
+def test_equal_scores_say_nothing_of_importance() -> None:
+    told = [searched(n, {"rate": 1e-4 * n, "tau2": 0.025}) for n in (1, 2)]
+    found = search.importances(history_of(told, SPACE))
+    assert found.missing == "sweep first has no two complete trials of different scores"
+
+
+@pytest.mark.parametrize("picture", EVERY)
+def test_one_value_of_each_setting(picture: Any) -> None:
+    """As at the start of a search, or where choices have one value."""
+    told = [searched(n, {"rate": 1e-4, "tau2": 0.025}, value=0.5 + n / 100) for n in range(2)]
+    found = picture(history_of(told, SPACE))
+    assert (found.figure is None) == (found.missing is not None)
+
+
+def test_what_is_not_of_the_space_is_told() -> None:
+    told = [searched(0, {"tau2": 0.05}), searched(1, {"tau2": 0.07})]
+    picture = search.history(history_of(told, {"tau2": [0.05]}))
+    assert "Left out: 1 trials with values that its space does not have." in picture.caption
+    assert list(figure_of(picture).data[0].x) == [0]
