@@ -1,14 +1,13 @@
-"""The painter that a sweep finds installed: its report and figures, for its run in MLflow."""
+"""The painter that a sweep finds installed: its report, for its run in MLflow."""
 
 from pathlib import Path
 
-from cse_dashboards.export import write_picture
-from cse_dashboards.report import chapters, written
+from cse_dashboards.report import chapters, written, written_chapter
 from cse_platform.leaderboard import open_leaderboard
 
 
 def paint(url: str, sweep: str, folder: Path, *, whole: bool) -> None:
-    """Write `report.html` and, of the whole, each figure alone into `figures/`.
+    """Write `report.html` and, of the whole, each chapter alone into `figures/`.
 
     Figures that need an encoder are left out: trials may be running on the same machine.
 
@@ -16,7 +15,7 @@ def paint(url: str, sweep: str, folder: Path, *, whole: bool) -> None:
         url: of the leaderboard that holds the sweep.
         sweep: its name.
         folder: empty.
-        whole: the single figures too.
+        whole: the single chapters too. (A file a figure would be 100 MB: each holds Plotly.)
 
     Raises:
         StoreError: if the leaderboard or the sweep is not there.
@@ -25,6 +24,7 @@ def paint(url: str, sweep: str, folder: Path, *, whole: bool) -> None:
         overview, made = reader.sweep(sweep), list(chapters(reader, sweep))
     (folder / "report.html").write_text(written(overview, made), encoding="utf-8")
     if whole:
+        (folder / "figures").mkdir()
         for chapter in made:
-            for picture in chapter.pictures:
-                write_picture(picture, folder / "figures", form="html")
+            file = folder / "figures" / f"{chapter.name}.html"
+            file.write_text(written_chapter(overview, chapter), encoding="utf-8")

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from cse_dashboards.picture import Picture
 from cse_dashboards.picture_html import standalone
-from cse_dashboards.pictures import ablation, board, compare, methods, search
+from cse_dashboards.pictures import ablation, board, compare, methods, progress, search
+from cse_dashboards.pictures.labels import PANELS
+from cse_methods.dev_selection import dev_metric
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard import Filters, LeaderboardReader
 from cse_platform.leaderboard.output.board import Board
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
     from cse_dashboards.encoded.models import Embeddings
 
 CURVES = ("dev/stsb_spearman", "dev/sickr_spearman", "train/loss")
-MODELS = 4
-"""Panels of a figure that takes a model each."""
+"""Shown beside what the search climbs."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ class Chapter:
     pictures: tuple[Picture, ...]
     table: str = ""
     """HTML that stands before them."""
+
+    @property
+    def name(self) -> str:
+        """Of its file: lower case and `_`."""
+        return self.title.lower().replace(" ", "_")
 
 
 def chapters(
@@ -51,16 +57,18 @@ def chapters(
     Raises:
         StoreError: if there is no such sweep, or for what the database says.
     """
-    rows, found = rows_of(reader, sweep), reader.search(sweep)
-    yield Chapter("Ranking", (board.of_rows(rows),), _table(rows))
-    yield Chapter("Search", tuple(_of_search(found)))
+    overview, rows, found = reader.sweep(sweep), rows_of(reader, sweep), reader.search(sweep)
+    papers = reader.published(backbone=overview.backbone)
+    yield Chapter("Ranking", (board.of_rows(rows, papers),), _table(rows))
+    yield Chapter("Search", tuple(_of_search(overview, found)))
     yield Chapter("Settings", (*ablation.settings(found), ablation.surface(found)))
-    yield Chapter("Dev curves", tuple(methods.dev_curves(reader, rows, name) for name in CURVES))
+    metrics = dict.fromkeys((dev_metric(overview.dev), *CURVES))
+    yield Chapter("Dev curves", tuple(methods.dev_curves(reader, rows, name) for name in metrics))
     yield Chapter("Beside other methods", tuple(_beside(reader, rows)))
     if embeddings is not None and rows:
         from cse_dashboards.pictures.embeddings import pictures_of_embeddings
 
-        named = named_rows(rows[:MODELS])
+        named = named_rows(rows[:PANELS])
         trials = {name: best for name, row in named.items() if (best := row.best_trial)}
         yield Chapter("Embeddings", tuple(pictures_of_embeddings(embeddings, trials)))
 
@@ -93,12 +101,18 @@ def written(overview: SweepOverview, parts: Sequence[Chapter]) -> str:
     return _document(f"Sweep {overview.name}", _lead(overview), parts)
 
 
+def written_chapter(overview: SweepOverview, chapter: Chapter) -> str:
+    """One chapter as a document of its own."""
+    return _document(f"Sweep {overview.name}", _lead(overview), [chapter])
+
+
 def written_alone(picture: Picture) -> str:
     """One picture as an HTML document that needs no network."""
     return _document(picture.title, [], [Chapter("", (picture,))])
 
 
-def _of_search(found: SearchHistory) -> Iterator[Picture]:
+def _of_search(overview: SweepOverview, found: SearchHistory) -> Iterator[Picture]:
+    yield from progress.pictures(overview, found)
     yield search.history(found)
     yield search.parallel(found)
     yield search.importances(found)
@@ -110,23 +124,22 @@ def _beside(reader: LeaderboardReader, rows: Sequence[LeaderboardRow]) -> Iterat
     """What takes several methods, or shows more with them."""
     yield methods.plane(reader, rows)
     yield methods.ranking_scores(reader, rows)
-    yield methods.buckets(reader, rows[:MODELS])
-    scored = [row for row in rows if row.scores]
-    if len(scored) > 1:
-        yield from _compared(reader, *scored[:2])
+    yield methods.buckets(reader, rows[:PANELS])
+    if len(rows) > 1:
+        yield from _compared(reader, rows[0], next((r for r in rows[1:] if r.scores), rows[1]))
 
 
 def _compared(
-    reader: LeaderboardReader, one: LeaderboardRow, other: LeaderboardRow
+    reader: LeaderboardReader, own: LeaderboardRow, rival: LeaderboardRow
 ) -> Iterator[Picture]:
-    a, b = (f"{row.method}@{row.configuration.hash}" for row in (one, other))
+    a, b = (f"{row.method}@{row.configuration.hash}" for row in (own, rival))
     try:
         yield compare.differences(reader.compare(a, b))
     except StoreError as error:
-        title = f"{one.method} against {other.method}"
+        title = f"{own.method} against {rival.method}"
         yield Picture("differences", title, "Difference on each task.", missing=str(error))
     else:
-        yield compare.pair_scatter(reader, one, other, "stsb")
+        yield compare.pair_scatter(reader, own, rival, "stsb")
 
 
 def _table(rows: Sequence[LeaderboardRow]) -> str:

@@ -52,8 +52,8 @@ def test_history_has_the_sweep_s_numbers() -> None:
     trials, best = figure.data
     scores = complete(found)
     assert dict(zip(trials.x, trials.y, strict=True)) == pytest.approx(scores)
-    so_far = [max(list(scores.values())[: n + 1]) for n in range(len(scores))]
-    assert list(best.x) == list(scores) and list(best.y) == pytest.approx(so_far)
+    so_far = [max(scores[n] for n in scores if n <= number) for number in range(12)]
+    assert list(best.x) == list(range(12)) and list(best.y) == pytest.approx(so_far)
     assert (trials.name, best.name) == ("trial", "best so far")
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("trial", SCORE)
 
@@ -108,13 +108,21 @@ def test_importance_names_its_evaluator_and_finds_what_decides() -> None:
     assert figure.layout.xaxis.title.text == "importance, all together 1"
 
 
-def test_importance_is_not_taken_from_a_selection_of_the_best() -> None:
-    """Half of what is shown are the best of 400: as many of them are taken as of the others."""
+@pytest.mark.parametrize("total", [230, 280, 400, 4000])
+def test_importance_is_not_taken_from_a_selection_of_the_best(total: int) -> None:
+    """Half of what is shown are the best: their share of the selection is that of all trials."""
     told = [searched(n, {"a": n / 200}, value=0.9 if n % 2 else 0.001 * n) for n in range(200)]
-    found = history_of(told, {"a": {"low": 0.0, "high": 1.0}}, total=400)
+    found = history_of(told, {"a": {"low": 0.0, "high": 1.0}}, total=total)
     kept = search._even(found).trials
-    assert sum(trial.value == 0.9 for trial in kept) == 100 // 3 + 1
-    assert sum(trial.value != 0.9 for trial in kept) == 100
+    best = sum(trial.value == 0.9 for trial in kept)
+    assert best / len(kept) == pytest.approx(100 / total, abs=0.01)
+
+
+def test_an_imported_search_has_its_history() -> None:
+    """Nobody knows its space, and its scores are there all the same."""
+    found = history_of([searched(n, {"a": n}, value=0.1 * n) for n in range(3)], {})
+    figure = search.history(found).figure
+    assert list(figure.data[0].y) == pytest.approx([0, 10, 20])
 
 
 def test_slices() -> None:
@@ -139,8 +147,9 @@ def test_many_settings_are_cut_to_the_important_ones() -> None:
     told = [searched(t.number, t.values, value=t.values["s8"] / 2) for t in told]
     found = history_of(told, {name: {"low": 0.0, "high": 1.0} for name in names})
     picture = search.slices(found)
-    assert len(figure_of(picture).data) == search.MOST_PANELS
-    assert figure_of(picture).layout.xaxis.title.text == "s8"
+    figure = figure_of(picture)
+    panels = {figure.layout[f"xaxis{n or ''}"].title.text for n in (0, 2, 3, 4, 5, 6)}
+    assert len(figure.data) == len(panels) == search.MOST_PANELS and "s8" in panels
     assert "Of 9 settings the 6 most important ones" in picture.caption
 
 

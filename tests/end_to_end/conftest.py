@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import optuna
 import pytest
-from browser import chromium, chromium_path, note_troubles
+from browser import chromium, chromium_path, dashboard, note_troubles
 from mlflow import MlflowClient
 from sqlalchemy import select
 
+from cse_platform.leaderboard import open_leaderboard as open_reader
 from cse_platform.leaderboard.models import DevPointRecord, SweepTrialRecord, TrialRecord
 from cse_platform.leaderboard.store import open_leaderboard
 from cse_platform.tracking.events import Event, TrialPoint
@@ -254,6 +255,22 @@ def browser() -> "Iterator[Browser]":
         pytest.skip("no Chromium on this machine; CSE_CHROMIUM can name one")
     with chromium() as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def page_address(swept: Sweep) -> Iterator[str]:
+    """Of `cse-dashboard` on the store of the tiny sweep; it ends in a slash."""
+    with dashboard(swept.runs) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def best_trial(swept: Sweep) -> str:
+    """Key of the tiny sweep's best trial."""
+    with open_reader(f"sqlite:///{swept.runs / 'leaderboard.db'}") as reader:
+        best = reader.sweep("swept").best
+    assert best is not None
+    return best.key
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
 """What the lab sees of a real sweep in MLflow's own pages, in a real browser."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
+from statistics import fmean
 from typing import Any
 from urllib.parse import quote
 
@@ -55,44 +57,59 @@ def parent(address: str, runs: Runs) -> str:
     return f"{address}/#/experiments/{info.experiment_id}/runs/{info.run_id}"
 
 
-def asked(runs: list[Any]) -> str:
-    """These runs, as MLflow's addresses name them."""
+def compared(page: Page, address: str, runs: list[Any]) -> None:
+    """Open the comparison of these runs."""
     ids = json.dumps([run.info.run_id for run in runs])
     experiments = json.dumps([runs[0].info.experiment_id])
-    return f"runs={quote(ids)}&experiments={quote(experiments)}"
+    page.goto(f"{address}/#/compare-runs?runs={quote(ids)}&experiments={quote(experiments)}")
+    expect(page.get_by_role("heading", name=f"Comparing {len(runs)} Runs")).to_be_visible()
 
 
-def test_comparison_of_three_runs_has_dev_curves_and_parameters(
+def test_comparison_of_three_runs_has_their_names_and_parameters(
     page: Page, address: str, three: list[Any]
 ) -> None:
-    page.goto(f"{address}/#/compare-runs?{asked(three)}")
-    expect(page.get_by_role("heading", name="Comparing 3 Runs")).to_be_visible()
+    compared(page, address, three)
     for run in three:
         expect(page.get_by_text(run.info.run_name, exact=True).first).to_be_attached()
-        told = run.data.params | {name: str(run.data.metrics[name]) for name in CURVES}
-        for name, value in told.items():
+        for name, value in run.data.params.items():
             expect(page.get_by_text(name, exact=True).last).to_be_attached()
             expect(page.get_by_text(value, exact=True).last).to_be_attached()
 
 
+def test_comparison_draws_settings_beside_the_dev_score(
+    page: Page, address: str, three: list[Any]
+) -> None:
+    compared(page, address, three)
+    coordinates = page.locator(".parcoords")
+    for axis in ("learning_rate", "seed", "dev/stsb_spearman"):
+        expect(coordinates.get_by_text(axis, exact=True).first).to_be_visible()
+
+
 @pytest.mark.parametrize("curve", CURVES)
-def test_dev_curves_of_three_runs_are_drawn_in_one_chart(
+def test_comparison_leads_to_the_dev_curves(
     page: Page, address: str, three: list[Any], curve: str
 ) -> None:
-    page.goto(f"{address}/#/metric/{quote(curve, safe='')}?{asked(three)}")
-    expect(page.locator(".js-plotly-plot .scatterlayer .trace")).to_have_count(3)
+    compared(page, address, three)
+    page.get_by_role("link", name=curve, exact=True).click()
+    expect(page.locator(".js-plotly-plot .scatterlayer .trace").nth(2)).to_be_attached()
+    for run in three:
+        name, last = run.info.run_name, run.data.metrics[curve]
+        expect(page.get_by_text(f"{name} ({curve})", exact=True)).to_be_visible()
+        row = page.get_by_role("row").filter(has_text=name)
+        expect(row.get_by_text(f"{last} (step=6)").first).to_be_attached()
 
 
 def test_description_ranks_configurations_and_leads_to_their_trials(
     page: Page, parent: str, runs: Runs
 ) -> None:
-    best = max(
-        (run for name, run in runs.items() if name != "swept"),
-        key=lambda run: run.data.metrics["best/stsb_spearman"],
-    )
+    trials = [run for name, run in runs.items() if name != "swept"]
     page.goto(parent)
+    page.get_by_text("Show more").click()
     expect(page.get_by_role("columnheader", name="best trial")).to_be_visible()
-    page.get_by_role("link", name=best.data.tags["trial"][:8]).click()
+    link = page.locator("td a").first
+    key = link.text_content()
+    (best,) = (run for run in trials if run.data.tags["trial"].startswith(key))
+    link.click()
     expect(page.get_by_role("heading", name=best.info.run_name)).to_be_visible()
 
 
@@ -107,6 +124,11 @@ def test_report_draws_inside_mlflow(page: Page, parent: str) -> None:
 
 
 def test_saved_view_averages_seeds(page: Page, address: str, runs: Runs) -> None:
+    values = defaultdict(list)
+    for name, run in runs.items():
+        if name != "swept":
+            values[run.data.tags["configuration"]].append(run.data.metrics["best/stsb_spearman"])
+    seeds = next(one for one in values.values() if len(one) > 1)
     page.goto(f"{address}/{view_link(runs['swept'].info.experiment_id)}")
     expect(page.get_by_text("Group by: configuration")).to_be_visible()
-    expect(page.get_by_text("Group:").first).to_be_visible()
+    expect(page.get_by_text(f"{fmean(seeds):.8f}"[:-1]).first).to_be_attached()

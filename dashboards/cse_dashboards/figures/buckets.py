@@ -34,7 +34,8 @@ def buckets(similarities: Mapping[str, Similarities]) -> go.Figure:
         violingap=0,
         violinmode="overlay",
     )
-    return figure.update_xaxes(matches="x")
+    # All share the range of the first, which warns in the browser where it shares its own.
+    return figure.update_xaxes(matches="x").update_layout(xaxis_matches=None)
 
 
 def _ridges(label: str, one: Similarities, place: int) -> list[go.Violin]:

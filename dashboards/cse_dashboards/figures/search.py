@@ -132,7 +132,7 @@ def contour(study: Study, x: str, y: str, quantity: Quantity) -> go.Figure:
         colorbar={"title": {"text": quantity.title, "side": "right"}},
     )
     marks = {"color": colour(1), "size": 8, "line": {"color": colour(6), "width": 1}}
-    figure.update_traces(selector={"type": "scatter"}, name="trial", marker=marks)
+    figure.update_traces(selector={"name": "Feasible Trial"}, name="trial", marker=marks)
     return _dressed(figure, title=f"Contour of {x} and {y}", x=x, y=y)
 
 

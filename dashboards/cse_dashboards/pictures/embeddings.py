@@ -53,13 +53,13 @@ class _LacksError(DashboardError):
 
 
 def pictures_of_embeddings(embeddings: Embeddings, trials: Trials) -> Iterator[Picture]:
-    """All four, as their defaults are; each model is opened once, the first twice."""
+    """All four, by UMAP where it is installed; each model is opened once, the first twice."""
     with suppress(CseError):  # each picture says so itself
         dev = _dev(embeddings, trials)
         ranked = [one for pair in _case(dev, None).pairs for one in pair]
         _vectors(embeddings, trials, [*_shown(dev), *_of_pairs(dev, _places(dev)), *ranked])
     yield heat_map(embeddings, trials)
-    yield projection(embeddings, trials)
+    yield projection(embeddings, trials, by="umap" if find_spec("umap") else "pca")
     yield diversity(embeddings, trials)
     yield case_study(embeddings, trials)
 

@@ -7,6 +7,8 @@ from cse_platform.leaderboard.references import named_rows
 from cse_platform.leaderboard.row import LeaderboardRow
 
 MOST = len(PALETTE)
+PANELS = 4
+"""Rows in a figure that has a panel for each."""
 
 
 def first_rows(rows: Sequence[LeaderboardRow]) -> tuple[Mapping[str, LeaderboardRow], str]:

@@ -10,7 +10,7 @@ from optuna.trial import TrialState
 from cse_dashboards.figures import search as figures
 from cse_dashboards.figures.naming import Quantity, dev_quantity
 from cse_dashboards.picture import Picture
-from cse_dashboards.pictures.searches import nothing_searched, pair, sampled
+from cse_dashboards.pictures.searches import no_pair, nothing_searched, pair, sampled
 from cse_platform.leaderboard.searched import SearchedTrial, SearchHistory
 from cse_platform.search.replay import replay
 
@@ -69,7 +69,7 @@ def slices(found: SearchHistory) -> Picture:
 
 
 def contour(found: SearchHistory, x: str | None = None, y: str | None = None) -> Picture:
-    """Score over two settings (RankCSE, figure 3).
+    """Score over two settings.
 
     Args:
         found: of a search.
@@ -77,11 +77,13 @@ def contour(found: SearchHistory, x: str | None = None, y: str | None = None) ->
         y: another; left out, `tau3` or the next.
     """
     caption = (
-        "The dev score between the complete trials of the search, which are its points, as Optuna "
-        "interpolates it. After RankCSE, figure 3."
+        "The dev score between the complete trials of the search, as Optuna interpolates it; where "
+        "several trials share a point, the best of them counts."
     )
     blank = Picture("search_contour", "Contour of two settings", caption)
     names, found = pair(found, x, y), _fewer(found)
+    if why := no_pair(found, names):
+        return replace(blank, missing=why)
     complete = [trial.values for trial in _complete(found)]
     both = [values for values in complete if values.keys() >= set(names)]
     if complete and any(len({repr(values[name]) for values in both}) < 2 for name in names):
@@ -110,8 +112,11 @@ def _drawn(blank: Picture, found: SearchHistory, draw: Draw, *, settings: int = 
         return replace(blank, missing=f"sweep {found.sweep} searched a single setting")
     quantity = dev_quantity(found.dev)
     replayed = replay(found, factor=quantity.factor)
-    if not replayed.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
+    if not _complete(found):
         why = f"no trial of the search of sweep {found.sweep} is complete yet"
+        return replace(blank, missing=why)
+    if not replayed.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
+        why = f"no complete trial of sweep {found.sweep} has values of the space in its file"
         return replace(blank, missing=why)
     caption = blank.caption + sampled(found)
     if replayed.left_out:
@@ -126,14 +131,14 @@ def _complete(found: SearchHistory) -> list[SearchedTrial]:
 
 
 def _even(found: SearchHistory) -> SearchHistory:
-    """A selection of trials, with no more of the best than of the others."""
+    """A selection of trials that has as many of the best ones as they are among all."""
     half = len(found.trials) // 2
-    complete = [one for one in found.trials if one.state == "COMPLETE"]
-    best = _best_first(complete)[:half]
-    distance = (found.total - len(best)) // max(1, len(found.trials) - len(best))
-    too_many = {one.number for place, one in enumerate(best) if place % distance}
-    kept = tuple(one for one in found.trials if one.number not in too_many)
-    return replace(found, trials=kept, total=len(kept))
+    best = _best_first([one for one in found.trials if one.state == "COMPLETE"])[:half]
+    others, sampled_ones = found.total - len(best), len(found.trials) - len(best)
+    kept = {one.number for one in _spread(best, round(len(best) * sampled_ones / others))}
+    too_many = {one.number for one in best} - kept
+    trials = tuple(one for one in found.trials if one.number not in too_many)
+    return replace(found, trials=trials, total=len(trials))
 
 
 def _fewer(found: SearchHistory) -> SearchHistory:
@@ -143,11 +148,14 @@ def _fewer(found: SearchHistory) -> SearchHistory:
         return found
     best, others = complete[: MOST_MARKS // 2], complete[MOST_MARKS // 2 :]
     others.sort(key=lambda one: one.number)
-    wanted = MOST_MARKS - len(best)
-    even = [others[place * len(others) // wanted] for place in range(wanted)]
-    kept = sorted(best + even, key=lambda one: one.number)
+    kept = sorted(best + _spread(others, MOST_MARKS - len(best)), key=lambda one: one.number)
     return replace(found, trials=tuple(kept))
 
 
 def _best_first(trials: Sequence[SearchedTrial]) -> list[SearchedTrial]:
     return sorted(trials, key=lambda one: (-(one.value or 0.0), one.number))
+
+
+def _spread(trials: Sequence[SearchedTrial], count: int) -> list[SearchedTrial]:
+    """So many of them, at even distances."""
+    return [trials[place * len(trials) // count] for place in range(count)]

@@ -39,3 +39,15 @@ def pair(history: SearchHistory, x: str | None, y: str | None) -> Sequence[str]:
     free = [name for name in usual if name not in chosen]
     filled = [one if one is not None else free.pop(0) for one in (x, y) if one or free]
     return list(dict.fromkeys(filled))
+
+
+def no_pair(history: SearchHistory, names: Sequence[str]) -> str | None:
+    """Why these are not two settings of the search; None if they are."""
+    if len(names) == 2 and all(name in history.space for name in names):
+        return None
+    if not len(history.space):
+        return nothing_searched(history)
+    return (
+        f"it takes two settings that sweep {history.sweep} searched "
+        f"({', '.join(history.space)}), got {' and '.join(names) or 'none'}"
+    )

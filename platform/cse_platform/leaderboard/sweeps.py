@@ -48,8 +48,8 @@ class SweepOverview:
     elapsed: float
     """Seconds from the last start to the end, or until now."""
     left: float | None
-    """Seconds that the rest takes at the pace since the last start; None unless it runs and a trial
-    has ended since."""
+    """Seconds that the rest takes at the pace since the last start; None unless it runs, a trial
+    has ended since, and its file says how many there will be."""
     quiet: float | None
     """Seconds since anything was heard of it; None unless it runs."""
 
@@ -99,12 +99,13 @@ def _overviews(
     found = []
     for record in records:
         counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
-        planned = _planned(record, sum(counts.values()))
+        trials, plan = sum(counts.values()), _planned(record)
         restarted = starts.get(record.id, record.started)
         runs = record.state == "RUNNING"
         elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
         heard = news(session, record.id, since=restarted) if runs else None
-        missing = planned - sum(counts.values()) + counts["RUNNING"]
+        pace = elapsed / heard.ended if heard and heard.ended else None
+        missing = None if plan is None else max(plan, trials) - trials + counts["RUNNING"]
         found.append(
             SweepOverview(
                 name=record.name,
@@ -117,20 +118,19 @@ def _overviews(
                 restarted=restarted,
                 finished=record.finished,
                 counts=counts,
-                planned=planned,
+                planned=trials if record.state == "COMPLETE" else max(plan or 0, trials),
                 best=best.get(record.id),
                 elapsed=elapsed,
-                left=elapsed / heard.ended * missing if heard and heard.ended else None,
+                left=None if pace is None or missing is None else pace * missing,
                 quiet=(now - heard.last).total_seconds() if heard else None,
             )
         )
     return found
 
 
-def _planned(record: SweepRecord, trials: int) -> int:
-    if record.state == "COMPLETE":
-        return trials
+def _planned(record: SweepRecord) -> int | None:
+    """How many trials its file asks for; None of a file of another version, or imported."""
     try:
-        return max(trials, SweepSpec.model_validate(record.spec).planned)
-    except ValidationError:  # of another version, or imported
-        return trials
+        return SweepSpec.model_validate(record.spec).planned
+    except ValidationError:
+        return None

@@ -49,9 +49,9 @@ def numbers(study: optuna.Study) -> list[int]:
 
 
 def _frozen(trial: SearchedTrial, space: Space, factor: float) -> FrozenTrial | None:
-    """None where a value is not of the space."""
+    """None where a value is not of the space; where none is known, trials have no settings."""
     params: dict[str, Any] = {}
-    for name, value in trial.values.items():
+    for name, value in trial.values.items() if len(space) else ():
         try:
             params[name] = encode(space[name].find(value))
         except LookupError:

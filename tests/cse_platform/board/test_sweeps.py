@@ -105,7 +105,7 @@ def test_a_file_that_says_nothing(
 ) -> None:
     tell(board, [*at(0, sweep_started(spec=spec)), *at(1, *trial_life(0, {1: 0.5}))])
     found = seen(board, minutes=2)
-    assert (found.planned, found.dev, found.left) == (1, "stsb", 0)
+    assert (found.planned, found.dev, found.left) == (1, "stsb", None)
 
 
 def test_the_last_started_comes_first_and_each_has_its_own_trials(

@@ -5,15 +5,12 @@ from flask import Blueprint, render_template, request
 from cse_dashboards.page.address import Encoded, GeometryAddress
 from cse_dashboards.page.site import reader, site
 from cse_dashboards.picture import Picture
+from cse_dashboards.pictures.labels import PANELS
 from cse_platform.leaderboard.references import named_rows
 from cse_platform.leaderboard.row import LeaderboardRow
 
 view = Blueprint("geometry", __name__)
 
-MODELS = 4
-"""Panels of a figure that takes a model each."""
-LINES = 16
-"""Trajectories in one plane."""
 WHAT: dict[Encoded, str] = {
     "heat_map": "Similarities of chosen sentences",
     "projection": "Projection of the STS-B dev sentences",
@@ -46,7 +43,7 @@ def numbers() -> str:
     rows = _rows(address)
     pictures = [
         methods.plane(reader(), rows),
-        methods.buckets(reader(), rows[:MODELS]),
+        methods.buckets(reader(), rows[:PANELS]),
         methods.ranking_scores(reader(), rows),
     ]
     return render_template("pictures.html", title="Geometry", pictures=pictures)
@@ -84,10 +81,10 @@ def _address() -> GeometryAddress:
 
 
 def _rows(address: GeometryAddress) -> list[LeaderboardRow]:
-    return reader().rows(address.filters, standing=False)[:LINES]
+    return reader().rows(address.filters, standing=False)
 
 
 def _trials(rows: list[LeaderboardRow]) -> dict[str, str]:
     """The best trial of each of the first rows, by what the row is called."""
-    named = named_rows(rows[:MODELS])
+    named = named_rows(rows[:PANELS])
     return {name: row.best_trial for name, row in named.items() if row.best_trial}

@@ -1,0 +1,116 @@
+"""Pictures for the README: the page of cse-dashboard and MLflow's comparison, in Chromium.
+
+Launch: make screenshots, or python dashboards/screenshots.py docs/images --runs runs
+Shows what is in the runs folder: the leaderboard, the sweep that searched most settings, the two
+first scored methods against each other, and the best trial. Takes about a minute.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
+
+import click
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "fixtures"))
+
+from browser import chromium, dashboard, mlflow_server, settled
+from mlflow import MlflowClient
+
+from cse_platform.leaderboard import LeaderboardReader, open_leaderboard
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page, ViewportSize
+
+SIZE: "ViewportSize" = {"width": 1280, "height": 800}
+COMPARED = 3
+"""Runs in MLflow's comparison."""
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A view of the page, and what of it is in the picture."""
+
+    name: str
+    view: str
+    top: str = "body"
+    """Selects what stands at the upper edge."""
+    dark: bool = False
+
+
+@click.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--runs", default="runs", show_default=True, type=click.Path(path_type=Path))
+def main(folder: Path, runs: Path) -> None:
+    """Write the pictures into FOLDER."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open_leaderboard(f"sqlite:///{runs / 'leaderboard.db'}") as reader:
+        sweep = most_searched(reader)
+        shots = list(shots_of(reader, sweep))
+    with chromium() as browser:
+        with dashboard(runs) as address:
+            for shot in shots:
+                show(browser, address, shot, folder)
+        with mlflow_server(f"sqlite:///{(runs / 'mlflow.db').resolve()}", folder=folder) as address:
+            show_comparison(browser, address, sweep, folder / "mlflow.png")
+
+
+def most_searched(reader: LeaderboardReader) -> str:
+    """The sweep that searched most settings; of several the one with most trials."""
+    sweeps = {one.name: one.trials for one in reader.sweeps()}
+    return max(sweeps, key=lambda name: (len(reader.search(name).space.root), sweeps[name]))
+
+
+def shots_of(reader: LeaderboardReader, sweep: str) -> Iterator[Shot]:
+    """What is worth a picture of what the leaderboard holds."""
+    rows = [row for row in reader.rows(standing=False) if row.scores]
+    best = reader.sweep(sweep).best
+    yield Shot("leaderboard", "")
+    yield Shot("dark", "", dark=True)
+    yield Shot("sweep", f"sweeps/{quote(sweep)}")
+    yield Shot("search", f"sweeps/{quote(sweep)}", "#pair")
+    yield Shot("geometry", "geometry", "#numbers")
+    if best is not None:
+        yield Shot("trial", f"trials/{best.key}")
+    if len(rows) > 1:
+        yield Shot("compare", f"compare?{urlencode({'a': rows[0].method, 'b': rows[1].method})}")
+
+
+def show(browser: "Browser", address: str, shot: Shot, folder: Path) -> None:
+    """Write one picture of the page."""
+    page = browser.new_page(viewport=SIZE, color_scheme="dark" if shot.dark else "light")
+    page.goto(address + shot.view)
+    settled(page).locator(shot.top).first.evaluate("it => it.scrollIntoView()")
+    shoot(page, folder / f"{shot.name}.png")
+
+
+def show_comparison(browser: "Browser", address: str, sweep: str, file: Path) -> None:
+    """Write a picture of MLflow's own comparison of the sweep's best trials."""
+    client = MlflowClient(address)
+    experiment = client.get_experiment_by_name("cse")
+    best = client.search_runs(
+        [experiment.experiment_id],
+        f"tags.sweep = '{sweep}' and tags.trial != '' and attributes.status = 'FINISHED'",
+        max_results=COMPARED,
+        order_by=["metrics.`dev/stsb_spearman` DESC"],
+    )
+    ids, experiments = json.dumps([run.info.run_id for run in best]), [experiment.experiment_id]
+    page = browser.new_page(viewport=SIZE)
+    asked = urlencode({"runs": ids, "experiments": json.dumps(experiments)}, quote_via=quote)
+    page.goto(f"{address}/#/compare-runs?{asked}")
+    page.locator(".js-plotly-plot svg.main-svg").first.wait_for(timeout=60_000)
+    shoot(page, file)
+
+
+def shoot(page: "Page", file: Path) -> None:
+    """Write what is to be seen of a page, and close it."""
+    page.screenshot(path=file, animations="disabled")
+    page.close()
+    click.echo(file)
+
+
+if __name__ == "__main__":
+    main()
