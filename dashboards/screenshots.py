@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
@@ -25,7 +26,7 @@ from cse_platform.leaderboard import LeaderboardReader, open_leaderboard
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, ViewportSize
 
-SIZE: "ViewportSize" = {"width": 1280, "height": 800}
+SIZE: "ViewportSize" = {"width": 1440, "height": 900}
 COMPARED = 3
 """Runs in MLflow's comparison."""
 
@@ -54,7 +55,8 @@ def main(folder: Path, runs: Path) -> None:
         with dashboard(runs) as address:
             for shot in shots:
                 show(browser, address, shot, folder)
-        with mlflow_server(f"sqlite:///{(runs / 'mlflow.db').resolve()}", folder=folder) as address:
+        store = f"sqlite:///{(runs / 'mlflow.db').resolve()}"
+        with TemporaryDirectory() as away, mlflow_server(store, folder=Path(away)) as address:
             show_comparison(browser, address, sweep, folder / "mlflow.png")
 
 
@@ -69,9 +71,9 @@ def shots_of(reader: LeaderboardReader, sweep: str) -> Iterator[Shot]:
     rows = [row for row in reader.rows(standing=False) if row.scores]
     best = reader.sweep(sweep).best
     yield Shot("leaderboard", "")
-    yield Shot("dark", "", dark=True)
     yield Shot("sweep", f"sweeps/{quote(sweep)}")
-    yield Shot("search", f"sweeps/{quote(sweep)}", "#pair")
+    yield Shot("search", f"sweeps/{quote(sweep)}", "h2:has(+ #pair)")
+    yield Shot("dark", f"sweeps/{quote(sweep)}", "#best form[aria-label='Dev curve']", dark=True)
     yield Shot("geometry", "geometry", "#numbers")
     if best is not None:
         yield Shot("trial", f"trials/{best.key}")
@@ -88,20 +90,21 @@ def show(browser: "Browser", address: str, shot: Shot, folder: Path) -> None:
 
 
 def show_comparison(browser: "Browser", address: str, sweep: str, file: Path) -> None:
-    """Write a picture of MLflow's own comparison of the sweep's best trials."""
+    """Write a picture of MLflow's own comparison of the first trials of the search."""
     client = MlflowClient(address)
     experiment = client.get_experiment_by_name("cse")
-    best = client.search_runs(
+    first = client.search_runs(
         [experiment.experiment_id],
-        f"tags.sweep = '{sweep}' and tags.trial != '' and attributes.status = 'FINISHED'",
+        f"tags.sweep = '{sweep}' and tags.role = 'search' and attributes.status = 'FINISHED'",
         max_results=COMPARED,
-        order_by=["metrics.`dev/stsb_spearman` DESC"],
+        order_by=["attributes.start_time ASC"],
     )
-    ids, experiments = json.dumps([run.info.run_id for run in best]), [experiment.experiment_id]
+    ids, experiments = json.dumps([run.info.run_id for run in first]), [experiment.experiment_id]
     page = browser.new_page(viewport=SIZE)
     asked = urlencode({"runs": ids, "experiments": json.dumps(experiments)}, quote_via=quote)
     page.goto(f"{address}/#/compare-runs?{asked}")
     page.locator(".js-plotly-plot svg.main-svg").first.wait_for(timeout=60_000)
+    page.get_by_role("button", name="Close").click()  # of MLflow's assistant
     shoot(page, file)
 
 

@@ -61,15 +61,21 @@ def test_the_leaderboard_has_the_best_on_top_and_its_interval() -> None:
 
 
 def test_a_single_seed_looks_unlike_several_and_may_lack_an_interval() -> None:
-    figure = leaderboard({"many": estimate(0.8), "one": estimate(0.7, seeds=1)}, AVERAGE)
+    scores = {
+        "many": estimate(0.8, interval=Interval(0.7, 0.9, "seeds")),
+        "one": estimate(0.7, seeds=1, interval=Interval(0.6, 0.8, "pairs")),
+        "bare": estimate(0.6, seeds=1),
+    }
 
-    several, single = figure.data
-    assert (several.name, single.name) == (
-        "mean over seeds, 95 % interval",
-        "one seed, 95 % interval over pairs",
-    )
-    assert several.marker.symbol != single.marker.symbol
-    assert single.error_x.array == (None,)
+    traces = leaderboard(scores, AVERAGE).data
+
+    assert {trace.name: trace.y for trace in traces} == {
+        "mean over seeds, 95 % interval": ("many",),
+        "one seed, 95 % interval over pairs": ("one",),
+        "one seed, no interval": ("bare",),
+    }
+    assert len({trace.marker.symbol for trace in traces}) == 3
+    assert traces[-1].error_x.array == (None,)
 
 
 def test_published_numbers_are_hollow_and_say_where_they_are_from() -> None:
@@ -143,6 +149,18 @@ def test_differences_have_their_intervals_and_p_and_are_hollow_where_zero_is_ins
     assert [note.text for note in figure.layout.annotations] == ["p <0.001", "p 0.400", "p unknown"]
     assert figure.layout.xaxis.title.text == "a minus b, Spearman × 100"
     assert figure.layout.shapes[0].x0 == 0
+
+
+def test_differences_in_several_measures_have_an_axis_of_none_of_them() -> None:
+    tasks = (
+        task("stsb_kcc", 0.02, interval=None, p=None),
+        task("stsb_ndcg", 0.01, interval=None, p=None),
+    )
+
+    figure = differences(Comparison("a", "b", n_a=1, n_b=1, tasks=tasks, average=None))
+
+    assert figure.layout.xaxis.title.text == "a minus b, × 100"
+    assert list(figure.data[0].y) == ["STS-B KCC", "STS-B NDCG"]
 
 
 def test_pairs_are_coloured_by_gold_and_have_a_diagonal() -> None:

@@ -33,6 +33,7 @@ def trial(
     *,
     seed: int = 0,
     state: str = "COMPLETE",
+    weight: float = 1.0,
 ) -> SearchedTrial:
     return SearchedTrial(
         number=0,
@@ -46,6 +47,7 @@ def trial(
         step=1,
         started=NOON,
         finished=NOON,
+        weight=weight,
     )
 
 
@@ -67,17 +69,67 @@ def test_a_value_has_the_mean_over_its_configurations_and_the_spread_of_their_se
     assert (found[16,].mean, found[16,].std, found[16,].configurations) == (0.8, None, 1)
 
 
+def test_in_means_a_trial_of_a_sample_counts_for_those_left_out() -> None:
+    tried = [
+        trial("a", {"groups": 8}, 0.9),
+        trial("b", {"groups": 8}, 0.5, weight=3),
+        trial("c", {"groups": 16}, 0.9),
+        trial("c", {"groups": 16}, 0.6, seed=1, weight=2),  # mean 0.7, for 1.5 configurations
+        trial("d", {"groups": 16}, 0.4, weight=1.5),
+    ]
+
+    found = by_value(tried, "groups")
+
+    assert found[8,].mean == pytest.approx((0.9 + 3 * 0.5) / 4)
+    assert found[16,].mean == pytest.approx((0.7 + 0.4) / 2)
+    assert found[8,].configurations == 2
+
+
 def test_a_setting_has_a_marker_a_trial_a_line_of_means_and_a_band() -> None:
-    figure = setting(GROUPS, "groups", SPACE["groups"], STSB)
+    tried = [*GROUPS, trial("c", {"groups": 16}, 0.6, seed=1)]  # mean 0.7, std sqrt(0.02)
+
+    figure = setting(tried, "groups", SPACE["groups"], STSB)
 
     trials, low, high, means = figure.data
-    assert (list(trials.x), list(trials.y)) == ([8, 8, 8, 16], pytest.approx([50, 70, 40, 80]))
-    assert (list(means.x), list(means.y)) == ([8, 16], pytest.approx([50, 80]))
-    assert (list(low.x), list(low.y)) == ([8], pytest.approx([50 - 100 * math.sqrt(0.02)]))
-    assert list(high.y) == pytest.approx([50 + 100 * math.sqrt(0.02)])
+    std = 100 * math.sqrt(0.02)
+    assert list(trials.x) == [8, 8, 8, 16, 16]
+    assert list(trials.y) == pytest.approx([50, 70, 40, 80, 60])
+    assert (list(means.x), list(means.y)) == ([8, 16], pytest.approx([50, 70]))
+    assert (list(low.x), list(low.y)) == ([8, 16], pytest.approx([50 - std, 70 - std]))
+    assert list(high.y) == pytest.approx([50 + std, 70 + std])
+    assert means.error_y.array is None
     assert figure.layout.xaxis.title.text == "groups"
     assert figure.layout.yaxis.title.text == "STS-B dev, Spearman × 100"
     assert figure.layout.xaxis.tickvals == (8, 16)
+
+
+def test_where_not_every_value_has_several_seeds_there_are_bars() -> None:
+    _, means = setting(GROUPS, "groups", SPACE["groups"], STSB).data
+
+    assert means.mode == "lines+markers"
+    assert means.error_y.array == (pytest.approx(100 * math.sqrt(0.02)), None)
+
+
+def test_choices_of_mixed_kinds_are_no_scale() -> None:
+    space = Space.model_validate({"d0": [None, 256, 192], "groups": [8, 16]})
+    numbers = [trial("a", {"d0": 256, "groups": 8}, 0.5), trial("b", {"d0": 192, "groups": 8}, 0.6)]
+    mixed = [*numbers, trial("c", {"d0": None, "groups": 8}, 0.7)]
+
+    axis = setting(numbers, "d0", space["d0"], STSB).layout.xaxis
+    assert (axis.type, axis.tickvals) == (None, (192, 256))
+    axis = setting(mixed, "d0", space["d0"], STSB).layout.xaxis
+    assert (axis.type, axis.categoryarray) == ("category", ("null", 256, 192))
+    assert set(surface(mixed, "d0", "groups", space, STSB).data[0].x) == {"null", "256", "192"}
+
+
+@pytest.mark.parametrize(("low", "ticks"), [(1e-5, "~e"), (0.1, "~r")])
+def test_a_log_axis_has_whole_numbers_at_its_ticks(low: float, ticks: str) -> None:
+    space = Space.model_validate({"rate": {"low": low, "high": 9.0, "log": True}})
+    tried = [trial("a", {"rate": 1.0}, 0.5)]
+
+    axis = setting(tried, "rate", space["rate"], STSB).layout.xaxis
+
+    assert (axis.type, axis.tickformat, axis.dtick) == ("log", ticks, None)
 
 
 def test_numbers_of_a_range_stand_on_its_scale_without_a_mean_of_single_ones() -> None:
@@ -164,9 +216,8 @@ def test_points_on_one_line_have_no_contour_between_them() -> None:
         trial(str(n), {"rate": rate, "alpha": 0.5}, 0.5) for n, rate in enumerate((1e-5, 1e-4))
     ]
 
-    contour, points = surface(tried, "rate", "alpha", SPACE, STSB).data
+    [points] = surface(tried, "rate", "alpha", SPACE, STSB).data
 
-    assert set(np.ravel(contour.z)) == {None}
     assert len(points.x) == 2
 
 

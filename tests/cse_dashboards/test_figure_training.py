@@ -5,31 +5,53 @@ import pytest
 from cse_dashboards.figures.dev_curves import dev_curves
 from cse_dashboards.figures.naming import dev_quantity, metric_quantity, score_quantity
 from cse_dashboards.figures.plane import plane
-from cse_dashboards.figures.seeds import at_best, over_seeds
+from cse_dashboards.figures.seeds import at_best, having, over_seeds
 from cse_platform.leaderboard.trials import DevPoint
 
 STSB = "dev/stsb_spearman"
 
 
-def curve(*values: float | None, metric: str = STSB) -> list[DevPoint]:
-    """A point every 10 steps."""
-    return [DevPoint(10 * n, value, {metric: value}) for n, value in enumerate(values)]
+def curve(*values: float | None, metric: str = STSB, kept: int = 10) -> list[DevPoint]:
+    """A point every 10 steps, and the step of the checkpoint that was kept."""
+    return [
+        DevPoint(10 * n, value, {metric: value}, kept=10 * n == kept)
+        for n, value in enumerate(values)
+    ]
 
 
 def moved(*places: tuple[float, float]) -> list[DevPoint]:
-    """Points at (uniformity, alignment), better and better on dev."""
+    """Points at (uniformity, alignment); the second checkpoint was kept."""
     return [
-        DevPoint(10 * n, 0.5 + n / 100, {"dev/uniformity": u, "dev/alignment": a})
+        DevPoint(10 * n, 0.5 - n, {"dev/uniformity": u, "dev/alignment": a}, kept=n == 1)
         for n, (u, a) in enumerate(places)
     ]
 
 
 def test_seeds_are_put_together_at_the_steps_that_all_have() -> None:
-    seeds = {0: curve(0.5, 0.6, 0.7), 1: curve(0.3, None, 0.9, 0.95)}
+    seeds = {0: curve(0.5, 0.6, 0.7), 1: curve(0.3, None, 0.9, 0.95, kept=20)}
 
     assert over_seeds(seeds, STSB) == {0: [0.5, 0.3], 20: [0.7, 0.9]}
-    assert at_best(seeds, STSB) == [(20, 0.7), (30, 0.95)]
+    assert at_best(seeds, STSB) == [(10, 0.6), (20, 0.9)]  # neither is the highest
     assert over_seeds({}, STSB) == {}
+
+
+def test_a_seed_without_the_metric_takes_nothing_from_the_others() -> None:
+    seeds = {0: curve(0.5, 0.6), 1: curve(None, None), 2: curve(0.1, metric="train/loss")}
+
+    assert list(having(seeds, STSB)) == [0]
+    assert over_seeds(seeds, STSB) == {0: [0.5], 10: [0.6]}
+    assert [trace.name for trace in dev_curves({"a": seeds}, STSB).data] == [
+        "a",
+        "a, kept checkpoint",
+    ]
+
+
+def test_the_plane_is_of_the_seeds_with_both_measures() -> None:
+    half = [DevPoint(0, 0.5, {"dev/uniformity": -9.0}, kept=True)]
+
+    path, _ = plane({"a": {0: moved((-1.0, 0.2), (-2.0, 0.4)), 1: half}}).data
+
+    assert list(path.x) == pytest.approx([-1.0, -2.0])
 
 
 def test_dev_curves_are_means_in_a_band_from_the_lowest_to_the_highest_seed() -> None:
@@ -50,20 +72,23 @@ def test_a_single_seed_has_no_band_and_methods_have_colours_of_their_own() -> No
 
     assert [trace.name for trace in figure.data] == [
         "a",
-        "a, best checkpoint",
+        "a, kept checkpoint",
         "b",
-        "b, best checkpoint",
+        "b, kept checkpoint",
     ]
     assert figure.data[0].line.color != figure.data[2].line.color
 
 
-def test_a_loss_is_drawn_as_it_is_and_marked_where_dev_is_best() -> None:
-    points = [DevPoint(0, 0.9, {"train/loss": 2.0}), DevPoint(5, 0.1, {"train/loss": 1.0})]
+def test_a_loss_is_drawn_as_it_is_and_marked_where_the_checkpoint_was_kept() -> None:
+    points = [
+        DevPoint(0, 0.9, {"train/loss": 2.0}),
+        DevPoint(5, 0.1, {"train/loss": 1.0}, kept=True),
+    ]
 
     figure = dev_curves({"a": {0: points}}, "train/loss")
 
     assert list(figure.data[0].y) == [2.0, 1.0]
-    assert (list(figure.data[1].x), list(figure.data[1].y)) == ([0], [2.0])
+    assert (list(figure.data[1].x), list(figure.data[1].y)) == ([5], [1.0])
     assert figure.layout.yaxis.title.text == "training loss"
 
 

@@ -52,7 +52,7 @@ def test_what_means_nothing_is_said(
 def test_parts_say_it_in_their_place(client: FlaskClient) -> None:
     assert "no sweep" in refused(client, "/parts/live/sweeps/none", status=404, part=True)
     answer = client.get("/parts/live/sweeps/none", headers={"X-Part": "1"})
-    assert '<a class="load" href="/parts/live/sweeps/none">Try again</a>' in answer.text
+    assert "Try again" not in answer.text  # it would say the same
 
 
 @pytest.fixture

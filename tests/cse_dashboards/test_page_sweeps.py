@@ -17,6 +17,15 @@ from cse_platform.leaderboard.writer import LeaderboardSink
 from cse_platform.tracking.events import Event, SweepStarted
 
 SPACE = {"tau2": [0.0125, 0.025, 0.05], "tau3": [0.0125, 0.025], "rank_loss": ["listnet"]}
+FILE = {
+    "sweep": "grid",
+    "method": "rankcse",
+    "backbone": "mini",
+    "corpus": "builtin",
+    "space": SPACE,
+    "search": {"sampler": "random", "trials": 5, "seed": 42},
+    "tags": ["nightly"],
+}
 TRIALS = (("COMPLETE", 0.81), ("COMPLETE", 0.83), ("COMPLETE", 0.82), ("FAIL", 0.1), (None, 0.7))
 
 
@@ -27,7 +36,7 @@ def url(
     trial_life: Callable[..., list[Event]],
 ) -> str:
     """A sweep that runs: three trials are complete, one failed, one is on its way."""
-    events: list[Event] = [sweep_started("grid", spec={"space": SPACE, "tags": ["nightly"]})]
+    events: list[Event] = [sweep_started("grid", spec=FILE)]
     for number, (state, value) in enumerate(TRIALS):
         events += trial_life(
             number,
@@ -147,3 +156,15 @@ def test_the_link_to_mlflow_is_there_where_a_server_is(url: str) -> None:
 )
 def test_time_is_told_shortly(seconds: float | None, said: str) -> None:
     assert clock(seconds) == said
+
+
+def test_a_wrong_setting_spoils_only_what_asks_for_it(page: FlaskClient) -> None:
+    for part in ("best", "search", "settings"):
+        told(page, f"/parts/{part}/sweeps/grid?x=tau9")
+    refused = page.get("/parts/pair/sweeps/grid?x=tau9", headers={"X-Part": "1"})
+    assert refused.status_code == 400
+    assert "'tau9' is no setting that grid searches" in text(refused.text)
+
+
+def test_a_slash_at_the_end_changes_nothing(page: FlaskClient) -> None:
+    assert page.get("/sweeps/").text == page.get("/sweeps").text

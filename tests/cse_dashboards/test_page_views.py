@@ -41,6 +41,14 @@ def test_differences_are_those_of_the_leaderboard(
     assert list(figures(answer)) == ["differences"]
 
 
+def test_rows_without_test_scores_have_their_dev_curves(client: FlaskClient) -> None:
+    answer = told(client, "/compare?a=hicl&b=simcse&tasks=transfer")
+    assert "hicl and simcse have no test scores of transfer." in text(answer)
+    assert "/parts/differences/" not in answer
+    assert "/parts/pairs/" not in answer
+    assert figures(told(client, "/parts/curves/compare?a=hicl&b=simcse&tasks=transfer"))
+
+
 def test_dev_curves_and_pairs_of_both(client: FlaskClient) -> None:
     curves = figures(told(client, "/parts/curves/compare?a=hicl&b=simcse"))
     assert list(curves) == ["dev_curves_dev_stsb_spearman"]

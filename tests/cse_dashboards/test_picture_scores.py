@@ -23,7 +23,7 @@ def on_dev(row: LeaderboardRow) -> LeaderboardRow:
 
 
 def test_the_leaderboard_shows_the_headline_best_on_top(lab: LeaderboardReader) -> None:
-    picture = board.leaderboard(lab)
+    picture = board.of_rows(lab.rows())
 
     assert picture.figure.layout.yaxis.categoryarray[0] == "simcse mini"
     assert picture.figure.layout.xaxis.title.text == "STS average test, Spearman × 100"
@@ -58,8 +58,8 @@ def test_without_test_scores_the_leaderboard_is_of_dev(rows: list[LeaderboardRow
     assert picture.figure.data[0].x[0] == pytest.approx(100 * rows[0].dev_score.mean)
 
 
-def test_without_rows_the_leaderboard_says_what_makes_some(lab: LeaderboardReader) -> None:
-    picture = board.leaderboard(lab, Filters(method="nobody"))
+def test_without_rows_the_leaderboard_says_what_makes_some() -> None:
+    picture = board.of_rows([])
 
     assert picture.figure is None
     assert "cse-sweep" in (picture.missing or "")

@@ -79,9 +79,8 @@ def test_single_figures_are_images_with_their_numbers(export, browser, tmp_path:
 def test_an_unknown_sweep_leaves_nothing_behind(export, tmp_path: Path) -> None:
     ended = export("swep", tmp_path / "pictures")
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr == (
-        "Error: there is no sweep 'swep' on this leaderboard; did you mean 'swept'?\n"
-    )
+    sentence = "there is no sweep 'swep' on this leaderboard; did you mean 'swept'?\n"
+    assert ended.stderr.startswith("Error: ") and ended.stderr.endswith(sentence)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -90,5 +89,6 @@ def test_a_folder_with_something_in_it_is_refused(export, tmp_path: Path) -> Non
     kept.write_text("mine")
     ended = export("swept", tmp_path)
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr.startswith(f"Error: {tmp_path} ")
+    sentence = f"Error: the folder {tmp_path} is not empty (kept.txt); name another one\n"
+    assert ended.stderr == sentence
     assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]

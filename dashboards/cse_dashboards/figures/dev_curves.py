@@ -13,7 +13,8 @@ from cse_dashboards.figures.seeds import Seeds, at_best, over_seeds
 def dev_curves(curves: Mapping[str, Seeds], metric: str) -> go.Figure:
     """A metric against the step: the mean over seeds, a band from the lowest to the highest seed.
 
-    A star marks each seed's best checkpoint, as dev chose it. A single seed has no band.
+    A star marks the checkpoint of each seed that was kept. A single seed has no band; seeds without
+    the metric are left out.
 
     Args:
         curves: by label, dev curves by seed.
@@ -35,7 +36,7 @@ def _method(
     by_step = over_seeds(seeds, metric)
     steps = list(by_step)
     scaled = [[quantity.factor * value for value in values] for values in by_step.values()]
-    if len(seeds) > 1:
+    if any(len(values) > 1 for values in scaled):
         yield from _band(label, steps, scaled, place)
     yield go.Scatter(
         name=label,
@@ -48,7 +49,7 @@ def _method(
     )
     best = at_best(seeds, metric)
     yield go.Scatter(
-        name=f"{label}, best checkpoint",
+        name=f"{label}, kept checkpoint",
         x=[step for step, _ in best],
         y=[quantity.factor * value for _, value in best],
         mode="markers",

@@ -17,11 +17,12 @@ def differences(comparison: Comparison) -> go.Figure:
     where the interval holds zero, or is not known.
     """
     tasks = [*comparison.tasks, *([comparison.average] if comparison.average else [])]
-    metric = score_quantity(tasks[0].task).title.rpartition(", ")[2]
+    metrics = {score_quantity(one.task).title.rpartition(", ")[2] for one in tasks}
+    unit = metrics.pop() if len(metrics) == 1 else "× 100"
     figure = drawn(
         _effects(tasks, comparison),
         title=f"{comparison.a} minus {comparison.b}",
-        x=f"{comparison.a} minus {comparison.b}, {metric}",
+        x=f"{comparison.a} minus {comparison.b}, {unit}",
         y="",
         height=180 + 32 * len(tasks),
         margin_r=110,

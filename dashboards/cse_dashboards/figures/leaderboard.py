@@ -9,8 +9,15 @@ from cse_dashboards.figures.naming import Quantity
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.row import Estimate
 
-SEEDS, PAIRS, GREY = 0, 1, 6
-"""Places of colours."""
+KINDS = {
+    "mean over seeds, 95 % interval": (0, "circle"),
+    "mean over seeds, no interval": (0, "square"),
+    "one seed, 95 % interval over pairs": (1, "diamond"),
+    "one seed, no interval": (1, "square"),
+}
+"""Place of the colour, and symbol."""
+GREY = 6
+"""Place of the colour of published rows."""
 
 Published = Sequence[tuple[str, PublishedRow]]
 """Each with the label of the line that it stands on."""
@@ -56,16 +63,16 @@ def leaderboard(
 
 
 def _ours(scores: Mapping[str, Estimate], quantity: Quantity) -> Iterator[go.Scatter]:
-    several = {label: one for label, one in scores.items() if not _single(one)}
-    single = {label: one for label, one in scores.items() if _single(one)}
-    if several:
-        yield _means("mean over seeds, 95 % interval", several, quantity, SEEDS, "circle")
-    if single:
-        yield _means("one seed, 95 % interval over pairs", single, quantity, PAIRS, "diamond")
+    for kind, (place, symbol) in KINDS.items():
+        if mine := {label: one for label, one in scores.items() if _kind(one) == kind}:
+            yield _means(kind, mine, quantity, place, symbol)
 
 
-def _single(score: Estimate) -> bool:
-    return score.n == 1
+def _kind(score: Estimate) -> str:
+    over = "one seed" if score.n == 1 else "mean over seeds"
+    if score.interval is None:
+        return f"{over}, no interval"
+    return f"{over}, 95 % interval" + (" over pairs" if score.interval.over == "pairs" else "")
 
 
 def _means(

@@ -6,7 +6,7 @@ from statistics import fmean
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.look import colour, drawn
-from cse_dashboards.figures.seeds import Seeds, at_best, over_seeds
+from cse_dashboards.figures.seeds import Seeds, at_best, having, over_seeds
 
 ALIGNMENT, UNIFORMITY = "dev/alignment", "dev/uniformity"
 
@@ -15,7 +15,8 @@ def plane(curves: Mapping[str, Seeds]) -> go.Figure:
     """Where training moves the embeddings of the dev set: down and to the left is better.
 
     A line a method goes through the means over seeds at each step, from a hollow marker before
-    training on; its star is the mean over the seeds' best checkpoints.
+    training on; its star is the mean over the checkpoints that were kept, one a seed. Seeds without
+    both measures are left out.
 
     Args:
         curves: by label, dev curves by seed.
@@ -35,6 +36,7 @@ def plane(curves: Mapping[str, Seeds]) -> go.Figure:
 
 
 def _method(label: str, seeds: Seeds, place: int) -> Iterator[go.Scatter]:
+    seeds = having(seeds, ALIGNMENT, UNIFORMITY)
     aligned, uniform = (over_seeds(seeds, metric) for metric in (ALIGNMENT, UNIFORMITY))
     steps = [step for step in aligned if step in uniform]
     symbols = ["circle-open" if step == 0 else "circle" for step in steps]
@@ -57,12 +59,12 @@ def _method(label: str, seeds: Seeds, place: int) -> Iterator[go.Scatter]:
 
 def _star(label: str, uniform: float, aligned: float, *, place: int) -> go.Scatter:
     return go.Scatter(
-        name=f"{label}, best checkpoint",
+        name=f"{label}, kept checkpoints",
         x=[uniform],
         y=[aligned],
         mode="markers",
         marker={"symbol": "star", "size": 15, "color": colour(place)},
         legendgroup=label,
         showlegend=False,
-        hovertemplate="best checkpoint: uniformity %{x:.3f}, alignment %{y:.3f}",
+        hovertemplate="kept checkpoints: uniformity %{x:.3f}, alignment %{y:.3f}",
     )

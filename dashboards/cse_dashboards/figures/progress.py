@@ -56,9 +56,12 @@ def best_so_far(trials: Sequence[SearchedTrial], quantity: Quantity) -> go.Figur
         quantity: of the trials' values.
     """
     ended = sorted(
-        (trial.finished, quantity.factor * trial.value, trial)
-        for trial in trials
-        if trial.state == "COMPLETE" and trial.value is not None and trial.finished is not None
+        (
+            (trial.finished, quantity.factor * trial.value, trial)
+            for trial in trials
+            if trial.state == "COMPLETE" and trial.value is not None and trial.finished is not None
+        ),
+        key=lambda end: (end[0], end[2].number),
     )
     times, scores = [time for time, _, _ in ended], [score for _, score, _ in ended]
     marks = go.Scatter(

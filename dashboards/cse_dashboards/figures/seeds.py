@@ -8,28 +8,33 @@ Seeds = Mapping[int, Sequence[DevPoint]]
 """Dev curves by seed."""
 
 
+def having(seeds: Seeds, *metrics: str) -> Seeds:
+    """The seeds with a point that has all of these metrics."""
+    return {
+        seed: points
+        for seed, points in seeds.items()
+        if any(all(point.metrics.get(name) is not None for name in metrics) for point in points)
+    }
+
+
 def over_seeds(seeds: Seeds, metric: str) -> dict[int, list[float]]:
     """What the seeds have of a metric, by step, in order of steps.
 
-    Steps are left out that a seed has no number at: a mean over fewer seeds would jump.
+    Seeds that never have it are left out, and so are steps that one of the others has no number
+    at: a mean over fewer seeds would jump.
     """
-    curves = [dict(_known(points, metric)) for points in seeds.values()]
+    curves = [dict(_known(points, metric)) for points in having(seeds, metric).values()]
     shared = set.intersection(*map(set, curves)) if curves else set()
     return {step: [curve[step] for curve in curves] for step in sorted(shared)}
 
 
 def at_best(seeds: Seeds, metric: str) -> list[tuple[int, float]]:
-    """By seed, the step of its best checkpoint on dev and what it has of a metric there.
+    """By seed, the step of the checkpoint that was kept and what it has of a metric.
 
-    Seeds without are left out; of equal checkpoints the first is the best.
+    Seeds without are left out.
     """
-    found = []
-    for points in seeds.values():
-        scored = [point for point in points if point.value is not None]
-        best = max(scored, key=lambda point: point.value or 0.0, default=None)
-        if best is not None and (value := best.metrics.get(metric)) is not None:
-            found.append((best.step, value))
-    return found
+    kept = [[point for point in points if point.kept] for points in seeds.values()]
+    return [found for points in kept for found in _known(points, metric)]
 
 
 def _known(points: Sequence[DevPoint], metric: str) -> Iterator[tuple[int, float]]:

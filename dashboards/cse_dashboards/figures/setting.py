@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
-from typing import Any
+from typing import Any, Literal
 
 import plotly.graph_objects as go
 
@@ -14,13 +14,17 @@ from cse_dashboards.figures.naming import Quantity
 from cse_platform.leaderboard.searched import SearchedTrial
 from cse_platform.sweep.dimensions import Choices, Dimension, canonical_json
 
+TINY = 1e-3
+LOG_TICKS = 4
+"""For which Plotly marks 1, 2 and 5 of each power of ten, unless the axis is short or very long."""
+
 
 @dataclass(frozen=True)
 class AtValue:
     """What a search found with one value of a setting. Fractions."""
 
     mean: float
-    """Over configurations, each the mean of its seeds."""
+    """Over configurations, each the mean of its seeds, weighted by what a sample stands for."""
     std: float | None
     """Over seeds, with n - 1 within each configuration; None where none has two."""
     configurations: int
@@ -49,19 +53,21 @@ def scored_with(trials: Sequence[SearchedTrial], *names: str) -> list[SearchedTr
 
 def by_value(trials: Sequence[SearchedTrial], *names: str) -> dict[tuple[Any, ...], AtValue]:
     """What complete trials found, by their values of these settings as axes have them."""
-    groups: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[Any, dict[str, list[SearchedTrial]]] = defaultdict(lambda: defaultdict(list))
     for trial in scored_with(trials, *names):
         place = tuple(on_axis(trial.values[name]) for name in names)
-        groups[place][trial.configuration].append(trial.value or 0.0)
+        groups[place][trial.configuration].append(trial)
     return {place: _together(list(seeds.values())) for place, seeds in groups.items()}
 
 
-def _together(configurations: Sequence[Sequence[float]]) -> AtValue:
-    several = [seeds for seeds in configurations if len(seeds) > 1]
+def _together(configurations: Sequence[Sequence[SearchedTrial]]) -> AtValue:
+    values = [[trial.value or 0.0 for trial in seeds] for seeds in configurations]
+    weights = [[trial.weight for trial in seeds] for seeds in configurations]
+    several = [seeds for seeds in values if len(seeds) > 1]
     freedom = sum(len(seeds) - 1 for seeds in several)
     squares = sum(variance(seeds) * (len(seeds) - 1) for seeds in several)
     return AtValue(
-        mean=fmean(fmean(seeds) for seeds in configurations),
+        mean=fmean(map(fmean, values, weights), map(fmean, weights)),
         std=math.sqrt(squares / freedom) if freedom else None,
         configurations=len(configurations),
     )
@@ -74,14 +80,23 @@ def recur(found: Collection[AtValue], dimension: Dimension) -> bool:
     return isinstance(dimension, Choices) or 2 * len(found) <= tried
 
 
+def spread(found: Collection[AtValue], *, numeric: bool) -> Literal["band", "bars"] | None:
+    """How the spread over seeds is drawn: a band takes numbers that all have one."""
+    known = [at.std is not None for at in found]
+    if not any(known):
+        return None
+    return "band" if numeric and len(known) > 1 and all(known) else "bars"
+
+
 def setting(
     trials: Sequence[SearchedTrial], name: str, dimension: Dimension, quantity: Quantity
 ) -> go.Figure:
     """A marker a trial, and the mean over the configurations of each value.
 
     Around the mean lies one standard deviation over seeds, pooled over the configurations of that
-    value that have several. Where nearly every configuration has a value of its own there is no
-    mean. Of settings that are no numbers, values stand side by side.
+    value that have several: a band where all values of a number have it, else bars. Where nearly
+    every configuration has a value of its own there is no mean. Of settings that are no numbers,
+    values stand side by side.
 
     Args:
         trials: of a search; incomplete ones, and those without the setting, are left out.
@@ -108,8 +123,17 @@ def axis_of(dimension: Dimension, *, numeric: bool) -> Mapping[str, Any]:
         )
         return {"type": "category", "categoryorder": "array", "categoryarray": order}
     if isinstance(dimension, Choices):
-        return {"tickvals": sorted(dimension.choices)}
-    return {"type": "log" if dimension.log else "linear", "exponentformat": "e"}
+        return {"tickvals": sorted(filter(is_number, dimension.choices))}
+    return log_axis(dimension.low) if dimension.log else {"type": "linear", "exponentformat": "e"}
+
+
+def log_axis(low: float) -> dict[str, Any]:
+    """With whole numbers at its ticks: left alone, Plotly writes `2` for 0.2 and for 20.
+
+    Args:
+        low: its lower end; below a thousandth, ticks are powers such as `2e-5`.
+    """
+    return {"type": "log", "tickformat": "~e" if low < TINY else "~r", "nticks": LOG_TICKS}
 
 
 def _trials(trials: Sequence[SearchedTrial], name: str, quantity: Quantity) -> go.Scatter:
@@ -132,14 +156,15 @@ def _means(
     found: Mapping[Any, AtValue], quantity: Quantity, *, numeric: bool
 ) -> Iterator[go.Scatter]:
     means = [quantity.factor * at.mean for at in found.values()]
-    spread = [None if at.std is None else quantity.factor * at.std for at in found.values()]
-    if numeric:
-        yield from _band(found, means, spread)
+    around = [None if at.std is None else quantity.factor * at.std for at in found.values()]
+    drawn_as = spread(found.values(), numeric=numeric)
+    if drawn_as == "band":
+        yield from _band(found, means, around)
     yield go.Scatter(
         name="mean over configurations",
         x=list(found),
         y=means,
-        error_y=None if numeric else {"array": spread, "width": 8},
+        error_y={"array": around, "width": 8} if drawn_as == "bars" else None,
         customdata=[[at.configurations] for at in found.values()],
         meta=("configurations",),
         mode="lines+markers" if numeric else "markers",
@@ -150,18 +175,13 @@ def _means(
 
 
 def _band(
-    found: Mapping[Any, AtValue], means: Sequence[float], spread: Sequence[float | None]
+    found: Mapping[Any, AtValue], means: Sequence[float], around: Sequence[float | None]
 ) -> Iterator[go.Scatter]:
-    known = [
-        (value, mean, std)
-        for value, mean, std in zip(found, means, spread, strict=True)
-        if std is not None
-    ]
     for name, sign, fill in (("mean - std", -1, None), ("mean + std", 1, "tonexty")):
         yield go.Scatter(
             name=name,
-            x=[value for value, _, _ in known],
-            y=[mean + sign * std for _, mean, std in known],
+            x=list(found),
+            y=[mean + sign * (std or 0.0) for mean, std in zip(means, around, strict=True)],
             mode="lines",
             line={"width": 0, "color": colour(5)},
             fill=fill,

@@ -48,8 +48,8 @@ def surface(
         axes = [
             dict(axis_of(space[n], numeric=is_)) for n, is_ in zip((x, y), numeric, strict=True)
         ]
-        contour = [_contour(found, space[x], space[y], quantity)] if all(numeric) else []
-        traces = [*contour, _points(found, quantity)]
+        contour = _contour(found, space[x], space[y], quantity) if all(numeric) else None
+        traces = [*filter(None, [contour]), _points(found, quantity)]
     figure = drawn(*traces, title=f"Effect of {x} and {y}", x=x, y=y)
     return figure.update_layout(xaxis=axes[0], yaxis=axes[1])
 
@@ -94,8 +94,11 @@ def _points(found: Found, quantity: Quantity) -> go.Scatter:
     )
 
 
-def _contour(found: Found, x: Dimension, y: Dimension, quantity: Quantity) -> go.Contour:
-    """Linear between the points, on the scales of the axes; nothing outside of them."""
+def _contour(found: Found, x: Dimension, y: Dimension, quantity: Quantity) -> go.Contour | None:
+    """Linear between the points, on the scales of the axes; nothing outside of them.
+
+    None where all lie on one line, or are fewer than three: nothing lies between them.
+    """
     places = np.array(list(found), dtype=float)
     values = [quantity.factor * at.mean for at in found.values()]
     scaled = [_scaled(places[:, side], one) for side, one in enumerate((x, y))]
@@ -104,8 +107,8 @@ def _contour(found: Found, x: Dimension, y: Dimension, quantity: Quantity) -> go
     mesh = np.meshgrid(np.linspace(0, 1, FINE), np.linspace(0, 1, FINE))
     try:
         heights: NDArray[Any] = griddata(np.stack(points, axis=1), values, tuple(mesh))
-    except QhullError:  # all on one line, or fewer than three: nothing lies between them
-        heights = np.full((FINE, FINE), np.nan)
+    except QhullError:
+        return None
     return go.Contour(
         name="between configurations",
         x=_unscaled(lines[0], x),

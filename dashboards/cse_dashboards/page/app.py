@@ -39,6 +39,7 @@ def create_app(url: str, *, published: Sequence[Path] = (), mlflow: str | None =
             pages to lead to.
     """
     app = Flask("cse_dashboards.page")
+    app.url_map.strict_slashes = False
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     app.extensions["site"] = Site(url, tuple(published), mlflow if _is_web(mlflow) else None)
     add_pictures(app.jinja_env)
@@ -106,4 +107,4 @@ def _broken(error: Exception) -> tuple[str, int]:
 
 
 def _error(title: str, sentence: str, status: int) -> tuple[str, int]:
-    return render_template("error.html", title=title, sentence=sentence), status
+    return render_template("error.html", title=title, sentence=sentence, status=status), status

@@ -4,38 +4,15 @@ from collections.abc import Iterable, Sequence
 
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.leaderboard import leaderboard as drawn
+from cse_dashboards.figures.leaderboard import leaderboard
 from cse_dashboards.figures.naming import Quantity, dev_quantity, score_quantity
 from cse_dashboards.picture import Picture
-from cse_platform.leaderboard.chosen import Filters
 from cse_platform.leaderboard.output.board import Board
 from cse_platform.leaderboard.published.row import PublishedRow
-from cse_platform.leaderboard.reader import LeaderboardReader
 from cse_platform.leaderboard.row import Estimate, FamilyName, LeaderboardRow, family_of
 
 NAME, TITLE = "leaderboard", "Leaderboard"
 _OVER_PAIRS = "over the pairs of a single seed; how other seeds would do is not in them"
-
-
-def leaderboard(
-    reader: LeaderboardReader,
-    filters: Filters | None = None,
-    *,
-    tasks: FamilyName | None = None,
-    published: bool = False,
-) -> Picture:
-    """The rows that the filters let through, with intervals.
-
-    Args:
-        reader: of the leaderboard.
-        filters: what it is made from.
-        tasks: the family of test scores; left out, the first that any row has.
-        published: with the papers' numbers.
-    """
-    rows = reader.rows(filters, tasks=tasks)
-    asked = filters or Filters()
-    theirs = reader.published(backbone=asked.backbone, method=asked.method) if published else []
-    return of_rows(rows, theirs, tasks)
 
 
 def of_rows(
@@ -64,7 +41,7 @@ def of_rows(
     left = f" Rows without that score, which are not shown: {without}." if without else ""
     papers = " Hollow: papers' own numbers, on the papers' data." if theirs else ""
     quantity = score_quantity(column)
-    figure = drawn(ours, quantity, column=column, published=_placed(theirs, rows))
+    figure = leaderboard(ours, quantity, column=column, published=_placed(theirs, rows))
     return _picture(f"{quantity.title}.{_intervals(ours.values())}{papers}{left}", figure)
 
 
@@ -80,7 +57,9 @@ def _on_dev(rows: Sequence[LeaderboardRow]) -> Picture:
     )
     scores = {label: row.dev_score for label, row in _labelled(rows).items()}
     why = " No row has test scores: `evaluate:` in a sweep file, or cse-evaluate, makes them."
-    return _picture(f"{quantity.title}.{_intervals(scores.values())}{why}", drawn(scores, quantity))
+    return _picture(
+        f"{quantity.title}.{_intervals(scores.values())}{why}", leaderboard(scores, quantity)
+    )
 
 
 def _labelled(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:

@@ -39,7 +39,9 @@ def pair_scatter(
         task: one of the STS tasks.
     """
     name, title = f"pairs_{task}", f"Pairs of {TASKS.get(task, task)}"
-    caption = "Every test pair, each method by its best seed on dev; the diagonal: both alike."
+    caption = (
+        "Every test pair, each method by its best scored seed on dev; the diagonal: both alike."
+    )
     labelled = named_rows([row_a, row_b])
     try:
         found = {label: _similarities(reader, row, task) for label, row in labelled.items()}

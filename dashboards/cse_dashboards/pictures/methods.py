@@ -10,15 +10,18 @@ from cse_dashboards.figures import plane as plane_figure
 from cse_dashboards.figures import ranking_scores as ranking_figure
 from cse_dashboards.figures.naming import TASKS, metric_quantity
 from cse_dashboards.figures.plane import ALIGNMENT, UNIFORMITY
-from cse_dashboards.figures.seeds import Seeds, over_seeds
+from cse_dashboards.figures.seeds import Seeds, having, over_seeds
 from cse_dashboards.picture import Picture
 from cse_dashboards.pictures.labels import first_rows
+from cse_dashboards.pictures.ranked import RANKING, ranked
+from cse_methods.evaluation.results import Similarities
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.chosen import Filters
 from cse_platform.leaderboard.reader import LeaderboardReader
-from cse_platform.leaderboard.row import FAMILIES, Estimate, LeaderboardRow
+from cse_platform.leaderboard.row import LeaderboardRow
 
 Rows = Sequence[LeaderboardRow]
+
+Labelled = Mapping[str, LeaderboardRow]
 
 TO_EVALUATE = "in a sweep file, or cse-evaluate TRIAL --tasks"
 
@@ -32,13 +35,14 @@ def dev_curves(reader: LeaderboardReader, rows: Rows, metric: str) -> Picture:
         metric: of dev curves, e.g. `dev/stsb_spearman`, `train/loss`.
     """
     labelled, left = first_rows(rows)
-    curves = _with(_curves(reader, labelled), metric)
+    curves, seeds = _curves(reader, labelled, metric)
     name = "dev_curves_" + re.sub(r"[^a-z0-9]+", "_", metric.lower())
     title = f"{metric_quantity(metric).name} by step"
     caption = (
         "Mean over the seeds at each step that all of them have; band: from the lowest to the "
-        "highest seed; star: each seed's best checkpoint on dev. After CompCSE, figure 3."
+        "highest seed; star: the checkpoint of each seed that was kept. After CompCSE, figure 3."
         + _without(labelled, curves, metric)
+        + seeds
         + left
     )
     if not curves:
@@ -52,13 +56,14 @@ def dev_curves(reader: LeaderboardReader, rows: Rows, metric: str) -> Picture:
 def plane(reader: LeaderboardReader, rows: Rows) -> Picture:
     """Alignment against uniformity (CompCSE figure 2, RankCSE figure 4, WhitenedCSE figure 3)."""
     labelled, left = first_rows(rows)
-    curves = _with(_with(_curves(reader, labelled), ALIGNMENT), UNIFORMITY)
+    curves, seeds = _curves(reader, labelled, ALIGNMENT, UNIFORMITY)
     name, title = "alignment_uniformity", "Alignment and uniformity"
     caption = (
         "On STS-B dev, mean over the seeds at each step, from a hollow marker before training to a "
-        "star at the best checkpoints; lower is better on both axes. After CompCSE figure 2, "
-        "RankCSE figure 4 and WhitenedCSE figure 3."
+        "star at the mean of the checkpoints that were kept; lower is better on both axes. After "
+        "CompCSE figure 2, RankCSE figure 4 and WhitenedCSE figure 3."
         + _without(labelled, curves, "both measures")
+        + seeds
         + left
     )
     if not curves:
@@ -73,11 +78,11 @@ def plane(reader: LeaderboardReader, rows: Rows) -> Picture:
 def ranking_scores(reader: LeaderboardReader, rows: Rows) -> Picture:
     """KCC and NDCG (RankCSE, figure 1)."""
     labelled, left = first_rows(rows)
-    scores = {label: found for label, row in labelled.items() if (found := _ranking(reader, row))}
+    scores, told = ranked(reader, labelled)
     name, title = "ranking_scores", "KCC and NDCG"
     caption = (
         "Mean over the seeds, ± one standard deviation over them; higher is better on both scales. "
-        "After RankCSE, figure 1." + _without(labelled, scores, "these scores") + left
+        "After RankCSE, figure 1." + _without(labelled, scores, "these scores") + told + left
     )
     if not scores:
         why = (
@@ -85,8 +90,7 @@ def ranking_scores(reader: LeaderboardReader, rows: Rows) -> Picture:
             "built-in sets have none, as no sentence is in more than three of their pairs"
         )
         return Picture(name, title, caption, missing=why)
-    averages = FAMILIES["ranking"].averages
-    return Picture(name, title, caption, ranking_figure.ranking_scores(scores, averages))
+    return Picture(name, title, caption, ranking_figure.ranking_scores(scores, RANKING))
 
 
 def buckets(reader: LeaderboardReader, rows: Rows, task: str = "stsb") -> Picture:
@@ -98,16 +102,16 @@ def buckets(reader: LeaderboardReader, rows: Rows, task: str = "stsb") -> Pictur
         task: one of the STS tasks.
     """
     labelled, left = first_rows(rows)
-    found = {}
-    for label, row in labelled.items():
-        if (trial := scored_trial(row, task)) is not None:
-            with suppress(StoreError):  # imported scores come without the cosines behind them
-                found[label] = reader.similarities(trial, task)
+    scored = _similarities(reader, labelled, task)
+    pairs = next((one.data_sha256 for one in scored.values()), None)
+    found = {label: one for label, one in scored.items() if one.data_sha256 == pairs}
     name, title = f"buckets_{task}", f"Cosines by gold score, {TASKS.get(task, task)}"
     caption = (
         "Density of the cosines of the test pairs whose gold score lies between two grades, with "
-        "their mean; each method by its best seed on dev. After RankCSE, figure 5."
-        + _without(labelled, found, f"cosines on {task}")
+        "their mean; each method by its best scored seed on dev. After RankCSE, figure 5, which is "
+        "of STS-B dev: the cosines that are stored are those of test pairs."
+        + _without(labelled, scored, f"cosines on {task}")
+        + _without(scored, found, f"the pairs that {next(iter(found), '')} was scored on")
         + left
     )
     if not found:
@@ -123,21 +127,30 @@ def scored_trial(row: LeaderboardRow, task: str) -> str | None:
     return None if best is None else row.keys[best]
 
 
-def _curves(reader: LeaderboardReader, labelled: Mapping[str, LeaderboardRow]) -> dict[str, Seeds]:
-    return {label: reader.dev_curves(row) for label, row in labelled.items()}
+def _curves(
+    reader: LeaderboardReader, labelled: Labelled, *metrics: str
+) -> tuple[dict[str, Seeds], str]:
+    """Of the seeds that have these metrics, and what to add to a caption where some have not."""
+    whole = {label: reader.dev_curves(row) for label, row in labelled.items()}
+    curves = {
+        label: kept
+        for label, seeds in whole.items()
+        if (kept := having(seeds, *metrics)) and all(over_seeds(kept, name) for name in metrics)
+    }
+    absent = sum(len(whole[label]) - len(seeds) for label, seeds in curves.items())
+    what = metrics[0] if len(metrics) == 1 else "both"
+    return curves, f" Seeds without {what}, and left out: {absent}." if absent else ""
 
 
-def _with(curves: Mapping[str, Seeds], metric: str) -> dict[str, Seeds]:
-    return {label: seeds for label, seeds in curves.items() if over_seeds(seeds, metric)}
-
-
-def _ranking(reader: LeaderboardReader, row: LeaderboardRow) -> Mapping[str, Estimate]:
-    """A row's averages of KCC and NDCG; empty where it was not scored for these."""
-    same = Filters(configuration=row.configuration.hash)
-    found = reader.rows(same, tasks="ranking", per_configuration=True, standing=False)
-    averages = FAMILIES["ranking"].averages
-    scores = found[0].scores if found else {}
-    return {column: scores[column] for column in averages if column in scores}
+def _similarities(
+    reader: LeaderboardReader, labelled: Labelled, task: str
+) -> dict[str, Similarities]:
+    found = {}
+    for label, row in labelled.items():
+        if (trial := scored_trial(row, task)) is not None:
+            with suppress(StoreError):  # imported scores come without the cosines behind them
+                found[label] = reader.similarities(trial, task)
+    return found
 
 
 def _without(labelled: Mapping[str, object], found: Mapping[str, object], what: str) -> str:

@@ -26,8 +26,8 @@ def whitened_positives(
 ) -> tuple[go.Figure, str]:
     """Positives as a trial's model makes them, and as whitening makes them of these.
 
-    Positives and groups are as many as the configuration says; without, 3 and a group for each two
-    coordinates.
+    Positives and groups are as many as the configuration says, and so are the positives that one
+    encoding is whitened to; without, 3, a group for each two coordinates, and 1.
 
     Args:
         embeddings: opens models.
@@ -44,8 +44,9 @@ def whitened_positives(
     """
     values = embeddings.story(trial).configuration.values
     sentences = some_of(distinct(dev.first), BATCH)
-    times = values.get("positives") or POSITIVES
-    raw = embeddings.under_dropout(trial, sentences, times=times)
+    positives, copies = values.get("positives") or POSITIVES, values.get("sgw_copies") or 1
+    times = positives // copies
+    raw = embeddings.under_dropout(trial, sentences, times=times).repeat(copies, axis=0)
     groups = values.get("groups") or max(1, raw.shape[2] // 2)
     try:
         white = shuffled_whitening(raw, groups=groups)
@@ -54,10 +55,23 @@ def whitened_positives(
     sides = {"raw": _side(raw, sentences), "whitened": _side(white, sentences)}
     return diversity(sides), (
         f"{len(sentences)} sentences of STS-B dev ({dev.source}) under the model of {label}. "
-        f"Positives are {times} encodings under dropout; on the right each of these is whitened, "
-        f"in {groups} groups of coordinates drawn anew. Diversity is the mean of 1 − cosine over "
-        "the pairs of a sentence’s positives; its bars are means over sentences ± their standard "
-        "deviation (after WhitenedCSE, figure 1)."
+        f"{_made(times, copies)}, in {groups} groups of coordinates drawn anew. Diversity is the "
+        "mean of 1 − cosine over the pairs of a sentence’s positives; its bars are "
+        "means over sentences ± their standard deviation (after WhitenedCSE, figure 1)."
+    )
+
+
+def _made(times: int, copies: int) -> str:
+    """How positives come about, for the caption."""
+    if copies == 1:
+        return (
+            f"Positives are {times} encodings under dropout; on the right each of these is whitened"
+        )
+    encodings = "one encoding" if times == 1 else f"{times} encodings"
+    return (
+        f"The {times * copies} positives are from {encodings} under dropout, each taken {copies} "
+        "times: raw ones of the same encoding are equal and add no diversity; on the right each is "
+        "whitened by itself"
     )
 
 

@@ -121,12 +121,12 @@ class LeaderboardReader(SweepReader):
     def row(
         self, reference: str, filters: Filters | None = None, *, tasks: FamilyName = "sts"
     ) -> tuple[str, LeaderboardRow]:
-        """The one row with test scores that is meant, and what to call it.
+        """The one row that is meant, and what to call it.
 
         Args:
             reference: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
             filters: narrow down what it means.
-            tasks: the family of test scores.
+            tasks: the family of test scores; a row that has some is meant before one without.
 
         Raises:
             StoreError: if it is not one row.
@@ -134,7 +134,8 @@ class LeaderboardReader(SweepReader):
         from cse_platform.leaderboard.references import find_row
 
         with self._store.session() as session:
-            return find_row(session, reference, filters or Filters(), family=tasks)
+            asked = filters or Filters()
+            return find_row(session, reference, asked, family=tasks, scored=False)
 
     def compare(
         self,

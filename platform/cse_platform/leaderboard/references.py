@@ -17,7 +17,12 @@ DIGITS = 8
 
 
 def find_row(
-    session: Session, reference: str, filters: Filters, *, family: FamilyName
+    session: Session,
+    reference: str,
+    filters: Filters,
+    *,
+    family: FamilyName,
+    scored: bool = True,
 ) -> tuple[str, LeaderboardRow]:
     """The one row that is meant, with test scores of the family, and what to call it.
 
@@ -29,6 +34,7 @@ def find_row(
             digits of a trial's key.
         filters: narrow down what is meant.
         family: of tasks that are asked for.
+        scored: it must have such scores; else one without is found where there is no other.
 
     Raises:
         StoreError: if there is no such row, or several; names them, and the way out.
@@ -48,7 +54,7 @@ def find_row(
             f"{reference!r} is no method of this leaderboard ({', '.join(methods) or 'none'}), no "
             "METHOD@CONFIGURATION and no trial's key"
         )
-    return name, _only(reference, rows, family)
+    return name, _only(reference, rows, family, scored=scored)
 
 
 def _methods(session: Session) -> list[str]:
@@ -75,24 +81,26 @@ def single_seed(row: LeaderboardRow, seed: int) -> LeaderboardRow:
     return replace(row, seeds=[seed], keys={seed: row.keys[seed]}, dev_score=dev, scores=scores)
 
 
-def _only(reference: str, rows: Sequence[LeaderboardRow], family: FamilyName) -> LeaderboardRow:
-    scored = [row for row in rows if row.scores]
+def _only(
+    reference: str, rows: Sequence[LeaderboardRow], family: FamilyName, *, scored: bool
+) -> LeaderboardRow:
+    found = [row for row in rows if row.scores] or ([] if scored else rows)
     if not rows:
         raise StoreError(
             f"{reference!r} is no complete configuration among the rows that the filters let "
             "through; cse-leaderboard --all lists them"
         )
-    if not scored:
+    if not found:
         raise StoreError(
             f"{reference!r} has no test scores of {family}; `evaluate:` in its sweep file or "
             "cse-evaluate on its trials makes them, and --tasks asks for others"
         )
-    if len(scored) > 1:
+    if len(found) > 1:
         raise StoreError(
-            f"{reference!r} stands in several rows: {'; '.join(map(_told, scored))}; narrow it "
+            f"{reference!r} stands in several rows: {'; '.join(map(_told, found))}; narrow it "
             "down by --backbone, --identity or METHOD@CONFIGURATION"
         )
-    return scored[0]
+    return found[0]
 
 
 def told(row: LeaderboardRow) -> str:
@@ -105,7 +113,8 @@ def told(row: LeaderboardRow) -> str:
 
 
 def _told(row: LeaderboardRow) -> str:
-    return f"{told(row)}, evaluation {next(iter(row.scores.values())).identity[:DIGITS]}"
+    first = next(iter(row.scores.values()), None)
+    return f"{told(row)}, evaluation {first.identity[:DIGITS]}" if first else told(row)
 
 
 def tasks_of_all(

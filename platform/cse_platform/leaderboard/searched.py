@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import ColumnElement, Row, Select, func, or_, select
+from sqlalchemy import Row, Select, case, func, or_, select
 from sqlalchemy.orm import Session
 
 from cse_methods.dev_selection import DevSelection
@@ -41,6 +41,8 @@ class SearchedTrial:
     """Of the best checkpoint."""
     started: datetime
     finished: datetime | None
+    weight: float = 1.0
+    """How many trials of the sweep it stands for: more than 1 where it is one of a sample."""
 
 
 @dataclass(frozen=True)
@@ -81,15 +83,16 @@ def search_history(session: Session, name: str, *, limit: int) -> SearchHistory:
     total = session.scalar(held) or 0
     query = _trials(sweep.id)
     if total > limit:
-        query = query.where(_chosen(session, sweep.id, limit=limit, total=total))
+        query = _some(session, query, sweep.id, limit=limit, total=total)
     trials = tuple(_trial(line, space) for line in session.execute(query))
     return SearchHistory(name, search_dev(sweep.spec), space, trials, total)
 
 
 def search_dev(spec: Mapping[str, Any]) -> str:
     """The dev set that a sweep climbs, by its stored file."""
-    found: str = (spec.get("dev") or {}).get("search") or DevSelection().search
-    return found
+    dev = spec.get("dev")
+    found = dev.get("search") if isinstance(dev, Mapping) else None
+    return found if isinstance(found, str) else DevSelection().search
 
 
 def space_of(spec: Mapping[str, Any]) -> Space:
@@ -144,8 +147,10 @@ def _trial(line: Row[Any], space: Space) -> SearchedTrial:
     return SearchedTrial(**fields, values=searched_values(space, settings, searched))
 
 
-def _chosen(session: Session, sweep: int, *, limit: int, total: int) -> ColumnElement[bool]:
-    """The best half, and of the others every so many-th."""
+def _some(
+    session: Session, query: Select[*tuple[Any, ...]], sweep: int, *, limit: int, total: int
+) -> Select[*tuple[Any, ...]]:
+    """The best half, and of the others every so many-th, which stands for those left out."""
     held = select(SweepTrialRecord.trial_id).where(SweepTrialRecord.sweep_id == sweep)
     complete = held.join(TrialRecord, TrialRecord.id == SweepTrialRecord.trial_id).where(
         TrialRecord.state == "COMPLETE"
@@ -157,7 +162,6 @@ def _chosen(session: Session, sweep: int, *, limit: int, total: int) -> ColumnEl
     place = func.row_number().over(order_by=SweepTrialRecord.number).label("place")
     rest = held.where(SweepTrialRecord.trial_id.not_in(best)).add_columns(place).subquery()
     sampled = select(rest.c.trial_id).where(rest.c.place * wanted % others < wanted)
-    return or_(
-        SweepTrialRecord.trial_id.in_(best),
-        SweepTrialRecord.trial_id.in_(sampled),
-    )
+    is_best = SweepTrialRecord.trial_id.in_(best)
+    weight = case((is_best, 1.0), else_=others / wanted).label("weight")
+    return query.where(or_(is_best, SweepTrialRecord.trial_id.in_(sampled))).add_columns(weight)

@@ -30,6 +30,8 @@ class DevPoint:
     value: float | None
     """The dev score, a fraction; None where it was NaN."""
     metrics: dict[str, float | None]
+    kept: bool = False
+    """Whether it is of the best checkpoint, as `dev: {checkpoint: …}` chose it."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +80,14 @@ def dev_curve(session: Session, trial: str) -> list[DevPoint]:
 def dev_curves(session: Session, trials: Sequence[str]) -> dict[str, list[DevPoint]]:
     """The dev curves of trials, by their keys, in order of steps; empty where there is none."""
     query = (
-        select(TrialRecord.key, DevPointRecord)
+        select(TrialRecord.key, TrialRecord.best_step, DevPointRecord)
         .join(TrialRecord, TrialRecord.id == DevPointRecord.trial_id)
         .where(TrialRecord.key.in_(trials))
         .order_by(DevPointRecord.trial_id, DevPointRecord.step)
     )
     found: dict[str, list[DevPoint]] = {trial: [] for trial in trials}
-    for key, one in session.execute(query):
-        found[key].append(DevPoint(one.step, one.value, one.metrics))
+    for key, best, one in session.execute(query):
+        found[key].append(DevPoint(one.step, one.value, one.metrics, kept=one.step == best))
     return found
 
 

@@ -151,3 +151,39 @@ def test_only_the_first_rows(filters: Filters, reader: LeaderboardReader) -> Non
     for limit in (1, 2, 3, 9):
         cut = reader.rows(filters, per_configuration=True, standing=False, limit=limit)
         assert cut == whole[:limit]
+
+
+def test_trials_of_a_sample_stand_for_those_left_out(
+    board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    tell(board, long_search(sweep_started, trial_life))
+    reader = LeaderboardReader(board)
+    for limit in (3, 10, 30):
+        trials = reader.search("first", limit=limit).trials
+        complete = sorted(n for n in range(TRIALS) if n % 5)
+        best = sorted(complete, key=value_of)[-(limit // 2) :]
+        assert sum(trial.weight for trial in trials) == pytest.approx(TRIALS)
+        assert {trial.number for trial in trials if trial.weight == 1} == {*best}
+        assert len({trial.weight for trial in trials}) == 2
+    assert {trial.weight for trial in reader.search("first").trials} == {1}
+
+
+@pytest.mark.parametrize("dev", ["sickr", ["sickr"], {"search": 3}, None])
+def test_a_dev_selection_of_another_version_is_the_usual_one(
+    dev: Any, board: Leaderboard, sweep_started: Start
+) -> None:
+    tell(board, [sweep_started(spec={"dev": dev})])
+    reader = LeaderboardReader(board)
+    assert [one.dev for one in reader.sweeps()] == ["stsb"]
+    assert reader.search("first").dev == "stsb"
+
+
+def test_the_kept_checkpoint_is_marked_on_its_curve(
+    board: Leaderboard, sweep_started: Start, trial_life: Life
+) -> None:
+    """It is not the highest of what the search climbs: another dev set may choose it."""
+    key = "a" * 64
+    *life, end = trial_life(0, {0: 0.9, 5: 0.5, 9: 0.6}, trial=key)
+    tell(board, [sweep_started(), *life, end.model_copy(update={"best_step": 5})])
+    curve = LeaderboardReader(board).dev_curve(key)
+    assert [point.step for point in curve if point.kept] == [5]

@@ -6,8 +6,10 @@ const paces = new WeakMap(); // seconds between two looks, by part
 
 function kept(part) {
   // What the reader has done in a part, to be done again in its successor.
+  const inside = part.contains(document.activeElement);
   return {
-    focus: part.contains(document.activeElement) ? document.activeElement.id : "",
+    inside,
+    focus: inside ? document.activeElement.id : "",
     ticked: [...part.querySelectorAll("input:checked")].map((one) => [one.name, one.value]),
     open: [...part.querySelectorAll("details[open]")].map((one) => one.id),
     scrolled: [...part.querySelectorAll(".scroll")].map((one) => one.scrollLeft),
@@ -21,7 +23,11 @@ function restore(part, before) {
   }
   before.open.forEach((id) => part.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", ""));
   part.querySelectorAll(".scroll").forEach((one, place) => { one.scrollLeft = before.scrolled[place] ?? 0; });
-  if (before.focus) document.getElementById(before.focus)?.focus({ preventScroll: true });
+  if (!before.inside) return;
+  // Without it, who walks by keyboard would begin at the top of the page again.
+  const place = (before.focus && document.getElementById(before.focus)) || part;
+  if (place === part) part.tabIndex = -1;
+  place.focus({ preventScroll: true });
 }
 
 function swap(part, html) {
@@ -30,6 +36,13 @@ function swap(part, html) {
   part.innerHTML = html;
   restore(part, before);
   drawPictures(part);
+  if (!moved && location.hash) document.querySelector(location.hash)?.scrollIntoView();
+}
+
+// What an anchor leads to is pushed down by parts that come later, until the reader scrolls.
+let moved = false;
+for (const way of ["wheel", "touchmove", "keydown", "pointerdown"]) {
+  addEventListener(way, () => { moved = true; }, { once: true, passive: true });
 }
 
 async function load(part, source) {
@@ -64,6 +77,7 @@ document.addEventListener("click", (event) => {
   if (!part || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
   load(part, link.getAttribute("href"));
+  if (link.dataset.shown) history.replaceState(null, "", link.dataset.shown);
 });
 
 // What is left empty would make the address that a form leads to long, and says nothing in it.

@@ -3,6 +3,7 @@
 // A page that changes html[data-theme] dispatches the event `theme` on document.
 
 const SAVED = { width: 900, height: 560 }; // pixels of a saved image, where the figure has no size
+const NARROW = 560; // pixels
 
 function pictureTheme() {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
@@ -19,8 +20,13 @@ function drawPicture(picture) {
   // Parsed anew each time: Plotly writes into what it is given.
   const { data, layout } = JSON.parse(picture.querySelector("script").textContent);
   const dressed = { ...layout, template: pictureTemplate(pictureTheme()), title: undefined };
+  // Beside a narrow figure a legend would take half of it.
+  if (plot.clientWidth < NARROW) dressed.legend = { ...layout.legend, orientation: "h", x: 0, y: -0.25, yanchor: "top" };
   if (layout.margin === undefined) dressed.margin = { l: 64, r: 24, t: 24, b: 56 };
-  Plotly.react(plot, data, dressed, { responsive: true, displaylogo: false });
+  // No bar of Plotly's: it offers to upload the figure, and saves dark letters on nothing. What it
+  // does otherwise, the mouse does too: drag to zoom, twice to see all.
+  const options = { responsive: true, displayModeBar: false, showSendToCloud: false, plotlyServerURL: "" };
+  Plotly.react(plot, data, dressed, options);
 }
 
 function drawPictures(root) {

@@ -22,16 +22,21 @@ def page() -> str:
     """The form, and where both are chosen the places of what takes longer."""
     address = _address()
     shared: list[str] = []
+    unscored: list[str] = []
     if address.a and address.b:
-        shared = _shared(address, _rows(address))
+        rows = _rows(address)
+        shared = _shared(address, rows)
+        named = zip((address.a, address.b), rows, strict=True)
+        unscored = [name for name, row in named if not row.scores]
     ours = reader().rows(address.filters, tasks=address.tasks, standing=False)
     return render_template(
         "compare.html",
         address=address,
         catalogue=reader().catalogue(),
         families=get_args(FamilyName),
-        known=[f"{row.method}@{row.configuration.hash[:HASH_SHOWN]}" for row in ours if row.scores],
+        known=[f"{row.method}@{row.configuration.hash[:HASH_SHOWN]}" for row in ours],
         shared=shared,
+        unscored=unscored,
         chosen=bool(address.a and address.b),
     )
 

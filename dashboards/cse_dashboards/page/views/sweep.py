@@ -85,7 +85,7 @@ def search(name: str) -> str:
     from cse_dashboards.pictures import progress
     from cse_dashboards.pictures import search as of
 
-    _, found = _searched(name)
+    found = _searched(name)
     pictures = [
         *progress.pictures(reader().sweep(name), found),
         of.history(found),
@@ -101,23 +101,27 @@ def settings(name: str) -> str:
     """Each searched setting against the score."""
     from cse_dashboards.pictures import ablation
 
-    _, found = _searched(name)
-    return _pictures("Settings", ablation.settings(found))
+    return _pictures("Settings", ablation.settings(_searched(name)))
 
 
 @view.get("/parts/pair/sweeps/<name>")
 def pair(name: str) -> str:
     """Two settings against the score."""
-    address, found = _searched(name)
     from cse_dashboards.pictures import ablation
     from cse_dashboards.pictures import search as of
+
+    address, found = _address(name), _searched(name)
+    for side in (address.x, address.y):
+        if side is not None and side not in found.space:
+            names = ", ".join(found.space) or "none"
+            raise AddressError(f"{side!r} is no setting that {name} searches; it searches {names}")
 
     pictures = [
         of.contour(found, x=address.x, y=address.y),
         ablation.surface(found, x=address.x, y=address.y),
     ]
     return render_template(
-        "sweep_pair.html", address=address, names=list(found.space.root), pictures=pictures
+        "sweep_pair.html", address=address, names=list(found.space), pictures=pictures
     )
 
 
@@ -139,13 +143,9 @@ def _address(name: str) -> SweepAddress:
     return SweepAddress.read(request.args.items(multi=True), name=name)
 
 
-def _searched(name: str) -> tuple[SweepAddress, SearchHistory]:
-    address, found = _address(name), reader().search(name)
-    for side in (address.x, address.y):
-        if side is not None and side not in found.space.root:
-            names = ", ".join(found.space.root) or "none"
-            raise AddressError(f"{side!r} is no setting that {name} searches; it searches {names}")
-    return address, found
+def _searched(name: str) -> SearchHistory:
+    _address(name)  # refuses what means nothing
+    return reader().search(name)
 
 
 def _pictures(title: str, pictures: list[Picture]) -> str:

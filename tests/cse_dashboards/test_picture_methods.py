@@ -1,0 +1,153 @@
+"""Whose seeds, checkpoints and evaluations the pictures of methods show."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cse_dashboards.pictures import methods
+from cse_platform.leaderboard import Filters, LeaderboardReader
+from cse_platform.leaderboard.store import Leaderboard
+from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.tracking.events import Event, TrialEvaluated
+
+Life = Callable[..., list[Event]]
+Start = Callable[..., Event]
+Evaluated = Callable[..., TrialEvaluated]
+
+STSB = "dev/stsb_spearman"
+
+
+@pytest.fixture
+def told(board: Leaderboard) -> Callable[..., LeaderboardReader]:
+    """A leaderboard that has heard of these."""
+
+    def tell(*events: Event) -> LeaderboardReader:
+        LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+        return LeaderboardReader(board)
+
+    return tell
+
+
+@pytest.fixture
+def life(trial_life: Life) -> Life:
+    """A trial of a method's only configuration; its key is the method's letter and the seed."""
+
+    def make(method: str, seed: int, **changes: Any) -> list[Event]:
+        letter = method[0]
+        curve = changes.pop("curve", {0: 0.5, 5: 0.8, 9: 0.6 + 0.01 * seed})
+        return trial_life(
+            seed,
+            curve,
+            method=method,
+            configuration=letter * 64,
+            seed=seed,
+            trial=f"{letter}{seed}" * 32,
+            **{"sweep": method} | changes,
+        )
+
+    return make
+
+
+def kcc(evaluated: Evaluated, trial: str, value: float, identity: str = "e1") -> Event:
+    scores = {"test/avg_sts_kcc": value, "test/avg_sts_ndcg": value}
+    return evaluated(trial * 32, scores, identity=identity)
+
+
+def test_the_star_is_at_the_checkpoint_that_was_kept(
+    told: Callable[..., LeaderboardReader], sweep_started: Start, life: Life
+) -> None:
+    *first, end = life("a", 0)
+    reader = told(sweep_started("a", method="a"), *first, end.model_copy(update={"best_step": 9}))
+
+    figure = methods.dev_curves(reader, reader.rows(standing=False), STSB).figure
+
+    star = figure.data[-1]
+    assert (star.name, list(star.x), list(star.y)) == ("a, kept checkpoint", [9], [60])
+
+
+def test_seeds_without_the_metric_are_counted(
+    told: Callable[..., LeaderboardReader], sweep_started: Start, life: Life
+) -> None:
+    start, *_, end = life("a", 1)
+    reader = told(sweep_started("a", method="a"), *life("a", 0), start, end)
+
+    picture = methods.dev_curves(reader, reader.rows(standing=False), STSB)
+
+    assert list(picture.figure.data[0].x) == [0, 5, 9]
+    assert f"Seeds without {STSB}, and left out: 1." in picture.caption
+
+
+def test_kcc_is_of_the_seeds_of_the_row(
+    told: Callable[..., LeaderboardReader],
+    sweep_started: Start,
+    life: Life,
+    trial_evaluated: Evaluated,
+) -> None:
+    second = life("a", 0, sweep="second")[0]
+    reader = told(
+        *(sweep_started("a", method="a"), *life("a", 0), *life("a", 1)),
+        *(sweep_started("second", method="a"), second),
+        *(kcc(trial_evaluated, f"a{seed}", 0.5 + 0.2 * seed) for seed in (0, 1)),
+    )
+
+    [own], [every] = (
+        reader.rows(Filters(sweep=sweep), standing=False) for sweep in ("second", "a")
+    )
+
+    assert list(methods.ranking_scores(reader, [own]).figure.data[0].y) == [50]
+    assert list(methods.ranking_scores(reader, [every]).figure.data[0].y) == [60]
+
+
+def test_of_several_evaluations_the_shared_one_is_shown_and_told(
+    told: Callable[..., LeaderboardReader],
+    sweep_started: Start,
+    life: Life,
+    trial_evaluated: Evaluated,
+) -> None:
+    reader = told(
+        *(sweep_started("a", method="a"), *life("a", 0)),
+        *(sweep_started("b", method="b"), *life("b", 0)),
+        *(kcc(trial_evaluated, "a0", 0.5, "e1"), kcc(trial_evaluated, "a0", 0.9, "e2")),
+        kcc(trial_evaluated, "b0", 0.6, "e1"),
+    )
+
+    picture = methods.ranking_scores(reader, reader.rows(tasks="sts", standing=False))
+
+    bars = dict(zip(picture.figure.data[0].x, picture.figure.data[0].y, strict=True))
+    assert bars == pytest.approx({"a": 50, "b": 60})
+    assert "Evaluated in several ways, one of which is shown: a." in picture.caption
+    assert "cannot be compared" not in picture.caption
+
+
+def test_bars_of_different_evaluations_are_said_to_be(
+    told: Callable[..., LeaderboardReader],
+    sweep_started: Start,
+    life: Life,
+    trial_evaluated: Evaluated,
+) -> None:
+    reader = told(
+        *(sweep_started("a", method="a"), *life("a", 0), kcc(trial_evaluated, "a0", 0.5, "e1")),
+        *(sweep_started("b", method="b"), *life("b", 0), kcc(trial_evaluated, "b0", 0.6, "e2")),
+    )
+
+    caption = methods.ranking_scores(reader, reader.rows(standing=False)).caption
+
+    assert "so that some bars cannot be compared" in caption
+
+
+def test_buckets_leave_out_who_was_scored_on_other_pairs(
+    told: Callable[..., LeaderboardReader], sweep_started: Start, life: Life, scored: Evaluated
+) -> None:
+    reader = told(
+        *(sweep_started("a", method="a"), *life("a", 0)),
+        scored("a0" * 32, noise=1.0, tasks=("stsb",)),
+        *(sweep_started("b", method="b"), *life("b", 0)),
+        scored("b0" * 32, noise=1.0, tasks=("stsb",), data="other"),
+    )
+
+    picture = methods.buckets(reader, reader.rows(standing=False))
+
+    assert {ridge.name for ridge in picture.figure.data} == {"a"}
+    assert "Without the pairs that a was scored on, and left out: b." in picture.caption
+    assert "best scored seed on dev" in picture.caption
