@@ -138,6 +138,7 @@ def test_slices() -> None:
     )
     assert set(tau3.marker.color) == {number for number in scores if number % 2}
     assert figure.layout.xaxis.type == "log"
+    assert figure.layout.xaxis.tickformat  # else 0.2 is written 2
 
 
 def test_many_settings_are_cut_to_the_important_ones() -> None:

@@ -68,9 +68,8 @@ class Lab:
 
     def painting(self, *, mlflow: str | None = None) -> SweepPainting:
         environment = {"CSE_MLFLOW_URI": mlflow or self.mlflow}
-        return SweepPainting(
-            SPEC, places(SPEC, runs=self.folder, environment=environment), self.journal
-        )
+        where = places(SPEC, runs=self.folder, environment=environment)
+        return SweepPainting(SPEC, where, self.journal, self.recorder)
 
     def install(self, **painters: str) -> None:
         """Name by place, `module:function`."""
@@ -219,7 +218,7 @@ def test_a_sweep_without_a_complete_trial_is_described_and_not_painted(
     spec = SPEC.model_copy(update={"sweep": "second"})
     lab.record(sweep_started("second"))
     where = places(spec, runs=lab.folder, environment={"CSE_MLFLOW_URI": lab.mlflow})
-    SweepPainting(spec, where, lab.journal).finish(whole=True)
+    SweepPainting(spec, where, lab.journal, lab.recorder).finish(whole=True)
     found = sweep_run(lab.mlflow, experiment="cse", sweep="second")
     assert "0 of " in found.tags["mlflow.note.content"]
     assert lab.calls == []

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 from optuna import Study, visualization
+from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import TrialState
 
 from cse_dashboards.figures.look import LIGHT, SCALE, colour, faded
 from cse_dashboards.figures.naming import Quantity
+from cse_dashboards.figures.setting import log_axis
 from cse_platform.search.replay import numbers
 
 TOP, LEAST, HALF = 0.1, 5, 0.5
@@ -111,6 +113,9 @@ def slices(study: Study, names: Sequence[str], quantity: Quantity) -> go.Figure:
             name="trial",
             marker={"color": places, "colorscale": SCALE, "colorbar": bar, "line": line},
         )
+    lows = {name: one.low for name, one in _ranges(study).items()}
+    for axis in figure.select_xaxes(selector={"type": "log"}):
+        axis.update(log_axis(lows[axis.title.text]))
     y = figure.layout.yaxis.title.text
     return _dressed(figure, title="Score by setting", x=None, y=y)
 
@@ -134,6 +139,14 @@ def contour(study: Study, x: str, y: str, quantity: Quantity) -> go.Figure:
     marks = {"color": colour(1), "size": 8, "line": {"color": colour(6), "width": 1}}
     figure.update_traces(selector={"name": "Feasible Trial"}, name="trial", marker=marks)
     return _dressed(figure, title=f"Contour of {x} and {y}", x=x, y=y)
+
+
+def _ranges(study: Study) -> dict[str, FloatDistribution | IntDistribution]:
+    """The settings of a search that are numbers in a range."""
+    trials = study.get_trials(deepcopy=False)
+    every = {name: one for trial in trials for name, one in trial.distributions.items()}
+    kinds = (FloatDistribution, IntDistribution)
+    return {name: one for name, one in every.items() if isinstance(one, kinds)}
 
 
 def _dressed(figure: go.Figure, *, title: str, x: str | None, y: str) -> go.Figure:

@@ -90,7 +90,7 @@ def run_sweep(
         unchanged = history.complete and asks_for_no_more(history.spec, spec)
         begin = None if unchanged else prepare(spec, places, history, leaderboard)
         recorder = Recorder(journal, [LeaderboardSink(leaderboard), mirror])
-        painting = SweepPainting(spec, places, journal)
+        painting = SweepPainting(spec, places, journal, recorder)
         state: State = "INTERRUPTED" if begin else "UNCHANGED"
         try:
             if begin is not None:

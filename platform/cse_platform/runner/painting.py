@@ -9,11 +9,13 @@ from cse_platform.errors import PaintingError
 from cse_platform.leaderboard.chosen import Filters
 from cse_platform.leaderboard.output.summary import summary
 from cse_platform.leaderboard.reader import open_leaderboard
+from cse_platform.leaderboard.writer import LeaderboardSink
 from cse_platform.painters import Painting, painters
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import Places
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow_pictures import SweepRun, sweep_run
+from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder
 
 PICTURE_SECONDS = 300.0
 """From one set of pictures of a running sweep to the next."""
@@ -44,12 +46,16 @@ class SweepPainting:
         spec: of the sweep.
         places: its stores.
         journal: by whose end it is known what there is to paint.
+        recorder: which brings the journal to the leaderboard.
     """
 
-    def __init__(self, spec: SweepSpec, places: Places, journal: Journal) -> None:
+    def __init__(
+        self, spec: SweepSpec, places: Places, journal: Journal, recorder: Recorder
+    ) -> None:
         self._spec = spec
         self._places = places
         self._journal = journal
+        self._recorder = recorder
         self._at_work: Painting | None = None
         self._shown = ""
         self._warned = False
@@ -106,6 +112,9 @@ class SweepPainting:
 
     def _show(self, whole: bool) -> None:
         now = str(self._journal.end)
+        told = self._recorder.flush(FLUSH_SECONDS, only=LeaderboardSink.name)
+        if any(sink.behind for sink in told if sink.name == LeaderboardSink.name):
+            return  # the recorder says so
         run = sweep_run(
             self._places.mlflow, experiment=self._spec.experiment, sweep=self._spec.sweep
         )
