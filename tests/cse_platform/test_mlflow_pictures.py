@@ -103,7 +103,7 @@ class Lab:
 def empty_mlflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with MLflow's tables, which take seconds to make."""
     path = tmp_path_factory.mktemp("empty") / "mlflow.db"
-    MLflowMirror(f"sqlite:///{path}").position("none")
+    MLflowMirror(f"sqlite:///{path}", experiment="none").position("none")  # for its tables
     return path
 
 
