@@ -2,137 +2,20 @@
 
 import logging
 import os
-import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import pytest
+from painter_lab import *  # noqa: F403
+from painter_lab import SPEC, A, B, Lab
 
-from cse_platform.leaderboard.store import open_leaderboard
-from cse_platform.leaderboard.writer import LeaderboardSink
 from cse_platform.runner import painting as painting_module
 from cse_platform.runner.painting import SweepPainting
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import places
-from cse_platform.tracking.events import Event, SweepFinished
-from cse_platform.tracking.journal import Journal
-from cse_platform.tracking.mlflow_mirror import MLflowMirror
+from cse_platform.tracking.events import SweepFinished
 from cse_platform.tracking.mlflow_pictures import sweep_run
 from cse_platform.tracking.mlflow_values import YOURS
-from cse_platform.tracking.recorder import Recorder
-
-SPEC = SweepSpec.model_validate(
-    {"sweep": "first", "method": "rankcse", "backbone": "mini", "corpus": "builtin"}
-    | {"data": "builtin", "space": {"tau2": [0.025, 0.05]}, "search": {"trials": 3}}
-)
-A, B = "aaaaaaaa" + "0" * 56, "bbbbbbbb" + "0" * 56
-# A distribution of our own name that stands first is the one whose painters count.
-PAINTERS = "[cse_platform.painters]\n{lines}"
-LAB = """
-import os, time
-from pathlib import Path
-
-def paint(url, sweep, folder, *, whole):
-    with Path(os.environ["LAB"], "calls").open("a") as calls:
-        calls.write(f"{url} {sweep} {whole}\\n")
-    (folder / "report.html").write_text(f"pictures of {sweep}")
-
-def breaks(url, sweep, folder, *, whole):
-    raise ValueError("no ink\\nleft")
-
-def hangs(url, sweep, folder, *, whole):
-    (folder / "half").write_text("<")
-    Path(os.environ["LAB"], "pid").write_text(str(os.getpid()))
-    time.sleep(600)
-"""
-
-
-@dataclass
-class Lab:
-    """A sweep's stores, and the painters that are installed."""
-
-    folder: Path
-    journal: Journal
-    recorder: Recorder
-    mlflow: str
-
-    def record(self, *events: Event) -> None:
-        for event in events:
-            self.recorder.record(event)
-        assert not any(sink.behind for sink in self.recorder.flush(60))
-
-    def painting(self, *, mlflow: str | None = None) -> SweepPainting:
-        environment = {"CSE_MLFLOW_URI": mlflow or self.mlflow}
-        where = places(SPEC, runs=self.folder, environment=environment)
-        return SweepPainting(SPEC, where, self.journal, self.recorder)
-
-    def install(self, **painters: str) -> None:
-        """Name by place, `module:function`."""
-        lines = "\n".join(f"{name} = lab:{function}" for name, function in painters.items())
-        installed = self.folder / "site" / "cse_platform-0.dist-info"
-        installed.mkdir(exist_ok=True)
-        (installed / "METADATA").write_text("Name: cse-platform\nVersion: 0\n")
-        (installed / "entry_points.txt").write_text(PAINTERS.format(lines=lines))
-
-    @property
-    def calls(self) -> list[str]:
-        with suppress(FileNotFoundError):
-            return (self.folder / "calls").read_text().splitlines()
-        return []
-
-    @property
-    def run(self) -> Any:
-        """The sweep's run, as MLflow has it now."""
-        found = sweep_run(self.mlflow, experiment="cse", sweep="first")
-        return None if found is None else found.client.get_run(found.id)
-
-    @property
-    def files(self) -> dict[str, str]:
-        """The run's artifacts."""
-        root = Path(self.run.info.artifact_uri)
-        found = (path for path in root.rglob("*") if path.is_file())
-        return {str(path.relative_to(root)): path.read_text() for path in found}
-
-
-@pytest.fixture(scope="session")
-def empty_mlflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with MLflow's tables, which take seconds to make."""
-    path = tmp_path_factory.mktemp("empty") / "mlflow.db"
-    MLflowMirror(f"sqlite:///{path}", experiment="none").position("none")  # for its tables
-    return path
-
-
-@pytest.fixture
-def lab(
-    tmp_path: Path, empty_mlflow: Path, monkeypatch: pytest.MonkeyPatch, sweep_started, trial_life
-) -> Iterator[Lab]:
-    """Two configurations, one of them with two seeds; the lab's own painter."""
-    shutil.copy(empty_mlflow, tmp_path / "mlflow.db")
-    site = tmp_path / "site"
-    site.mkdir()
-    (site / "lab.py").write_text(LAB)
-    monkeypatch.syspath_prepend(site)
-    monkeypatch.setenv("PYTHONPATH", f"{site}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    monkeypatch.setenv("LAB", str(tmp_path))
-    mlflow = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    mirror = MLflowMirror(mlflow, artifacts=tmp_path / "artifacts")
-    with open_leaderboard(f"sqlite:///{tmp_path / 'leaderboard.db'}") as board:
-        journal = Journal(tmp_path / "journal")
-        with Recorder(journal, [LeaderboardSink(board), mirror]) as recorder:
-            made = Lab(tmp_path, journal, recorder, mlflow)
-            made.install(lab="paint")
-            made.record(
-                sweep_started(spec=SPEC.model_dump(mode="json")),
-                *trial_life(0, {0: 0.5, 9: 0.7}, configuration=A, seed=42),
-                *trial_life(1, {0: 0.5, 9: 0.6}, configuration=B, seed=42, values={"tau2": 0.05}),
-                *trial_life(2, {0: 0.5, 9: 0.8}, configuration=A, seed=0, role="confirm"),
-            )
-            yield made
 
 
 @pytest.fixture

@@ -13,6 +13,10 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 expect.set_options(timeout=60_000)
 
+INK = {"light": "rgb(31, 35, 40)", "dark": "rgb(230, 237, 243)"}
+"""What a theme writes with, on the page as in figures."""
+WHITE = "fill: rgb(255, 255, 255); fill-opacity: 1;"
+
 
 def shown(tab: Page) -> dict[str, list[str]]:
     """What a view tells, however wide it is."""
@@ -71,7 +75,8 @@ def test_a_saved_figure_is_dark_on_white_in_any_theme(
     tab.goto(page_address)
     button = settled(tab).locator("#picture-leaderboard").get_by_role("button", name="as SVG")
     _, svg = downloaded(tab, button)
-    assert "fill: rgb(255, 255, 255)" in svg.decode() or "background: white" in svg.decode()
+    assert ElementTree.fromstring(svg)[0].get("style") == WHITE
+    assert INK["light"] in svg.decode() and INK["dark"] not in svg.decode()
 
 
 def test_the_table_is_saved_with_the_rows_that_are_shown(tab: Page, page_address: str) -> None:
@@ -91,7 +96,7 @@ def test_the_table_is_saved_with_the_rows_that_are_shown(tab: Page, page_address
 
 def test_theme_is_the_system_s_until_it_is_chosen(tab: Page, page_address: str) -> None:
     ink = "#picture-leaderboard .xtitle"
-    light, dark = "rgb(31, 35, 40)", "rgb(230, 237, 243)"
+    light, dark = INK.values()
     tab.emulate_media(color_scheme="dark")
     tab.goto(page_address)
     expect(settled(tab).locator("body")).to_have_css("color", dark)

@@ -62,6 +62,7 @@ class SweepPainting:
         self._last: bool | None = None
         """Whether the last set is a whole one; None for no last set."""
         self._ending = threading.Event()
+        self._given_up = False
         self._thread = threading.Thread(target=self._run, name="pictures", daemon=True)
 
     def start(self) -> None:
@@ -93,6 +94,7 @@ class SweepPainting:
             if self._thread.is_alive():
                 self._warn(f"they take longer than {seconds:g} s; the same command makes them")
         finally:
+            self._given_up = True
             self.stop()
 
     def _run(self) -> None:
@@ -149,6 +151,8 @@ class SweepPainting:
             self._at_work = Painting(
                 self._places.leaderboard, self._spec.sweep, folder, whole=whole
             )
+            if self._given_up:  # in the meantime: nobody else ends it then
+                self._at_work.end()
             problems = self._at_work.wait(PAINT_SECONDS)
             self._at_work = None
             run.add(folder)
