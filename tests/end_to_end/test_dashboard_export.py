@@ -63,6 +63,7 @@ def test_the_report_draws_all_its_figures_without_a_network(
     assert wrong == []
 
 
+@pytest.mark.slow  # it encodes for the embeddings once more
 def test_single_figures_are_images_with_their_numbers(export, browser, tmp_path: Path) -> None:
     missing = missing_of(export("swept", tmp_path, "--format", "svg"))
     images = list((tmp_path / "figures").glob("*.svg"))

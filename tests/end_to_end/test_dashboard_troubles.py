@@ -39,7 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def served(server: Served) -> Iterator[Served]:
-    """The same for one test, which may put a store there."""
+    """The same for one test, which may put a store there; named before `tab`, it outlives it."""
     yield server
     for file in server.store.parent.iterdir():
         file.unlink()
@@ -58,13 +58,13 @@ def refused(tab: Page, wrong: list[str], status: int) -> str:
     sentence = tab.get_by_role("alert").inner_text()
     assert {told[:3] for told in wrong if not told.startswith("Failed to load")} == {str(status)}
     assert all(str(status) in told for told in wrong), wrong
-    wrong.clear()
     expect(tab.locator("body")).not_to_contain_text("Traceback")
     expect(tab.get_by_role("navigation")).to_be_visible()
+    wrong.clear()
     return sentence
 
 
-def test_an_empty_store_says_what_fills_it(tab: Page, served: Served) -> None:
+def test_an_empty_store_says_what_fills_it(served: Served, tab: Page) -> None:
     open_store(f"sqlite:///{served.store}").close()
     tab.goto(served.address)
     expect(tab.get_by_text("This leaderboard holds no sweep yet.")).to_be_visible()
@@ -79,7 +79,7 @@ def test_an_empty_store_says_what_fills_it(tab: Page, served: Served) -> None:
 
 
 def test_no_store_yet_and_then_there_is_one(
-    tab: Page, served: Served, swept, wrong: list[str]
+    served: Served, tab: Page, swept, wrong: list[str]
 ) -> None:
     assert tab.goto(f"{served.address}sweeps")
     expect(tab.get_by_role("heading", level=1)).to_have_text("No leaderboard here yet")
@@ -94,7 +94,7 @@ def test_no_store_yet_and_then_there_is_one(
 
 
 def test_a_store_that_goes_while_the_page_is_open_and_comes_back(
-    tab: Page, served: Served, swept, wrong: list[str]
+    served: Served, tab: Page, swept, wrong: list[str]
 ) -> None:
     restored(swept.runs, served.store)
     tab.goto(f"{served.address}sweeps/swept")
@@ -107,12 +107,13 @@ def test_a_store_that_goes_while_the_page_is_open_and_comes_back(
     tab.get_by_role("navigation").get_by_role("link", name="Leaderboard").click()
     assert refused(tab, wrong, 503).startswith("No leaderboard at sqlite:///")
     away.rename(served.store)
-    expect(settled(tab).get_by_role("cell", name="mini", exact=True)).to_be_visible()
+    expect(tab.get_by_role("cell", name="mini", exact=True)).to_be_visible()  # it has looked again
     wrong.clear()
+    settled(tab)
 
 
 def test_a_store_of_a_newer_version_is_left_alone(
-    tab: Page, served: Served, swept, wrong: list[str]
+    served: Served, tab: Page, swept, wrong: list[str]
 ) -> None:
     restored(swept.runs, served.store)
     with closing(sqlite3.connect(served.store)) as store, store:
@@ -133,7 +134,7 @@ def test_a_store_of_a_newer_version_is_left_alone(
     ],
 )
 def test_an_address_that_means_nothing(
-    tab: Page, served: Served, swept, wrong: list[str], view: str, status: int, sentence: str
+    served: Served, tab: Page, swept, wrong: list[str], view: str, status: int, sentence: str
 ) -> None:
     restored(swept.runs, served.store)
     tab.goto(served.address + view)
