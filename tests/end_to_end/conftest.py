@@ -146,15 +146,20 @@ def environment() -> dict[str, str]:
     return kept | {"OMP_NUM_THREADS": "1"}
 
 
-@cache
 def _without_painters() -> dict[str, str]:
     """Where this distribution stands first as one that brings no painters."""
+    return {"PYTHONPATH": os.pathsep.join([_painterless(), os.environ.get("PYTHONPATH", "")])}
+
+
+@cache
+def _painterless() -> str:
+    """A folder with this distribution's metadata, but no entry points."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
     installed = folder / "cse_platform-0.dist-info"
     installed.mkdir()
     (installed / "METADATA").write_text(metadata("cse-platform").as_string())
-    return {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+    return str(folder)
 
 
 def _journal_points(events: list[Event]) -> Points:
