@@ -15,8 +15,8 @@ from cse_dashboards.errors import ImageError
 from cse_dashboards.figures.data import as_csv
 from cse_dashboards.picture import Picture
 from cse_dashboards.report import Chapter, chapters, written, written_alone
+from cse_platform.export.folders import make_empty
 from cse_platform.leaderboard import LeaderboardReader
-from cse_platform.one_run.folders import make_empty
 
 SIZE = {"width": 900, "height": 560}
 """Of an image in pixels, where the figure has no size of its own."""

@@ -8,16 +8,16 @@ from cse_dashboards.picture import Picture
 from cse_dashboards.picture_html import standalone
 from cse_dashboards.pictures import ablation, board, compare, methods, progress, search
 from cse_dashboards.pictures.labels import PANELS
-from cse_methods.dev_selection import dev_metric
+from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard import Filters, LeaderboardReader
-from cse_platform.leaderboard.output.board import Board
-from cse_platform.leaderboard.output.board_grid import board_grids
-from cse_platform.leaderboard.output.html import written as table_written
-from cse_platform.leaderboard.references import named_rows
+from cse_platform.leaderboard.query.board.resolve import named_rows
+from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
+from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
+from cse_platform.leaderboard.render.board import Board
+from cse_platform.leaderboard.render.board_grid import board_grids
+from cse_platform.leaderboard.render.html import written as table_written
 from cse_platform.leaderboard.row import LeaderboardRow, family_of
-from cse_platform.leaderboard.searched import SearchHistory
-from cse_platform.leaderboard.sweeps import SweepOverview
 
 if TYPE_CHECKING:
     from cse_dashboards.encoded.models import Embeddings

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from cse_methods.dev_selection import DevSelection
+from cse_methods.data.dev_selection import DevSelection
 from cse_methods.errors import SettingError
 from cse_methods.settings import Settings
 

@@ -29,8 +29,8 @@ from cse_dashboards.page.address import (
     TrialAddress,
 )
 from cse_dashboards.page.app import create_app
-from cse_platform.leaderboard.models import ContestRecord, SweepRecord, TrialRecord
-from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.store.tables import ContestRecord, SweepRecord, TrialRecord
 
 LIMIT = 2.0
 """Seconds that a page may take; parts may take longer."""

@@ -79,10 +79,10 @@ def measure_dev() -> dict[str, Any]:
     import torch
 
     from cse_methods.data.corpora import load_corpus
-    from cse_methods.dev import DevSuite
     from cse_methods.papers.simcse import SimCSE, SimCSEConfig
-    from cse_methods.schedule import Schedule
-    from cse_methods.training import start, train_until
+    from cse_methods.training.dev_evaluation import DevSuite
+    from cse_methods.training.loop import start, train_until
+    from cse_methods.training.schedule import Schedule
 
     torch.set_num_threads(THREADS)
     config = SimCSEConfig.model_validate(

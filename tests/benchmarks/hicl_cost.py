@@ -10,11 +10,11 @@ from random import Random
 import numpy as np
 import torch
 
-from cse_methods.data.builtin import builtin_corpus
-from cse_methods.objective import Objective
+from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.papers.hicl import HiCL, HiCLConfig
 from cse_methods.papers.simcse import SimCSE, SimCSEConfig
-from cse_methods.student import Batch, Student
+from cse_methods.training.objective import Objective
+from cse_methods.training.student import Batch, Student
 
 SENTENCES, STEPS, SEGMENT = 8, 3, 32
 ORIGIN = {"backbone": "mini", "corpus": "builtin"}

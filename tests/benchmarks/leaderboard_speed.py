@@ -19,11 +19,11 @@ from rich.progress import track
 from rich.table import Table
 from sqlalchemy import create_engine, select
 
-from cse_platform.leaderboard.chosen import Filters
-from cse_platform.leaderboard.models import TrialRecord
-from cse_platform.leaderboard.queries import leaderboard
-from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.trials import dev_curve
+from cse_platform.leaderboard.query.board.rows import leaderboard
+from cse_platform.leaderboard.query.board.selection import Filters
+from cse_platform.leaderboard.query.trials.curves import dev_curve
+from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.store.tables import TrialRecord
 
 REPEATS = 9
 AGAINST_MLFLOW = 10_000

@@ -10,8 +10,8 @@ from sweep_events import *  # noqa: F403
 
 from cse_dashboards.page.app import create_app
 from cse_platform.leaderboard import LeaderboardReader, open_leaderboard
-from cse_platform.leaderboard.store import open_leaderboard as open_store
-from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.store.opening import open_leaderboard as open_store
 from cse_platform.tracking.events import Event
 
 

@@ -16,7 +16,7 @@ from cse_dashboards.page.address import (
     SweepAddress,
     TrialAddress,
 )
-from cse_platform.leaderboard.sorting import COLUMNS
+from cse_platform.leaderboard.query.board.sorting import COLUMNS
 
 TEXTS = st.none() | st.text(min_size=1)
 DAYS = st.none() | st.dates()

@@ -6,9 +6,9 @@ import torch
 from kept_models import AVG, CLS, GONE, PRUNED
 
 from cse_dashboards.encoded.models import Embeddings
-from cse_methods.loading import load_encoder
+from cse_methods.encoders.loading import load_encoder
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.reader import LeaderboardReader
+from cse_platform.leaderboard.api import LeaderboardReader
 
 SENTENCES = ["The king sails.", "A pilot reads the map on the ship.", "The king sails."]
 

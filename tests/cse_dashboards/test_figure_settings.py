@@ -11,8 +11,8 @@ import pytest
 from cse_dashboards.figures.naming import dev_quantity
 from cse_dashboards.figures.setting import by_value, setting
 from cse_dashboards.figures.surface import surface
-from cse_platform.leaderboard.searched import SearchedTrial
-from cse_platform.sweep.space import Space
+from cse_platform.leaderboard.query.sweeps.search_history import SearchedTrial
+from cse_platform.sweep.space.space import Space
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 STSB = dev_quantity("stsb")

@@ -6,7 +6,7 @@ from cse_dashboards.figures.dev_curves import dev_curves
 from cse_dashboards.figures.naming import dev_quantity, metric_quantity, score_quantity
 from cse_dashboards.figures.plane import plane
 from cse_dashboards.figures.seeds import at_best, having, over_seeds
-from cse_platform.leaderboard.trials import DevPoint
+from cse_platform.leaderboard.query.trials.curves import DevPoint
 
 STSB = "dev/stsb_spearman"
 

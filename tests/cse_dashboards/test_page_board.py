@@ -14,8 +14,8 @@ from page_text import body, copied, heads, told
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.show import arranged, sort_of
 from cse_platform.leaderboard import Filters, LeaderboardReader
-from cse_platform.leaderboard.output.grid import Cell, Column, Grid, Row, Rule
-from cse_platform.leaderboard.store import open_leaderboard as open_store
+from cse_platform.leaderboard.render.grid import Cell, Column, Grid, Row, Rule
+from cse_platform.leaderboard.store.opening import open_leaderboard as open_store
 
 
 def methods(html: str) -> list[str]:

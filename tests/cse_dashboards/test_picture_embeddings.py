@@ -15,9 +15,9 @@ from cse_dashboards.pictures.embeddings import (
     projection,
 )
 from cse_methods.data.dev_sets import load_dev_set
-from cse_methods.loading import load_encoder
+from cse_methods.encoders.loading import load_encoder
 from cse_methods.metrics import cosines
-from cse_platform.leaderboard.reader import LeaderboardReader
+from cse_platform.leaderboard.api import LeaderboardReader
 
 DEV = load_dev_set("stsb", "builtin")
 

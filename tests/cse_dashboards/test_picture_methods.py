@@ -7,8 +7,8 @@ import pytest
 
 from cse_dashboards.pictures import methods
 from cse_platform.leaderboard import Filters, LeaderboardReader
-from cse_platform.leaderboard.store import Leaderboard
-from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.store.opening import Leaderboard
 from cse_platform.tracking.events import Event, TrialEvaluated
 
 Life = Callable[..., list[Event]]

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from cse_dashboards.pictures.embeddings import Embeddings, diversity
-from cse_methods.loading import load_encoder
+from cse_methods.encoders.loading import load_encoder
 from cse_platform.leaderboard import LeaderboardReader
-from cse_platform.leaderboard.store import Leaderboard
-from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.store.opening import Leaderboard
 from cse_platform.tracking.events import Event
 
 TRIAL = "a" * 64

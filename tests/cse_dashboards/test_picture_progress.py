@@ -6,7 +6,7 @@ from searches import NOON, history_of, searched
 
 from cse_dashboards.figures.data import as_csv
 from cse_dashboards.pictures import progress
-from cse_platform.leaderboard.sweeps import SweepOverview
+from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
 
 
 def overview(*, planned: int = 10, **counts: int) -> SweepOverview:

@@ -8,9 +8,9 @@ import pytest
 from cse_dashboards.pictures import ablation, board, compare, methods
 from cse_dashboards.pictures.labels import MOST
 from cse_platform.leaderboard import Filters, LeaderboardReader
+from cse_platform.leaderboard.query.sweeps.search_history import SearchedTrial, SearchHistory
 from cse_platform.leaderboard.row import LeaderboardRow
-from cse_platform.leaderboard.searched import SearchedTrial, SearchHistory
-from cse_platform.sweep.space import Space
+from cse_platform.sweep.space.space import Space
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from searches import history_of, searched
 from cse_dashboards.figures.data import as_csv
 from cse_dashboards.picture import Picture
 from cse_dashboards.pictures import search
-from cse_platform.leaderboard.searched import SearchHistory
+from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 
 SCORE = "STS-B dev, Spearman × 100"
 SPACE = {

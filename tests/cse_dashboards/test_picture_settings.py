@@ -6,7 +6,7 @@ import pytest
 from searches import history_of, searched
 
 from cse_dashboards.pictures import ablation
-from cse_platform.leaderboard.searched import SearchedTrial
+from cse_platform.leaderboard.query.sweeps.search_history import SearchedTrial
 
 GROUPS = {"groups": [8, 16]}
 RANGES = {"rate": {"low": 0.0, "high": 1.0}, "alpha": {"low": 0.0, "high": 1.0}}

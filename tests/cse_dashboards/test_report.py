@@ -13,7 +13,7 @@ from cse_dashboards.export import export_sweep
 from cse_dashboards.picture import Picture
 from cse_dashboards.report import chapters, rows_of, written
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.reader import LeaderboardReader
+from cse_platform.leaderboard.api import LeaderboardReader
 
 CHAPTERS = ["Ranking", "Search", "Settings", "Dev curves", "Beside other methods"]
 

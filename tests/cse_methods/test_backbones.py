@@ -7,7 +7,7 @@ from pathlib import Path
 import huggingface_hub.constants
 import pytest
 
-from cse_methods.backbones import (
+from cse_methods.encoders.backbones import (
     Source,
     fetch,
     locate,
@@ -15,8 +15,8 @@ from cse_methods.backbones import (
     resolve,
     weights_sha256,
 )
+from cse_methods.encoders.sentence_transformers_format import Pooling
 from cse_methods.errors import BackboneError
-from cse_methods.layout import Pooling
 
 SHORT_NAMES = [
     *("bert-base", "bert-large", "roberta-base", "roberta-large"),

@@ -15,7 +15,7 @@ from torch.testing import assert_close
 
 from cse_methods.errors import DataError, TrainingError
 from cse_methods.papers.compcse import CompCSE, CompCSEConfig, train
-from cse_methods.student import Batch, Student
+from cse_methods.training.student import Batch, Student
 
 SENTENCES = [
     "The nurse thanks the pilot in the garden.",

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from cse_methods.contract import CorpusSpec, TrainingConfig
-from cse_methods.dev_selection import DevSelection
+from cse_methods.data.dev_selection import DevSelection
 from cse_methods.registry import available_methods, get_method
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cse_methods.contract import CorpusSpec
 from cse_methods.data.corpora import load_corpus
-from cse_methods.data.cutting import cut_sentences, load_tokenizer
+from cse_methods.data.language.cutting import cut_sentences, load_tokenizer
 from cse_methods.data.text import sha256_of
 from cse_methods.errors import BackboneError
 
@@ -99,7 +99,7 @@ def test_a_segment_is_a_substring_and_order_holds(mini: Any, sentence: str, leng
 def test_chunks_do_not_matter(mini: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sentences = [words(count) for count in range(1, 12)]
     whole = list(cut_sentences(sentences, mini, length=5))
-    monkeypatch.setattr("cse_methods.data.cutting._CHUNK", 3)
+    monkeypatch.setattr("cse_methods.data.language.cutting._CHUNK", 3)
     assert list(cut_sentences(sentences, mini, length=5)) == whole
 
 

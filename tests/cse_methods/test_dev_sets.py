@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from cse_methods.data.dev_selection import DevTask
 from cse_methods.data.dev_sets import (
     FILES,
     LOWEST,
@@ -15,7 +16,6 @@ from cse_methods.data.dev_sets import (
     load_dev_set,
     missing_dev_sets,
 )
-from cse_methods.dev_selection import DevTask
 from cse_methods.errors import DataError
 
 TASKS: tuple[DevTask, ...] = ("stsb", "sickr")

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from cse_methods.contract import Pooler
-from cse_methods.encoder import Encoder
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.head import Head
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.pooling import pool
+from cse_methods.encoders.sentence_transformers_format import Pooling
 from cse_methods.errors import BackboneError
-from cse_methods.head import Head
-from cse_methods.layout import Pooling
-from cse_methods.loading import load_encoder
 from cse_methods.losses.info_nce import info_nce
-from cse_methods.pooling import pool
 
 SENTENCES = [
     "The nurse thanks the pilot.",

@@ -10,9 +10,9 @@ import torch
 from pydantic import ValidationError
 from torch.testing import assert_close
 
-from cse_methods.data.builtin import builtin_corpus
+from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig, Repetition
-from cse_methods.student import Batch, Student
+from cse_methods.training.student import Batch, Student
 
 SENTENCES = list(builtin_corpus()[:8])
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 
+from cse_methods.encoders.head import Head
+from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import BackboneError, EvaluationError
 from cse_methods.evaluation.embeddings import Embeddings
 from cse_methods.evaluation.models import ForeignModel, open_model
-from cse_methods.head import Head
-from cse_methods.loading import load_encoder
 
 pytestmark = pytest.mark.real
 SENTENCES = ["The nurse thanks the pilot.", "", "rain!", "Rain!", "A cat sleeps in the library."]

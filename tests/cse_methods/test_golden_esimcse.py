@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from cse_methods.losses.info_nce import info_nce
-from cse_methods.momentum import enqueue, moving_average_
-from cse_methods.pieces import most_repeats, repeat
+from cse_methods.training.momentum import enqueue, moving_average_
+from cse_methods.training.pieces import most_repeats, repeat
 
 Values = dict[str, Tensor]
 

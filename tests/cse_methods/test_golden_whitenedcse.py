@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from cse_methods.encoders.whitening import whiten
 from cse_methods.losses.multi_positive import MultiPositive, multi_positive
-from cse_methods.whitening import whiten
 
 Values = dict[str, Tensor]
 Params = dict[str, Any]

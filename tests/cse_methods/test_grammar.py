@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cse_methods.data import drawing
-from cse_methods.data.builtin import builtin_corpus, builtin_pairs
-from cse_methods.data.grammar import SLOTS, Event, Frame, Lexicon, gold, opposed, tell
-from cse_methods.data.vocabulary import ACTIONS, ANTONYMS, PEOPLE, PLACES, THINGS
-from cse_methods.dev_selection import DevTask
+from cse_methods.data.builtin.grammar import SLOTS, Event, Frame, Lexicon, gold, opposed, tell
+from cse_methods.data.builtin.pairs import builtin_corpus, builtin_pairs, drawing
+from cse_methods.data.builtin.vocabulary import ACTIONS, ANTONYMS, PEOPLE, PLACES, THINGS
+from cse_methods.data.dev_selection import DevTask
 from cse_methods.errors import DataError
 
 TASKS: tuple[DevTask, ...] = ("stsb", "sickr")

@@ -14,13 +14,13 @@ from torch.testing import assert_close
 
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.losses.segments import entailment, local_contrast
-from cse_methods.objective import Objective
 from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig
 from cse_methods.papers.hicl import HiCL, HiCLConfig, train
 from cse_methods.papers.simcse import SimCSE, SimCSEConfig
 from cse_methods.papers.sncse import SNCSE, SNCSEConfig
-from cse_methods.sliced import SlicedStudent
-from cse_methods.student import Batch, Student
+from cse_methods.training.objective import Objective
+from cse_methods.training.sliced import SlicedStudent
+from cse_methods.training.student import Batch, Student
 
 SENTENCES = [
     "The nurse thanks the pilot in the garden.",

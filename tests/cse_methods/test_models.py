@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from cse_methods.encoders.loading import load_encoder, lower_cases
+from cse_methods.encoders.post_pooling import Normalize
 from cse_methods.errors import BackboneError, EvaluationError
 from cse_methods.evaluation.embeddings import CHUNK, Embeddings
 from cse_methods.evaluation.models import OwnModel, open_model
-from cse_methods.loading import load_encoder, lower_cases
-from cse_methods.tail import Normalize
 
 SENTENCES = [
     "The nurse thanks the pilot.",

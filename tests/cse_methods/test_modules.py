@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 
-from cse_methods.backbones import Source, fetch, locate, own_pooling, resolve
+from cse_methods.encoders.backbones import Source, fetch, locate, own_pooling, resolve
+from cse_methods.encoders.sentence_transformers_format import Pooling
 from cse_methods.errors import UnknownModelError
-from cse_methods.layout import Pooling
 
 
 def list_modules(folder: Path, *modules: tuple[str, str]) -> None:

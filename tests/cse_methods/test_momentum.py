@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from cse_methods.momentum import enqueue, moving_average_
+from cse_methods.training.momentum import enqueue, moving_average_
 
 
 @given(batches=st.lists(st.integers(1, 6), min_size=1, max_size=6), size=st.integers(1, 10))

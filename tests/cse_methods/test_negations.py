@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cse_methods.data import negations
 from cse_methods.data.corpora import Corpus
-from cse_methods.data.lexicon_tagger import LexiconTagger
-from cse_methods.data.negations import find_tagger, negate, negations_of, read_negations
-from cse_methods.data.tagging import Role, Word, words_of
+from cse_methods.data.language import negations
+from cse_methods.data.language.lexicon_tagger import LexiconTagger
+from cse_methods.data.language.negations import find_tagger, negate, negations_of, read_negations
+from cse_methods.data.language.tagging import Role, Word, words_of
 from cse_methods.data.text import sha256_of
 from cse_methods.errors import DataError
 

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from cse_methods.data.builtin import builtin_corpus, refuse_other_draw
+from cse_methods.data.builtin.pairs import builtin_corpus, refuse_other_draw
 from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.data.manifest import manifest
 from cse_methods.data.senteval import ARCHIVE

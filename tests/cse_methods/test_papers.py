@@ -11,11 +11,11 @@ from pydantic import ValidationError
 from torch.testing import assert_close
 
 from cse_methods.data.corpora import Corpus
-from cse_methods.loading import load_encoder
+from cse_methods.encoders.loading import load_encoder
 from cse_methods.papers.rankcse import RankCSEConfig
 from cse_methods.papers.simcse import SimCSEConfig
 from cse_methods.registry import get_method
-from cse_methods.teachers import TeacherRanking
+from cse_methods.training.teachers import TeacherRanking
 
 ONE, TWO, THREE = ["mini"], ["mini", "bert-base"], ["mini", "bert-base", "bert-large"]
 

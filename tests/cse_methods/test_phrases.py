@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cse_methods.data.corpora import Corpus
-from cse_methods.data.phrases import (
+from cse_methods.data.language.phrases import (
     Subsampling,
     composition_examples,
     read_phrases,

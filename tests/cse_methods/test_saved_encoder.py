@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from cse_methods.backbones import weights_sha256
 from cse_methods.contract import Pooler
+from cse_methods.encoders.backbones import weights_sha256
+from cse_methods.encoders.head import Head
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.post_pooling import Dense, Normalize
 from cse_methods.errors import BackboneError, UnknownModelError
-from cse_methods.head import Head
-from cse_methods.loading import load_encoder
-from cse_methods.tail import Dense, Normalize
 
 SENTENCES = [
     "The nurse thanks the pilot.",

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 from cse_methods.data.corpora import Corpus
 from cse_methods.errors import DataError
 from cse_methods.papers.sncse import SNCSE, SNCSEConfig, negations_for
-from cse_methods.student import Batch, Student
+from cse_methods.training.student import Batch, Student
 
 SENTENCES = ["The nurse thanks the pilot.", "Rain falls on the town", "Two men play chess"]
 NEGATIONS = ["The nurse does not thank the pilot.", "Rain does not fall on the town", "No men play"]

@@ -11,9 +11,9 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import BackboneError
-from cse_methods.loading import load_encoder
-from cse_methods.teachers import TeacherSpec, teacher_vectors
+from cse_methods.training.teachers import TeacherSpec, teacher_vectors
 
 CORPUS = Corpus(
     "three", ["The nurse thanks the pilot.", "Rain!", "The nurse thanks the pilot."] * 20, "a1"
@@ -61,7 +61,7 @@ def test_vectors_are_the_teacher_s(
 def test_a_corpus_of_several_chunks(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cse_methods.teachers._CHUNK", 7)
+    monkeypatch.setattr("cse_methods.training.teachers._CHUNK", 7)
     teacher = TeacherSpec(model=str(tiny_bert))
     vectors = teacher_vectors(teacher, CORPUS, max_length=16, cache=tmp_path)
     expected = load_encoder(str(tiny_bert)).encode(CORPUS.sentences, max_length=16)
@@ -71,7 +71,7 @@ def test_a_corpus_of_several_chunks(
 def test_the_second_call_only_reads(
     tiny_bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "cse_methods.teachers")
+    caplog.set_level(logging.INFO, "cse_methods.training.teachers")
     teacher = TeacherSpec(model=str(tiny_bert))
     first = teacher_vectors(teacher, CORPUS, max_length=16, cache=tmp_path)
     assert encodings(caplog) == 1
@@ -83,7 +83,7 @@ def test_the_second_call_only_reads(
 def test_many_callers_one_encoding(
     tiny_bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "cse_methods.teachers")
+    caplog.set_level(logging.INFO, "cse_methods.training.teachers")
     teacher = TeacherSpec(model=str(tiny_bert))
 
     def ask(_: int) -> np.ndarray:

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from transformers import AutoTokenizer
 
+from cse_methods.encoders.template import Template, plain_template, prompt_problem, prompt_template
 from cse_methods.errors import BackboneError
-from cse_methods.template import Template, plain_template, prompt_problem, prompt_template
 
 PROMPT = 'This sentence : " {} " means [MASK] .'
 

@@ -17,11 +17,11 @@ from cse_methods.contract import TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce
-from cse_methods.objective import Objective
 from cse_methods.papers import simcse
-from cse_methods.schedule import Schedule
-from cse_methods.student import Student, Views, dropout_views
-from cse_methods.training import batches, optimise, start, train
+from cse_methods.training.loop import batches, optimise, start, train
+from cse_methods.training.objective import Objective
+from cse_methods.training.schedule import Schedule
+from cse_methods.training.student import Student, Views, dropout_views
 
 CORPUS = Corpus("numbers", [f"the pilot counts {number}" for number in range(22)], "")
 

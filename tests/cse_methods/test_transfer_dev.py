@@ -11,16 +11,16 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from cse_methods.checkpoint import BEST, Best
 from cse_methods.data.dev_identity import identify_dev_set, missing_dev_data
+from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.data.transfer_sets import load_transfer_set
-from cse_methods.dev import DevSuite
-from cse_methods.dev_selection import DevSelection, dev_metric
+from cse_methods.encoders.loading import load_encoder
 from cse_methods.evaluation.transfer import transfer_scores, transfer_sentences
 from cse_methods.evaluation.transfer_sets import load_test_part
-from cse_methods.loading import load_encoder
 from cse_methods.papers import simcse
 from cse_methods.tasks import TRANSFER_TASKS
+from cse_methods.training.checkpoint import BEST, Best
+from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.transfer.features import dev_accuracy, samples_of
 from cse_methods.transfer.protocol import FAST, TransferProtocol
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cse_methods.data.builtin_transfer import builtin_rows
+from cse_methods.data.builtin.transfer import builtin_rows
 from cse_methods.data.manifest import manifest
 from cse_methods.data.transfer_sets import (
     DEV,

@@ -10,13 +10,13 @@ from pydantic import ValidationError
 from torch import Tensor
 from torch.testing import assert_close
 
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.whitening import whiten
 from cse_methods.errors import TrainingError
-from cse_methods.loading import load_encoder
 from cse_methods.losses.multi_positive import multi_positive
 from cse_methods.papers.simcse import SimCSE, SimCSEConfig
 from cse_methods.papers.whitenedcse import RIDGE, WhitenedCSE, WhitenedCSEConfig
-from cse_methods.student import Batch, Student
-from cse_methods.whitening import whiten
+from cse_methods.training.student import Batch, Student
 
 SENTENCES = [
     "The nurse thanks the pilot in the garden.",

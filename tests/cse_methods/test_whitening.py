@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cse_methods.whitening import (
+from cse_methods.encoders.whitening import (
     Rotation,
     affine,
     moving,

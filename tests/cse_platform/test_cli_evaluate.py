@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from cse_methods.encoders.loading import load_encoder
 from cse_methods.evaluation.pair_sets import load_pair_set
-from cse_methods.loading import load_encoder
 from cse_methods.metrics import cosines, spearman
 from cse_platform.cli.evaluate import main
-from cse_platform.leaderboard.store import open_leaderboard
+from cse_platform.leaderboard.store.opening import open_leaderboard
 from cse_platform.runner.models import TRIAL_FILE
 
 

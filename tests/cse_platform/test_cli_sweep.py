@@ -164,7 +164,7 @@ def test_two_stores_in_one_database_are_refused(
 def test_a_dry_run_says_that_a_sweep_of_that_name_was_another(
     typed: Typed, write: Callable[..., str], tmp_path: Path
 ) -> None:
-    from cse_platform.sweep.loader import load_sweep
+    from cse_platform.sweep.reading.loader import load_sweep
 
     (spec,) = load_sweep(Path(write())).stages
     with Journal(tmp_path / "runs" / "sweeps" / "tiny" / "journal.jsonl") as journal:

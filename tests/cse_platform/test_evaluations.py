@@ -12,13 +12,18 @@ from sqlalchemy import select
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
 from cse_methods.tasks import parse_tasks
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard import evaluations
-from cse_platform.leaderboard.evaluation_models import EvaluationRecord, PairSetRecord
-from cse_platform.leaderboard.evaluations import ReleaseRow, ScoreRow, TrialRef, similarities
-from cse_platform.leaderboard.models import Base
-from cse_platform.leaderboard.store import Leaderboard
-from cse_platform.leaderboard.writer import LeaderboardSink
-from cse_platform.releases import release
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.trials import evaluations
+from cse_platform.leaderboard.query.trials.evaluations import (
+    ReleaseRow,
+    ScoreRow,
+    TrialRef,
+    similarities,
+)
+from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.score_tables import EvaluationRecord, PairSetRecord
+from cse_platform.leaderboard.store.tables import Base
+from cse_platform.test_access import release
 from cse_platform.tracking.events import Event, SweepStarted, TestsOpened, TrialEvaluated
 from cse_platform.tracking.packing import evaluated
 

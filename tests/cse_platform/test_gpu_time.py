@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
 from cse_platform.tracking.events import Event, TrialState
 
 Life = Callable[..., list[Event]]

@@ -13,11 +13,10 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import IntegrityError
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.chosen import Filters
-from cse_platform.leaderboard.models import Base, ConfigurationRecord, SweepRecord, TrialRecord
-from cse_platform.leaderboard.queries import leaderboard
-from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.trials import (
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.board.rows import leaderboard
+from cse_platform.leaderboard.query.board.selection import Filters
+from cse_platform.leaderboard.query.trials.curves import (
     BestModel,
     CompletedTrial,
     best_model,
@@ -26,7 +25,13 @@ from cse_platform.leaderboard.trials import (
     sweep_spec,
     trials_of,
 )
-from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.store.tables import (
+    Base,
+    ConfigurationRecord,
+    SweepRecord,
+    TrialRecord,
+)
 from cse_platform.tracking.events import Event, SweepFinished, SweepStarted, TrialReused
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.recorder import Recorder

@@ -8,11 +8,11 @@ from alembic import command
 from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from sqlalchemy.exc import IntegrityError
 
-from cse_platform.leaderboard.evaluations import test_scores as scores_on_test
-from cse_platform.leaderboard.queries import leaderboard
-from cse_platform.leaderboard.schema import alembic_config, migrating
-from cse_platform.leaderboard.store import open_leaderboard
-from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.board.rows import leaderboard
+from cse_platform.leaderboard.query.trials.evaluations import test_scores as scores_on_test
+from cse_platform.leaderboard.store.opening import open_leaderboard
+from cse_platform.leaderboard.store.schema import alembic_config, migrating
 from cse_platform.tracking.events import TrialEvaluated
 
 # One configuration with two complete trials, as version 0001 kept them.

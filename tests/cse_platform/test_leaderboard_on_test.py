@@ -7,10 +7,10 @@ from typing import Literal
 import pytest
 from sqlalchemy import event as sql
 
-from cse_platform.leaderboard.queries import leaderboard
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.board.rows import leaderboard
 from cse_platform.leaderboard.row import LeaderboardRow
-from cse_platform.leaderboard.store import Leaderboard
-from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.leaderboard.store.opening import Leaderboard
 from cse_platform.tracking.events import Event, SweepStarted, TestsOpened, TrialEvaluated
 
 Life = Callable[..., list[Event]]

@@ -15,18 +15,19 @@ from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.models import Base
-from cse_platform.leaderboard.schema import alembic_config, migration_options
-from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.store.schema import alembic_config, migration_options
+from cse_platform.leaderboard.store.tables import Base
 
 OPEN = (
-    "import sys; from cse_platform.leaderboard.store import open_leaderboard as o; o(sys.argv[1])"
+    "import sys; from cse_platform.leaderboard.store.opening import open_leaderboard as opened; "
+    "opened(sys.argv[1])"
 )
 
 READ = """
 import sys
 from sqlalchemy import text
-from cse_platform.leaderboard.store import open_leaderboard, open_to_read
+from cse_platform.leaderboard.store.opening import open_leaderboard, open_to_read
 for board in (open_leaderboard(sys.argv[1], create=False), open_to_read(sys.argv[1])):
     with board, board.session() as session:
         print(session.scalar(text("SELECT count(*) FROM journal_cursors")))

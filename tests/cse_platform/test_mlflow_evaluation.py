@@ -14,7 +14,7 @@ from cse_platform.tracking.events import (
     TestsOpened,
     TrialEvaluated,
 )
-from cse_platform.tracking.mlflow_mirror import MLflowMirror
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
 
 Life = Callable[..., list[Event]]
 Start = Callable[..., SweepStarted]

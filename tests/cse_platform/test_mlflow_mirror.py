@@ -27,8 +27,8 @@ from cse_platform.tracking.events import (
     TrialStarted,
 )
 from cse_platform.tracking.journal import Journal
-from cse_platform.tracking.mlflow_mirror import MLflowMirror
-from cse_platform.tracking.mlflow_values import clean_name, text
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
+from cse_platform.tracking.mlflow.values import clean_name, text
 from cse_platform.tracking.recorder import Recorder
 
 BEGIN = datetime(2026, 1, 2, tzinfo=UTC)
@@ -471,7 +471,7 @@ def test_artifacts_of_a_database_lie_where_they_should(uri: str, tmp_path: Path)
 
 OPEN = """
 import sys
-from cse_platform.tracking.mlflow_mirror import MLflowMirror
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
 assert "mlflow" not in sys.modules, "imported before it is needed"
 mirror = MLflowMirror(sys.argv[1])
 sys.stdin.readline()

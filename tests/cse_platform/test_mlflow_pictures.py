@@ -14,8 +14,8 @@ from cse_platform.runner import painting as painting_module
 from cse_platform.runner.painting import SweepPainting
 from cse_platform.sweep.stores import places
 from cse_platform.tracking.events import SweepFinished
-from cse_platform.tracking.mlflow_pictures import sweep_run
-from cse_platform.tracking.mlflow_values import YOURS
+from cse_platform.tracking.mlflow.sweep_run import sweep_run
+from cse_platform.tracking.mlflow.values import YOURS
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.evaluations import TrialRef, find_trial, trial_of_key
-from cse_platform.leaderboard.store import Leaderboard
-from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.trials.evaluations import TrialRef, find_trial, trial_of_key
+from cse_platform.leaderboard.store.opening import Leaderboard
 from cse_platform.tracking.events import Event, SweepStarted, TrialReused
 
 FIRST, SECOND = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56

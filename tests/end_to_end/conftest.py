@@ -24,8 +24,8 @@ from mlflow import MlflowClient
 from sqlalchemy import select
 
 from cse_platform.leaderboard import open_leaderboard as open_reader
-from cse_platform.leaderboard.models import DevPointRecord, SweepTrialRecord, TrialRecord
-from cse_platform.leaderboard.store import open_leaderboard
+from cse_platform.leaderboard.store.opening import open_leaderboard
+from cse_platform.leaderboard.store.tables import DevPointRecord, SweepTrialRecord, TrialRecord
 from cse_platform.tracking.events import Event, TrialPoint
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal

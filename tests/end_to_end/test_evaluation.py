@@ -12,9 +12,9 @@ import pytest
 from mlflow import MlflowClient
 
 from cse_methods.tasks import STS_TASKS
-from cse_platform.leaderboard.evaluations import releases, similarities
-from cse_platform.leaderboard.evaluations import test_scores as scores_of
-from cse_platform.leaderboard.store import open_leaderboard
+from cse_platform.leaderboard.query.trials.evaluations import releases, similarities
+from cse_platform.leaderboard.query.trials.evaluations import test_scores as scores_of
+from cse_platform.leaderboard.store.opening import open_leaderboard
 from cse_platform.tracking.events import TestsOpened, TrialEvaluated, TrialStarted
 
 Ended = subprocess.CompletedProcess[str]

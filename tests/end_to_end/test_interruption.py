@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from cse_platform.tracking.events import SweepStarted, TrialPoint, TrialStarted
-from cse_platform.tracking.mlflow_store import open_experiment
+from cse_platform.tracking.mlflow.store import open_experiment
 
 INTERRUPTED = "Interrupted; the same command goes on from here.\n"
 MINUTE = 60

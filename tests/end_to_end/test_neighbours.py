@@ -16,7 +16,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from cse_platform.search.study import Search
-from cse_platform.sweep.loader import load_sweep
+from cse_platform.sweep.reading.loader import load_sweep
 
 FOLDER = Path(__file__).parents[2] / "dashboards"
 SWEEPS = Path(__file__).parents[2] / "sweeps"

@@ -22,13 +22,13 @@ from transformers import (
     RobertaTokenizer,
 )
 
-from cse_methods.backbones import resolve
 from cse_methods.contract import TrainingConfig
-from cse_methods.data.builtin import builtin_corpus
+from cse_methods.data.builtin.pairs import builtin_corpus
+from cse_methods.encoders.backbones import resolve
 from cse_methods.registry import get_method
 from cse_platform.sweep.check import representatives
-from cse_platform.sweep.dimensions import canonical_json
-from cse_platform.sweep.loader import load_sweep
+from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.sweep.spec import SweepSpec
 
 pytestmark = pytest.mark.slow

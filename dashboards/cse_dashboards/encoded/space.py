@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cse_methods.whitening import whiten
+from cse_methods.encoders.whitening import whiten
 
 Array = NDArray[Any]
 

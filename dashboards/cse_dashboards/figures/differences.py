@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from cse_dashboards.figures.look import colour, drawn
 from cse_dashboards.figures.naming import TASKS, score_quantity
-from cse_platform.leaderboard.output.numbers import probability
+from cse_platform.leaderboard.render.numbers import probability
 from cse_platform.leaderboard.statistics.results import Comparison, TaskComparison
 
 

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from cse_dashboards.figures.look import colour, drawn, faded
 from cse_dashboards.figures.naming import Quantity
-from cse_platform.leaderboard.searched import SearchedTrial
+from cse_platform.leaderboard.query.sweeps.search_history import SearchedTrial
 
 COLOURS = {"COMPLETE": 2, "PRUNED": 1, "FAIL": 5, "RUNNING": 0, "PLANNED": 6}
 """Places in the palette, in the order of the bar's parts."""

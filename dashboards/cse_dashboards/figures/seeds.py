@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from cse_platform.leaderboard.trials import DevPoint
+from cse_platform.leaderboard.query.trials.curves import DevPoint
 
 Seeds = Mapping[int, Sequence[DevPoint]]
 """Dev curves by seed."""

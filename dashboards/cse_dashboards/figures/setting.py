@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 
 from cse_dashboards.figures.look import colour, drawn, faded
 from cse_dashboards.figures.naming import Quantity
-from cse_platform.leaderboard.searched import SearchedTrial
-from cse_platform.sweep.dimensions import Choices, Dimension, canonical_json
+from cse_platform.leaderboard.query.sweeps.search_history import SearchedTrial
+from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_json
 
 TINY = 1e-3
 LOG_TICKS = 4

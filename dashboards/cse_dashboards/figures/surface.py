@@ -12,9 +12,9 @@ from scipy.spatial import QhullError
 from cse_dashboards.figures.look import SCALE, colour, drawn
 from cse_dashboards.figures.naming import Quantity
 from cse_dashboards.figures.setting import AtValue, axis_of, by_value, is_number, recur
-from cse_platform.leaderboard.searched import SearchedTrial
-from cse_platform.sweep.dimensions import Choices, Dimension
-from cse_platform.sweep.space import Space
+from cse_platform.leaderboard.query.sweeps.search_history import SearchedTrial
+from cse_platform.sweep.space.dimensions import Choices, Dimension
+from cse_platform.sweep.space.space import Space
 
 FEW = 12
 """Values that have a line of cells each."""

@@ -9,11 +9,11 @@ from urllib.parse import quote, urlencode
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from cse_dashboards.errors import AddressError
-from cse_platform.leaderboard.chosen import Filters
+from cse_platform.leaderboard.query.board.selection import Filters
+from cse_platform.leaderboard.query.board.sorting import COLUMNS
 from cse_platform.leaderboard.row import FamilyName
-from cse_platform.leaderboard.sorting import COLUMNS
-from cse_platform.sweep.problems import dotted
-from cse_platform.sweep.wording import reword
+from cse_platform.sweep.reading.problems import dotted
+from cse_platform.sweep.reading.pydantic_errors import reword
 
 
 class Address(BaseModel):

@@ -17,7 +17,7 @@ from cse_dashboards.page.views import board, compare, geometry, sweep, sweeps, t
 from cse_dashboards.picture_html import add_pictures
 from cse_methods.errors import CseError
 from cse_platform.errors import NoStoreError, StoreError
-from cse_platform.tracking.mlflow_store import is_server
+from cse_platform.tracking.mlflow.store import is_server
 
 VIEWS = (board, sweeps, sweep, compare, geometry, trial)
 POLICY = (

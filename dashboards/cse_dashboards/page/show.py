@@ -11,8 +11,8 @@ from cse_dashboards.page.address import (
     GeometryAddress,
     SweepsAddress,
 )
-from cse_platform.leaderboard.output.grid import Grid, Row
-from cse_platform.leaderboard.sorting import COLUMNS, SCORES, TEXTS
+from cse_platform.leaderboard.query.board.sorting import COLUMNS, SCORES, TEXTS
+from cse_platform.leaderboard.render.grid import Grid, Row
 
 NAVIGATION = {
     "Leaderboard": BoardAddress(),

@@ -10,7 +10,7 @@ from flask import current_app, g, request
 
 from cse_dashboards.page.memory import Memory
 from cse_dashboards.picture import Picture
-from cse_platform.leaderboard.reader import LeaderboardReader, open_leaderboard
+from cse_platform.leaderboard.api import LeaderboardReader, open_leaderboard
 from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.tracking.provenance import hide_password

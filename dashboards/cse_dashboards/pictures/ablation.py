@@ -8,7 +8,7 @@ from cse_dashboards.figures.setting import setting as setting_figure
 from cse_dashboards.figures.surface import surface as surface_figure
 from cse_dashboards.picture import Picture
 from cse_dashboards.pictures.searches import nothing_searched, pair, sampled
-from cse_platform.leaderboard.searched import SearchHistory
+from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 
 _AFTER = "Other settings vary along. After HiCL, figure 2."
 

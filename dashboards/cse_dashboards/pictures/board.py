@@ -7,8 +7,8 @@ import plotly.graph_objects as go
 from cse_dashboards.figures.leaderboard import leaderboard
 from cse_dashboards.figures.naming import Quantity, dev_quantity, score_quantity
 from cse_dashboards.picture import Picture
-from cse_platform.leaderboard.output.board import Board
 from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.row import Estimate, FamilyName, LeaderboardRow, family_of
 
 NAME, TITLE = "leaderboard", "Leaderboard"

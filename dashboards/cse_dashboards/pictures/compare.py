@@ -7,8 +7,8 @@ from cse_dashboards.picture import Picture
 from cse_dashboards.pictures.methods import TO_EVALUATE, scored_trial
 from cse_methods.evaluation.results import Similarities
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.reader import LeaderboardReader
-from cse_platform.leaderboard.references import named_rows
+from cse_platform.leaderboard.api import LeaderboardReader
+from cse_platform.leaderboard.query.board.resolve import named_rows
 from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from cse_dashboards.figures.look import PALETTE
-from cse_platform.leaderboard.references import named_rows
+from cse_platform.leaderboard.query.board.resolve import named_rows
 from cse_platform.leaderboard.row import LeaderboardRow
 
 MOST = len(PALETTE)

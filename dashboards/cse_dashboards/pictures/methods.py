@@ -16,7 +16,7 @@ from cse_dashboards.pictures.labels import first_rows
 from cse_dashboards.pictures.ranked import RANKING, ranked
 from cse_methods.evaluation.results import Similarities
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.reader import LeaderboardReader
+from cse_platform.leaderboard.api import LeaderboardReader
 from cse_platform.leaderboard.row import LeaderboardRow
 
 Rows = Sequence[LeaderboardRow]

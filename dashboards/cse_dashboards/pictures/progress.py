@@ -6,8 +6,8 @@ from cse_dashboards.figures import progress as figures
 from cse_dashboards.figures.naming import dev_quantity
 from cse_dashboards.picture import Picture
 from cse_dashboards.pictures.searches import sampled
-from cse_platform.leaderboard.searched import SearchHistory
-from cse_platform.leaderboard.sweeps import SweepOverview
+from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
+from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 
 
 def pictures(overview: SweepOverview, found: SearchHistory) -> list[Picture]:

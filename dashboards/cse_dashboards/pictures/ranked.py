@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from cse_platform.leaderboard.chosen import Filters
-from cse_platform.leaderboard.queries import estimate
-from cse_platform.leaderboard.reader import LeaderboardReader
+from cse_platform.leaderboard.api import LeaderboardReader
+from cse_platform.leaderboard.query.board.rows import estimate
+from cse_platform.leaderboard.query.board.selection import Filters
 from cse_platform.leaderboard.row import FAMILIES, Estimate, LeaderboardRow
 
 RANKING = FAMILIES["ranking"].averages

@@ -11,7 +11,7 @@ from cse_dashboards.figures import search as figures
 from cse_dashboards.figures.naming import Quantity, dev_quantity
 from cse_dashboards.picture import Picture
 from cse_dashboards.pictures.searches import no_pair, nothing_searched, pair, sampled
-from cse_platform.leaderboard.searched import SearchedTrial, SearchHistory
+from cse_platform.leaderboard.query.sweeps.search_history import SearchedTrial, SearchHistory
 from cse_platform.search.replay import replay
 
 MOST_MARKS = 200

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from cse_dashboards.figures.setting import by_value
-from cse_platform.leaderboard.searched import SearchHistory
+from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 
 PAIR = ("tau2", "tau3")
 """The settings of RankCSE's figure 3."""

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from cse_methods.contract import CorpusSpec
-from cse_methods.data.builtin import builtin_corpus
-from cse_methods.data.cutting import cut_sentences, load_tokenizer
+from cse_methods.data.builtin.pairs import builtin_corpus
+from cse_methods.data.language.cutting import cut_sentences, load_tokenizer
 from cse_methods.data.source import HubFile, Source, data_source
 from cse_methods.data.text import read_lines, sha256_of
 from cse_methods.errors import DataError

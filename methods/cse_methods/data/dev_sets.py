@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cse_methods.data.builtin import builtin_pairs
+from cse_methods.data.builtin.pairs import builtin_pairs
+from cse_methods.data.dev_selection import DevTask
 from cse_methods.data.pairs import (
     Pair,
     PairFile,
@@ -22,7 +23,6 @@ from cse_methods.data.pairs import (
 )
 from cse_methods.data.source import HubFile, data_source
 from cse_methods.data.tables import read_columns
-from cse_methods.dev_selection import DevTask
 from cse_methods.errors import DataError
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cse_methods.data.builtin_transfer import Row, builtin_rows
+from cse_methods.data.builtin.transfer import Row, builtin_rows
 from cse_methods.data.manifest import manifest, refuse_count
 from cse_methods.data.pairs import existing_file, read_cells
 from cse_methods.data.senteval import fetch_senteval, missing_senteval

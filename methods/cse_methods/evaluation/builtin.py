@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from itertools import islice
 
-from cse_methods.data.builtin import Kind, draw_pairs, refuse_other_draw
+from cse_methods.data.builtin.pairs import Kind, draw_pairs, refuse_other_draw
 from cse_methods.data.pairs import Pair, sha256_of_pairs
 
 SUBSETS: dict[str, dict[Kind, int]] = {

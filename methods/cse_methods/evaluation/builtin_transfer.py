@@ -2,8 +2,8 @@
 
 from functools import cache
 
-from cse_methods.data.builtin import refuse_other_draw
-from cse_methods.data.builtin_transfer import (
+from cse_methods.data.builtin.pairs import refuse_other_draw
+from cse_methods.data.builtin.transfer import (
     PARTS,
     SEEDS,
     Row,

@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cse_methods.data.dev_selection import DevTask
 from cse_methods.data.dev_sets import DevSet
-from cse_methods.dev import SAME_MEANING
-from cse_methods.dev_selection import DevTask
 from cse_methods.evaluation.buckets import in_buckets
 from cse_methods.metrics import alignment, uniformity
+from cse_methods.training.dev_evaluation import SAME_MEANING
 
 GEOMETRY_TASK: DevTask = "stsb"
 """The dev set whose space is measured."""

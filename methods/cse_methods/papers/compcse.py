@@ -13,19 +13,19 @@ from typing import ClassVar, Literal, Self
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from cse_methods import training
 from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
-from cse_methods.data.phrases import Subsampling, composition_examples
+from cse_methods.data.language.phrases import Subsampling, composition_examples
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.losses.composition import Aggregation, aggregate, leading, projection_width
 from cse_methods.losses.info_nce import info_nce
-from cse_methods.objective import Objective
-from cse_methods.pieces import partitions
 from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.student import Batch, Student, Views
+from cse_methods.training import loop as training
+from cse_methods.training.objective import Objective
+from cse_methods.training.pieces import partitions
+from cse_methods.training.student import Batch, Student, Views
 
 Part = list[int]
 

@@ -15,19 +15,19 @@ import torch
 from torch import Tensor
 from transformers import AutoModel
 
-from cse_methods import training
 from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
-from cse_methods.encoder import Encoder
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
-from cse_methods.momentum import enqueue, moving_average_
-from cse_methods.objective import Objective
-from cse_methods.pieces import RepetitionBounds, most_repeats, repeat
 from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.student import Batch, Student, Views
-from cse_methods.template import SPECIAL_PIECES
+from cse_methods.training import loop as training
+from cse_methods.training.momentum import enqueue, moving_average_
+from cse_methods.training.objective import Objective
+from cse_methods.training.pieces import RepetitionBounds, most_repeats, repeat
+from cse_methods.training.student import Batch, Student, Views
 
 
 class ESimCSEConfig(TrainingConfig):

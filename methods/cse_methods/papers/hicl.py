@@ -14,22 +14,22 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from cse_methods import training
 from cse_methods.contract import Conditions, Paper, Pooler, Run
 from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.errors import SettingError
 from cse_methods.losses.info_nce import NegativesFrom
 from cse_methods.losses.segments import Negatives, SameSequence, entailment, local_contrast
-from cse_methods.objective import Objective
 from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig
 from cse_methods.papers.simcse import SimCSE, SimCSEConfig
 from cse_methods.papers.sncse import SNCSE, SNCSEConfig, negations_for
 from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.sliced import SlicedStudent
-from cse_methods.student import Batch, Student, Views
-from cse_methods.template import SPECIAL_PIECES
+from cse_methods.training import loop as training
+from cse_methods.training.objective import Objective
+from cse_methods.training.sliced import SlicedStudent
+from cse_methods.training.student import Batch, Student, Views
 
 Base = Literal["simcse", "esimcse", "sncse"]
 

@@ -13,7 +13,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
-from cse_methods import training
 from cse_methods.contract import Conditions, Paper, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.errors import SettingError
@@ -22,12 +21,13 @@ from cse_methods.losses.list_mle import list_mle
 from cse_methods.losses.list_net import list_net
 from cse_methods.losses.ranking_consistency import ranking_consistency
 from cse_methods.losses.similarity import cosine_matrix
-from cse_methods.objective import Objective
 from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.student import Batch, Views, dropout_views
-from cse_methods.teachers import TeacherRanking, TeacherSpec
+from cse_methods.training import loop as training
+from cse_methods.training.objective import Objective
+from cse_methods.training.student import Batch, Views, dropout_views
+from cse_methods.training.teachers import TeacherRanking, TeacherSpec
 
 
 def _as_list(value: Any) -> Any:

@@ -6,15 +6,15 @@ Departs from it: the last, incomplete batch of an epoch is dropped.
 
 from torch import Tensor
 
-from cse_methods import training
 from cse_methods.contract import Paper, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
-from cse_methods.objective import Objective
 from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.student import Batch, Views, dropout_views
+from cse_methods.training import loop as training
+from cse_methods.training.objective import Objective
+from cse_methods.training.student import Batch, Views, dropout_views
 
 
 class SimCSEConfig(TrainingConfig):

@@ -12,19 +12,19 @@ from typing import Self
 from pydantic import model_validator
 from torch import Tensor
 
-from cse_methods import training
 from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import Corpus, load_corpus
-from cse_methods.data.negations import find_tagger, negations_of
+from cse_methods.data.language.negations import find_tagger, negations_of
+from cse_methods.encoders.template import prompt_problem
 from cse_methods.errors import SettingError
 from cse_methods.losses.bidirectional_margin import bidirectional_margin
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
-from cse_methods.objective import Objective
 from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.student import Batch, Views
-from cse_methods.template import prompt_problem
+from cse_methods.training import loop as training
+from cse_methods.training.objective import Objective
+from cse_methods.training.student import Batch, Views
 
 
 class SNCSEConfig(TrainingConfig):

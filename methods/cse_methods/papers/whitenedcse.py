@@ -17,19 +17,19 @@ import torch
 from pydantic import model_validator
 from torch import Tensor
 
-from cse_methods import training
 from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
-from cse_methods.encoder import Encoder
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.post_pooling import Dense
+from cse_methods.encoders.whitening import Rotation, Whitening, affine, moving, whiten
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.losses.multi_positive import MultiPositive, multi_positive
-from cse_methods.objective import Objective
 from cse_methods.published.settings import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.student import Batch, Student, Views
-from cse_methods.tail import Dense
-from cse_methods.whitening import Rotation, Whitening, affine, moving, whiten
+from cse_methods.training import loop as training
+from cse_methods.training.objective import Objective
+from cse_methods.training.student import Batch, Student, Views
 
 GROUPED: tuple[Whitening, ...] = ("group", "shuffled-group")
 WHOLE: tuple[Whitening, ...] = ("pca", "zca")

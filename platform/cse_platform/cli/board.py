@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from cse_platform.errors import NoStoreError
-from cse_platform.leaderboard.chosen import Filters
-from cse_platform.leaderboard.output.board import Board
-from cse_platform.leaderboard.output.write import Document, Form, write
+from cse_platform.leaderboard.api import LeaderboardReader, open_leaderboard
 from cse_platform.leaderboard.published.paper_tables import paper_table
 from cse_platform.leaderboard.published.rows import merged, published_rows
-from cse_platform.leaderboard.queries import Catalogue
-from cse_platform.leaderboard.reader import LeaderboardReader, open_leaderboard
+from cse_platform.leaderboard.query.board.rows import Catalogue
+from cse_platform.leaderboard.query.board.selection import Filters
+from cse_platform.leaderboard.render.board import Board
+from cse_platform.leaderboard.render.write import Document, Form, write
 from cse_platform.leaderboard.row import FAMILIES, FamilyName, LeaderboardRow, family_of
 from cse_platform.leaderboard.statistics.results import Comparison
 

@@ -10,8 +10,8 @@ import click
 from cse_platform.cli.common import CONTEXT, leaderboard_url, shows_errors, store_options
 
 if TYPE_CHECKING:
-    from cse_platform.imports.onto import Imported
-    from cse_platform.leaderboard.merge import Merged
+    from cse_platform.imports.apply import Imported
+    from cse_platform.leaderboard.ingest.merge import Merged
 
 
 @click.command("merge", context_settings=CONTEXT)
@@ -36,9 +36,9 @@ def merge_command(
     Example:
         cse-leaderboard merge /mnt/colleague/runs
     """
-    from cse_platform.leaderboard.merge import merge
-    from cse_platform.leaderboard.other_store import reading
-    from cse_platform.leaderboard.store import open_leaderboard
+    from cse_platform.leaderboard.ingest.merge import merge
+    from cse_platform.leaderboard.store.opening import open_leaderboard
+    from cse_platform.leaderboard.store.other_store import reading
 
     names = dict(_pair(text, "--rename") for text in rename)
     with (
@@ -71,9 +71,9 @@ def import_mlflow(uri: str, mapping: Path, runs: Path | None, store: str | None)
     Example:
         cse-leaderboard import-mlflow http://mlflow.lab:5000 --mapping simcse-runs.yaml
     """
-    from cse_platform.imports.onto import bring
+    from cse_platform.imports.apply import bring
     from cse_platform.imports.runs import read_runs
-    from cse_platform.leaderboard.store import open_leaderboard
+    from cse_platform.leaderboard.store.opening import open_leaderboard
 
     if "://" not in uri and not uri.startswith("file:"):
         uri = Path(uri).absolute().as_uri()
@@ -127,9 +127,9 @@ def import_log(
         cse-leaderboard import-log train.log --sweep simcse-logs --method simcse \\
             --backbone bert-base --set learning_rate=3e-5 --steps-per-epoch 15625
     """
+    from cse_platform.imports.apply import bring
     from cse_platform.imports.logs import log_settings, read_logs
-    from cse_platform.imports.onto import bring
-    from cse_platform.leaderboard.store import open_leaderboard
+    from cse_platform.leaderboard.store.opening import open_leaderboard
 
     settings = log_settings(dict(_pair(text, "--set") for text in values), **given)
     logs = read_logs(files, settings)  # what is refused leaves no empty leaderboard behind

@@ -15,7 +15,7 @@ from cse_platform.cli.common import (
     store_options,
 )
 from cse_platform.cli.imports import import_log, import_mlflow, merge_command
-from cse_platform.cli.one_run import export, register, reproduce, show
+from cse_platform.cli.trial import export, register, reproduce, show
 
 FORMS = ("table", "json", "csv", "markdown", "latex", "html")
 FAMILIES = ("sts", "transfer", "ranking", "long")

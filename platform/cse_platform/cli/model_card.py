@@ -5,13 +5,13 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
-from cse_methods.backbones import resolve
 from cse_methods.data.corpora import KNOWN
+from cse_methods.encoders.backbones import resolve
 from cse_methods.errors import BackboneError, UnknownMethodError
 from cse_methods.registry import get_method
-from cse_platform.leaderboard.output.trial_page import score, settings
-from cse_platform.leaderboard.story import TrialStory
-from cse_platform.one_run.kept_model import COMMON_POOLERS
+from cse_platform.export.kept_model import COMMON_POOLERS
+from cse_platform.leaderboard.query.trials.details_record import TrialStory
+from cse_platform.leaderboard.render.trial_page import score, settings
 from cse_platform.pages import Block, Heading, Paragraph, Table, markdown
 from cse_platform.tracking.provenance import SWEEP_PACKAGES
 
@@ -104,7 +104,7 @@ def _loading(pooler: str) -> Iterator[Block]:
             "trained the model loads it."
         )
         lines = [
-            "from cse_methods.loading import load_encoder",
+            "from cse_methods.encoders.loading import load_encoder",
             "",
             'encoder = load_encoder("FOLDER")',
             'vectors = encoder.encode(["A man plays a guitar.", "Someone makes music."])',

@@ -21,13 +21,18 @@ from cse_methods.tasks import Tasks
 from cse_methods.transfer.protocol import TransferProtocol
 from cse_platform.cli.common import RUNS
 from cse_platform.errors import NoStoreError, StoreError
-from cse_platform.leaderboard.evaluations import TRIAL_KEY, TrialRef, find_trial, trial_of_key
-from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.trials import sweep_spec
-from cse_platform.releases import release
+from cse_platform.leaderboard.query.trials.curves import sweep_spec
+from cse_platform.leaderboard.query.trials.evaluations import (
+    TRIAL_KEY,
+    TrialRef,
+    find_trial,
+    trial_of_key,
+)
+from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
 from cse_platform.runner.models import local_copy, trial_in
 from cse_platform.sweep.stores import mlflow_uri
-from cse_platform.tracking.mlflow_mirror import MLflowMirror
+from cse_platform.test_access import release
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
 
 
 @dataclass(frozen=True)

@@ -75,15 +75,15 @@ def run(
     """
     if offline:
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1")
-    from cse_platform.sweep.loader import load_sweep
+    from cse_platform.sweep.reading.loader import load_sweep
 
     sweeps = load_sweep(file, overrides=[*overrides, *_trials(trials)])
     if dry_run:
-        from cse_platform.cli.rehearsal import rehearse
+        from cse_platform.cli.dry_run import rehearse
 
         rehearse(sweeps, runs=runs, offline=offline)
     else:
-        from cse_platform.cli.session import run_stages
+        from cse_platform.cli.run import run_stages
 
         run_stages(sweeps, runs=runs, address=address, offline=offline)
 

@@ -9,18 +9,18 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from cse_methods.dev_selection import DevTask, dev_metric
+from cse_methods.data.dev_selection import DevTask, dev_metric
 from cse_methods.digest import file_sha256
 from cse_methods.settings import Settings
 from cse_platform.errors import ImportRefusedError
+from cse_platform.imports.apply import refuse_rivals
 from cse_platform.imports.log_lines import Line, read_lines
 from cse_platform.imports.mapping import Text
-from cse_platform.imports.onto import refuse_rivals
 from cse_platform.imports.records import RECORD, ForeignPoint, ForeignTrial
 from cse_platform.imports.values import fitted, plain
-from cse_platform.sweep.problems import dotted, nearest
+from cse_platform.sweep.reading.problems import dotted, nearest
+from cse_platform.sweep.reading.pydantic_errors import reword
 from cse_platform.sweep.spec import Seed, Slug
-from cse_platform.sweep.wording import reword
 
 DEV_KEYS: dict[DevTask, str] = {
     "stsb": "eval_stsb_spearman",

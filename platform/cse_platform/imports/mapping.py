@@ -5,15 +5,15 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
-from cse_methods.dev_selection import DevTask
+from cse_methods.data.dev_selection import DevTask
 from cse_methods.settings import Settings
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.records import SCORED_BY
-from cse_platform.sweep.loader import told
-from cse_platform.sweep.problems import Problem, ProblemsError, nearest, shown
-from cse_platform.sweep.source import Source, UnreadableYamlError, read_yaml
+from cse_platform.sweep.reading.loader import told
+from cse_platform.sweep.reading.problems import Problem, ProblemsError, nearest, shown
+from cse_platform.sweep.reading.pydantic_errors import reword
+from cse_platform.sweep.reading.source import Source, UnreadableYamlError, read_yaml
 from cse_platform.sweep.spec import Seed, Slug
-from cse_platform.sweep.wording import reword
 
 Text = Annotated[str, Field(min_length=1)]
 

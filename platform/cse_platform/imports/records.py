@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from cse_methods.dev_selection import DevTask, dev_metric
+from cse_methods.data.dev_selection import DevTask, dev_metric
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.sweep.identity import canonical_hash
 from cse_platform.tracking.events import (

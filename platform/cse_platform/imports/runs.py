@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cse_methods.dev_selection import dev_metric
+from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import ImportRefusedError
+from cse_platform.imports.apply import refuse_rivals
 from cse_platform.imports.mapping import Logged, Measured, RunMapping, load_mapping, refused
-from cse_platform.imports.onto import refuse_rivals
 from cse_platform.imports.records import IMPORTED, RECORD, ForeignPoint, ForeignTrial
 from cse_platform.imports.values import config_of, fitted, plain
-from cse_platform.sweep.problems import Problem, dotted, nearest, shown
-from cse_platform.tracking.mlflow_export import LoggedRun, LoggedRuns
+from cse_platform.sweep.reading.problems import Problem, dotted, nearest, shown
+from cse_platform.tracking.mlflow.export import LoggedRun, LoggedRuns
 from cse_platform.tracking.provenance import hide_password
 
 UNFINISHED = ("RUNNING", "SCHEDULED")

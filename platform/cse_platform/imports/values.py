@@ -8,9 +8,9 @@ from pydantic import TypeAdapter, ValidationError
 from cse_methods.contract import MethodConfig
 from cse_methods.errors import UnknownMethodError
 from cse_methods.registry import get_method
-from cse_platform.sweep.problems import Problem, nearest
-from cse_platform.sweep.source import UnreadableYamlError, read_yaml
-from cse_platform.sweep.wording import reword
+from cse_platform.sweep.reading.problems import Problem, nearest
+from cse_platform.sweep.reading.pydantic_errors import reword
+from cse_platform.sweep.reading.source import UnreadableYamlError, read_yaml
 
 
 def plain(text: str) -> Any:

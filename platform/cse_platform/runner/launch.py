@@ -7,9 +7,9 @@ from typing import Literal
 
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
-from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.trials import best_model
-from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.trials.curves import best_model
+from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
 from cse_platform.runner.cluster import (
     capacity,
     fit,
@@ -28,13 +28,13 @@ from cse_platform.search.study import Search
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.changes import asks_for_no_more, refuse_changes
 from cse_platform.sweep.identity import Identity, dev_identity
+from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
-from cse_platform.sweep.start import start_points
 from cse_platform.sweep.stores import Places
 from cse_platform.tracking.events import SweepFinished, SweepStarted
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal
-from cse_platform.tracking.mlflow_mirror import MLflowMirror
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.provenance import (
     code_diffs,
     installed_packages,

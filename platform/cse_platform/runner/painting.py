@@ -6,15 +6,15 @@ import threading
 from pathlib import Path
 
 from cse_platform.errors import PaintingError
-from cse_platform.leaderboard.chosen import Filters
-from cse_platform.leaderboard.output.summary import summary
-from cse_platform.leaderboard.reader import open_leaderboard
-from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.leaderboard.api import open_leaderboard
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.board.selection import Filters
+from cse_platform.leaderboard.render.summary import summary
 from cse_platform.painters import Painting, painters
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import Places
 from cse_platform.tracking.journal import Journal
-from cse_platform.tracking.mlflow_pictures import SweepRun, sweep_run
+from cse_platform.tracking.mlflow.sweep_run import SweepRun, sweep_run
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder
 
 PICTURE_SECONDS = 300.0

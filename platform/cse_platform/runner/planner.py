@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from cse_methods.contract import MethodConfig
 from cse_platform.errors import StoreError, SweepRefusedError
-from cse_platform.leaderboard.trials import completed_trial
+from cse_platform.leaderboard.query.trials.curves import completed_trial
 from cse_platform.runner.models import exists
 from cse_platform.runner.plan import TrialPlan
 from cse_platform.runner.state import SweepState

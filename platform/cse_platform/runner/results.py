@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from cse_methods.dev_selection import dev_metric
+from cse_methods.data.dev_selection import dev_metric
 from cse_platform.runner.models import give_back, keep_model
 from cse_platform.runner.state import SweepState
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialState

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from cse_methods.contract import Method
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.store import Leaderboard
+from cse_platform.leaderboard.store.opening import Leaderboard
 from cse_platform.search.study import Search
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.spec import SweepSpec

@@ -16,8 +16,8 @@ from cse_methods.guard import guard
 from cse_methods.registry import get_method
 from cse_platform.errors import SettingsError
 from cse_platform.runner.models import filesystem
-from cse_platform.sweep.problems import dotted
-from cse_platform.sweep.wording import reword
+from cse_platform.sweep.reading.problems import dotted
+from cse_platform.sweep.reading.pydantic_errors import reword
 from cse_platform.tracking.provenance import trial_provenance
 
 RESERVED = frozenset({"seed", "resume_from"})

@@ -12,7 +12,7 @@ from optuna.distributions import (
 )
 from optuna.trial import Trial
 
-from cse_platform.sweep.dimensions import Choices, Dimension, Range
+from cse_platform.sweep.space.dimensions import Choices, Dimension, Range
 
 
 def encode(value: Any) -> bool | int | float | str | None:

@@ -9,9 +9,9 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from cse_platform.leaderboard.searched import SearchedTrial, SearchHistory
+from cse_platform.leaderboard.query.sweeps.search_history import SearchedTrial, SearchHistory
 from cse_platform.search.distributions import distribution, encode
-from cse_platform.sweep.space import Space
+from cse_platform.sweep.space.space import Space
 
 NUMBER = "number"
 

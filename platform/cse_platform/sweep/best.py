@@ -9,7 +9,7 @@ from typing import Any
 
 from cse_methods.errors import UnknownMethodError
 from cse_methods.registry import get_method
-from cse_platform.sweep.problems import Path, Problem, shown
+from cse_platform.sweep.reading.problems import Path, Problem, shown
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.sweep.problems import shown
+from cse_platform.sweep.reading.problems import shown
 from cse_platform.sweep.spec import SweepSpec
 
 KEPT = (

@@ -8,12 +8,12 @@ from pydantic import ValidationError
 
 from cse_methods.contract import Method
 from cse_platform.sweep.best import reference_problems, with_placeholders
-from cse_platform.sweep.dimensions import Choices, Dimension, Range, canonical_json
-from cse_platform.sweep.kinds import changed_kinds
-from cse_platform.sweep.problems import Path, Problem, nearest
-from cse_platform.sweep.space import Space
+from cse_platform.sweep.reading.coercion import changed_kinds
+from cse_platform.sweep.reading.problems import Path, Problem, nearest
+from cse_platform.sweep.reading.pydantic_errors import reword
+from cse_platform.sweep.space.dimensions import Choices, Dimension, Range, canonical_json
+from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import METHOD_WIDE, SweepSpec, method_config
-from cse_platform.sweep.wording import reword
 
 MAX_TRIED = 400
 """Configurations that are built to try the rules between settings."""

@@ -15,16 +15,16 @@ from pydantic import (
 )
 
 from cse_methods.contract import Corpora, MethodConfig
-from cse_methods.dev_selection import DevSelection
+from cse_methods.data.dev_selection import DevSelection
 from cse_methods.registry import get_method
 from cse_methods.settings import Settings
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import BestReference, references_in, replaced, with_placeholders
 from cse_platform.sweep.evaluate import Evaluate
-from cse_platform.sweep.problems import Problem, ProblemsError, dotted, shown
 from cse_platform.sweep.pruners import NoPruner, Pruner
-from cse_platform.sweep.space import Space
-from cse_platform.sweep.wording import reword
+from cse_platform.sweep.reading.problems import Problem, ProblemsError, dotted, shown
+from cse_platform.sweep.reading.pydantic_errors import reword
+from cse_platform.sweep.space.space import Space
 
 METHOD_WIDE = ("backbone", "corpus", "data", "dev")
 """Settings of every method that stand at the top of a sweep, and so are never searched."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from cse_methods.dev_selection import dev_metric
+from cse_methods.data.dev_selection import dev_metric
 from cse_platform.tracking.events import (
     Event,
     Role,

@@ -7,10 +7,10 @@ import pytest
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard import Filters, LeaderboardReader
-from cse_platform.leaderboard.queries import leaderboard
-from cse_platform.leaderboard.sorting import in_order
-from cse_platform.leaderboard.store import Leaderboard
-from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.board.rows import leaderboard
+from cse_platform.leaderboard.query.board.sorting import in_order
+from cse_platform.leaderboard.store.opening import Leaderboard
 from cse_platform.tracking.events import Event
 
 ALL = ["hicl", "simcse", "sncse"]

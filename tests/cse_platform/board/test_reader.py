@@ -10,8 +10,8 @@ from scipy import stats
 from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard import Filters, LeaderboardReader
-from cse_platform.leaderboard.store import Leaderboard
-from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.store.opening import Leaderboard
 from cse_platform.tracking.events import Event, TrialEvaluated
 
 Scored = Callable[..., TrialEvaluated]

@@ -8,10 +8,10 @@ import pytest
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard import LeaderboardReader
-from cse_platform.leaderboard.store import Leaderboard
-from cse_platform.leaderboard.sweep_counts import BestTrial
-from cse_platform.leaderboard.sweeps import SweepOverview, overview
-from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.sweeps.counts import BestTrial
+from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview, overview
+from cse_platform.leaderboard.store.opening import Leaderboard
 from cse_platform.tracking.events import Event, SweepFinished
 
 Life = Callable[..., list[Event]]

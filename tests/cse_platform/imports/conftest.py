@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from cse_platform.imports.onto import Imported
-from cse_platform.imports.onto import bring as bring_onto
+from cse_platform.imports.apply import Imported
+from cse_platform.imports.apply import bring as bring_onto
 from cse_platform.imports.runs import read_runs
-from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
 from cse_platform.tracking.events import Event
-from cse_platform.tracking.mlflow_store import connect
+from cse_platform.tracking.mlflow.store import connect
 
 Filled = Callable[[Sequence[Event]], Leaderboard]
 Contents = Callable[[Leaderboard], dict[str, list[Any]]]

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from cse_platform.errors import ImportRefusedError
+from cse_platform.imports.apply import Imported, bring
 from cse_platform.imports.log_lines import read_lines
 from cse_platform.imports.logs import LogSettings, log_settings, read_logs
-from cse_platform.imports.onto import Imported, bring
-from cse_platform.leaderboard.queries import leaderboard
-from cse_platform.leaderboard.store import Leaderboard
-from cse_platform.leaderboard.trials import DevPoint, dev_curve, trials_of
+from cse_platform.leaderboard.query.board.rows import leaderboard
+from cse_platform.leaderboard.query.trials.curves import DevPoint, dev_curve, trials_of
+from cse_platform.leaderboard.store.opening import Leaderboard
 
 # As the scripts of SimCSE's repository print: dictionaries of Python, between progress bars,
 # warnings and a table, the last evaluation twice.

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from cse_platform.imports.onto import Imported
-from cse_platform.imports.onto import bring as bring_onto
+from cse_platform.imports.apply import Imported
+from cse_platform.imports.apply import bring as bring_onto
 from cse_platform.imports.runs import read_runs
-from cse_platform.leaderboard.evaluations import test_scores as scores_on_test
-from cse_platform.leaderboard.queries import leaderboard
-from cse_platform.leaderboard.store import Leaderboard
-from cse_platform.leaderboard.trials import dev_curve, trials_of
+from cse_platform.leaderboard.query.board.rows import leaderboard
+from cse_platform.leaderboard.query.trials.curves import dev_curve, trials_of
+from cse_platform.leaderboard.query.trials.evaluations import test_scores as scores_on_test
+from cse_platform.leaderboard.store.opening import Leaderboard
 
 
 def rows(board: Leaderboard, sweep: str = "lab-b-bert-base") -> list[tuple[Any, ...]]:

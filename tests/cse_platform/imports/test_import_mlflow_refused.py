@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from cse_platform.errors import ImportRefusedError, StoreError
-from cse_platform.imports.onto import Imported
+from cse_platform.imports.apply import Imported
 from cse_platform.imports.runs import read_runs
-from cse_platform.leaderboard.queries import leaderboard
-from cse_platform.leaderboard.store import Leaderboard
-from cse_platform.leaderboard.trials import trials_of
+from cse_platform.leaderboard.query.board.rows import leaderboard
+from cse_platform.leaderboard.query.trials.curves import trials_of
+from cse_platform.leaderboard.store.opening import Leaderboard
 
 
 def test_what_runs_lack_is_told_all_at_once(

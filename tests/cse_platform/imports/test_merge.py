@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from cse_platform.leaderboard.merge import merge
-from cse_platform.leaderboard.other_store import reading
-from cse_platform.leaderboard.store import Leaderboard
-from cse_platform.leaderboard.trials import dev_curve, trials_of
-from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.ingest.merge import merge
+from cse_platform.leaderboard.query.trials.curves import dev_curve, trials_of
+from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.other_store import reading
 from cse_platform.tracking.events import Event
 
 Life = Callable[..., list[Event]]

@@ -11,11 +11,11 @@ from alembic import command
 from sqlalchemy import create_engine, text
 
 from cse_platform.errors import ImportRefusedError, NoStoreError, StoreError
-from cse_platform.leaderboard.merge import merge
-from cse_platform.leaderboard.other_store import reading
-from cse_platform.leaderboard.schema import alembic_config, migrating
-from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.trials import trials_of
+from cse_platform.leaderboard.ingest.merge import merge
+from cse_platform.leaderboard.query.trials.curves import trials_of
+from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.store.other_store import reading
+from cse_platform.leaderboard.store.schema import alembic_config, migrating
 from cse_platform.tracking.events import Event
 
 Life = Callable[..., list[Event]]

@@ -12,13 +12,13 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from cse_methods.loading import load_encoder
+from cse_methods.encoders.loading import load_encoder
 from cse_methods.registry import get_method
-from cse_platform.cli.one_run import export, register, reproduce, show
-from cse_platform.leaderboard.one_trial import trial_story
-from cse_platform.leaderboard.store import open_leaderboard
-from cse_platform.leaderboard.story import TrialStory
-from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.cli.trial import export, register, reproduce, show
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.trials.details import trial_story
+from cse_platform.leaderboard.query.trials.details_record import TrialStory
+from cse_platform.leaderboard.store.opening import open_leaderboard
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import (
     Event,

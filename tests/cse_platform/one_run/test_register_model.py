@@ -9,9 +9,9 @@ import yaml
 from click.testing import Result
 from mlflow import MlflowClient
 
-from cse_methods.loading import load_encoder
+from cse_methods.encoders.loading import load_encoder
 from cse_platform.tracking.events import Event, SweepStarted
-from cse_platform.tracking.mlflow_mirror import MLflowMirror
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
 
 Start = Callable[..., SweepStarted]
 Life = Callable[..., list[Event]]

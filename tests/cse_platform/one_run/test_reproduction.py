@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cse_methods.registry import get_method
-from cse_platform.leaderboard.story import TrialStory
-from cse_platform.one_run.reproduction.sweep_file import sweep_text
+from cse_platform.export.reproduction.sweep_file import sweep_text
+from cse_platform.leaderboard.query.trials.details_record import TrialStory
 from cse_platform.sweep.identity import Identity
-from cse_platform.sweep.loader import load_sweep
-from cse_platform.sweep.source import read_yaml
+from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.sweep.reading.source import read_yaml
 from cse_platform.tracking.events import Event, SweepStarted
 
 Start = Callable[..., SweepStarted]

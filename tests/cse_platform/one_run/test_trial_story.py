@@ -7,12 +7,17 @@ from dataclasses import asdict
 import pytest
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.evaluations import ScoreRow
-from cse_platform.leaderboard.one_trial import trial_story
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.trials.details import trial_story
+from cse_platform.leaderboard.query.trials.details_record import (
+    Sibling,
+    SweepPlace,
+    TrialStory,
+    as_json,
+)
+from cse_platform.leaderboard.query.trials.evaluations import ScoreRow
 from cse_platform.leaderboard.row import DevSet
-from cse_platform.leaderboard.store import Leaderboard
-from cse_platform.leaderboard.story import Sibling, SweepPlace, TrialStory, as_json
-from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_platform.leaderboard.store.opening import Leaderboard
 from cse_platform.tracking.events import Event, SweepStarted, TrialReused, TrialStarted
 
 Start = Callable[..., SweepStarted]

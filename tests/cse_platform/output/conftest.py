@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cse_platform.leaderboard.output.write import Document, Form, write
 from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.render.write import Document, Form, write
 from cse_platform.leaderboard.row import Configuration, DevSet, Estimate, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison, Interval, TaskComparison
 

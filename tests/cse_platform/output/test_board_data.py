@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cse_platform.leaderboard.output.board import Board
-from cse_platform.leaderboard.output.board_data import board_columns, board_values
 from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.render.board import Board
+from cse_platform.leaderboard.render.board_data import board_columns, board_values
 from cse_platform.leaderboard.row import Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cse_methods.tasks import STS_TASKS
-from cse_platform.leaderboard.output.comparison_grid import verdict
-from cse_platform.leaderboard.output.numbers import probability
 from cse_platform.leaderboard.published.paper_tables import PaperLine, PaperTable
+from cse_platform.leaderboard.render.comparison_grid import verdict
+from cse_platform.leaderboard.render.numbers import probability
 from cse_platform.leaderboard.row import Estimate
 from cse_platform.leaderboard.statistics.results import Comparison, Interval, Matrix
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cse_platform.leaderboard.output.board import Board
-from cse_platform.leaderboard.output.grid import Cell
-from cse_platform.leaderboard.output.numbers import Scores, emphasised, percent
 from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.render.board import Board
+from cse_platform.leaderboard.render.grid import Cell
+from cse_platform.leaderboard.render.numbers import Scores, emphasised, percent
 from cse_platform.leaderboard.row import Estimate, LeaderboardRow
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cse_platform.leaderboard.output import latex
-from cse_platform.leaderboard.output.board import Board
-from cse_platform.leaderboard.output.grid import Cell, Column, Grid, Row, Rule
 from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.render import latex
+from cse_platform.leaderboard.render.board import Board
+from cse_platform.leaderboard.render.grid import Cell, Column, Grid, Row, Rule
 from cse_platform.leaderboard.row import FAMILIES, Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison, Interval, RankInterval
 

@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cse_platform.leaderboard.output import html, markdown
-from cse_platform.leaderboard.output.grid import Cell, Column, Grid, Row, Rule
+from cse_platform.leaderboard.render import html, markdown
+from cse_platform.leaderboard.render.grid import Cell, Column, Grid, Row, Rule
 
 GRID = Grid(
     "avg_sts, x 100",

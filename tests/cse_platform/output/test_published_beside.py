@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from cse_platform.leaderboard.output.board import Board
 from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.row import DevSet, Estimate, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison
 

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cse_platform.leaderboard.output.board import Board
-from cse_platform.leaderboard.output.write import Document
 from cse_platform.leaderboard.published.paper_tables import PaperLine, PaperTable
 from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.render.board import Board
+from cse_platform.leaderboard.render.write import Document
 from cse_platform.leaderboard.row import Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import (
     Comparison,

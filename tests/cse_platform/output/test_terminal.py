@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cse_platform.leaderboard.output import terminal
-from cse_platform.leaderboard.output.board import Board
-from cse_platform.leaderboard.output.grid import Cell, Column, Grid, Row, Rule
-from cse_platform.leaderboard.output.write import write
 from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.render import terminal
+from cse_platform.leaderboard.render.board import Board
+from cse_platform.leaderboard.render.grid import Cell, Column, Grid, Row, Rule
+from cse_platform.leaderboard.render.write import write
 from cse_platform.leaderboard.row import FAMILIES, Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 

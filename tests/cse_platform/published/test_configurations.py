@@ -12,7 +12,7 @@ from cse_platform.leaderboard.published.match import matches
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.published.rows import published_rows
 from cse_platform.leaderboard.row import LeaderboardRow
-from cse_platform.sweep.loader import load_sweep
+from cse_platform.sweep.reading.loader import load_sweep
 
 ROWS = published_rows()
 TABLES = {f"{row.paper}-{row.table}" for row in ROWS}

@@ -12,20 +12,20 @@ import pytest
 from optuna.storages._rdb.storage import _VersionManager
 from pydantic import Field, model_validator
 
-from cse_methods.checkpoint import BEST
 from cse_methods.contract import Method, MethodConfig, Paper, Run
 from cse_methods.registry import get_method, register
 from cse_methods.settings import Settings
-from cse_platform.leaderboard.store import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.writer import LeaderboardSink
+from cse_methods.training.checkpoint import BEST
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
 from cse_platform.runner.plan import TrialPlan
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.results import Results
 from cse_platform.runner.state import SweepState
 from cse_platform.search.study import Search
 from cse_platform.sweep.identity import Identity
+from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.start import start_points
 from cse_platform.tracking.events import SweepFinished, SweepStarted
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal, read_journal

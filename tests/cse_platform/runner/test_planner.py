@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cse_methods.contract import Method
-from cse_platform.leaderboard.store import open_leaderboard
-from cse_platform.leaderboard.trials import trials_of
+from cse_platform.leaderboard.query.trials.curves import trials_of
+from cse_platform.leaderboard.store.opening import open_leaderboard
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialReused

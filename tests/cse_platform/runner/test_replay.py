@@ -8,7 +8,7 @@ from searches import history_of, searched
 
 from cse_platform.search.distributions import distribution, suggest
 from cse_platform.search.replay import numbers, replay
-from cse_platform.sweep.space import Space
+from cse_platform.sweep.space.space import Space
 
 SPACE = {
     "rate": {"low": 1e-5, "high": 1e-3, "log": True},

@@ -14,7 +14,7 @@ from cse_platform.errors import StoreError
 from cse_platform.search import study as study_module
 from cse_platform.search.distributions import suggest
 from cse_platform.search.study import Search, preview
-from cse_platform.sweep.dimensions import Dimension
+from cse_platform.sweep.space.dimensions import Dimension
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted, TrialState
 from cse_platform.tracking.history import History

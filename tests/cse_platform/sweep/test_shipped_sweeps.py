@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from cse_methods.registry import get_method
 from cse_platform.cli.sweep import main
-from cse_platform.sweep.loader import load_sweep
-from cse_platform.sweep.start import start_points
+from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.sweep.space.start_points import start_points
 
 ROOT = Path(__file__).parents[3]
 FILES = sorted((ROOT / "sweeps").rglob("*.yaml"))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cse_methods.registry import get_method
-from cse_platform.sweep.loader import load_sweep
+from cse_platform.sweep.reading.loader import load_sweep
 from cse_platform.sweep.spec import SweepSpec
 
 FILES = {

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cse_platform.errors import SweepFileError
-from cse_platform.sweep.loader import load_sweep
+from cse_platform.sweep.reading.loader import load_sweep
 from cse_platform.sweep.spec import SweepSpec, best_references
 
 FULL = """\

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from cse_methods.backbones import resolve
 from cse_methods.contract import Method
+from cse_methods.encoders.backbones import resolve
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.identity import Identity, canonical_hash, dev_identity

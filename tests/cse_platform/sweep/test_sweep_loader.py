@@ -7,8 +7,8 @@ import pytest
 
 from cse_methods.registry import available_methods
 from cse_platform.errors import SweepFileError
-from cse_platform.sweep.dimensions import Range
-from cse_platform.sweep.loader import load_sweep
+from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.sweep.space.dimensions import Range
 from cse_platform.sweep.spec import SweepSpec
 
 GOOD = """\

@@ -13,7 +13,7 @@ from cse_methods.registry import get_method
 from cse_methods.tasks import parse_tasks
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import BestReference
-from cse_platform.sweep.readiness import pinned, to_fetch, unresolved
+from cse_platform.sweep.prerequisites import pinned, to_fetch, unresolved
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import places
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from cse_platform.sweep.dimensions import Choices, Range, canonical_json
-from cse_platform.sweep.space import Space
+from cse_platform.sweep.space.dimensions import Choices, Range, canonical_json
+from cse_platform.sweep.space.space import Space
 
 CONDITIONAL = {
     "tau3": {"choices": [0.1, 0.2, 0.3], "when": {"rank_loss": "listnet"}},

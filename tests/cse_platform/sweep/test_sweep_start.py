@@ -8,8 +8,8 @@ from cse_methods.contract import Method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.check import representatives
+from cse_platform.sweep.space.start_points import start_points, start_problems
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
-from cse_platform.sweep.start import start_points, start_problems
 
 SPACE: dict[str, Any] = {
     "temperature": [0.05, 0.1],

@@ -9,11 +9,11 @@ from cse_dashboards.page.address import BoardAddress
 from cse_dashboards.page.show import arranged
 from cse_dashboards.page.site import reader, site
 from cse_dashboards.picture import Picture
-from cse_platform.leaderboard.output.board import Board
-from cse_platform.leaderboard.output.board_grid import board_grids
-from cse_platform.leaderboard.output.write import TextForm, told
+from cse_platform.leaderboard.query.board.sorting import in_order
+from cse_platform.leaderboard.render.board import Board
+from cse_platform.leaderboard.render.board_grid import board_grids
+from cse_platform.leaderboard.render.write import TextForm, told
 from cse_platform.leaderboard.row import FamilyName, LeaderboardRow, family_of
-from cse_platform.leaderboard.sorting import in_order
 
 view = Blueprint("board", __name__)
 

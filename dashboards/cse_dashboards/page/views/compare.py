@@ -7,11 +7,11 @@ from flask import Blueprint, render_template, request
 from cse_dashboards.errors import AddressError
 from cse_dashboards.page.address import CompareAddress
 from cse_dashboards.page.site import reader, site
-from cse_methods.dev_selection import dev_metric
+from cse_methods.data.dev_selection import dev_metric
 from cse_methods.tasks import STS_TASKS
-from cse_platform.leaderboard.output.board import HASH_SHOWN
-from cse_platform.leaderboard.output.comparison_grid import comparison_grid
-from cse_platform.leaderboard.references import tasks_of_all
+from cse_platform.leaderboard.query.board.resolve import tasks_of_all
+from cse_platform.leaderboard.render.board import HASH_SHOWN
+from cse_platform.leaderboard.render.comparison_grid import comparison_grid
 from cse_platform.leaderboard.row import FamilyName, LeaderboardRow
 
 view = Blueprint("compare", __name__)

@@ -6,7 +6,7 @@ from cse_dashboards.page.address import Encoded, GeometryAddress
 from cse_dashboards.page.site import reader, site
 from cse_dashboards.picture import Picture
 from cse_dashboards.pictures.labels import PANELS
-from cse_platform.leaderboard.references import named_rows
+from cse_platform.leaderboard.query.board.resolve import named_rows
 from cse_platform.leaderboard.row import LeaderboardRow
 
 view = Blueprint("geometry", __name__)

@@ -13,13 +13,13 @@ from cse_dashboards.page.show import arranged
 from cse_dashboards.page.site import reader, site
 from cse_dashboards.page.views.sweeps import EVERY
 from cse_dashboards.picture import Picture
-from cse_methods.dev_selection import dev_metric
+from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.chosen import Filters
-from cse_platform.leaderboard.output.board import Board
-from cse_platform.leaderboard.output.board_grid import board_grids
-from cse_platform.leaderboard.searched import SearchHistory
-from cse_platform.leaderboard.sweeps import SweepOverview
+from cse_platform.leaderboard.query.board.selection import Filters
+from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
+from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
+from cse_platform.leaderboard.render.board import Board
+from cse_platform.leaderboard.render.board_grid import board_grids
 from cse_platform.tracking.provenance import hide_password
 
 view = Blueprint("sweep", __name__)
@@ -131,7 +131,7 @@ def mlflow(name: str) -> BaseResponse:
     server, spec = site().mlflow, reader().sweep_spec(name)
     if server is None:
         raise StoreError("no MLflow server is known; start cse-dashboard with --mlflow http://…")
-    from cse_platform.tracking.mlflow_pictures import sweep_run
+    from cse_platform.tracking.mlflow.sweep_run import sweep_run
 
     run = sweep_run(server, experiment=spec.get("experiment", "cse"), sweep=name)
     if run is None:

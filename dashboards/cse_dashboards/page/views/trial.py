@@ -8,9 +8,9 @@ from cse_dashboards.figures.dev_curves import dev_curves
 from cse_dashboards.page.address import TrialAddress
 from cse_dashboards.page.site import reader, site
 from cse_dashboards.picture import Picture
-from cse_methods.dev_selection import dev_metric
-from cse_platform.leaderboard.output.trial_page import page as told
-from cse_platform.leaderboard.story import TrialStory
+from cse_methods.data.dev_selection import dev_metric
+from cse_platform.leaderboard.query.trials.details_record import TrialStory
+from cse_platform.leaderboard.render.trial_page import page as told
 
 view = Blueprint("trial", __name__)
 

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from cse_methods.settings import Settings
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.leaderboard.published.row import ABOUT_THE_RUN, MINUTES, SEEDS, Split
-from cse_platform.sweep.problems import Problem, ProblemsError, nearest, shown
+from cse_platform.sweep.reading.problems import Problem, ProblemsError, nearest, shown
 
 NOTHING = "-"
 """The `configuration` of a row that nothing of ours corresponds to."""

@@ -9,7 +9,7 @@ from cse_platform.leaderboard.published.match import comparable, matches
 from cse_platform.leaderboard.published.row import MINUTES, PublishedRow
 from cse_platform.leaderboard.published.rows import published_rows
 from cse_platform.leaderboard.row import Estimate, LeaderboardRow
-from cse_platform.sweep.problems import nearest
+from cse_platform.sweep.reading.problems import nearest
 
 LEFT_OUT = (
     "Scores of {n} of our rows left out: they are on built-in or imported data, and cannot be "

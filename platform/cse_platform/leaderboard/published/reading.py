@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from cse_platform.errors import PublishedError
 from cse_platform.leaderboard.published.line import NOT_STATED, Line
 from cse_platform.leaderboard.published.row import MINUTES, PublishedRow
-from cse_platform.sweep.problems import Problem, dotted, nearest
-from cse_platform.sweep.wording import reword
+from cse_platform.sweep.reading.problems import Problem, dotted, nearest
+from cse_platform.sweep.reading.pydantic_errors import reword
 
 COLUMNS = tuple(Line.model_fields)
 OPTIONAL = {name for name, cell in Line.model_fields.items() if not cell.is_required()}

@@ -1,0 +1,100 @@
+"""Events, words and sentence shapes of the grammar, drawn at random.
+
+Of all that Random offers, only random() is promised to stay the same across versions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from random import Random
+from typing import TypeVar
+
+from cse_methods.data.builtin.grammar import SLOTS, Clause, Event, Frame, Lexicon
+from cse_methods.data.builtin.vocabulary import ACTIONS, ANTONYMS, OPENINGS, PEOPLE, PLACES, THINGS
+
+T = TypeVar("T")
+
+DENIED, PLACE_FIRST, OPENED, REWORDED = 0.1, 0.3, 0.6, 0.2
+"""Shares: of denied events, of sentences with the place in front or an opening, and of the words
+that the second sentence of a graded pair draws anew."""
+CLAUSES: tuple[Clause, ...] = ("active", "active", "two_objects", "passive", "cleft")
+
+
+def below(rng: Random, bound: int) -> int:
+    """A number from 0 to bound - 1."""
+    return int(rng.random() * bound)
+
+
+def pick(rng: Random, items: Sequence[T]) -> T:
+    """One of them."""
+    return items[below(rng, len(items))]
+
+
+def draw_event(rng: Random) -> Event:
+    """An event of two different people; one in ten is denied."""
+    subject = pick(rng, SLOTS["subject"])
+    return Event(
+        subject=subject,
+        action=pick(rng, SLOTS["action"]),
+        object=pick(rng, SLOTS["object"]),
+        role=pick(rng, [person for person in SLOTS["role"] if person != subject]),
+        place=pick(rng, SLOTS["place"]),
+        denied=rng.random() < DENIED,
+    )
+
+
+def changed(rng: Random, event: Event, *, slots: int) -> Event:
+    """The event with other concepts in that many slots."""
+    left, concepts = list(SLOTS), asdict(event)
+    for _ in range(slots):
+        slot = left.pop(below(rng, len(left)))
+        taken = {concepts[slot], concepts["subject"], concepts["role"]}
+        concepts[slot] = pick(rng, [concept for concept in SLOTS[slot] if concept not in taken])
+    return Event(**concepts)
+
+
+def opposite(rng: Random, event: Event) -> Event:
+    """The event denied or affirmed, or with the antonym of its action."""
+    antonyms = [a for pair in ANTONYMS if event.action in pair for a in pair - {event.action}]
+    if antonyms and rng.random() < 0.5:
+        return replace(event, action=antonyms[0])
+    return replace(event, denied=not event.denied)
+
+
+def draw_frame(rng: Random, *, progressive: bool) -> Frame:
+    """The shape of a sentence."""
+    return Frame(
+        clause=pick(rng, CLAUSES),
+        place_first=rng.random() < PLACE_FIRST,
+        progressive=progressive,
+        opening=pick(rng, OPENINGS) if rng.random() < OPENED else "",
+    )
+
+
+def draw_lexicon(rng: Random) -> Lexicon:
+    """The words of one speaker."""
+    return Lexicon(
+        nouns={words[0]: pick(rng, words) for words in (*PEOPLE, *THINGS, *PLACES)},
+        verbs={action: pick(rng, verbs) for action, verbs in ACTIONS.items()},
+    )
+
+
+def reworded(rng: Random, lexicon: Lexicon) -> Lexicon:
+    """The lexicon of a speaker who shares most words."""
+    new = draw_lexicon(rng)
+    nouns, verbs = dict(lexicon.nouns), dict(lexicon.verbs)
+    nouns.update({key: word for key, word in new.nouns.items() if rng.random() < REWORDED})
+    verbs.update({key: verb for key, verb in new.verbs.items() if rng.random() < REWORDED})
+    return Lexicon(nouns, verbs)
+
+
+def contrary(rng: Random, lexicon: Lexicon) -> Lexicon:
+    """The lexicon of a speaker who shares no word."""
+    nouns = {
+        words[0]: pick(rng, [word for word in words if word != lexicon.nouns[words[0]]])
+        for words in (*PEOPLE, *THINGS, *PLACES)
+    }
+    verbs = {
+        action: pick(rng, [verb for verb in choices if verb != lexicon.verbs[action]])
+        for action, choices in ACTIONS.items()
+    }
+    return Lexicon(nouns, verbs)

@@ -1,0 +1,144 @@
+"""The built-in corpus and dev sets, drawn from the grammar with fixed seeds: no file, no network.
+
+Five kinds of pairs make the dev sets. `graded` pairs agree in none to all slots, mostly in the same
+words but in another sentence shape. `near` pairs share shape and every word they can, though up to
+four slots differ; `far` pairs mean nearly the same and share no word of it. In `traded` pairs the
+two people trade parts; in `opposed` pairs the action is denied or reversed; both in the same words.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from random import Random
+from typing import Literal
+
+from cse_methods.data.builtin.drawing import (
+    below,
+    changed,
+    contrary,
+    draw_event,
+    draw_frame,
+    draw_lexicon,
+    opposite,
+    reworded,
+)
+from cse_methods.data.builtin.grammar import gold, tell
+from cse_methods.data.dev_selection import DevTask
+from cse_methods.data.pairs import Pair, sha256_of_pairs
+from cse_methods.data.text import sha256_of
+from cse_methods.errors import DataError
+
+Kind = Literal["graded", "near", "far", "traded", "opposed"]
+
+CORPUS_SENTENCES = 6000
+CORPUS_SEED, CORPUS_SHA256 = 20, "3564dd6e67be714a22e0e8ff4a37f9168125dbdbb534f4d1cfe72156e13a5f67"
+SHA256: dict[DevTask, str] = {
+    "stsb": "de663fa9d609393529855e214cb2c218e4698e1d7eaab0d9871d6b3cd75759d9",
+    "sickr": "c1ce2b2c4ee805d2a1d1468aa8f9ce3fa77a3b69b07683ee660ddac37ade7ff9",
+}
+SEEDS: dict[DevTask, int] = {"stsb": 21, "sickr": 22}
+MIXES: dict[DevTask, dict[Kind, int]] = {
+    "stsb": {"graded": 330, "near": 40, "far": 10, "traded": 10, "opposed": 10},
+    "sickr": {"graded": 200, "near": 25, "far": 5, "traded": 10, "opposed": 10},
+}
+
+
+@cache
+def builtin_corpus() -> tuple[str, ...]:
+    """6000 different sentences, in both styles of the dev sets; none stands in a dev set.
+
+    Raises:
+        DataError: if this machine draws other sentences than the known ones.
+    """
+    rng = Random(CORPUS_SEED)
+    dev = {sentence for task in MIXES for pair in builtin_pairs(task) for sentence in pair[:2]}
+    sentences: dict[str, None] = {}
+    while len(sentences) < CORPUS_SENTENCES:
+        frame = draw_frame(rng, progressive=rng.random() < 0.5)
+        sentence = tell(draw_event(rng), draw_lexicon(rng), frame)
+        if sentence not in dev:
+            sentences[sentence] = None
+    refuse_other_draw("corpus", sha256_of(sentences), CORPUS_SHA256)
+    return tuple(sentences)
+
+
+@cache
+def builtin_pairs(task: DevTask) -> tuple[Pair, ...]:
+    """400 pairs for stsb in the simple present, 250 for sickr in the progressive.
+
+    Gold is that of the grammar: 0 to 5 for stsb, brought to 1 to 5 for sickr.
+
+    Raises:
+        DataError: if this machine draws other pairs than the known ones.
+    """
+    pairs = draw_pairs(MIXES[task], like=task, seed=SEEDS[task])
+    refuse_other_draw(f"{task} pairs", sha256_of_pairs(pairs), SHA256[task])
+    return pairs
+
+
+def draw_pairs(mix: Mapping[Kind, int], *, like: DevTask, seed: int) -> tuple[Pair, ...]:
+    """Different pairs of different sentences, kind after kind.
+
+    Args:
+        mix: how many pairs of each kind.
+        like: whose style and scale of gold: see `builtin_pairs`.
+        seed: fixes the draw.
+    """
+    rng = Random(seed)
+    pairs: dict[tuple[str, str], Pair] = {}
+    for kind, count in mix.items():
+        wanted = len(pairs) + count
+        while len(pairs) < wanted:
+            pair = _pair(rng, kind, like)
+            if pair.first != pair.second:
+                pairs[pair.first, pair.second] = pair
+    return tuple(pairs.values())
+
+
+def refuse_other_draw(what: str, found: str, expected: str) -> None:
+    """Make sure that this machine draws what all others do.
+
+    Args:
+        what: the name of the built-in set.
+        found: the checksum of what was drawn.
+        expected: the known one.
+
+    Raises:
+        DataError: if the two differ.
+    """
+    if found != expected:
+        raise DataError(
+            f"the built-in {what} came out with sha256 {found[:12]}, expected {expected[:12]}; "
+            "the package is damaged or was edited: install it again"
+        )
+
+
+def _pair(rng: Random, kind: Kind, task: DevTask) -> Pair:
+    progressive = task == "sickr"
+    event, words, frame = (
+        draw_event(rng),
+        draw_lexicon(rng),
+        draw_frame(rng, progressive=progressive),
+    )
+    other, other_words, other_frame = event, words, frame
+    if kind == "graded":
+        other = changed(rng, event, slots=below(rng, 6))
+        other_words = reworded(rng, words)
+        other_frame = draw_frame(rng, progressive=progressive)
+    elif kind == "near":
+        other = changed(rng, event, slots=1 + below(rng, 4))
+    elif kind == "far":
+        other = changed(rng, event, slots=below(rng, 3))
+        other_words = contrary(rng, words)
+        other_frame = draw_frame(rng, progressive=progressive)
+    elif kind == "traded":
+        traded = replace(event, subject=event.role, role=event.subject)
+        other = changed(rng, traded, slots=below(rng, 2))
+    else:
+        other = changed(rng, opposite(rng, event), slots=below(rng, 2))
+    score = gold(event, other)
+    return Pair(
+        tell(event, words, frame),
+        tell(other, other_words, other_frame),
+        1 + score * 4 / 5 if task == "sickr" else score,
+    )

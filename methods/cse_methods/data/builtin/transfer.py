@@ -1,0 +1,124 @@
+"""Seven small labelled sets, drawn from the grammar with fixed seeds: no file, no network.
+
+For offline tests and the quickstart only: what their classes are follows from the event or from the
+shape of the sentence, so they say nothing about sentiment, questions or paraphrases.
+"""
+
+from collections.abc import Set
+from dataclasses import replace
+from functools import cache
+from random import Random
+from typing import NamedTuple
+
+from cse_methods.data.builtin.drawing import (
+    changed,
+    contrary,
+    draw_event,
+    draw_frame,
+    draw_lexicon,
+    pick,
+)
+from cse_methods.data.builtin.grammar import Event, Frame, tell
+from cse_methods.data.builtin.pairs import refuse_other_draw
+from cse_methods.data.builtin.vocabulary import OPENINGS
+from cse_methods.data.text import sha256_of
+
+PARTS = {"train": 120, "dev": 60}
+"""How many there are of each part that training may see; of folded tasks there is `train` only."""
+SEEDS = {"mr": 41, "cr": 42, "subj": 43, "mpqa": 44, "sst2": 45, "trec": 46, "mrpc": 47}
+SHA256 = {
+    ("mr", "train"): "bb4793aaf7ed7b1736394498cd2b03d640299f83144f6647700984c1bf8ac44d",
+    ("cr", "train"): "3ea5de6773054bac06371380ef666e25064a6bca7452896b3004e3407a6f3a64",
+    ("subj", "train"): "0dfaf0c800e2a860499f6324818dd07f255566e9341146739d9a8fae9b4c80a7",
+    ("mpqa", "train"): "2b1a982eab8ebd003e39c2175ed9282dd12b6b62391d78bcfa82b7b142acfcb7",
+    ("sst2", "train"): "982e023635a597ace09be237108677bc8569c38cdbf618cec6cbf50d38909533",
+    ("sst2", "dev"): "56166582acdef1179a8d36281e6f57fe17e05a9f458048eb9bf882deca2e24e0",
+    ("trec", "train"): "d1d8cd5d1079c7c0b6d3e8e2dff57e83166e00364636b0ede3044b11457b5f6f",
+    ("mrpc", "train"): "6faa8a7f076a9ff199a16737094e00e5ed920fd1e7480d6ed08acedff9963cf4",
+}
+KIND, UNKIND = ("give", "promise", "show", "return"), ("steal", "refuse", "hide")
+CLASSES = ("lend", "sell", "give", "steal", "show", "send")
+"""The action of each class of trec."""
+
+
+class Row(NamedTuple):
+    """A sentence, or two, with a class."""
+
+    first: str
+    second: str
+    """Empty where there is one sentence."""
+    label: int
+
+
+@cache
+def builtin_rows(task: str, part: str) -> tuple[Row, ...]:
+    """A part that training may see; its classes are of one size.
+
+    Args:
+        task: one of `SEEDS`.
+        part: `train`, of sst2 also `dev`.
+
+    Raises:
+        DataError: if this machine draws other sentences than the known ones.
+    """
+    seen = {row.first for row in builtin_rows(task, "train")} if part == "dev" else frozenset()
+    seed = SEEDS[task] + (100 if part == "dev" else 0)
+    rows = draw_rows(task, PARTS[part], seed=seed, without=seen)
+    refuse_other_draw(f"{task} {part}", sha256_of_rows(rows), SHA256[task, part])
+    return rows
+
+
+def draw_rows(
+    task: str, count: int, *, seed: int, without: Set[str] = frozenset()
+) -> tuple[Row, ...]:
+    """Different sentences, class after class in turn.
+
+    What makes the class: mr whether the event is denied, cr whether the action is kind, subj
+    whether the sentence has no opening, mpqa whether the place stands in front, sst2 whether it
+    is told in the active, trec which of six actions it is, mrpc whether two sentences that share
+    no word mean the same.
+
+    Args:
+        task: one of `SEEDS`.
+        count: of rows.
+        seed: fixes the draw.
+        without: first sentences that may not be drawn.
+    """
+    rng, classes = Random(seed), len(CLASSES) if task == "trec" else 2
+    rows: dict[str, Row] = {}
+    while len(rows) < count:
+        row = _row(rng, task, label=len(rows) % classes)
+        if row.first not in without:
+            rows.setdefault(row.first, row)
+    return tuple(rows.values())
+
+
+def sha256_of_rows(rows: tuple[Row, ...]) -> str:
+    """Hex digest of sentences and classes."""
+    return sha256_of(f"{row.first}\t{row.second}\t{row.label}" for row in rows)
+
+
+def _row(rng: Random, task: str, *, label: int) -> Row:
+    event, words = draw_event(rng), draw_lexicon(rng)
+    frame = draw_frame(rng, progressive=task == "mrpc")
+    if task == "mrpc":
+        other = event if label else changed(rng, event, slots=2)
+        second = tell(other, contrary(rng, words), frame)
+        return Row(tell(event, words, frame), second, label)
+    event, frame = _classed(rng, task, event, frame, label)
+    return Row(tell(event, words, frame), "", label)
+
+
+def _classed(rng: Random, task: str, event: Event, frame: Frame, label: int) -> tuple[Event, Frame]:
+    """The event and the shape of its sentence, changed so that they are of this class."""
+    if task == "mr":
+        return replace(event, denied=not label), frame
+    if task == "cr":
+        return replace(event, action=pick(rng, KIND if label else UNKIND), denied=False), frame
+    if task == "subj":
+        return event, replace(frame, opening="" if label else pick(rng, OPENINGS))
+    if task == "mpqa":
+        return event, replace(frame, place_first=bool(label))
+    if task == "sst2":
+        return event, replace(frame, clause="active" if label else "passive")
+    return replace(event, action=CLASSES[label]), frame

@@ -1,0 +1,123 @@
+"""Sentences cut into segments that fit a number of word pieces, so that no text is lost."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cse_methods.encoders.backbones import fetch, resolve
+from cse_methods.errors import BackboneError
+
+_CHUNK = 4096
+"""Sentences whose offsets are held at once."""
+
+Offsets = Sequence[tuple[int, int]]
+
+
+def cut_sentences(sentences: Sequence[str], tokenizer: Any, *, length: int) -> Iterator[str]:
+    """The sentences in order, the long ones as consecutive segments of their own text.
+
+    A segment is as long as fits and begins at a word where it can, because the rest of a word
+    would be read as another word. Only white space between segments is lost.
+
+    Args:
+        sentences: any number of them.
+        tokenizer: of the backbone, as `load_tokenizer` gives it.
+        length: word pieces of a segment, special ones included; more than the special ones.
+
+    Yields:
+        Segments that are at most `length` pieces when tokenised alone; a single character of
+        more pieces than that stays whole.
+
+    Raises:
+        ValueError: if the length leaves no room beside the special pieces.
+
+    Source:
+        The corpus of Wu et al. 2023 (HiCL), table 6. Where the paper cuts inside a word is not
+        said.
+    """
+    special = tokenizer.num_special_tokens_to_add()
+    if length <= special:
+        raise ValueError(f"length must be more than the {special} special pieces, got {length}")
+    for start in range(0, len(sentences), _CHUNK):
+        chunk = sentences[start : start + _CHUNK]
+        for segments in _cut(chunk, tokenizer, room=length - special):
+            yield from segments
+
+
+def load_tokenizer(name: str) -> Any:
+    """The tokenizer of a backbone, fetched if needed.
+
+    Args:
+        name: short name, folder or hub id.
+
+    Raises:
+        BackboneError: if the backbone is unknown, cannot be fetched, or its tokenizer cannot be
+            loaded or does not tell where in the text its pieces stand.
+    """
+    from transformers import AutoTokenizer
+
+    folder = fetch(resolve(name))
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+    except (OSError, ValueError, KeyError) as problem:
+        reason = str(problem).strip().partition("\n")[0]
+        raise BackboneError(
+            f"the tokenizer of backbone {name!r} cannot be loaded from {folder}: {reason}"
+        ) from problem
+    if not tokenizer.is_fast:
+        raise BackboneError(
+            f"the tokenizer of backbone {name!r} does not tell where its pieces stand, so that "
+            "split_at cannot cut; leave split_at out, or add a tokenizer.json to its folder"
+        )
+    return tokenizer
+
+
+def _cut(texts: Sequence[str], tokenizer: Any, *, room: int) -> list[list[str]]:
+    """The segments of each text."""
+    offsets = tokenizer(
+        list(texts),
+        add_special_tokens=False,
+        return_offsets_mapping=True,
+        return_attention_mask=False,
+        verbose=False,
+    )["offset_mapping"]
+    segments = [_segments(text, own, room) for text, own in zip(texts, offsets, strict=True)]
+    new = [segment for own in segments if len(own) > 1 for segment in own]
+    if not new:
+        return segments
+    # Alone, a segment can take more pieces than it did inside its sentence.
+    again = iter(_cut(new, tokenizer, room=room))
+    return [
+        [part for _ in own for part in next(again)] if len(own) > 1 else own for own in segments
+    ]
+
+
+def _segments(text: str, offsets: Offsets, room: int) -> list[str]:
+    """The text in runs of at most `room` of its pieces."""
+    places = [0]
+    first = 0
+    while len(offsets) - first > room:
+        first = _next_cut(text, offsets, first, room)
+        if first == len(offsets):
+            break
+        places.append(offsets[first][0])
+    parts = [text[a:b].strip() for a, b in zip(places, [*places[1:], None], strict=True)]
+    return [part for part in parts if part]
+
+
+def _next_cut(text: str, offsets: Offsets, first: int, room: int) -> int:
+    """Which piece begins the segment after the one that begins with piece `first`."""
+
+    def divides(piece: int) -> bool:
+        # The bytes of one character can be several pieces at the same place.
+        return offsets[piece][0] >= offsets[piece - 1][1]
+
+    inside = [piece for piece in range(first + 1, first + room + 1) if divides(piece)]
+    words = [piece for piece in inside if _starts_word(text, offsets[piece][0])]
+    if inside:
+        return (words or inside)[-1]
+    beyond = range(first + room + 1, len(offsets))
+    return next((piece for piece in beyond if divides(piece)), len(offsets))
+
+
+def _starts_word(text: str, place: int) -> bool:
+    return text[place].isspace() or text[place - 1].isspace()

@@ -1,0 +1,165 @@
+"""A tagger without a model: a lexicon, context rules, and the main verb guessed from the tags."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from importlib.metadata import version
+
+from cse_methods.data.language.tagging import Role, Word
+
+_REVISION = 1
+"""Raised when the rules below change what is read."""
+
+_WORD = re.compile(r"'(?:s|m|re|ve|ll|d)\b|\w+(?:[-.,]\w+)*|\S")
+_CLITICS = {"'m": "VBP", "'re": "VBP", "'ve": "VBP", "'ll": "MD", "'d": "MD"}
+_IS = ("he", "she", "it", "that", "this", "there", "here", "who", "what", "where")
+"""Before these 's is a verb; elsewhere it is the genitive."""
+_SUBJECTS = ("i", "he", "she", "it", "we", "they")
+_BE = frozenset(["am", "is", "are", "was", "were", "be", "been", "being", "'m", "'re"])
+_HAVE = frozenset(["have", "has", "had", "having", "'ve"])
+_DO = frozenset(["do", "does", "did"])
+_SUBORDINATORS = frozenset(
+    ["although", "because", "if", "though", "unless", "whereas", "whether", "while"]
+)
+
+_FINITE = ("MD", "VBZ", "VBP", "VBD")
+_NOMINAL = ("NN", "NNS", "NNP", "NNPS", "PRP", "EX", "CD")
+_WH = ("WP", "WP$", "WDT", "WRB")
+_OBJECT = ("DT", "PRP", "PRP$", "CD")
+
+
+class LexiconTagger:
+    """Tags by TextBlob's lexicon and rules, lemmas by LemmInflect, roles by rules of our own.
+
+    The ROOT is taken to be the first finite verb that no relative pronoun or subordinating
+    conjunction claims, and an auxiliary to be a form of be, have or do, or a modal, that a verb
+    follows; only these two get a role. There is no parse: a sentence of several clauses can be
+    negated in another place than a parser would.
+    """
+
+    needs = ("textblob", "lemminflect")
+
+    @property
+    def identity(self) -> str:
+        """Versions of both libraries and of our rules."""
+        versions = ", ".join(f"{name} {version(name)}" for name in self.needs)
+        return f"{versions}, rules {_REVISION}"
+
+    def read(self, sentences: Iterable[str]) -> Iterator[list[Word]]:
+        """The words of each sentence, in order."""
+        from textblob.en import parser
+
+        for sentence in sentences:
+            places = [match.span() for match in _WORD.finditer(sentence.replace("’", "'"))]
+            words = [sentence[a:b].replace("’", "'") for a, b in places]
+            tags = _corrected(words, [tag for _, tag in parser.find_tags(words)])
+            roles = _roles(words, tags)
+            yield [
+                Word(a, b, tag, _lemma(word, tag) if role == "root" else word.lower(), role)
+                for (a, b), word, tag, role in zip(places, words, tags, roles, strict=True)
+            ]
+
+
+def _corrected(words: Sequence[str], tags: Sequence[str]) -> list[str]:
+    """The tags with the lexicon's commonest errors about verbs mended."""
+    mended = list(tags)
+    for place, word in enumerate(words):
+        before = _before(words, mended, place)
+        after = tags[place + 1] if place + 1 < len(tags) else ""
+        mended[place] = _mended(word.lower(), mended, place, before=before, after=after)
+    return mended if any(tag in _FINITE for tag in mended) else _with_a_past(words, mended)
+
+
+def _with_a_past(words: Sequence[str], tags: list[str]) -> list[str]:
+    """Where no verb is finite: the first participle after a noun is a past tense after all."""
+    before = ""
+    for place, tag in enumerate(tags):
+        passive = words[place + 1 : place + 2] == ["by"]
+        if tag == "VBN" and before in _NOMINAL and not passive:
+            return [*tags[:place], "VBD", *tags[place + 1 :]]
+        if tag != "RB":
+            before = tag
+    return tags
+
+
+def _mended(word: str, tags: Sequence[str], place: int, *, before: str, after: str) -> str:
+    tag = tags[place]
+    helped = before in _BE | _HAVE | _DO
+    if word in _CLITICS:
+        return _CLITICS[word]
+    if word == "'s" and before in _IS:
+        return "VBZ"
+    # "he served", "the club won the cup": a participle has no such neighbours.
+    if tag == "VBN" and not helped and (before in _SUBJECTS or after in _OBJECT):
+        return "VBD"
+    if before in _SUBJECTS and tag in ("NN", "NNS", "VB") and _lemmas(word):
+        return "VBZ" if tag == "NNS" else "VBP"
+    previous = tags[place - 1] if place else ""
+    if tag == "VB" and previous in ("NNS", "NNPS"):
+        return "VBP"
+    # "the primary covers": no verb right after an article, a possessive or an adjective.
+    governed = before in ("a", "an", "the") or previous in ("PRP$", "JJ", "POS")
+    if tag in ("VBZ", "VBP") and governed and word not in _BE | _HAVE | _DO:
+        return "NNS" if tag == "VBZ" else "NN"
+    return tag
+
+
+def _roles(words: Sequence[str], tags: Sequence[str]) -> list[Role]:
+    roles: list[Role] = ["other"] * len(words)
+    verb = _main_verb(words, tags)
+    if verb is None:
+        return roles
+    helps = tags[verb] == "MD" or words[verb].lower() in _BE | _HAVE | _DO | {"'s"}
+    following = next((i for i in range(verb + 1, len(words)) if tags[i] != "RB"), None)
+    if helps and following is not None and tags[following].startswith("VB"):
+        roles[verb], verb = "auxiliary", following
+    roles[verb] = "root"
+    return roles
+
+
+def _main_verb(words: Sequence[str], tags: Sequence[str]) -> int | None:
+    """The place of the verb that carries the sentence; None if there is none."""
+    finite = [place for place, tag in enumerate(tags) if tag in _FINITE]
+    claims = 0
+    for place, word in enumerate(words):
+        if word == ",":
+            claims = 0
+        elif _claims_a_verb(word.lower(), tags, place):
+            claims += 1
+        elif place in finite:
+            if not claims:
+                return place
+            claims -= 1
+    return finite[0] if finite else None
+
+
+def _claims_a_verb(word: str, tags: Sequence[str], place: int) -> bool:
+    after_noun = place > 0 and tags[place - 1] in _NOMINAL
+    return word in _SUBORDINATORS or tags[place] in _WH or (word == "that" and after_noun)
+
+
+def _before(words: Sequence[str], tags: Sequence[str], place: int) -> str:
+    """The word before, in lower case, adverbs passed over; empty at the start."""
+    earlier = (words[i].lower() for i in range(place - 1, -1, -1) if tags[i] != "RB")
+    return next(earlier, "")
+
+
+@lru_cache(maxsize=100_000)
+def _lemmas(word: str) -> tuple[str, ...]:
+    """What the word can be as a verb; empty if no dictionary has it as one."""
+    from lemminflect import getLemma
+
+    lemmas: tuple[str, ...] = getLemma(word, "VERB", lemmatize_oov=False)
+    return lemmas
+
+
+@lru_cache(maxsize=100_000)
+def _lemma(word: str, tag: str) -> str:
+    from lemminflect import getInflection, getLemma
+
+    form = word.lower()
+    if form in (*_BE, "'s"):
+        return "be"
+    lemmas = _lemmas(form) or getLemma(form, "VERB") or (form,)
+    # "found" is of to find and of to found, but as a past tense of the first alone.
+    return next((one for one in lemmas if form in getInflection(one, tag)), lemmas[0])

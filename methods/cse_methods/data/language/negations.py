@@ -1,0 +1,180 @@
+"""Soft negatives for SNCSE: each sentence denied by rules, in its own words."""
+
+import logging
+import re
+from collections.abc import Sequence
+from functools import partial
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+from cse_methods.cache import cache_folder, cache_key, cannot_store, written_once
+from cse_methods.data.corpora import Corpus
+from cse_methods.data.language.lexicon_tagger import LexiconTagger
+from cse_methods.data.language.tagging import SpacyTagger, Tagger, Word
+from cse_methods.data.text import read_lines
+from cse_methods.errors import DataError
+
+log = logging.getLogger(__name__)
+
+_CHUNK = 50_000
+"""Sentences between two reports of progress."""
+_REVISION = 1
+"""Raised when the rules change what a sentence becomes."""
+
+_SUPPORT = {"VBP": "do not", "VBZ": "does not", "VBD": "did not"}
+_STEMS = {"ca": "can", "wo": "will", "sha": "shall", "ai": "is"}
+_NOT = re.compile(
+    r"\s+not(?![\w-])|(?<![\w-])not(?![\w-])\s*|(?<=\bcan)not\b"
+    r"|(?:\b(?P<stem>ca|wo|sha|ai))?\s?n['’]t\b",
+    re.IGNORECASE,
+)
+
+
+def negate(sentence: str, words: Sequence[Word]) -> str:
+    """The sentence denied, or affirmed if it was denied.
+
+    The first rule that applies: a "not" is dropped (the first one; also that of "cannot" and
+    "n't"); " not" follows the first auxiliary, if it stands before the ROOT; " not" follows a
+    ROOT that is a form of be or a modal; a ROOT in the present or past becomes "do not",
+    "does not" or "did not" with its lemma; "Not " goes in front.
+
+    Args:
+        sentence: any text.
+        words: of the sentence, as a `Tagger` reads them.
+
+    Returns:
+        Never the sentence itself, and never empty.
+
+    Source:
+        Wang et al. 2022 (SNCSE), and its released code, where "n't" does not count as "not".
+    """
+    if affirmed := _without_not(sentence):
+        return affirmed
+    auxiliary = next((word for word in words if word.role == "auxiliary"), None)
+    root = next((word for word in words if word.role == "root"), None)
+    if root is None:
+        return f"Not {sentence}"
+    if auxiliary is not None and auxiliary.start < root.start:
+        return f"{sentence[: auxiliary.end]} not{sentence[auxiliary.end :]}"
+    if root.lemma == "be" or root.tag == "MD":
+        return f"{sentence[: root.end]} not{sentence[root.end :]}"
+    if root.tag in _SUPPORT:
+        support = _SUPPORT[root.tag]
+        if sentence[root.start].isupper():
+            support = support.capitalize()
+        denied = f"{support} {root.lemma}"
+        return f"{sentence[: root.start]}{denied}{sentence[root.end :]}"
+    return f"Not {sentence}"
+
+
+def read_negations(file: Path) -> dict[str, str]:
+    """Negations by sentence, from lines of `sentence<TAB>negation`; margins are dropped.
+
+    Raises:
+        DataError: if the file cannot be read, or names the first line that is no such pair or
+            denies a sentence otherwise than a line before.
+    """
+    negations: dict[str, str] = {}
+    for number, line in enumerate(read_lines(file), start=1):
+        parts = [part.strip() for part in line.split("\t")]
+        if len(parts) != 2 or not all(parts):
+            raise DataError(
+                f"{file}, line {number}: {line[:80]!r} is not a sentence and its negation; "
+                "expected both, with one tab between them"
+            )
+        sentence, negation = parts
+        if negations.setdefault(sentence, negation) != negation:
+            raise DataError(
+                f"{file}, line {number}: {sentence[:80]!r} has another negation on a line before; "
+                "expected one line a sentence"
+            )
+    return negations
+
+
+def negations_of(corpus: Corpus, *, file: Path | None, cache: Path | None = None) -> list[str]:
+    """The negation of every sentence of a corpus, in its order.
+
+    Without a file they are computed once a machine: the first caller writes a file of them, the
+    others wait for it. That file is whole or absent.
+
+    Args:
+        corpus: N sentences.
+        file: where negations stand ready, as for `read_negations`; None computes them.
+        cache: folder of computed ones; None is `negations` in CSE_CACHE, or in the user's cache.
+
+    Returns:
+        N negations.
+
+    Raises:
+        DataError: if the file is wrong or lacks a sentence; or, without a file, if no tagger is
+            installed or the negations cannot be stored.
+    """
+    if file is not None:
+        return _from_file(file, corpus)
+    tagger = find_tagger()
+    parts = {"revision": _REVISION, "corpus": corpus.sha256, "tagger": tagger.identity}
+    stored = (cache or cache_folder("negations")) / f"{cache_key(parts)}.txt"
+    try:
+        return written_once(
+            stored, read=partial(_read, corpus), write=partial(_write, corpus, tagger)
+        )
+    except OSError as problem:
+        what = f"the negations of corpus {corpus.name}"
+        raise DataError(cannot_store(what, stored, problem)) from problem
+
+
+def find_tagger() -> Tagger:
+    """The best tagger that is installed: spaCy with its English model, else the lexicon.
+
+    Raises:
+        DataError: if there is none.
+    """
+    taggers: tuple[SpacyTagger | LexiconTagger, ...] = (SpacyTagger(), LexiconTagger())
+    for tagger in taggers:
+        if all(find_spec(package) for package in tagger.needs):
+            return tagger
+    raise DataError(
+        "negations need a tagger, and neither spaCy with en_core_web_sm nor textblob with "
+        "lemminflect is installed; run pip install 'cse-platform[negation]', or set "
+        "negations: FILE to a file of sentence<TAB>negation lines"
+    )
+
+
+def _without_not(sentence: str) -> str:
+    def stem(match: re.Match[str]) -> str:
+        found = match["stem"] or ""
+        whole = _STEMS.get(found.lower(), "")
+        return whole.capitalize() if found.istitle() else whole
+
+    affirmed, count = _NOT.subn(stem, sentence, count=1)
+    return affirmed.strip() if count else ""
+
+
+def _from_file(file: Path, corpus: Corpus) -> list[str]:
+    negations = read_negations(file)
+    lacking = [sentence for sentence in corpus.sentences if sentence not in negations]
+    if lacking:
+        raise DataError(
+            f"{file} lacks {len(lacking)} of the {len(corpus.sentences)} sentences of corpus "
+            f"{corpus.name}, the first is {lacking[0][:80]!r}; add a line for each, or leave the "
+            "file out to negate by rules"
+        )
+    return [negations[sentence] for sentence in corpus.sentences]
+
+
+def _read(corpus: Corpus, stored: Path) -> list[str] | None:
+    if not stored.is_file():
+        return None
+    negations = read_lines(stored)
+    return negations if len(negations) == len(corpus.sentences) else None
+
+
+def _write(corpus: Corpus, tagger: Tagger, stream: IO[bytes]) -> None:
+    sentences = corpus.sentences
+    read = tagger.read(sentences)
+    for start in range(0, len(sentences), _CHUNK):
+        log.info("negations of %s: %d of %d sentences", corpus.name, start, len(sentences))
+        for sentence, words in zip(sentences[start:], islice(read, _CHUNK), strict=False):
+            stream.write(f"{negate(sentence, words)}\n".encode())

@@ -1,0 +1,244 @@
+"""Pre-trained encoders by name: what a name stands for, where its files lie, how to get them."""
+
+import hashlib
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from cse_methods.contract import Pooler
+from cse_methods.digest import file_sha256
+from cse_methods.encoders.sentence_transformers_format import (
+    Pooling,
+    dense_folders,
+    read_modules,
+    read_pooling,
+)
+from cse_methods.errors import BackboneError
+
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
+TOKENIZER = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
+
+_SMALL_FILES = (
+    *("config.json", *TOKENIZER, "tokenizer_config.json", "special_tokens_map.json"),
+    *("added_tokens.json", "modules.json", "1_Pooling/config.json"),
+    *("sentence_*_config.json", "config_sentence_transformers.json"),
+)
+_SAFETENSORS = ("model*.safetensors", "model.safetensors.index.json")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a pre-trained encoder comes from."""
+
+    name: str
+    """As it was asked for; stored and shown."""
+    model: str | Path
+    """A hub id, or the folder that holds it."""
+    revision: str | None = None
+    """The commit of the hub; None is the newest."""
+    pooler: Pooler | None = None
+    """How its vectors are meant to be read; None where nobody says."""
+
+
+_KNOWN = {
+    source.name: source
+    for source in (
+        Source("mini", Path(__file__).parents[1] / "mini", None, "avg"),
+        Source(
+            "bert-base",
+            "google-bert/bert-base-uncased",
+            "86b5e0934494bd15c9632b12f734a8a67f723594",
+            "avg",
+        ),
+        Source(
+            "bert-large",
+            "google-bert/bert-large-uncased",
+            "6da4b6a26a1877e173fca3225479512db81a5e5b",
+            "avg",
+        ),
+        Source(
+            "roberta-base",
+            "FacebookAI/roberta-base",
+            "e2da8e2f811d1448a5b465c236feacd80ffbac7b",
+            "avg",
+        ),
+        Source(
+            "roberta-large",
+            "FacebookAI/roberta-large",
+            "722cf37b1afa9454edce342e7895e588b6ff1d59",
+            "avg",
+        ),
+        # Where the revision is None no commit could be confirmed: the newest is taken, and the
+        # hash of the weights still tells two versions apart.
+        Source("simcse-bert-base", "princeton-nlp/unsup-simcse-bert-base-uncased", None, "cls"),
+        Source("simcse-bert-large", "princeton-nlp/unsup-simcse-bert-large-uncased", None, "cls"),
+        Source("simcse-roberta-base", "princeton-nlp/unsup-simcse-roberta-base", None, "cls"),
+        Source(
+            "simcse-roberta-large",
+            "princeton-nlp/unsup-simcse-roberta-large",
+            "d3f863b476c59b0673264042f159cea15842e265",
+            "cls",
+        ),
+        Source("diffcse-bert-base", "voidism/diffcse-bert-base-uncased-sts", None, "cls"),
+        Source("diffcse-roberta-base", "voidism/diffcse-roberta-base-sts", None, "cls"),
+    )
+}
+
+
+def resolve(name: str) -> Source:
+    """What a name stands for: a short name, an existing folder, or a hub id `owner/name`.
+
+    Nothing is fetched, and a hub id is not looked up.
+
+    Raises:
+        UnknownModelError: if the folder's modules are not ours.
+        BackboneError: if the name is none of these, or the folder is not a whole encoder.
+    """
+    if name in _KNOWN:
+        return _KNOWN[name]
+    folder = Path(name).expanduser()
+    if folder.exists() or _is_path(name):
+        if problem := _problem(folder):
+            raise BackboneError(f"backbone {name!r}: {problem}")
+        pooling = read_pooling(folder)
+        return Source(name, folder, None, pooling.pooler if pooling else None)
+    if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", name):
+        return Source(name, name)
+    nearest = get_close_matches(name.lower(), _KNOWN, n=1)
+    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    raise BackboneError(
+        f"no backbone {name!r}.{hint} Known: {', '.join(_KNOWN)}; or a folder, or a hub id "
+        "owner/name"
+    )
+
+
+def locate(source: Source) -> Path | None:
+    """The folder of the encoder on this machine; None if it has to be fetched first.
+
+    Raises:
+        UnknownModelError: if its modules are not ours.
+    """
+    if isinstance(source.model, Path):
+        return source.model
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        # Not the weights: a cache that knows of two formats and holds one counts as incomplete.
+        folder = snapshot_download(
+            source.model,
+            revision=source.revision,
+            allow_patterns="config.json",
+            local_files_only=True,
+        )
+    except (LocalEntryNotFoundError, HFValidationError):
+        return None
+    return None if _problem(Path(folder)) else Path(folder)
+
+
+def fetch(source: Source) -> Path:
+    """The folder of the encoder on this machine, downloaded if it is not there yet.
+
+    Raises:
+        UnknownModelError: if its modules are not ours; its weights are then not fetched.
+        BackboneError: if it cannot be downloaded, or what the hub has is not an encoder.
+    """
+    if folder := locate(source):
+        return folder
+    asked = f"{source.name!r} ({source.model} at revision {source.revision or 'main'})"
+    try:
+        folder = _download(source)
+    except (OSError, ValueError) as problem:
+        raise BackboneError(
+            f"cannot fetch backbone {asked}: {_first_line(problem)} Connect to the hub, point "
+            "HF_HOME to a cache that holds it, or name a folder with its files"
+        ) from problem
+    if lacking := _problem(folder):
+        raise BackboneError(f"backbone {asked} cannot be used: {lacking}")
+    return folder
+
+
+def own_pooling(source: Source, folder: Path) -> Pooling:
+    """How an encoder's vectors are meant to be read; the mean where nobody says.
+
+    Args:
+        source: of the encoder; the package's own table has the first word.
+        folder: where it lies.
+
+    Raises:
+        BackboneError: if the folder states a pooling that we do not have.
+    """
+    if source.name in _KNOWN and source.pooler is not None:
+        return Pooling(source.pooler)
+    return read_pooling(folder) or Pooling("avg")
+
+
+def weights_sha256(folder: Path) -> str:
+    """Hash of all that makes the vectors: weights, configuration and tokenizer, as hex digits.
+
+    Raises:
+        BackboneError: if the folder is not a whole encoder.
+    """
+    if problem := _problem(folder):
+        raise BackboneError(problem)
+    shards = {file.name for pattern in _SAFETENSORS for file in folder.glob(pattern)}
+    dense = {f"{name}/model.safetensors" for name in dense_folders(folder)}
+    names = sorted((shards or {"pytorch_model.bin"}) | {"config.json", *TOKENIZER} | dense)
+    files = [folder / name for name in names if (folder / name).is_file()]
+    lines = [f"{file.relative_to(folder).as_posix()} {file_sha256(file)}\n" for file in files]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _download(source: Source) -> Path:
+    from huggingface_hub import hf_hub_download, snapshot_download
+    from huggingface_hub.errors import RemoteEntryNotFoundError
+
+    repository, revision = str(source.model), source.revision
+
+    def snapshot(*patterns: str) -> Path:
+        wanted = [*_SMALL_FILES, *patterns]
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=wanted))
+
+    # One file fails at once where the hub is out of reach; a snapshot retries for half a minute.
+    with suppress(RemoteEntryNotFoundError):  # models of another make may have none
+        hf_hub_download(repository, "config.json", revision=revision)
+    layers = [f"{module.path}/*" for module in read_modules(snapshot())[1:]]
+    folder = snapshot(*_SAFETENSORS, *layers)
+    # Older repositories hold the one format only; both would be twice the bytes.
+    return folder if _has_weights(folder) else snapshot("pytorch_model.bin")
+
+
+def _is_path(name: str) -> bool:
+    """Whether a name that is not there was meant as a folder, rather than as a hub id."""
+    path = Path(name)
+    written = name.startswith((".", "~")) or path.is_absolute() or len(path.parts) > 2
+    return written or (len(path.parts) == 2 and path.parent.is_dir())
+
+
+def _has_weights(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in WEIGHTS)
+
+
+def _problem(folder: Path) -> str | None:
+    """Why a folder is not a whole encoder; None if it is one.
+
+    Raises:
+        UnknownModelError: if its modules are not ours.
+    """
+    if not folder.is_dir():
+        return f"{folder} is not a folder"
+    read_modules(folder)  # first: what a model of another make lacks here is no fault of it
+    if not (folder / "config.json").is_file():
+        return f"{folder} has no config.json; an encoder's folder holds it beside the weights"
+    if not _has_weights(folder):
+        return f"{folder} has no weights; expected model.safetensors or pytorch_model.bin"
+    if not any((folder / name).is_file() for name in TOKENIZER):
+        return f"{folder} has no tokenizer; expected tokenizer.json or a vocabulary"
+    return None
+
+
+def _first_line(problem: Exception) -> str:
+    line = str(problem).strip().partition("\n")[0].rstrip(".")
+    return f"{line or type(problem).__name__}."

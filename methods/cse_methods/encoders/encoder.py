@@ -1,0 +1,236 @@
+"""Encoders: sentences in, one vector a sentence out."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+from transformers.utils import logging
+
+from cse_methods.encoders.pooling import pool
+from cse_methods.encoders.post_pooling import Layer, tail_width, write_tail
+from cse_methods.encoders.sentence_transformers_format import Pooling, write_layout
+from cse_methods.encoders.template import Template, plain_template, prompt_template
+from cse_methods.errors import BackboneError
+from cse_methods.training.pieces import batched_by_length
+
+PIECES_AT_ONCE = {"cpu": 4096, "cuda": 65_536}
+"""Word pieces of a batch at test time, padding included, by device: they bound the memory."""
+
+
+class Encoder(nn.Module):
+    """A pre-trained model of the BERT or RoBERTa family with its tokenizer and a pooler.
+
+    Args:
+        model: gives the vectors of word pieces.
+        tokenizer: the model's own.
+        pooling: how the vectors of word pieces become one.
+        limit: word pieces the model can read, special ones included.
+        tail: what comes after the pooler.
+
+    Attributes:
+        template: what stands around a sentence at test time.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        pooling: Pooling,
+        *,
+        limit: int,
+        tail: Sequence[Layer] = (),
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.tokenizer = tokenizer
+        self.pooling = pooling
+        self.limit = limit
+        self.tail = nn.ModuleList(tail)
+        prompt = pooling.prompt
+        self.template = prompt_template(prompt, tokenizer) if prompt else plain_template(tokenizer)
+
+    def with_tail(self, *tail: Layer) -> "Encoder":
+        """The same model, and its weights themselves, with more layers at the end."""
+        layers = [*self._layers, *tail]
+        return Encoder(self.model, self.tokenizer, self.pooling, limit=self.limit, tail=layers)
+
+    @property
+    def width(self) -> int:
+        """D of the embeddings."""
+        return tail_width(self._layers) or self._hidden_width
+
+    @property
+    def _layers(self) -> list[Layer]:
+        return cast(list[Layer], list(self.tail))
+
+    @property
+    def _hidden_width(self) -> int:
+        return int(self.model.config.hidden_size)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights lie."""
+        return next(self.parameters()).device
+
+    def prompt(self, words: str) -> Template:
+        """The template of a prompt: `{}` is the sentence, its vector that of `[MASK]`.
+
+        Raises:
+            BackboneError: if it lacks one of these.
+        """
+        return prompt_template(words, self.tokenizer)
+
+    def pieces(
+        self, sentences: Sequence[str], template: Template, *, max_length: int | None = None
+    ) -> list[list[int]]:
+        """Word pieces of each sentence, without special ones.
+
+        Args:
+            sentences: any number of them.
+            template: what will stand around them.
+            max_length: a sentence is cut so that its row is no longer than this; None is the
+                model's limit.
+
+        Raises:
+            BackboneError: if the template fills the row.
+        """
+        if not sentences:
+            return []
+        longest = min(max_length or self.limit, self.limit)
+        if longest <= len(template):
+            raise BackboneError(
+                f"{longest} word pieces have no room for a sentence beside the {len(template)} "
+                "of its prompt and special ones; raise max_length"
+            )
+        ids = self.tokenizer(
+            [template.text(sentence) for sentence in sentences],
+            add_special_tokens=False,
+            truncation=True,
+            max_length=longest - len(template),
+            return_attention_mask=False,
+        )
+        return list(ids["input_ids"])
+
+    def pad(self, rows: Sequence[list[int]]) -> dict[str, Tensor]:
+        """What the model reads, padded to the longest row.
+
+        Args:
+            rows: B >= 1 rows of word pieces, special ones included.
+
+        Returns:
+            `input_ids` and `attention_mask`, each of shape (B, L), on the encoder's device. Token
+            types are left out: single sentences have the first only, and RoBERTa has none.
+        """
+        vectors = [torch.tensor(row) for row in rows]
+        padding = self.tokenizer.pad_token_id
+        ids = pad_sequence(vectors, batch_first=True, padding_value=padding)
+        mask = pad_sequence([torch.ones_like(row) for row in vectors], batch_first=True)
+        return {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
+
+    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """What `pad` returns to embeddings of shape (B, D), float32, before any head."""
+        every_layer = self.pooling.pooler in ("avg_top2", "avg_first_last")
+        output = self.model(**inputs, output_hidden_states=every_layer)
+        states = output.hidden_states if every_layer else (output.last_hidden_state,)
+        # Averages of half-precision vectors would lose what the layers kept.
+        embeddings = pool(
+            [state.float() for state in states],
+            inputs["attention_mask"],
+            self.pooling,
+            marked=self._marked(inputs["input_ids"]),
+        )
+        for layer in self.tail:
+            embeddings = layer(embeddings)
+        return embeddings
+
+    def encode(self, sentences: Sequence[str], *, max_length: int | None = None) -> Tensor:
+        """Embeddings as used at test time: in the encoder's template, no dropout, no gradient.
+
+        Each distinct sentence is encoded once.
+
+        Args:
+            sentences: N of them.
+            max_length: as for `pieces`.
+
+        Returns:
+            Shape (N, D), float32, on the CPU.
+        """
+        place = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
+        pieces = self.pieces(list(place), self.template, max_length=max_length)
+        vectors = torch.empty(len(place), self.width)
+        for rows, batch in self.batches([self.template(content) for content in pieces]):
+            vectors[rows] = batch
+        return vectors[[place[sentence] for sentence in sentences]]
+
+    def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor]]:
+        """Embeddings of rows of word pieces, as at test time, among rows of their length.
+
+        The mode of the module, training or evaluation, is after each batch as before.
+
+        Args:
+            rows: with their special pieces, as `pad` takes them.
+
+        Yields:
+            Places in `rows`, and their vectors: shape (B, D), float32, on the CPU.
+        """
+        at_once = PIECES_AT_ONCE.get(self.device.type, PIECES_AT_ONCE["cpu"])
+        for places in batched_by_length([len(row) for row in rows], at_once=at_once):
+            with self._evaluating():
+                vectors = self(self.pad([rows[place] for place in places])).cpu()
+            yield places, vectors
+
+    def save(self, folder: Path) -> None:
+        """Write a folder that `load_encoder` reads back to the same vectors.
+
+        It has the layout of sentence-transformers (release 6), which loads it to the
+        same vectors for the poolers `cls` and `avg`. For the other poolers it has no module; it
+        refuses such a folder, and only `load_encoder` reads it.
+
+        Args:
+            folder: made if it is not there.
+        """
+        # Calls leave their truncation in the tokenizer, and would so change the saved file.
+        self.tokenizer.backend_tokenizer.no_truncation()
+        with quiet():
+            self.model.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+        tail = write_tail(folder, self._layers)
+        write_layout(
+            folder, self.pooling, width=self._hidden_width, max_length=self.limit, tail=tail
+        )
+
+    def _marked(self, ids: Tensor) -> Tensor | None:
+        """The place of the last mask of each row: an earlier one is the sentence's own."""
+        if self.pooling.pooler != "mask":
+            return None
+        masks: Tensor = ids == self.tokenizer.mask_token_id
+        from_the_end = masks.flip(1).int().argmax(dim=1)
+        return ids.shape[1] - 1 - from_the_end
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        training = self.training
+        self.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self.train(training)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the library's progress bars, and its report of tensors that we leave out."""
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -1,0 +1,119 @@
+"""Encoders by name: the backbone, its tokenizer and how its vectors are read."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+from cse_methods.contract import Pooler
+from cse_methods.encoders.backbones import fetch, own_pooling, resolve
+from cse_methods.encoders.encoder import Encoder, quiet
+from cse_methods.encoders.post_pooling import read_tail
+from cse_methods.encoders.sentence_transformers_format import (
+    Pooling,
+    read_length,
+    read_lower_casing,
+    read_words_in_front,
+)
+from cse_methods.errors import BackboneError, UnknownModelError
+
+_POSITION_OFFSET = {"bert": 0, "roberta": 2, "xlm-roberta": 2}
+"""Rows of the position table that hold no position, by family."""
+
+
+def load_encoder(
+    name: str,
+    *,
+    pooler: Pooler | None = None,
+    first_layer: int | None = None,
+    prompt: str | None = None,
+    attention: str = "sdpa",
+    dropout: float | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Encoder:
+    """The encoder of that name, fetched if needed, in evaluation mode on the CPU.
+
+    Args:
+        name: short name, folder or hub id.
+        pooler: how token vectors become one; None is the encoder's own.
+        first_layer: what `first` is in avg_first_last: 0 embeddings, 1 first layer; None is the
+            encoder's own.
+        prompt: for the pooler `mask`, the words around a sentence; None is the encoder's own.
+        attention: the kernel, "sdpa" or "eager".
+        dropout: of hidden vectors and attention; None keeps the encoder's.
+        dtype: of the weights, whatever they are stored as.
+
+    Raises:
+        UnknownModelError: if it is of a family, or has modules, that we do not read, or wants
+            its texts changed before they are read.
+        BackboneError: if it is unknown, cannot be fetched, or its weights do not fit its
+            configuration.
+    """
+    source = resolve(name)
+    folder = fetch(source)
+    own = own_pooling(source, folder)
+    pooling = Pooling(
+        pooler or own.pooler,
+        own.first_layer if first_layer is None else first_layer,
+        (prompt or own.prompt) if (pooler or own.pooler) == "mask" else None,
+    )
+    try:
+        with quiet():
+            tokenizer = AutoTokenizer.from_pretrained(folder)
+            _refuse_changed_texts(folder, tokenizer, name)
+            config = AutoConfig.from_pretrained(folder)
+            _check(config, pooling, name)
+            if dropout is not None:
+                config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
+            model, report = AutoModel.from_pretrained(
+                folder,
+                config=config,
+                dtype=dtype,
+                attn_implementation=attention,
+                add_pooling_layer=False,
+                output_loading_info=True,
+            )
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as problem:
+        reason = str(problem).strip().partition("\n")[0]
+        raise BackboneError(
+            f"backbone {name!r} cannot be loaded from {folder}: {reason}"
+        ) from problem
+    if missing := sorted(report["missing_keys"]):
+        raise BackboneError(
+            f"backbone {name!r}: the weights in {folder} lack {len(missing)} of the model's "
+            f"tensors, {missing[0]} the first; is it the file of another model?"
+        )
+    positions = config.max_position_embeddings - _POSITION_OFFSET[config.model_type]
+    limit = min(positions, tokenizer.model_max_length, read_length(folder) or positions)
+    return Encoder(model, tokenizer, pooling, limit=limit, tail=read_tail(folder)).eval()
+
+
+def lower_cases(tokenizer: Any) -> bool:
+    """Whether a tokenizer reads `A` as it reads `a`."""
+    return bool(tokenizer.tokenize("A") == tokenizer.tokenize("a"))
+
+
+def _refuse_changed_texts(folder: Path, tokenizer: Any, name: str) -> None:
+    if words := read_words_in_front(folder):
+        raise UnknownModelError(f"backbone {name!r} wants {words!r} before every text")
+    if read_lower_casing(folder) and not lower_cases(tokenizer):
+        raise UnknownModelError(
+            f"backbone {name!r} wants every text in lower case, and its tokenizer keeps capitals"
+        )
+
+
+def _check(config: Any, pooling: Pooling, name: str) -> None:
+    if config.model_type not in _POSITION_OFFSET:
+        raise UnknownModelError(
+            f"backbone {name!r} is of the family {config.model_type!r}; "
+            f"known are {', '.join(_POSITION_OFFSET)}"
+        )
+    if pooling.pooler == "mask" and pooling.prompt is None:
+        raise BackboneError(f"backbone {name!r}: the pooler mask needs a prompt with [MASK]")
+    if pooling.first_layer > config.num_hidden_layers:
+        raise BackboneError(
+            f"first_layer {pooling.first_layer} is beyond the {config.num_hidden_layers} layers "
+            f"of backbone {name!r}"
+        )

@@ -1,0 +1,161 @@
+"""The one training loop. A paper hands it an objective; everything else is the same for all."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cse_methods.contract import Run, TrainingConfig
+from cse_methods.data.corpora import Corpus
+from cse_methods.errors import TrainingError
+from cse_methods.training.checkpoint import Best, TrainingState, load_checkpoint, save_checkpoint
+from cse_methods.training.dev_evaluation import DevSuite
+from cse_methods.training.objective import Objective
+from cse_methods.training.schedule import Schedule
+from cse_methods.training.student import Batch, Student
+
+
+def train(
+    config: TrainingConfig,
+    run: Run,
+    *,
+    corpus: Corpus,
+    objective: Callable[[Student], Objective],
+) -> dict[str, float]:
+    """Train the backbone of `config` on `corpus` and keep the checkpoint that is best on dev.
+
+    Reports to `run` at step 0 (the untrained backbone), every `eval_steps` and at the last step.
+    On one machine with equal threads a trial repeats bit for bit, resumed or not.
+
+    Args:
+        config: the settings.
+        run: gives the seed and a checkpoint to go on from; takes the dev points.
+        corpus: the training sentences.
+        objective: makes the paper's loss for the student that is trained.
+
+    Returns:
+        The metrics of the best checkpoint by `config.dev.checkpoint`, among trained steps: the
+        earliest of equals; none if no dev score was a number.
+
+    Raises:
+        TrainingError: if the corpus gives no whole batch or the loss is not finite.
+        CheckpointError: if `run.resume_from` is not a whole checkpoint of this configuration.
+    """
+    torch.manual_seed(run.seed)
+    schedule = Schedule.of(config, sentences=len(corpus.sentences))
+    dev = DevSuite(config.dev.tasks, data=config.data)
+    state = start(config, run.seed, schedule, objective)
+    best = Best(config.dev.checkpoint)
+    if run.resume_from is None:
+        run.report(step=0, metrics=dev.evaluate(state.student.encoder))
+    else:
+        load_checkpoint(run.resume_from, state, best)
+    while state.step < schedule.total:
+        losses = train_until(schedule.next_report(state.step), state, corpus)
+        progress = {"train/progress": state.step / schedule.total}
+        encoder = state.objective.tested(state.student)
+        metrics = losses | progress | dev.evaluate(encoder)
+        best.consider(state.step, metrics, encoder)
+        run.report(
+            step=state.step,
+            metrics=metrics,
+            save=lambda folder: save_checkpoint(folder, state, best),
+        )
+    return best.metrics
+
+
+def start(
+    config: TrainingConfig,
+    seed: int,
+    schedule: Schedule,
+    objective: Callable[[Student], Objective],
+) -> TrainingState:
+    """The pre-trained backbone with a fresh head, objective and optimiser, before step 1."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    student = Student.from_config(config).to(device)
+    own = objective(student).to(device)
+    trained = [p for p in (*student.parameters(), *own.parameters()) if p.requires_grad]
+    # Fused takes a third of the time of PyTorch's default, on CPU too.
+    optimizer = torch.optim.AdamW(
+        trained,
+        lr=config.learning_rate,
+        weight_decay=config.weight_decay,
+        fused=True,
+    )
+    return TrainingState(
+        config=config,
+        seed=seed,
+        schedule=schedule,
+        student=student,
+        objective=own,
+        optimizer=optimizer,
+        scaler=torch.amp.GradScaler(device, enabled=config.precision == "fp16"),
+    )
+
+
+def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, float]:
+    """Train up to `step`.
+
+    Returns:
+        `train/loss`, the mean over the steps trained; `train/loss_<part>`, which sum to it;
+        `train/learning_rate` of the last step; `perf/sentences_per_second`.
+    """
+    started, first = time.perf_counter(), state.step
+    sums: dict[str, Tensor] = {}
+    state.student.train()
+    for batch in batches(state, corpus, until=step):
+        for name, part in optimise(state, state.objective(state.student, batch)).items():
+            sums[name] = sums[name] + part if name in sums else part
+    means = {f"train/loss_{name}": total.item() / (step - first) for name, total in sums.items()}
+    loss = sum(means.values())
+    if not math.isfinite(loss):
+        precision = state.config.precision
+        raise TrainingError(
+            f"the loss is {loss} between steps {first + 1} and {step} with learning_rate "
+            f"{state.config.learning_rate:g} and precision {precision}; try a lower learning rate"
+            + ("" if precision == "fp32" else " or precision: fp32")
+        )
+    seconds = time.perf_counter() - started
+    return {
+        "train/loss": loss,
+        **means,
+        "train/learning_rate": state.optimizer.param_groups[0]["lr"],
+        "perf/sentences_per_second": (step - first) * state.config.batch_size / seconds,
+    }
+
+
+def batches(state: TrainingState, corpus: Corpus, *, until: int) -> Iterator[Batch]:
+    """The batches of the steps up to `until`.
+
+    Each epoch has its own order, drawn from (seed, epoch), so the step alone is the position.
+    """
+    size, per_epoch = state.config.batch_size, state.schedule.per_epoch
+    epoch, order = -1, np.empty(0, dtype=np.int64)
+    while state.step < until:
+        if state.step // per_epoch != epoch:
+            epoch = state.step // per_epoch
+            order = np.random.default_rng([state.seed, epoch]).permutation(len(corpus.sentences))
+        place = state.step % per_epoch * size
+        rows = order[place : place + size]
+        yield Batch([corpus.sentences[row] for row in rows], rows)
+
+
+def optimise(state: TrainingState, parts: dict[str, Tensor]) -> dict[str, Tensor]:
+    """One optimiser step down the sum of `parts`, which are returned detached."""
+    factor = state.schedule.learning_rate_factor(state.step)
+    for group in state.optimizer.param_groups:
+        group["lr"] = state.config.learning_rate * factor
+    loss = torch.stack(list(parts.values())).sum()
+    torch.autograd.backward(state.scaler.scale(loss))
+    if state.config.max_grad_norm is not None:
+        state.scaler.unscale_(state.optimizer)
+        trained = state.optimizer.param_groups[0]["params"]
+        torch.nn.utils.clip_grad_norm_(trained, state.config.max_grad_norm)
+    state.scaler.step(state.optimizer)
+    state.scaler.update()
+    state.optimizer.zero_grad()
+    state.step += 1
+    return {name: part.detach() for name, part in parts.items()}

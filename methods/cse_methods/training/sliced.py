@@ -1,0 +1,83 @@
+"""Sentences encoded by segments: HiCL's way to read, for any objective."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.template import Template
+from cse_methods.losses.segments import pool_segments
+from cse_methods.training.pieces import slices
+from cse_methods.training.student import Dress, Views
+
+
+@dataclass(frozen=True)
+class Segments:
+    """The segments of a batch, sentence after sentence, in each of their views."""
+
+    views: tuple[Tensor, ...]
+    """One of shape (S, D) each."""
+    sequence: Tensor
+    """The sentence of each segment, in [0, B), shape (S,)."""
+    sentences: tuple[Tensor, ...]
+    """Their pooled vectors in each view, one of shape (B, D) each."""
+
+
+class SlicedStudent:
+    """A student whose sentences are cut into segments, encoded by themselves, and pooled.
+
+    Rows are never longer than a segment, so that the cost of a sentence grows with its length and
+    not with the square of it.
+
+    Args:
+        student: encodes the segments.
+        length: of a segment in word pieces, without prompt.
+        special: how many special pieces a segment's length counts.
+        weighted: whether a segment counts by its length in the mean over a sentence's segments.
+
+    Attributes:
+        calls: what each call of `encode` has encoded, in order.
+    """
+
+    def __init__(self, student: Views, *, length: int, special: int, weighted: bool) -> None:
+        self.student = student
+        self.length = length
+        self.special = special
+        self.weighted = weighted
+        self.calls: list[Segments] = []
+
+    @property
+    def encoder(self) -> Encoder:
+        """The student's."""
+        return self.student.encoder
+
+    @property
+    def head(self) -> nn.Module:
+        """The student's."""
+        return self.student.head
+
+    def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]:
+        """The student's: sentences are cut at its `max_length`, then sliced."""
+        return self.student.pieces(sentences, template)
+
+    def encode(
+        self,
+        contents: Sequence[list[int]],
+        *dresses: Dress,
+        head: bool = True,
+        encoder: Encoder | None = None,
+    ) -> tuple[Tensor, ...]:
+        """As a student's: one vector a sentence, pooled from its segments, in each dress."""
+        sliced = [slices(content, self.length - self.special) for content in contents]
+        segments = [segment for own in sliced for segment in own]
+        sequence = torch.tensor([row for row, own in enumerate(sliced) for _ in own])
+        weights = torch.tensor([max(1, len(segment) + self.special) for segment in segments])
+        views = self.student.encode(segments, *dresses, head=head, encoder=encoder)
+        sequence, weights = sequence.to(views[0].device), weights.to(views[0].device)
+        pooled = tuple(
+            pool_segments(view, sequence, weights if self.weighted else None) for view in views
+        )
+        self.calls.append(Segments(views, sequence, pooled))
+        return pooled

@@ -1,0 +1,160 @@
+"""The encoder being trained, with its head: what an objective sees of the model."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from cse_methods.contract import Precision, TrainingConfig
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.head import Head
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.template import Template
+
+AUTOCAST: dict[Precision, torch.dtype | None] = {
+    "fp32": None,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}
+
+
+Dress = Callable[[Sequence[int]], list[int]]
+"""Makes a row that the model reads of a sentence's word pieces: a template, say."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch of training sentences."""
+
+    sentences: list[str]
+    rows: NDArray[np.int64]
+    """Their places in the corpus, shape (B,): where what belongs to a sentence is looked up."""
+
+
+class Views(Protocol):
+    """What an objective asks of a student: the views of a batch, as `Student` gives them."""
+
+    @property
+    def encoder(self) -> Encoder: ...
+
+    @property
+    def head(self) -> nn.Module: ...
+
+    def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]: ...
+
+    def encode(
+        self,
+        contents: Sequence[list[int]],
+        *dresses: Dress,
+        head: bool = True,
+        encoder: Encoder | None = None,
+    ) -> tuple[Tensor, ...]: ...
+
+
+class Student(nn.Module):
+    """An encoder and the head that follows it in training.
+
+    Args:
+        encoder: gives one vector a sentence.
+        head: follows the pooler in training; `nn.Identity()` for none.
+        max_length: sentences are cut here, in word pieces, special ones included.
+        chunks: a batch is encoded in this many pieces, and each is encoded again in the backward
+            pass, so that memory falls while the negatives stay the whole batch.
+        precision: of the forward pass; embeddings, and so the losses, are float32 always.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        head: nn.Module,
+        *,
+        max_length: int,
+        chunks: int = 1,
+        precision: Precision = "fp32",
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = head
+        self.max_length = max_length
+        self.chunks = chunks
+        self.autocast = AUTOCAST[precision]
+
+    @classmethod
+    def from_config(cls, config: TrainingConfig) -> "Student":
+        """The backbone of `config`, and a fresh head where it asks for one."""
+        encoder = load_encoder(
+            config.backbone,
+            pooler=config.pooler,
+            first_layer=config.first_layer,
+            prompt=config.test_prompt(),
+            attention=config.attention,
+            dropout=config.dropout,
+        )
+        head = Head(encoder.width) if config.head else nn.Identity()
+        return cls(
+            encoder,
+            head,
+            max_length=config.max_length,
+            chunks=config.gradient_accumulation,
+            precision=config.precision,
+        )
+
+    def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]:
+        """Word pieces of each sentence without special ones, cut to what a training row holds."""
+        return self.encoder.pieces(sentences, template, max_length=self.max_length)
+
+    def encode(
+        self,
+        contents: Sequence[list[int]],
+        *dresses: Dress,
+        head: bool = True,
+        encoder: Encoder | None = None,
+    ) -> tuple[Tensor, ...]:
+        """One encoding of each content in each dress.
+
+        Args:
+            contents: B >= 1 sentences' word pieces without special ones.
+            dresses: what makes the row that the model reads of a content, one a view.
+            head: whether the head follows the pooler.
+            encoder: another one of the same family in place of the student's own.
+
+        Returns:
+            A tensor of shape (B, D), float32, for each dress.
+        """
+        rows = [dress(content) for dress in dresses for content in contents]
+        encoder = encoder or self.encoder
+        layers = nn.Sequential(encoder, self.head) if head else encoder
+        return self._chunked(layers, encoder.pad(rows)).chunk(len(dresses))
+
+    def _chunked(self, layers: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
+        if self.chunks == 1:
+            return self._encode(layers, inputs)
+        rows = len(inputs["input_ids"])
+        parts = [
+            {name: value[piece] for name, value in inputs.items()}
+            for piece in torch.arange(rows).chunk(self.chunks)
+        ]
+        return torch.cat(
+            [checkpoint(self._encode, layers, part, use_reentrant=False) for part in parts]
+        )
+
+    def _encode(self, layers: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
+        device, dtype = self.encoder.device.type, self.autocast
+        with torch.autocast(device, dtype=dtype, enabled=dtype is not None):
+            embeddings: Tensor = layers(inputs)
+        return embeddings.float()
+
+
+def dropout_views(student: Views, sentences: Sequence[str], *, count: int) -> tuple[Tensor, ...]:
+    """`count` encodings of each sentence, which differ by dropout alone.
+
+    Returns:
+        `count` tensors of shape (B, D), float32, after the head.
+    """
+    template = student.encoder.template
+    return student.encode(student.pieces(sentences, template), *[template] * count)

@@ -1,0 +1,144 @@
+"""Vectors of frozen teachers: encoded once per machine into files that all trials share."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from cse_methods.cache import cache_folder, cache_key, cannot_store, written_once
+from cse_methods.contract import Pooler
+from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.backbones import fetch, own_pooling, resolve, weights_sha256
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.errors import BackboneError
+from cse_methods.losses.similarity import cosine_matrix
+from cse_methods.settings import Settings
+
+_CHUNK = 8192
+"""Sentences encoded between two writes: 32 MB at width 1024."""
+_REVISION = 1
+"""Raised when the vectors of a teacher change for reasons that its files do not show."""
+
+_log = logging.getLogger(__name__)
+
+
+class TeacherSpec(Settings):
+    """A frozen encoder that gives a ranking; a bare string stands for its `model`."""
+
+    model: str = Field(min_length=1, description="short name, hub id or folder of an encoder")
+    pooler: Pooler | None = Field(
+        default=None, description="how its token vectors become one; null is the teacher's own"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: Any) -> Any:
+        return {"model": value} if isinstance(value, str) else value
+
+
+class TeacherRanking:
+    """What teachers say of the sentences of a batch, from vectors encoded once a machine.
+
+    Args:
+        teachers: frozen encoders.
+        weights: one a teacher.
+        corpus: the training sentences.
+        max_length: sentences are cut here, in the teacher's own word pieces.
+    """
+
+    def __init__(
+        self,
+        teachers: Sequence[TeacherSpec],
+        weights: Sequence[float],
+        *,
+        corpus: Corpus,
+        max_length: int,
+    ) -> None:
+        self.weights = tuple(weights)
+        self.vectors = [teacher_vectors(one, corpus, max_length=max_length) for one in teachers]
+
+    def similarities(self, rows: NDArray[np.int64]) -> Tensor:
+        """Weighted sum of the teachers' cosines, shape (B, B), on the CPU.
+
+        Args:
+            rows: places of the batch's sentences in the corpus, shape (B,).
+        """
+        total = torch.zeros(len(rows), len(rows))
+        for weight, vectors in zip(self.weights, self.vectors, strict=True):
+            batch = torch.from_numpy(np.asarray(vectors[rows]))
+            total += weight * cosine_matrix(batch, batch)
+        return total
+
+
+def teacher_vectors(
+    teacher: TeacherSpec, corpus: Corpus, *, max_length: int, cache: Path | None = None
+) -> NDArray[np.float32]:
+    """The teacher's embeddings of every sentence of a corpus, as a read-only memory map.
+
+    The first caller on a machine encodes, the others wait for it and then read the same file, which
+    is whole or absent.
+
+    Args:
+        teacher: the encoder; it uses its own tokenizer, without dropout or head.
+        corpus: N sentences.
+        max_length: sentences are cut here, in the teacher's word pieces, special ones included.
+        cache: folder of the files; None is `teachers` in CSE_CACHE, or in the user's cache.
+
+    Returns:
+        `numpy.memmap` of shape (N, D), float32, C order; row i belongs to sentence i.
+
+    Raises:
+        BackboneError: if the teacher cannot be loaded, or its vectors cannot be stored.
+    """
+    file = (cache or cache_folder("teachers")) / f"{_key(teacher, corpus, max_length)}.npy"
+    try:
+        return written_once(file, read=_read, write=partial(_write, teacher, corpus, max_length))
+    except OSError as problem:
+        what = f"the vectors of teacher {teacher.model!r}"
+        raise BackboneError(cannot_store(what, file, problem)) from problem
+
+
+def _key(teacher: TeacherSpec, corpus: Corpus, max_length: int) -> str:
+    source = resolve(teacher.model)
+    folder = fetch(source)
+    own = own_pooling(source, folder)
+    return cache_key(
+        {
+            "revision": _REVISION,
+            "weights": weights_sha256(folder),
+            "corpus": corpus.sha256,
+            "pooling": asdict(own) | ({"pooler": teacher.pooler} if teacher.pooler else {}),
+            "max_length": max_length,
+        }
+    )
+
+
+def _read(file: Path) -> NDArray[np.float32] | None:
+    try:
+        vectors: NDArray[np.float32] = np.load(file, mmap_mode="r")
+    except (FileNotFoundError, ValueError, EOFError):
+        return None
+    return vectors
+
+
+def _write(teacher: TeacherSpec, corpus: Corpus, max_length: int, stream: IO[bytes]) -> None:
+    """Encode the corpus into an .npy file, by chunks."""
+    encoder = load_encoder(teacher.model, pooler=teacher.pooler)
+    encoder.to("cuda" if torch.cuda.is_available() else "cpu")
+    sentences = corpus.sentences
+    shape = (len(sentences), encoder.width)
+    layout = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, layout)
+    for start in range(0, len(sentences), _CHUNK):
+        _log.info("teacher %s: %d of %d sentences", teacher.model, start, len(sentences))
+        part = sentences[start : start + _CHUNK]
+        vectors = encoder.encode(part, max_length=max_length).numpy()
+        stream.write(vectors.astype("<f4", order="C").tobytes())

@@ -1,0 +1,67 @@
+"""`cse-sweep FILE --dry-run`: everything is checked, nothing is started."""
+
+from pathlib import Path
+
+import click
+
+from cse_methods.registry import get_method
+from cse_platform.cli.run import refuse_missing
+from cse_platform.leaderboard.store.opening import open_leaderboard
+from cse_platform.runner.launch import best_folders
+from cse_platform.search.study import preview
+from cse_platform.sweep.changes import refuse_changes
+from cse_platform.sweep.prerequisites import pinned, unresolved
+from cse_platform.sweep.reading.problems import shown
+from cse_platform.sweep.space.start_points import start_points
+from cse_platform.sweep.spec import SweepFile, SweepSpec
+from cse_platform.sweep.stores import Places, places
+from cse_platform.tracking.history import History
+from cse_platform.tracking.journal import read_journal
+
+SAMPLES = 10
+
+
+def rehearse(sweeps: SweepFile, *, runs: Path, offline: bool) -> None:
+    """Check data, encoders and stores of each stage; print ten configurations and the budget.
+
+    Raises:
+        CseError: for whatever would stop the sweep later.
+    """
+    earlier: list[SweepSpec] = []
+    for stage in sweeps.stages:
+        spec = pinned(stage)
+        missing = refuse_missing(spec, offline=offline)
+        where = places(spec, runs=runs)
+        _check_changes(spec, where)
+        _check_best(spec, earlier, where)
+        _tell(spec, missing)
+        earlier.append(spec)
+
+
+def _check_changes(spec: SweepSpec, where: Places) -> None:
+    if where.journal.exists():
+        refuse_changes(History(event for _, event in read_journal(where.journal)).spec, spec)
+
+
+def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: Places) -> None:
+    wanted = unresolved(spec, earlier)
+    if not wanted:
+        return
+    with open_leaderboard(where.leaderboard, create=False) as leaderboard:
+        best_folders(spec, leaderboard, wanted)
+
+
+def _tell(spec: SweepSpec, missing: list[str]) -> None:
+    points = start_points(spec, get_method(spec.method))
+    drawn = preview(spec, start_points=points, count=min(SAMPLES, spec.budget))
+    confirm, asked = spec.seeds.confirm, spec.evaluate
+    further = f" and {len(confirm.seeds)} seeds of the best {confirm.top}" if confirm else ""
+    tested = f"; test sets for the best {asked.top}: {' '.join(asked.tasks)}" if asked else ""
+    head = f"{spec.sweep}: {spec.method} on {spec.backbone}, {spec.budget} trials"
+    click.echo(head + further + tested)
+    for assignment in drawn:
+        spec.config(assignment)
+        told = " ".join(f"{name}={shown(value)}" for name, value in assignment.items())
+        click.echo(f"  {told or 'nothing is searched'}")
+    for line in missing:
+        click.echo(f"  to fetch: {line}")

@@ -1,0 +1,110 @@
+"""What `cse-sweep FILE` does and prints, stage by stage."""
+
+from collections import Counter
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from cse_methods.registry import get_method
+from cse_platform.cli.progress import settings, watching
+from cse_platform.errors import StoreError, SweepRefusedError
+from cse_platform.leaderboard.api import open_leaderboard
+from cse_platform.leaderboard.query.board.selection import Filters
+from cse_platform.leaderboard.render.board import Board
+from cse_platform.leaderboard.render.write import write
+from cse_platform.leaderboard.row import family_of
+from cse_platform.runner.launch import Outcome, run_sweep
+from cse_platform.sweep.prerequisites import pinned, to_fetch
+from cse_platform.sweep.spec import SweepFile, SweepSpec
+from cse_platform.sweep.stores import Places, places
+from cse_platform.tracking.history import History
+from cse_platform.tracking.provenance import hide_password
+
+HEAD = 5
+"""Rows of the leaderboard shown at the end."""
+
+
+def run_stages(sweeps: SweepFile, *, runs: Path, address: str | None, offline: bool) -> None:
+    """Run each sweep of a file in order; print the leaderboard's head and how to open MLflow.
+
+    Raises:
+        CseError: if a sweep cannot be run.
+        KeyboardInterrupt: if a sweep was interrupted; its stores and journal are closed.
+    """
+    console = Console(markup=False, highlight=False)  # what a trial says is no markup
+    stages = [pinned(stage) for stage in sweeps.stages]
+    for spec in stages:
+        refuse_missing(spec, offline=offline)
+    for spec in stages:
+        where = places(spec, runs=runs)
+        outcome = run_sweep(
+            spec, where, address=address, watch=lambda state: watching(state, console)
+        )
+        _tell(spec, outcome, console)
+        if outcome.state == "INTERRUPTED":
+            raise KeyboardInterrupt
+        if not outcome.history.configurations():
+            raise SweepRefusedError(_nothing_completed(spec, outcome.history))
+    _tell_where(stages[-1], places(stages[-1], runs=runs), console)
+
+
+def refuse_missing(spec: SweepSpec, *, offline: bool) -> list[str]:
+    """What must be fetched for a sweep, one line each.
+
+    Raises:
+        SweepRefusedError: if something must, and `offline` forbids it.
+    """
+    missing = to_fetch(spec, get_method(spec.method))
+    if missing and offline:
+        listed = "; ".join(missing)
+        raise SweepRefusedError(f"sweep {spec.sweep!r} must fetch, and is offline: {listed}")
+    return missing
+
+
+def _tell(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
+    trials = list(outcome.history.trials.values())
+    counts = Counter(trial.state.lower() for trial in trials)
+    listed = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    said = {"COMPLETE": "complete", "INTERRUPTED": "interrupted"}.get(
+        outcome.state, "is complete already; a larger --trials extends it"
+    )
+    console.print(f"{spec.sweep}: {said}, {len(trials)} trials ({listed})", soft_wrap=True)
+    best = max(
+        (trial for trial in trials if trial.state == "COMPLETE"),
+        key=lambda trial: trial.best_value or 0.0,
+        default=None,
+    )
+    if best is not None and best.best_value is not None:
+        console.print(
+            f"best dev {spec.dev.search}: {100 * best.best_value:.2f} at step {best.best_step} "
+            f"(trial {best.number}, seed {best.seed}{', ' * bool(best.searched)}{settings(best)})",
+            soft_wrap=True,
+        )
+    for sink in outcome.behind:
+        click.echo(
+            f"{sink.name} lacks {sink.behind} events ({sink.error}); nothing is lost: "
+            "the same command brings them over when it is back",
+            err=True,
+        )
+
+
+def _tell_where(spec: SweepSpec, where: Places, console: Console) -> None:
+    console.print()
+    try:
+        with open_leaderboard(where.leaderboard) as board:
+            rows = board.rows(Filters(backbone=spec.backbone))[:HEAD]
+    except StoreError as error:
+        click.echo(f"the leaderboard cannot be shown: {error}", err=True)
+    else:
+        write(Board(rows, family=family_of(rows)), form="table")
+    console.print()
+    uri = hide_password(where.mlflow)
+    target = uri if uri.startswith("http") else f"mlflow ui --backend-store-uri {uri}"
+    console.print(f"Compare runs: {target}", soft_wrap=True)
+
+
+def _nothing_completed(spec: SweepSpec, history: History) -> str:
+    errors = Counter(trial.error for trial in history.trials.values() if trial.error)
+    told = f"; {errors.most_common(1)[0][0]}" if errors else ""
+    return f"no trial of sweep {spec.sweep!r} was completed{told}"

@@ -1,0 +1,134 @@
+"""cse-leaderboard show, reproduce, export, register: everything about one trial."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cse_platform.cli.common import (
+    CONTEXT,
+    RUNS,
+    leaderboard_options,
+    leaderboard_url,
+    shows_errors,
+    store_options,
+)
+
+if TYPE_CHECKING:
+    from cse_platform.leaderboard.query.trials.details_record import TrialStory
+
+
+@click.command(context_settings=CONTEXT)
+@click.argument("trial")
+@store_options
+@click.option("--json", "as_json", is_flag=True, help="Fractions, one object, code diffs too.")
+@shows_errors
+def show(trial: str, runs: Path | None, store: str | None, as_json: bool) -> None:
+    """Show everything about TRIAL, a trial's key or its first 6 or more digits.
+
+    \b
+    Example:
+        cse-leaderboard show 10bba02b
+    """
+    found = _story(trial, runs, store)
+    if as_json:
+        from cse_platform.leaderboard.query.trials.details_record import as_json as told
+
+        click.echo(told(found))
+    else:
+        from cse_platform.leaderboard.render.trial_page import page
+        from cse_platform.pages import show as shown
+
+        shown(page(found, where=leaderboard_options(runs, store)))
+
+
+@click.command(context_settings=CONTEXT)
+@click.argument("trial")
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="Folder to make.  [default: reproduce-TRIAL, with 8 digits]",
+)
+@store_options
+@shows_errors
+def reproduce(trial: str, folder: Path | None, runs: Path | None, store: str | None) -> None:
+    """Write a folder that runs TRIAL again: sweep file, packages, code changes, a script.
+
+    What is unknown of how it came about is said, here and in the folder's README.
+
+    \b
+    Example:
+        cse-leaderboard reproduce 10bba02b --to again
+    """
+    from cse_platform.export.reproduction.folder import reproduce as written
+
+    found = _story(trial, runs, store)
+    made = written(found, folder or Path(f"reproduce-{found.key[:8]}"))
+    click.echo(f"{made.folder}: {', '.join(made.files)}")
+    for one in made.unknowns:
+        click.echo(f"note: {one}", err=True)
+
+
+@click.command(context_settings=CONTEXT)
+@click.argument("trial")
+@click.argument("folder", type=click.Path(path_type=Path))
+@store_options
+@shows_errors
+def export(trial: str, folder: Path, runs: Path | None, store: str | None) -> None:
+    """Write the model of TRIAL to FOLDER, with a model card, for sentence-transformers to load.
+
+    \b
+    Example:
+        cse-leaderboard export 10bba02b simcse-bert-base
+    """
+    from cse_platform.cli.model_card import model_card
+    from cse_platform.export.export_model import export_model
+    from cse_platform.export.kept_model import COMMON_POOLERS, kept_model, pooler_of
+
+    found = _story(trial, runs, store)
+    with kept_model(found) as model:
+        pooler = pooler_of(model)
+        export_model(model, folder, card=model_card(found, pooler=pooler))
+    click.echo(f"{folder}: the model of trial {found.key[:8]}, and its card, README.md")
+    if pooler not in COMMON_POOLERS:
+        click.echo(
+            f"note: it pools by {pooler}, which sentence-transformers does not have; the card "
+            "tells what loads it",
+            err=True,
+        )
+
+
+@click.command(context_settings=CONTEXT)
+@click.argument("trial")
+@click.argument("name")
+@store_options
+@shows_errors
+def register(trial: str, name: str, runs: Path | None, store: str | None) -> None:
+    """Make the model of TRIAL a version of NAME in MLflow's model registry.
+
+    A trial that has a version under that name keeps it, and gets no second one. The MLflow store
+    is the one in the runs folder, or CSE_MLFLOW_URI.
+
+    \b
+    Example:
+        cse-leaderboard register 10bba02b sentence-encoder
+    """
+    from cse_platform.export.registration import register_trial
+
+    found = _story(trial, runs, store)
+    version = register_trial(found, name, runs=runs or RUNS)
+    told = "is now" if version.is_new else "was registered before: it is"
+    click.echo(f"trial {found.key[:8]} {told} version {version.number} of {name}")
+    click.echo(f'mlflow.sentence_transformers.load_model("models:/{name}/{version.number}")')
+
+
+def _story(trial: str, runs: Path | None, store: str | None) -> "TrialStory":
+    from cse_platform.leaderboard.query.trials.details import trial_story
+    from cse_platform.leaderboard.store.opening import open_leaderboard
+
+    with (
+        open_leaderboard(leaderboard_url(runs, store), create=False) as board,
+        board.session() as session,
+    ):
+        return trial_story(session, trial)

@@ -1,0 +1,28 @@
+"""A trial's model as a folder to give away, with its card."""
+
+import shutil
+from pathlib import Path
+
+from cse_platform.errors import StoreError
+from cse_platform.export.folders import make_empty
+
+CARD = "README.md"
+
+
+def export_model(model: Path, folder: Path, *, card: str) -> None:
+    """Copy a kept model and write its card.
+
+    Args:
+        model: the folder of the kept model.
+        folder: is made; if it is there, it must be empty.
+        card: Markdown, for its README.md.
+
+    Raises:
+        StoreError: if the folder cannot be used, or the model not be copied.
+    """
+    make_empty(folder)
+    try:
+        shutil.copytree(model, folder, dirs_exist_ok=True)
+        (folder / CARD).write_text(card, encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"{model} cannot be copied to {folder}: {error}") from error

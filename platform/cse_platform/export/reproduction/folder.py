@@ -1,0 +1,120 @@
+"""A folder that has all it takes to run one trial again, and says what is unknown."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cse_platform.errors import SweepFileError
+from cse_platform.export.folders import make_empty
+from cse_platform.export.reproduction.code import Code, code_of, requirements
+from cse_platform.export.reproduction.script import PACKAGE_DIFF, script
+from cse_platform.export.reproduction.sweep_file import one_trial_sweep, sweep_text
+from cse_platform.export.reproduction.unknowns import unknowns
+from cse_platform.leaderboard.query.trials.details_record import TrialStory, as_json
+from cse_platform.sweep.reading.loader import load_sweep
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What was written."""
+
+    folder: Path
+    files: tuple[str, ...]
+    unknowns: tuple[str, ...]
+    """What may keep the trial from coming out the same again, a sentence each."""
+
+
+def reproduce(story: TrialStory, folder: Path) -> Reproduction:
+    """Write sweep file, packages, changes of the code, a script, and the trial itself.
+
+    Args:
+        story: of the trial.
+        folder: is made; if it is there, it must be empty.
+
+    Raises:
+        StoreError: if the folder cannot be used.
+    """
+    make_empty(folder)
+    code, sweep = code_of(story), one_trial_sweep(story)
+    expected = _expected(story)
+    files = {
+        "sweep.yaml": sweep_text(sweep, comment=_comment(story, expected)),
+        "requirements.txt": requirements(code),
+        **_diffs(code),
+        "reproduce.sh": script(story, code, expected=expected),
+        "trial.json": as_json(story) + "\n",
+    }
+    for name, text in files.items():
+        # Bytes: a diff of a file with Windows' line ends must keep them.
+        (folder / name).write_bytes(text.encode())
+    (folder / "reproduce.sh").chmod(0o755)
+    told = [*unknowns(story, code, sweep), *_refused(folder / "sweep.yaml")]
+    (folder / "README.md").write_text(_readme(story, files, told, expected), encoding="utf-8")
+    return Reproduction(folder, (*files, "README.md"), tuple(told))
+
+
+def _diffs(code: Code) -> dict[str, str]:
+    repositories = {PACKAGE_DIFF: code.package, "code.diff": code.user}
+    return {name: one.diff for name, one in repositories.items() if one and one.diff}
+
+
+def _refused(sweep: Path) -> list[str]:
+    try:
+        load_sweep(sweep)
+    except SweepFileError as error:
+        return [f"sweep.yaml is refused here: {' '.join(str(error).split())}"]
+    return []
+
+
+def _expected(story: TrialStory) -> str:
+    if story.best_value is None:
+        return f"Expected: no dev value; the trial is {story.state}."
+    step = "" if story.best_step is None else f" at step {story.best_step}"
+    return f"Expected: dev {story.dev.search} {story.best_value!r}{step}."
+
+
+def _comment(story: TrialStory, expected: str) -> str:
+    tests = [
+        f"  {one.task} {one.metric} {one.value!r}, identity {one.identity}"
+        for one in story.main_scores
+        if one.split == "test"
+    ]
+    head = [
+        f"Trial {story.key} again: {story.method} on {story.backbone}, seed {story.seed}.",
+        expected,
+        "Launch: ./reproduce.sh, or cse-sweep sweep.yaml --runs runs",
+    ]
+    if tests:
+        head += ["On test it had (cse-evaluate opens test sets, on record):", *tests]
+    return "\n".join(head)
+
+
+def _readme(story: TrialStory, files: Mapping[str, Any], told: list[str], expected: str) -> str:
+    machine = story.machine or "not known"
+    threads = story.provenance.get("threads", "not known")
+    lines = [
+        f"# Trial {story.key}",
+        "",
+        f"{story.method} on {story.backbone}, seed {story.seed}. {expected}",
+        f"Machine: {machine}; CPU threads: {threads}. On one like it the dev curve is the same bit "
+        "for bit; another GPU, CPU or number of threads changes last digits.",
+        "",
+        f"`./reproduce.sh` makes an environment, gets the code, runs the sweep and {_end(story)}. "
+        f"Files: {', '.join(files)}.",
+        "Files that git does not track are in no diff.",
+        "",
+        "## What is unknown or different",
+        "",
+        *(f"- {one}" for one in told or ["Nothing that the leaderboard knows of."]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _end(story: TrialStory) -> str:
+    if story.can_come_out_again:
+        return (
+            f"shows the trial under the same key, `{story.key[:8]}`; it ends with exit code 1 "
+            "where another dev value came out"
+        )
+    return "shows what came out"

@@ -1,0 +1,97 @@
+"""The sweep file of exactly one trial: run anywhere, it gives the trial of the same key."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from cse_platform.leaderboard.query.trials.details_record import TrialStory
+
+
+def sweep_name(story: TrialStory) -> str:
+    """Of the sweep that runs the trial again."""
+    return f"reproduce-{story.key[:8]}"
+
+
+def one_trial_sweep(story: TrialStory) -> dict[str, Any]:
+    """The sweep file as plain values, in the file's order.
+
+    The trial's values are all fixed, its seed is the search's, and it has its threads. What the
+    sweep that ran it did not say (an imported trial has no file) is what the leaderboard knows.
+    Relative paths become absolute where the folder that they were relative to is known and has
+    them.
+    """
+    spec, dev = story.spec, story.dev
+    sweep = {
+        "sweep": sweep_name(story),
+        "method": story.method,
+        "backbone": story.backbone,
+        "corpus": spec.get("corpus") or story.corpus.split("+"),
+        "data": spec.get("data"),
+        "dev": spec.get("dev") or {"checkpoint": dev.checkpoint, "search": dev.search},
+        "fixed": story.configuration.values,
+        "search": {"sampler": "random", "trials": 1},
+        "seeds": {"search": story.seed},
+        "resources": _resources(story),
+    }
+    folder = story.starts[0].provenance.get("folder") if story.starts else None
+    return sweep if folder is None else _each_text(sweep, lambda text: _absolute(text, folder))
+
+
+def sweep_text(sweep: dict[str, Any], *, comment: str) -> str:
+    """The file: the comment, then a line for each key; JSON values, which are YAML.
+
+    Args:
+        sweep: as `one_trial_sweep` gives it.
+        comment: lines for the head of the file.
+    """
+    lines = [f"# {line}".rstrip() for line in comment.splitlines()]
+    for name, value in sweep.items():
+        if name == "fixed" and value:
+            lines += ["fixed:", *(f"  {key}: {_json(entry)}" for key, entry in value.items())]
+        else:
+            lines.append(f"{name}: {_json(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def local_places(value: Any) -> Iterator[str]:
+    """Every text inside a value that names a place on one machine or in a store, in order."""
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from local_places(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from local_places(inner)
+    elif isinstance(value, str) and (
+        value.startswith(("/", ".", "~")) or "://" in value or value.endswith(".txt")
+    ):
+        yield value
+
+
+def _resources(story: TrialStory) -> dict[str, Any]:
+    """As in the file, but with the threads that the trial had: its numbers follow from them."""
+    on_gpu = story.provenance.get("device", "").startswith("cuda")
+    resources = dict(story.spec.get("resources") or {"gpu": int(on_gpu)})
+    threads = story.provenance.get("threads")
+    if threads is not None and int(threads) != max(1, int(resources.get("cpu", 1))):
+        resources["cpu"] = int(threads)
+    return resources
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _each_text(inner, change) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_each_text(inner, change) for inner in value]
+    return change(value) if isinstance(value, str) else value
+
+
+def _absolute(text: str, folder: str) -> str:
+    """A path that is there, seen from the folder, as absolute; any other text as it is."""
+    is_path = "/" in text or text.endswith(".txt")
+    place = Path(folder, text)
+    return str(place.resolve()) if is_path and "://" not in text and place.exists() else text
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

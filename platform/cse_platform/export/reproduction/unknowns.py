@@ -1,0 +1,143 @@
+"""What may keep a trial from coming out the same again, in one sentence each."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cse_methods.errors import UnknownMethodError
+from cse_methods.registry import get_method
+from cse_platform.export.reproduction.code import OURS, Code, Repository
+from cse_platform.export.reproduction.sweep_file import local_places
+from cse_platform.leaderboard.query.trials.details_record import TrialStory
+
+
+def unknowns(story: TrialStory, code: Code, sweep: Mapping[str, Any]) -> list[str]:
+    """What is unknown, missing or different; empty where nothing is.
+
+    Args:
+        story: of the trial.
+        code: that it ran with.
+        sweep: the sweep file of it alone, as plain values.
+    """
+    return [
+        *_of_the_sweep(story),
+        *_of_the_packages(code),
+        *_of_the_code(code),
+        *_of_interruptions(story),
+        *_of_the_end(story),
+        *_of_the_method(story),
+        *_of_places(sweep),
+    ]
+
+
+def _of_the_sweep(story: TrialStory) -> Iterator[str]:
+    lacking = [name for name in ("corpus", "dev", "resources") if name not in story.spec]
+    if story.imported_from is not None:
+        yield (
+            f"It was imported from {story.imported_from}: sweep.yaml has what the leaderboard "
+            "knows, and gives a trial of another key."
+        )
+    elif lacking:
+        yield (
+            f"The sweep file that it ran from is not known ({', '.join(lacking)} are missing): "
+            "sweep.yaml has what the leaderboard knows, and may give a trial of another key."
+        )
+
+
+def _of_the_packages(code: Code) -> Iterator[str]:
+    if not code.packages and not code.whole:
+        yield "No version of any package is known; requirements.txt is empty."
+    elif not code.whole:
+        yield "Only the versions of a few packages are known; requirements.txt has no others."
+    builds = [name for name, version in code.packages.items() if "+" in version]
+    if builds:
+        yield (
+            f"Special builds: {', '.join(f'{name} {code.packages[name]}' for name in builds)}. "
+            "reproduce.sh installs the plain version; install the build into venv first where its "
+            "last digits matter."
+        )
+
+
+def _of_the_code(code: Code) -> Iterator[str]:
+    if code.package is not None:
+        yield from _of_a_repository(code.package, f"The code of {OURS}", "package")
+        if code.package.remote is None:
+            yield (
+                f"Where the code of {OURS} can be cloned from is not known; give reproduce.sh a "
+                "repository in CODE."
+            )
+    elif not code.installed:
+        yield (
+            f"Neither commit nor version of {OURS} is known; give reproduce.sh a folder of its "
+            "code in CODE."
+        )
+    if code.user is not None:
+        place = f" of {code.user.remote}" if code.user.remote else ""
+        changed = ", with code.diff on top" if code.user.diff else ""
+        yield (
+            f"The sweep was started in another repository, at commit {code.user.commit}{place}"
+            f"{changed}. If the method or a file is from there, check it out and install it: "
+            "reproduce.sh does not."
+        )
+        yield from _of_a_repository(code.user, "That repository", "code")
+
+
+def _of_a_repository(repository: Repository, whose: str, name: str) -> Iterator[str]:
+    if repository.dirty and repository.diff is None:
+        yield f"{whose} had changes beside commit {repository.commit}, and nobody recorded them."
+    elif not repository.can_be_had:
+        yield (
+            f"{whose} had more changes than were recorded whole: {name}.diff cannot be applied, "
+            "and its last line says why."
+        )
+
+
+def _of_interruptions(story: TrialStory) -> Iterator[str]:
+    if any(_differs(story, place) for place in range(1, len(story.starts))):
+        yield (
+            "It was cut off and went on with other code or packages than it began with; "
+            "trial.json has both under starts."
+        )
+
+
+def _differs(story: TrialStory, place: int) -> bool:
+    """Whether the code or the packages of a later start are not those of the first."""
+    first, later = story.starts[0], story.starts[place]
+    names = ("git_commit", "package_commit")
+    commits = [[start.provenance.get(name) for name in names] for start in (first, later)]
+    same = (first.packages, first.diffs) == (later.packages, later.diffs)
+    return commits[0] != commits[1] or not same
+
+
+def _of_the_end(story: TrialStory) -> Iterator[str]:
+    last = story.curve[-1].step if story.curve else None
+    reached = "before its first dev point" if last is None else f"after step {last}"
+    match story.state:
+        case "PRUNED":
+            yield f"It was pruned {reached}; here it goes on to its end."
+        case "RUNNING":
+            yield f"It is not finished: the leaderboard has it {reached}."
+        case "FAIL":
+            yield f"It failed {reached}: {story.error}"
+
+
+def _of_the_method(story: TrialStory) -> Iterator[str]:
+    if story.imported_from is not None:
+        return  # by other code than ours
+    try:
+        revision = get_method(story.method).revision
+    except UnknownMethodError:
+        return  # reading sweep.yaml says so
+    if revision != story.revision:
+        yield (
+            f"The method {story.method!r} is at revision {revision} here, and the trial was of "
+            f"revision {story.revision}: only the code of that time gives it again."
+        )
+
+
+def _of_places(sweep: Mapping[str, Any]) -> Iterator[str]:
+    for place in dict.fromkeys(local_places(dict(sweep))):
+        if "://" in place or Path(place).expanduser().exists():
+            yield f"It reads {place}, which must have the same content."
+        else:
+            yield f"It reads {place}, which is not here; sweep.yaml names it."

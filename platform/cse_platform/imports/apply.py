@@ -1,0 +1,187 @@
+"""Brings trials that ran elsewhere onto a leaderboard; doing it again adds nothing."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from cse_platform.errors import ImportRefusedError
+from cse_platform.imports.records import IMPORTED, RECORD, ForeignTrial
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.tables import SweepRecord, SweepTrialRecord, TrialRecord
+from cse_platform.tracking.events import Event, SweepFinished, SweepStarted
+
+BATCH = 500
+"""Keys that are asked for at once."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What came, in numbers of trials."""
+
+    new: int
+    """New ones, and later attempts at incomplete ones."""
+    here: int
+    """That were here already."""
+    gave_way: int
+    """Attempts at a trial of which a complete or a later one is taken."""
+
+
+def refuse_rivals(sweeps: Mapping[str, Sequence[ForeignTrial]]) -> None:
+    """Records of one configuration and seed are attempts at one trial, and one can be complete.
+
+    Raises:
+        ImportRefusedError: names all of which several are.
+    """
+    problems = [
+        _rivals(complete, tries[0].seed)
+        for trials in sweeps.values()
+        for tries in _attempts(trials).values()
+        if len(complete := _complete(tries)) > 1
+    ]
+    _refuse(problems)
+
+
+def bring(
+    board: Leaderboard, sweeps: Mapping[str, Sequence[ForeignTrial]], *, source: str
+) -> Imported:
+    """Put the trials onto the leaderboard, all or none, by the events of our own journal.
+
+    Of the attempts at one trial a complete one stands for them, else the last.
+
+    Args:
+        board: to write to.
+        sweeps: the trials of each sweep, all of one method and backbone, without rivals.
+        source: where they come from, without passwords.
+
+    Raises:
+        ImportRefusedError: if a complete record is of a trial that another record has completed
+            on the leaderboard, or a sweep's name is taken by another sweep.
+        StoreError: if the database fails.
+    """
+    problems: list[str] = []
+    events: list[Event] = []
+    new = chosen = 0
+    for sweep, trials in sweeps.items():
+        attempts = _attempts(trials)
+        with board.session() as session:
+            problems += _problems(session, sweep, trials[0], attempts)
+            fresh = _fresh(session, attempts)
+            first = _next_number(session, sweep)
+        chosen, new = chosen + len(attempts), new + len(fresh)
+        events += _events(sweep, fresh, first, source)
+    _refuse(problems)
+    if events:
+        # Under a name of its own: an import is no journal that goes on where it ended.
+        LeaderboardSink(board).apply(f"import {uuid4()}", list(enumerate(events, 1)))
+    total = sum(map(len, sweeps.values()))
+    return Imported(new=new, here=chosen - new, gave_way=total - chosen)
+
+
+def _attempts(trials: Sequence[ForeignTrial]) -> dict[str, list[ForeignTrial]]:
+    """By key; the one that stands for a trial comes first."""
+    found: dict[str, list[ForeignTrial]] = defaultdict(list)
+    for trial in sorted(trials, key=lambda t: (t.state == "COMPLETE", t.started), reverse=True):
+        found[trial.key].append(trial)
+    return found
+
+
+def _problems(
+    session: Session,
+    sweep: str,
+    example: ForeignTrial,
+    attempts: Mapping[str, Sequence[ForeignTrial]],
+) -> Iterator[str]:
+    taken = session.scalars(select(SweepRecord).where(SweepRecord.name == sweep)).one_or_none()
+    mine = (IMPORTED, example.method, example.backbone)
+    if taken and (taken.spec.get("source"), taken.method, taken.backbone) != mine:
+        yield (
+            f"sweep {sweep!r} on this leaderboard is another one "
+            f"({taken.method} on {taken.backbone}); write another name"
+        )
+    stored = _stored(session, attempts)
+    for key, tries in attempts.items():
+        complete = _complete(tries)
+        if complete and key in stored and stored[key].state == "COMPLETE":
+            record = stored[key].provenance[RECORD]
+            complete.setdefault(record, f"{record}, which is on the leaderboard,")
+        if len(complete) > 1:
+            yield _rivals(complete, tries[0].seed)
+
+
+def _complete(tries: Sequence[ForeignTrial]) -> dict[str, str]:
+    """Names of the complete ones by their record: a copy of a record is no rival."""
+    return {trial.record: trial.name for trial in tries if trial.state == "COMPLETE"}
+
+
+def _rivals(complete: Mapping[str, str], seed: int) -> str:
+    return (
+        f"{' and '.join(complete.values())} are all complete, with seed {seed} and equal "
+        "hyperparameters; leave all but one out, or name the hyperparameter that tells them apart"
+    )
+
+
+def _refuse(problems: Sequence[str]) -> None:
+    if problems:
+        raise ImportRefusedError("\n  ".join(["nothing is imported:", *problems]))
+
+
+def _stored(session: Session, keys: Iterable[str]) -> dict[str, TrialRecord]:
+    wanted, found = list(keys), dict[str, TrialRecord]()
+    for start in range(0, len(wanted), BATCH):
+        some = wanted[start : start + BATCH]
+        query = select(TrialRecord).where(TrialRecord.key.in_(some))
+        found |= {trial.key: trial for trial in session.scalars(query)}
+    return found
+
+
+def _fresh(session: Session, attempts: Mapping[str, Sequence[ForeignTrial]]) -> list[ForeignTrial]:
+    """What says more than the leaderboard knows, oldest first."""
+    stored = _stored(session, attempts)
+    fresh = []
+    for key, (trial, *_) in attempts.items():
+        known = stored.get(key)
+        if known is None or (
+            known.state != "COMPLETE"
+            and (trial.state == "COMPLETE" or trial.started > known.started)
+        ):
+            fresh.append(trial)
+    return sorted(fresh, key=lambda trial: (trial.started, trial.key))
+
+
+def _next_number(session: Session, sweep: str) -> int:
+    query = (
+        select(func.max(SweepTrialRecord.number))
+        .join(SweepRecord, SweepRecord.id == SweepTrialRecord.sweep_id)
+        .where(SweepRecord.name == sweep)
+    )
+    last = session.scalar(query)
+    return 0 if last is None else last + 1
+
+
+def _events(sweep: str, trials: Sequence[ForeignTrial], first: int, source: str) -> Iterator[Event]:
+    if not trials:
+        return
+    one = trials[0]
+    dev = {"checkpoint": one.dev, "search": one.dev}
+    yield SweepStarted(
+        time=one.started,
+        sweep=sweep,
+        method=one.method,
+        backbone=one.backbone,
+        spec={
+            "sweep": sweep,
+            "source": IMPORTED,
+            "method": one.method,
+            "backbone": one.backbone,
+            "dev": dev,
+        },
+        provenance={"imported_from": source},
+    )
+    for number, trial in enumerate(trials, first):
+        yield from trial.events(sweep, number)
+    yield SweepFinished(time=max(trial.finished for trial in trials), sweep=sweep, state="COMPLETE")

@@ -1,0 +1,300 @@
+"""The questions that a leaderboard answers, for scripts and notebooks as for the commands."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.query.board.rows import (
+    MAIN_FAMILIES,
+    Catalogue,
+    catalogue,
+    leaderboard,
+)
+from cse_platform.leaderboard.query.board.selection import Filters
+from cse_platform.leaderboard.query.board.sorting import in_order
+from cse_platform.leaderboard.row import (
+    FAMILIES,
+    FamilyName,
+    LeaderboardRow,
+    family_named,
+    family_of,
+)
+from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.opening import open_leaderboard as open_store
+from cse_platform.leaderboard.sweep_api import SweepReader
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cse_platform.leaderboard.published.paper_tables import PaperTable
+    from cse_platform.leaderboard.published.row import PublishedRow
+    from cse_platform.leaderboard.query.board.rank_intervals import Progress
+    from cse_platform.leaderboard.statistics.results import Comparison, Matrix
+
+
+class LeaderboardReader(SweepReader):
+    """An open leaderboard to ask; a context manager. Scores are fractions.
+
+    Args:
+        store: the open store.
+        published: a lab's own files of published numbers, beside those of the package.
+    """
+
+    def __init__(self, store: Leaderboard, *, published: Sequence[Path] = ()) -> None:
+        super().__init__(store)
+        self._published_files = tuple(published)
+
+    def rows(
+        self,
+        filters: Filters | None = None,
+        *,
+        tasks: FamilyName | None = None,
+        per_configuration: bool = False,
+        limit: int | None = None,
+        standing: bool = True,
+        sort: str = "dev",
+        progress: "Progress | None" = None,
+    ) -> list[LeaderboardRow]:
+        """A row per method, backbone and evaluation identity, with intervals, ranks and gaps.
+
+        Args:
+            filters: what the board is made from.
+            tasks: the family of test scores; left out, the rows have all of them, and the headline
+                is of the first that any row has.
+            per_configuration: a row for every configuration with a complete trial.
+            limit: only so many rows, those with the highest dev means.
+            standing: with ranks and intervals over pairs, which take resampling; without, a board
+                of many rows is there at once.
+            sort: by which column, see `in_order`.
+            progress: of the resampling.
+
+        Raises:
+            StoreError: for what the database says, or an unknown column.
+            PublishedError: if a file of published numbers means nothing.
+        """
+        from cse_platform.leaderboard.published.gaps import gap
+        from cse_platform.leaderboard.query.board.rank_intervals import with_headline, with_standing
+
+        with self._store.session() as session:
+            families = MAIN_FAMILIES if tasks is None else (tasks,)
+            rows = leaderboard(
+                session,
+                filters,
+                families=families,
+                per_configuration=per_configuration,
+                limit=limit,
+            )
+            family = family_named(tasks or family_of(rows))
+            told = (
+                with_standing(session, rows, family, progress=progress)
+                if standing
+                else with_headline(rows, family)
+            )
+        published = self.published(ablations=True)
+        return in_order([replace(row, gap=gap(row, published)) for row in told], sort)
+
+    def frame(
+        self,
+        filters: Filters | None = None,
+        *,
+        tasks: FamilyName | None = None,
+        per_configuration: bool = False,
+        sort: str = "dev",
+    ) -> "pd.DataFrame":
+        """The same as a pandas frame: one line a row, in the columns of `--format csv`.
+
+        Numbers, counts, truths and moments (UTC) have their type, also where some are missing;
+        objects and lists are what they are.
+
+        Raises:
+            StoreError: for what the database says, or an unknown column.
+        """
+        import pandas as pd
+
+        from cse_platform.leaderboard.render.board import Board
+        from cse_platform.leaderboard.render.board_data import board_columns, board_values
+
+        rows = self.rows(filters, tasks=tasks, per_configuration=per_configuration, sort=sort)
+        board = Board(rows, family=tasks or family_of(rows))
+        columns = board_columns(board)
+        return pd.DataFrame(list(board_values(board)), columns=list(columns)).astype(columns)
+
+    def row(
+        self, reference: str, filters: Filters | None = None, *, tasks: FamilyName = "sts"
+    ) -> tuple[str, LeaderboardRow]:
+        """The one row that is meant, and what to call it.
+
+        Args:
+            reference: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
+            filters: narrow down what it means.
+            tasks: the family of test scores; a row that has some is meant before one without.
+
+        Raises:
+            StoreError: if it is not one row.
+        """
+        from cse_platform.leaderboard.query.board.resolve import find_row
+
+        with self._store.session() as session:
+            asked = filters or Filters()
+            return find_row(session, reference, asked, family=tasks, scored=False)
+
+    def compare(
+        self,
+        a: str,
+        b: str,
+        filters: Filters | None = None,
+        *,
+        tasks: FamilyName = "sts",
+        progress: "Progress | None" = None,
+    ) -> "Comparison":
+        """Whether A is better than B, and how sure that is.
+
+        Args:
+            a: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
+            b: the same.
+            filters: narrow down what these mean.
+            tasks: the family of test scores.
+            progress: of the resampling.
+
+        Raises:
+            StoreError: if one of them is not one row, or they cannot be compared.
+        """
+        from cse_platform.leaderboard.query.board.comparisons import versus
+        from cse_platform.leaderboard.query.board.resolve import find_row
+
+        asked = filters or Filters()
+        with self._store.session() as session:
+            found = [find_row(session, one, asked, family=tasks) for one in (a, b)]
+            if found[0][0] == found[1][0]:
+                found = [
+                    (f"{name} ({side})", row) for side, (name, row) in zip("AB", found, strict=True)
+                ]
+            return versus(session, dict(found), family=tasks, progress=progress)
+
+    def compare_all(
+        self,
+        filters: Filters | None = None,
+        *,
+        tasks: FamilyName = "sts",
+        per_configuration: bool = False,
+        progress: "Progress | None" = None,
+    ) -> "Matrix":
+        """Every row with test scores against every other.
+
+        Args:
+            filters: which rows.
+            tasks: the family of test scores.
+            per_configuration: every configuration, not the one chosen on dev.
+            progress: of the resampling.
+
+        Raises:
+            StoreError: if there are not two such rows, or they cannot be compared.
+        """
+        from cse_platform.leaderboard.query.board.comparisons import everyone
+        from cse_platform.leaderboard.query.board.resolve import named_rows
+
+        with self._store.session() as session:
+            rows = leaderboard(
+                session, filters, families=[tasks], per_configuration=per_configuration
+            )
+            named = named_rows([row for row in rows if row.scores])
+            return everyone(session, named, family=tasks, progress=progress)
+
+    def against(
+        self,
+        rows: Sequence[LeaderboardRow],
+        reference: str,
+        filters: Filters | None = None,
+        *,
+        tasks: FamilyName = "sts",
+    ) -> "dict[int, Comparison]":
+        """Each row against one and the same other, by the row's place.
+
+        Itself is left out, and so are rows that cannot be compared with it.
+
+        Args:
+            rows: of a board; those without test scores are left out.
+            reference: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
+            filters: narrow down what it means.
+            tasks: the family of test scores.
+
+        Raises:
+            StoreError: if it is not one row.
+        """
+        from cse_platform.leaderboard.query.board.comparisons import versus
+        from cse_platform.leaderboard.query.board.resolve import find_row
+
+        found = {}
+        with self._store.session() as session:
+            name, other = find_row(session, reference, filters or Filters(), family=tasks)
+            for place, row in enumerate(rows):
+                if row.configuration == other.configuration or not row.scores:
+                    continue
+                with suppress(StoreError):  # scored on other data: it gets no mark
+                    found[place] = versus(session, {f"row {place}": row, name: other}, family=tasks)
+        return found
+
+    def published(
+        self,
+        *,
+        backbone: str | None = None,
+        method: str | None = None,
+        ablations: bool = False,
+    ) -> "list[PublishedRow]":
+        """The papers' own numbers, and those of the lab's files; repeated ones are one row.
+
+        Args:
+            backbone: only rows of this encoder.
+            method: only rows of this method.
+            ablations: with the papers' tables that turn one switch.
+
+        Raises:
+            PublishedError: if a file means nothing.
+        """
+        from cse_platform.leaderboard.published.rows import merged, published_rows
+
+        rows = published_rows(
+            backbone=backbone, method=method, files=self._published_files, ablations=ablations
+        )
+        return merged(rows)
+
+    def paper_table(self, paper: str, table: str, filters: Filters | None = None) -> "PaperTable":
+        """Ours in the rows and columns of a paper's table, beside its own figures.
+
+        Raises:
+            PublishedError: if there is no such table.
+            StoreError: for what the database says.
+        """
+        from cse_platform.leaderboard.published.paper_tables import paper_table
+
+        with self._store.session() as session:
+            ours = leaderboard(session, filters, families=tuple(FAMILIES), per_configuration=True)
+        return paper_table(paper, table, ours, files=self._published_files)
+
+    def catalogue(self) -> Catalogue:
+        """What there is to filter by."""
+        with self._store.session() as session:
+            return catalogue(session)
+
+
+def open_leaderboard(
+    where: str | Path | None = None, *, published: Sequence[Path] = ()
+) -> LeaderboardReader:
+    """Open a leaderboard to ask it.
+
+    Args:
+        where: a folder that a cse-sweep wrote to, a SQLite file, or a URL (`sqlite:///FILE`,
+            `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`); left out, `CSE_STORE`, else `runs`.
+        published: a lab's own files of published numbers.
+
+    Raises:
+        StoreError: if there is none, or it cannot be opened.
+    """
+    place = str(where if where is not None else os.environ.get("CSE_STORE") or "runs")
+    file = Path(place) if Path(place).is_file() else Path(place) / "leaderboard.db"
+    url = place if "://" in place else f"sqlite:///{file}"
+    return LeaderboardReader(open_store(url, create=False), published=published)

@@ -1,0 +1,99 @@
+"""What an evaluation adds to the leaderboard; adding it again changes nothing."""
+
+import logging
+import math
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from cse_platform.leaderboard.ingest.upserts import insert_once, put
+from cse_platform.leaderboard.store.score_tables import (
+    FREE_METRICS,
+    EvaluationRecord,
+    PairSetRecord,
+    PairSimilaritiesRecord,
+    ReleaseRecord,
+    ScoreRecord,
+)
+from cse_platform.leaderboard.store.tables import TrialRecord
+from cse_platform.tracking.events import (
+    PairSimilarities,
+    TestScore,
+    TestsOpened,
+    TrialEvaluated,
+)
+from cse_platform.tracking.packing import compressed, unpack_gold
+
+log = logging.getLogger(__name__)
+
+
+def add_release(session: Session, trial: TrialRecord, event: TestsOpened) -> None:
+    """Note that the test sets were opened for the trial."""
+    key = {"trial_id": trial.id, "opened": event.time, "who": event.who}
+    what = {"command": event.command, "tasks": list(event.tasks), "source": event.source}
+    insert_once(session, ReleaseRecord, key, what)
+
+
+def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) -> None:
+    """Store scores and similarities; those of an earlier evaluation of equal identity give way."""
+    for identity, settings in event.identities.items():
+        add_identity(session, identity=identity, settings=settings, source=event.source)
+    for score in event.scores:
+        add_score(session, trial, score, measured=event.time)
+    for similarities in event.similarities:
+        _add_similarities(session, trial, similarities)
+
+
+def add_identity(
+    session: Session, *, identity: str, settings: dict[str, Any], source: str | None
+) -> None:
+    """Store what an identity means; what was told of it first stays.
+
+    Args:
+        session: within a writing transaction.
+        identity: hash of the settings.
+        settings: what makes a number comparable.
+        source: of the data, where it is known.
+    """
+    told = {"settings": settings, "source": source}
+    insert_once(session, EvaluationRecord, {"identity": identity}, told)
+    stored = session.get_one(EvaluationRecord, identity)
+    if stored.source is None:
+        stored.source = source
+
+
+def add_score(
+    session: Session, trial: TrialRecord, score: TestScore, *, measured: datetime
+) -> None:
+    """Store one number; what means nothing is told in a warning and left out.
+
+    Args:
+        session: within a writing transaction.
+        trial: whose number it is.
+        score: the number.
+        measured: when.
+    """
+    free = score.metric in FREE_METRICS and math.isfinite(score.value)
+    if not free and not -1 <= score.value <= 1:
+        name = f"{score.split}/{score.task}_{score.metric}"
+        log.warning("trial %s: %s=%s is no fraction, not stored", trial.key, name, score.value)
+        return
+    key = score.model_dump(include={"task", "split", "metric", "identity"})
+    values = {"value": score.value, "measured": measured}
+    put(session, ScoreRecord, {"trial_id": trial.id, **key}, values)
+
+
+def _add_similarities(session: Session, trial: TrialRecord, event: PairSimilarities) -> None:
+    gold = compressed(event.gold)
+    pairs = {
+        "task": event.task,
+        "split": event.split,
+        "pairs": len(unpack_gold(gold)),
+        "subsets": event.subsets,
+        "gold": gold,
+    }
+    insert_once(session, PairSetRecord, {"data_sha256": event.data_sha256}, pairs)
+    key = {"trial_id": trial.id, "task": event.task, "identity": event.identity}
+    values = {"data_sha256": event.data_sha256, "cosines": compressed(event.cosines)}
+    put(session, PairSimilaritiesRecord, key, values)

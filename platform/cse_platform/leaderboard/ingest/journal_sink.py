@@ -1,0 +1,246 @@
+"""Fills the leaderboard from journals: SQL comes to say what the journal says, and no more."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
+
+from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_release, add_score
+from cse_platform.leaderboard.ingest.sweep_trials import link_trials, spend
+from cse_platform.leaderboard.ingest.upserts import (
+    insert_once,
+    sweep_of,
+    trial_if_here,
+    trial_of,
+)
+from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.tables import (
+    ConfigurationRecord,
+    ContestRecord,
+    DevPointRecord,
+    JournalCursorRecord,
+    MachineRecord,
+    SweepRecord,
+    SweepStartRecord,
+    SweepTagRecord,
+    TrialRecord,
+)
+from cse_platform.tracking.events import (
+    Event,
+    SweepFinished,
+    SweepStarted,
+    TestScore,
+    TestsOpened,
+    TrialEvaluated,
+    TrialFinished,
+    TrialPoint,
+    TrialReused,
+    TrialStarted,
+)
+
+DEV_SCORE = re.compile(r"dev/(?P<task>\w+)_(?P<metric>spearman|accuracy)")
+
+
+class LeaderboardSink:
+    """The SQL leaderboard as a sink: a batch and its cursor are one transaction."""
+
+    name = "leaderboard"
+
+    def __init__(self, leaderboard: Leaderboard) -> None:
+        self._leaderboard = leaderboard
+
+    def position(self, journal: str) -> int:
+        """End offset of the last event applied from this journal; 0 when it is new here."""
+        with self._leaderboard.session() as session:
+            return _position(session, journal)
+
+    def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
+        """Take over all of these events, or none.
+
+        Raises:
+            StoreError: if the database is down, or an event contradicts what is stored.
+        """
+        with self._leaderboard.writing() as session:
+            position = _position(session, journal)
+            for end, event in entries:
+                if end > position:
+                    _apply(session, event)
+                    position = end
+            insert_once(session, JournalCursorRecord, {"journal": journal}, {"position": 0})
+            session.get_one(JournalCursorRecord, journal).position = position
+
+
+def _position(session: Session, journal: str) -> int:
+    cursor = session.get(JournalCursorRecord, journal)
+    return 0 if cursor is None else cursor.position
+
+
+def _apply(session: Session, event: Event) -> None:
+    match event:
+        case SweepStarted():
+            _start_sweep(session, event)
+        case TrialStarted():
+            _start_trial(session, event)
+        case TrialPoint():
+            _add_point(session, event)
+        case TrialFinished():
+            _finish_trial(session, event)
+        case TrialReused():
+            if trial := trial_if_here(session, event.trial, sweep=event.sweep):
+                _link(session, event, trial)
+        case TestsOpened():
+            if trial := trial_if_here(session, event.trial, sweep=event.sweep):
+                add_release(session, trial, event)
+        case TrialEvaluated():
+            if trial := trial_if_here(session, event.trial, sweep=event.sweep):
+                add_evaluation(session, trial, event)
+        case SweepFinished():
+            sweep = sweep_of(session, event.sweep)
+            sweep.state, sweep.finished = event.state, event.time
+
+
+def _start_sweep(session: Session, event: SweepStarted) -> None:
+    """A sweep that goes on keeps the time of its first start."""
+    first = {
+        "method": event.method,
+        "backbone": event.backbone,
+        "spec": event.spec,
+        "state": "RUNNING",
+        "started": event.time,
+    }
+    insert_once(session, SweepRecord, {"name": event.sweep}, first)
+    sweep = sweep_of(session, event.sweep)
+    sweep.spec, sweep.state, sweep.finished = event.spec, "RUNNING", None
+    start = {"sweep_id": sweep.id, "started": event.time}
+    facts = {
+        "provenance": event.provenance,
+        "packages": event.packages,
+        "diffs": event.diffs,
+    }
+    insert_once(session, SweepStartRecord, start, facts)
+    session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
+    for tag in event.spec.get("tags", ()):
+        insert_once(session, SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
+
+
+def _start_trial(session: Session, event: TrialStarted) -> None:
+    configuration = _configuration(session, event)
+    first = {
+        "configuration_id": configuration.id,
+        "seed": event.seed,
+        "state": "RUNNING",
+        "started": event.time,
+        "provenance": {},
+    }
+    if insert_once(session, TrialRecord, {"key": event.trial}, first):
+        configuration.trials += 1
+        session.get_one(ContestRecord, configuration.contest_id).trials += 1
+    trial = trial_of(session, event.trial)
+    _link(session, event, trial)
+    if trial.state == "COMPLETE":
+        return
+    if event.resumed_from is None:  # an earlier attempt does not count
+        session.execute(delete(DevPointRecord).where(DevPointRecord.trial_id == trial.id))
+        trial.started, trial.start_value = event.time, None
+    trial.state, trial.finished, trial.error, trial.model = "RUNNING", None, None, None
+    trial.best_step, trial.best_value, trial.wall_seconds = None, None, None
+
+
+def _configuration(session: Session, event: TrialStarted) -> ConfigurationRecord:
+    first = {
+        "contest_id": _contest(session, event),
+        "revision": event.revision,
+        "corpus": event.dev["corpus"],
+        "values": event.values,
+        "searched": list(event.searched),
+        "trials": 0,
+        "n": 0,
+        "m2": 0.0,
+        "gpu_seconds": 0.0,
+    }
+    insert_once(session, ConfigurationRecord, {"hash": event.configuration}, first)
+    query = select(ConfigurationRecord).where(ConfigurationRecord.hash == event.configuration)
+    return session.scalars(query).one()
+
+
+def _contest(session: Session, event: TrialStarted) -> int:
+    key = {
+        "method": event.method,
+        "backbone": event.backbone,
+        "dev_identity": event.dev["identity"],
+    }
+    dev = {f"dev_{name}": event.dev[name] for name in ("checkpoint", "search", "source")}
+    insert_once(session, ContestRecord, key, {**dev, "trials": 0, "gpu_seconds": 0.0})
+    return session.scalars(select(ContestRecord.id).filter_by(**key)).one()
+
+
+def _link(session: Session, event: TrialStarted | TrialReused, trial: TrialRecord) -> None:
+    link = {
+        "trial_id": trial.id,
+        "number": event.number,
+        "role": event.role,
+        "search_number": event.search_number,
+    }
+    link_trials(session, sweep_of(session, event.sweep).id, [link])
+
+
+def _add_point(session: Session, event: TrialPoint) -> None:
+    """The first value of a step stays."""
+    trial = trial_of(session, event.trial)
+    if trial.state == "COMPLETE":
+        return
+    point = {
+        "reported_at": event.time,
+        "value": _number(event.value),
+        "metrics": {name: _number(value) for name, value in event.metrics.items()},
+    }
+    insert_once(session, DevPointRecord, {"trial_id": trial.id, "step": event.step}, point)
+    if event.step == 0 and trial.start_value is None:
+        trial.start_value = _number(event.value)
+
+
+def _finish_trial(session: Session, event: TrialFinished) -> None:
+    trial = trial_of(session, event.trial)
+    took = (event.wall_seconds or 0.0) * event.gpus
+    spend(session, sweep_of(session, event.sweep).id, {trial.id: took})
+    if trial.state == "COMPLETE":
+        return
+    trial.state, trial.finished, trial.error = event.state, event.time, event.error
+    trial.best_step, trial.best_value = event.best_step, _number(event.best_value)
+    trial.model, trial.wall_seconds = event.model, event.wall_seconds
+    trial.provenance = dict(event.provenance)
+    trial.machine_id = _machine(session, event.provenance)
+    if event.state == "COMPLETE" and trial.best_value is not None:
+        configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
+        configuration.count_in(trial.best_value)
+        _add_dev_scores(session, trial, event)
+
+
+def _machine(session: Session, provenance: Mapping[str, str]) -> int | None:
+    hardware = provenance.get("gpu") or provenance.get("cpu")
+    if not hardware or "host" not in provenance:
+        return None
+    key = {"host": provenance["host"], "hardware": hardware}
+    insert_once(session, MachineRecord, key, {})
+    return session.scalars(select(MachineRecord.id).filter_by(**key)).one()
+
+
+def _add_dev_scores(session: Session, trial: TrialRecord, event: TrialFinished) -> None:
+    configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
+    contest = session.get_one(ContestRecord, configuration.contest_id)
+    for name, value in event.best_metrics.items():
+        if named := DEV_SCORE.fullmatch(name):
+            score = TestScore(
+                task=named["task"],
+                split="dev",
+                metric=named["metric"],
+                value=value,
+                identity=contest.dev_identity,
+            )
+            add_score(session, trial, score, measured=event.time)
+
+
+def _number(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,184 @@
+"""The sweeps of another leaderboard: matched by name, refused where a name stands for two."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Session
+
+from cse_platform.errors import ImportRefusedError
+from cse_platform.leaderboard.ingest.sweep_trials import link_trials, spend
+from cse_platform.leaderboard.ingest.upserts import insert_missing
+from cse_platform.leaderboard.store.tables import (
+    SweepRecord,
+    SweepStartRecord,
+    SweepTagRecord,
+    SweepTrialRecord,
+)
+from cse_platform.sweep.changes import changes
+from cse_platform.sweep.reading.problems import nearest, shown
+
+OVERWRITTEN = ("spec", "state", "finished")
+"""What the sweep's last start decides."""
+
+LINK = [column for column in SweepTrialRecord.__table__.c if column.key != "sweep_id"]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A sweep over there, and its name here."""
+
+    theirs: SweepRecord
+    name: str
+
+
+def matched(ours: Session, theirs: Session, rename: Mapping[str, str]) -> list[Pair]:
+    """Every sweep over there with the name that it gets here.
+
+    Raises:
+        ImportRefusedError: lists the sweeps of one name that are not one sweep, or says what is
+            wrong with the new names.
+    """
+    there = theirs.scalars(select(SweepRecord).order_by(SweepRecord.id)).all()
+    _check_rename(rename, [sweep.name for sweep in there])
+    pairs = [Pair(sweep, rename.get(sweep.name, sweep.name)) for sweep in there]
+    here = _by_name(ours)
+    problems = [
+        f"{pair.name}: {told}"
+        for pair in pairs
+        if pair.name in here and (told := _differences(here[pair.name], pair.theirs))
+    ]
+    if problems:
+        raise ImportRefusedError(
+            "\n  ".join(
+                [
+                    f"{len(problems)} of the {len(pairs)} sweeps there are not the sweep of that "
+                    "name here; take each under another name, --rename NAME=NEWNAME:",
+                    *problems,
+                ]
+            )
+        )
+    return pairs
+
+
+def merge_sweeps(ours: Session, theirs: Session, pairs: list[Pair]) -> tuple[dict[int, int], int]:
+    """Take over the sweeps, their starts and tags; the later start of a sweep decides its state.
+
+    Returns:
+        The ids here by the ids there, and how many are new.
+    """
+    before = _last_starts(ours)
+    rows = [_row(pair) for pair in pairs]
+    new = insert_missing(ours, SweepRecord, ["name"], rows)
+    here, there = _by_name(ours), _last_starts(theirs)
+    ids = {}
+    for pair in pairs:
+        mine = here[pair.name]
+        ids[pair.theirs.id] = mine.id
+        mine.started = min(mine.started, pair.theirs.started)
+        known = mine.id in before
+        if not known or _stage(pair.theirs, there) > _stage(mine, before):
+            for name in OVERWRITTEN:
+                setattr(mine, name, _row(pair)[name])
+            _replace_tags(ours, theirs, pair.theirs.id, mine.id)
+    _add_starts(ours, theirs, ids)
+    return ids, new
+
+
+def merge_links(
+    ours: Session, theirs: Session, sweeps: Mapping[int, int], trials: Mapping[int, int]
+) -> None:
+    """Put the trials into their sweeps, with what each took there.
+
+    Args:
+        ours: to write to.
+        theirs: to read from.
+        sweeps: the ids here by the ids there.
+        trials: likewise.
+    """
+    for there, here in sweeps.items():
+        query = select(*LINK).where(SweepTrialRecord.sweep_id == there)
+        links = [
+            {**link, "trial_id": trials[link["trial_id"]]}
+            for link in theirs.execute(query.order_by(SweepTrialRecord.number)).mappings()
+        ]
+        took = {link["trial_id"]: link.pop("gpu_seconds") for link in links}
+        link_trials(ours, here, links)
+        spend(ours, here, took)
+
+
+def _check_rename(rename: Mapping[str, str], names: list[str]) -> None:
+    for name in rename:
+        if name not in names:
+            known = nearest(name, names) or f"; there are {', '.join(names) or 'none'}"
+            raise ImportRefusedError(f"--rename {name}: no sweep of that name is there{known}")
+    given = [rename.get(name, name) for name in names]
+    if twice := sorted({name for name in given if given.count(name) > 1}):
+        raise ImportRefusedError(
+            f"--rename gives two sweeps the name {', '.join(twice)}; give each one of its own"
+        )
+
+
+def _differences(mine: SweepRecord, other: SweepRecord) -> str:
+    """All of them in one line; empty where the two are one sweep."""
+    here, there = (
+        {**one.spec, "method": one.method, "backbone": one.backbone} for one in (mine, other)
+    )
+    return "; ".join(
+        f"{path} = {shown(before)} here, {shown(after)} there"
+        for path, before, after in changes(here, there)
+    )
+
+
+def _by_name(session: Session) -> dict[str, SweepRecord]:
+    return {sweep.name: sweep for sweep in session.scalars(select(SweepRecord))}
+
+
+def _row(pair: Pair) -> dict[str, object]:
+    sweep = pair.theirs
+    named = {"sweep": pair.name} if "sweep" in sweep.spec else {}
+    return {
+        "name": pair.name,
+        "method": sweep.method,
+        "backbone": sweep.backbone,
+        "spec": {**sweep.spec, **named},
+        "state": sweep.state,
+        "started": sweep.started,
+        "finished": sweep.finished,
+    }
+
+
+Stage = tuple[datetime, bool, datetime]
+
+
+def _stage(sweep: SweepRecord, starts: Mapping[int, datetime]) -> Stage:
+    """How far a sweep had come when its store last heard of it."""
+    start = starts.get(sweep.id, sweep.started)
+    return start, sweep.finished is not None, sweep.finished or start
+
+
+def _last_starts(session: Session) -> dict[int, datetime]:
+    last = func.coalesce(func.max(SweepStartRecord.started), SweepRecord.started)
+    query = (
+        select(SweepRecord.id, last.label("last"))
+        .outerjoin(SweepStartRecord, SweepStartRecord.sweep_id == SweepRecord.id)
+        .group_by(SweepRecord.id)
+    )
+    return {row.id: row.last for row in session.execute(query)}
+
+
+def _replace_tags(ours: Session, theirs: Session, there: int, here: int) -> None:
+    ours.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == here))
+    tags = theirs.scalars(select(SweepTagRecord.tag).where(SweepTagRecord.sweep_id == there))
+    rows = [{"sweep_id": here, "tag": tag} for tag in tags]
+    insert_missing(ours, SweepTagRecord, ["sweep_id", "tag"], rows)
+
+
+def _add_starts(ours: Session, theirs: Session, ids: Mapping[int, int]) -> None:
+    for there, here in ids.items():
+        starts = theirs.execute(
+            select(*SweepStartRecord.__table__.c).where(SweepStartRecord.sweep_id == there)
+        ).mappings()
+        rows = [{**start, "sweep_id": here} for start in starts]
+        insert_missing(ours, SweepStartRecord, ["sweep_id", "started"], rows)

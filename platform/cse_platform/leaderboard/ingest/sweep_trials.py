@@ -1,0 +1,87 @@
+"""Which trials a sweep holds, under which numbers, and what it spent on them."""
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from sqlalchemy import func, or_, select
+from sqlalchemy.orm import Session
+
+from cse_platform.leaderboard.ingest.upserts import insert_missing
+from cse_platform.leaderboard.store.tables import (
+    ConfigurationRecord,
+    ContestRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+
+BATCH = 500
+"""Trials that one query asks for."""
+
+
+def link_trials(session: Session, sweep: int, links: Sequence[Mapping[str, Any]]) -> None:
+    """Put trials into a sweep; those that it holds stay under their numbers.
+
+    Args:
+        session: within a writing transaction.
+        sweep: its id.
+        links: of each trial `trial_id`, `role`, `search_number`, and the `number` that it gets
+            unless another trial has it; then it gets the next free one.
+    """
+    last = select(func.max(SweepTrialRecord.number)).filter_by(sweep_id=sweep)
+    wanted = [link["number"] for link in links]
+    free = count(max([session.scalar(last) or 0, *wanted]) + 1)
+    for start in range(0, len(links), BATCH):
+        some = links[start : start + BATCH]
+        held = _held(session, sweep, some)
+        taken = set(held.values())
+        rows = [
+            {
+                **link,
+                "sweep_id": sweep,
+                "number": next(free) if link["number"] in taken else link["number"],
+                "gpu_seconds": 0.0,
+            }
+            for link in some
+            if link["trial_id"] not in held
+        ]
+        insert_missing(session, SweepTrialRecord, ["sweep_id", "trial_id"], rows)
+
+
+def _held(session: Session, sweep: int, links: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+    """Numbers by trial, of what a sweep holds of these trials and under these numbers."""
+    trial, number = SweepTrialRecord.trial_id, SweepTrialRecord.number
+    same_trial = trial.in_([link["trial_id"] for link in links])
+    same_number = number.in_([link["number"] for link in links])
+    query = select(trial, number).where(SweepTrialRecord.sweep_id == sweep)
+    found = session.execute(query.where(or_(same_trial, same_number)))
+    return {row.trial_id: row.number for row in found}
+
+
+def spend(session: Session, sweep: int, told: Mapping[int, float]) -> None:
+    """Count what a sweep's trials took; their sums move along, up to the contest.
+
+    A trial that was cut off tells its whole time when it ends again, so that of all that is told
+    of one trial in one sweep the most stands: telling it again changes nothing.
+
+    Args:
+        session: within a writing transaction.
+        sweep: its id; it holds the trials.
+        told: seconds of whole GPUs by the trial's id.
+    """
+    query = (
+        select(SweepTrialRecord, TrialRecord, ConfigurationRecord, ContestRecord)
+        .join(TrialRecord, TrialRecord.id == SweepTrialRecord.trial_id)
+        .join(ConfigurationRecord, ConfigurationRecord.id == TrialRecord.configuration_id)
+        .join(ContestRecord, ContestRecord.id == ConfigurationRecord.contest_id)
+        .where(SweepTrialRecord.sweep_id == sweep)
+    )
+    spent = [trial for trial, seconds in told.items() if seconds > 0]
+    for start in range(0, len(spent), BATCH):
+        some = SweepTrialRecord.trial_id.in_(spent[start : start + BATCH])
+        for link, trial, configuration, contest in session.execute(query.where(some)).all():
+            more = max(0.0, told[link.trial_id] - link.gpu_seconds)
+            link.gpu_seconds += more
+            trial.gpu_seconds += more
+            configuration.gpu_seconds += more
+            contest.gpu_seconds += more

@@ -1,0 +1,98 @@
+"""Rows by their keys, as the writer needs them: found or made."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import RowMapping, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session
+
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.store.tables import Base, SweepRecord, TrialRecord
+
+log = logging.getLogger(__name__)
+
+
+def sweep_of(session: Session, name: str) -> SweepRecord:
+    """The sweep of that name.
+
+    Raises:
+        StoreError: if it has not started.
+    """
+    sweep = session.scalars(select(SweepRecord).where(SweepRecord.name == name)).one_or_none()
+    if sweep is None:
+        raise StoreError(f"the journal speaks of sweep {name!r} before it starts")
+    return sweep
+
+
+def trial_of(session: Session, key: str) -> TrialRecord:
+    """The trial of that key.
+
+    Raises:
+        StoreError: if it has not started.
+    """
+    trial = session.scalars(select(TrialRecord).where(TrialRecord.key == key)).one_or_none()
+    if trial is None:
+        raise StoreError(f"the journal speaks of trial {key!r} before it starts")
+    return trial
+
+
+def trial_if_here(session: Session, key: str, *, sweep: str) -> TrialRecord | None:
+    """The trial of that key; None, with a warning, where the sweep took it over from elsewhere."""
+    trial = session.scalars(select(TrialRecord).where(TrialRecord.key == key)).one_or_none()
+    if trial is None:
+        log.warning("sweep %s: trial %s is not on this leaderboard", sweep, key)
+    return trial
+
+
+def insert_once(
+    session: Session, table: type[Base], key: Mapping[str, Any], values: Mapping[str, Any]
+) -> bool:
+    """Insert a row unless its key is there, also against writers in other processes.
+
+    Args:
+        session: within a writing transaction.
+        table: has a unique constraint on `key`.
+        key: which row.
+        values: its other columns.
+
+    Returns:
+        Whether the row is new.
+    """
+    statement = _insert(session, table).values({**key, **values})
+    statement = statement.on_conflict_do_nothing(index_elements=list(key))
+    new = session.execute(statement.returning(*table.__table__.primary_key))
+    return new.first() is not None
+
+
+def insert_missing(
+    session: Session,
+    table: type[Base],
+    key: Sequence[str],
+    rows: Sequence[Mapping[str, Any] | RowMapping],
+) -> int:
+    """Insert many rows but those whose key is there; else as `insert_once`.
+
+    Returns:
+        How many are new.
+    """
+    if not rows:
+        return 0
+    statement = _insert(session, table).on_conflict_do_nothing(index_elements=list(key))
+    new = statement.returning(*table.__table__.primary_key)
+    return len(session.connection().execute(new, [dict(row) for row in rows]).all())
+
+
+def put(
+    session: Session, table: type[Base], key: Mapping[str, Any], values: Mapping[str, Any]
+) -> None:
+    """Insert a row, or give the one of that key these values; else as `insert_once`."""
+    statement = _insert(session, table).values({**key, **values})
+    statement = statement.on_conflict_do_update(index_elements=list(key), set_=dict(values))
+    session.execute(statement)
+
+
+def _insert(session: Session, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
+    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
+    return insert(table)

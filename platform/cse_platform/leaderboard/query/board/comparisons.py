@@ -1,0 +1,176 @@
+"""One row against another, or all against all: whether what they show is more than luck."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.query.board.paired_scores import common_seeds, contenders
+from cse_platform.leaderboard.query.board.rank_intervals import Progress
+from cse_platform.leaderboard.query.board.resolve import tasks_of_all, told
+from cse_platform.leaderboard.row import Family, FamilyName, LeaderboardRow, family_named
+from cse_platform.leaderboard.statistics.compare import compare, compare_all
+from cse_platform.leaderboard.statistics.contenders import Contender
+from cse_platform.leaderboard.statistics.results import Comparison, Matrix
+from cse_platform.leaderboard.store.score_tables import EvaluationRecord
+
+RESAMPLES = 10_000
+
+
+def versus(
+    session: Session,
+    rows: Mapping[str, LeaderboardRow],
+    *,
+    family: FamilyName,
+    resamples: int = RESAMPLES,
+    progress: Progress | None = None,
+) -> Comparison:
+    """The first row against the second, on the tasks that both have.
+
+    Args:
+        session: of the leaderboard that the rows are of.
+        rows: two, by name.
+        family: of the tasks.
+        resamples: of pairs and seeds.
+        progress: of the resampling.
+
+    Raises:
+        StoreError: if they have no task in common, or were scored on other data or by another
+            protocol.
+    """
+    tasks, average = tasks_of_all(rows, family)
+    _refuse_nothing_shared(rows, tasks, family)
+    notes = _alike(_told_of(session, rows, tasks), rows, tasks)
+    a, b = contenders(session, rows, tasks)
+    step = _stepping(progress, (a, b), tasks, resamples)
+    found = compare(a, b, tasks=tasks, average=average, resamples=resamples, progress=step)
+    lines = tuple(f"{side}: {told(row)}" for side, row in zip("AB", rows.values(), strict=True))
+    return replace(found, notes=(*found.notes, *notes), told=lines)
+
+
+def everyone(
+    session: Session,
+    rows: Mapping[str, LeaderboardRow],
+    *,
+    family: FamilyName,
+    resamples: int = RESAMPLES,
+    progress: Progress | None = None,
+) -> Matrix:
+    """Every row against every other, on the mean over the tasks that all have; as `versus`.
+
+    Rows are left out, and named in a note, if others have the family's average and they have not,
+    or if they cannot be compared with the first of the rest.
+
+    Args:
+        session: of the leaderboard that the rows are of.
+        rows: by name, those that matter most first.
+        family: of the tasks; of ranking, its first metric.
+        resamples: of pairs and seeds.
+        progress: of the resampling.
+
+    Raises:
+        StoreError: if there are fewer than two rows that can be compared.
+    """
+    columns = family_named(family)
+    headline = next(iter(columns.averages), None)
+    whole = {n: row for n, row in rows.items() if headline in row.scores}
+    kept = whole if len(whole) > 1 else dict(rows)
+    tasks = [task for task in _compared_on(columns) if all(task in r.scores for r in kept.values())]
+    settings = _told_of(session, kept, tasks)
+    first = next(iter(kept), "")
+    notes: set[str] = set()
+    for name, row in list(kept.items())[1:]:
+        try:
+            notes |= _alike(settings, {first: kept[first], name: row}, tasks)
+        except StoreError:
+            del kept[name]
+    if len(kept) < 2 or not tasks:
+        raise StoreError(
+            f"a comparison takes two rows with test scores of {family} on the same data, got "
+            f"{len(kept)}"
+        )
+    _refuse_nothing_shared(kept, tasks, family)
+    if left_out := [name for name in rows if name not in kept]:
+        notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
+    compared = contenders(session, kept, tasks)
+    step = _stepping(progress, compared, tasks, resamples)
+    found = compare_all(compared, tasks=tasks, resamples=resamples, progress=step)
+    lines = tuple(f"{name}: {told(row)}" for name, row in kept.items())
+    return replace(found, notes=(*found.notes, *sorted(notes)), tasks=tuple(tasks), told=lines)
+
+
+def _compared_on(family: Family) -> tuple[str, ...]:
+    """What the family's first average is over; never a mean over several metrics."""
+    return family.over(family.averages[0]) if family.averages else family.columns
+
+
+def _refuse_nothing_shared(
+    rows: Mapping[str, LeaderboardRow], tasks: Sequence[str], family: FamilyName
+) -> None:
+    if not tasks:
+        raise StoreError(f"{' and '.join(rows)} share no task of {family} that they are scored on")
+    for name, row in rows.items():
+        if not common_seeds(row, tasks):
+            raise StoreError(f"no seed of {name} is scored on all of {', '.join(tasks)}")
+
+
+def _stepping(
+    progress: Progress | None, compared: Sequence[Contender], tasks: Sequence[str], resamples: int
+) -> Callable[[int], None] | None:
+    if progress is None:
+        return None
+    total = resamples * sum(one.seeds * len(one.cosines) for one in compared)
+    return lambda done: progress(done, total)
+
+
+def _told_of(
+    session: Session, rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """What the identities of these scores are the hash of."""
+    names = {row.scores[task].identity for row in rows.values() for task in tasks}
+    query = select(EvaluationRecord.identity, EvaluationRecord.settings)
+    stored = query.where(EvaluationRecord.identity.in_(sorted(names)))
+    return {one.identity: one.settings for one in session.execute(stored)}
+
+
+def _alike(
+    settings: Mapping[str, dict[str, Any]],
+    rows: Mapping[str, LeaderboardRow],
+    tasks: Sequence[str],
+) -> set[str]:
+    """How two encoders read their texts unlike each other; whatever else differs is refused."""
+    (a, mine), (b, other) = rows.items()
+    said: set[str] = set()
+    for task in tasks:
+        ids = (mine.scores[task].identity, other.scores[task].identity)
+        if ids[0] != ids[1]:
+            said.add(_difference(a, b, task, *(settings.get(one) for one in ids)))
+    return said
+
+
+def _difference(
+    a: str, b: str, task: str, mine: dict[str, Any] | None, other: dict[str, Any] | None
+) -> str:
+    """Only how texts are read may differ: that is part of an encoder."""
+    if mine is None or other is None:
+        raise StoreError(
+            f"{a} and {b} have other evaluation identities on {task}, and of one it is not known "
+            "what it stands for; score both with cse-evaluate"
+        )
+    for name in ("data_sha256", "protocol"):
+        if mine.get(name) != other.get(name):
+            what = "other data" if name == "data_sha256" else "another protocol"
+            raise StoreError(
+                f"{a} and {b} were scored on {task} with {what}; narrow it down by --backbone or "
+                "--identity, or score both alike with cse-evaluate"
+            )
+    theirs = other.get("reading", {})
+    parts = [
+        f"{name} {value} against {theirs.get(name)}"
+        for name, value in mine.get("reading", {}).items()
+        if value != theirs.get(name)
+    ]
+    return f"{a} and {b} read their texts unlike each other: {', '.join(parts)}"

@@ -1,0 +1,144 @@
+"""What a person means by METHOD, METHOD@CONFIGURATION or the first digits of a trial's key."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.query.board.rows import estimate, leaderboard
+from cse_platform.leaderboard.query.board.selection import Filters
+from cse_platform.leaderboard.query.trials.evaluations import TRIAL_KEY, find_trial
+from cse_platform.leaderboard.row import FamilyName, LeaderboardRow, family_named
+from cse_platform.leaderboard.store.tables import ContestRecord
+
+DIGITS = 8
+
+
+def find_row(
+    session: Session,
+    reference: str,
+    filters: Filters,
+    *,
+    family: FamilyName,
+    scored: bool = True,
+) -> tuple[str, LeaderboardRow]:
+    """The one row that is meant, with test scores of the family, and what to call it.
+
+    A method stands for the configuration chosen on dev. Of a trial it is a row of its one seed.
+
+    Args:
+        session: of an open leaderboard.
+        reference: METHOD, METHOD@CONFIGURATION (the hash or how it begins), or the first 6 or more
+            digits of a trial's key.
+        filters: narrow down what is meant.
+        family: of tasks that are asked for.
+        scored: it must have such scores; else one without is found where there is no other.
+
+    Raises:
+        StoreError: if there is no such row, or several; names them, and the way out.
+    """
+    method, at, configuration = reference.partition("@")
+    if at:
+        asked = replace(filters, method=method, configuration=configuration)
+        rows = leaderboard(session, asked, families=[family], per_configuration=True)
+        name = f"{method}@{configuration[:DIGITS]}"
+    elif method in (methods := _methods(session)):
+        rows = leaderboard(session, replace(filters, method=method), families=[family])
+        name = method
+    elif TRIAL_KEY.fullmatch(reference):
+        rows, name = _of_trial(session, reference, filters, family), reference[:DIGITS]
+    else:
+        raise StoreError(
+            f"{reference!r} is no method of this leaderboard ({', '.join(methods) or 'none'}), no "
+            "METHOD@CONFIGURATION and no trial's key"
+        )
+    return name, _only(reference, rows, family, scored=scored)
+
+
+def _methods(session: Session) -> list[str]:
+    return sorted(session.scalars(select(ContestRecord.method).distinct()))
+
+
+def _of_trial(
+    session: Session, prefix: str, filters: Filters, family: FamilyName
+) -> list[LeaderboardRow]:
+    trial = find_trial(session, prefix)
+    asked = replace(filters, configuration=trial.configuration)
+    rows = leaderboard(session, asked, families=[family], per_configuration=True)
+    return [single_seed(row, trial.seed) for row in rows if trial.seed in row.seeds]
+
+
+def single_seed(row: LeaderboardRow, seed: int) -> LeaderboardRow:
+    """The same row, of one of its seeds."""
+    scores = {
+        column: estimate({seed: score.values[seed]}, score.identity, score.source)
+        for column, score in row.scores.items()
+        if seed in score.values
+    }
+    dev = estimate({seed: row.dev_score.values[seed]}, row.dev.identity, row.dev.source)
+    return replace(row, seeds=[seed], keys={seed: row.keys[seed]}, dev_score=dev, scores=scores)
+
+
+def _only(
+    reference: str, rows: Sequence[LeaderboardRow], family: FamilyName, *, scored: bool
+) -> LeaderboardRow:
+    found = [row for row in rows if row.scores] or ([] if scored else rows)
+    if not rows:
+        raise StoreError(
+            f"{reference!r} is no complete configuration among the rows that the filters let "
+            "through; cse-leaderboard --all lists them"
+        )
+    if not found:
+        raise StoreError(
+            f"{reference!r} has no test scores of {family}; `evaluate:` in its sweep file or "
+            "cse-evaluate on its trials makes them, and --tasks asks for others"
+        )
+    if len(found) > 1:
+        raise StoreError(
+            f"{reference!r} stands in several rows: {'; '.join(map(_told, found))}; narrow it "
+            "down by --backbone, --identity or METHOD@CONFIGURATION"
+        )
+    return found[0]
+
+
+def told(row: LeaderboardRow) -> str:
+    """What a row is, for people who named it by less."""
+    seeds = f"seed{'s' if row.n > 1 else ''} {' '.join(map(str, row.seeds))}"
+    return (
+        f"{row.method}@{row.configuration.hash[:DIGITS]} on {row.backbone}, "
+        f"{row.dev.search} ({row.dev.source}), {seeds}"
+    )
+
+
+def _told(row: LeaderboardRow) -> str:
+    first = next(iter(row.scores.values()), None)
+    return f"{told(row)}, evaluation {first.identity[:DIGITS]}" if first else told(row)
+
+
+def tasks_of_all(
+    rows: Mapping[str, LeaderboardRow], family: FamilyName
+) -> tuple[list[str], str | None]:
+    """The tasks that all of these rows have, and the average if these are all it is over.
+
+    Of ranking, which has two averages, all tasks of both metrics and no average.
+    """
+    known = family_named(family)
+    single = [column for column in known.columns if column not in known.averages]
+    shared = [task for task in single if all(task in row.scores for row in rows.values())]
+    whole = shared == single and len(known.averages) == 1
+    return shared, known.averages[0] if whole else None
+
+
+def named_rows(rows: Sequence[LeaderboardRow]) -> Mapping[str, LeaderboardRow]:
+    """Rows by method, with as much more as it takes to tell them apart."""
+    for name in (
+        lambda row: row.method,
+        lambda row: f"{row.method} {row.backbone}",
+        lambda row: f"{row.method}@{row.configuration.hash[:8]}",
+    ):
+        named = {name(row): row for row in rows}
+        if len(named) == len(rows):
+            return named
+    return {f"{row.method}@{row.configuration.hash[:8]} {n}": row for n, row in enumerate(rows, 1)}

@@ -1,0 +1,201 @@
+"""Test scores of configurations, put together by the evaluation that they are of."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import zip_longest
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from cse_platform.leaderboard.row import RANKING_METRICS, Family
+from cse_platform.leaderboard.store.score_tables import EvaluationRecord, ScoreRecord
+from cse_platform.leaderboard.store.tables import TrialRecord
+from cse_platform.tracking.events import MAIN_METRICS
+
+LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class Measured:
+    """One column under one identity, over the seeds of one configuration."""
+
+    values: dict[int, float] = field(default_factory=dict)
+    """By seed."""
+    last: datetime = LONG_AGO
+
+    @property
+    def weight(self) -> tuple[int, datetime]:
+        """More seeds stand before fewer, later measurements before earlier ones."""
+        return len(self.values), self.last
+
+
+Column = str
+
+
+@dataclass(frozen=True)
+class OneEvaluation:
+    """What an identity stands for."""
+
+    source: str = ""
+    """Of the data; empty where it is not known."""
+    reading: str = ""
+    """How the encoder read its texts."""
+    members: frozenset[str] = frozenset()
+    """Of an average: the identities that it is over."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One column of one row."""
+
+    identity: str
+    source: str
+    values: dict[int, float]
+    """By seed."""
+
+
+Evaluated = dict[Column, Scores]
+"""What one row shows."""
+
+
+def scores_on_test(
+    session: Session, configurations: Sequence[int], families: Sequence[Family]
+) -> dict[int, list[Evaluated]]:
+    """By configuration, its scores on test, once for each evaluation identity.
+
+    An average stands with the very scores it is the mean of, and is made good for seeds that have
+    all of them. Scores without an average stand together if the encoder read its texts alike and
+    the data is of one source. What is alike in these is one row, unless a task was scored under
+    several identities: that with the most seeds comes first, of equals the one that was measured
+    last.
+
+    Args:
+        session: of an open leaderboard.
+        configurations: their ids.
+        families: whose columns are wanted.
+    """
+    found = _measured(session, configurations, families)
+    told = _told(session, {identity for one in found.values() for _, identity in one})
+    return {configuration: _rows(one, families, told) for configuration, one in found.items()}
+
+
+Scored = dict[tuple[Column, str], Measured]
+"""By column and identity."""
+Told = Mapping[str, OneEvaluation]
+"""By identity."""
+UNKNOWN = OneEvaluation()
+
+
+def _measured(
+    session: Session, configurations: Sequence[int], families: Sequence[Family]
+) -> dict[int, Scored]:
+    columns = {column for family in families for column in family.columns}
+    query = (
+        select(
+            TrialRecord.configuration_id,
+            TrialRecord.seed,
+            ScoreRecord.task,
+            ScoreRecord.metric,
+            ScoreRecord.identity,
+            ScoreRecord.value,
+            ScoreRecord.measured,
+        )
+        .join(TrialRecord, TrialRecord.id == ScoreRecord.trial_id)
+        .where(
+            TrialRecord.configuration_id.in_(configurations),
+            TrialRecord.state == "COMPLETE",
+            ScoreRecord.split == "test",
+            ScoreRecord.metric.in_(sorted(MAIN_METRICS | set(RANKING_METRICS))),
+        )
+    )
+    found: dict[int, Scored] = defaultdict(lambda: defaultdict(Measured))
+    for configuration, seed, task, metric, identity, value, measured in session.execute(query):
+        column = task if metric in MAIN_METRICS else f"{task}_{metric}"
+        if column in columns:
+            one = found[configuration][column, identity]
+            one.values[seed], one.last = value, max(one.last, measured)
+    return found
+
+
+def _told(session: Session, identities: Iterable[str]) -> dict[str, OneEvaluation]:
+    query = select(EvaluationRecord).where(EvaluationRecord.identity.in_(sorted(identities)))
+    return {
+        one.identity: OneEvaluation(
+            source=one.source or "",
+            reading=repr(sorted(one.settings.get("reading", {}).items())),
+            members=frozenset(one.settings.get("protocol", {}).get("mean over", ())),
+        )
+        for one in session.scalars(query)
+    }
+
+
+def _rows(scored: Scored, families: Sequence[Family], told: Told) -> list[Evaluated]:
+    alike: dict[object, list[list[Scored]]] = {}
+    for place, family in enumerate(families):
+        for kind, group in _groups(scored, family, told):
+            alike.setdefault(kind, [[] for _ in families])[place].append(group)
+    return [
+        {
+            column: Scores(identity, told.get(identity, UNKNOWN).source, measured.values)
+            for group in groups
+            for (column, identity), measured in (group or {}).items()
+        }
+        for by_family in alike.values()
+        for groups in zip_longest(*by_family)
+    ]
+
+
+def _groups(scored: Scored, family: Family, told: Told) -> list[tuple[object, Scored]]:
+    """Scores of one family that stand together, and what they are alike in; best first."""
+    mine = {key: one for key, one in scored.items() if key[0] in family.columns}
+    groups: list[tuple[object, Scored]] = []
+    averages = [key for key in mine if key[0] in family.averages]
+    placed: set[tuple[str, str]] = set(averages)
+    for identity in dict.fromkeys(identity for _, identity in averages):
+        members = told.get(identity, UNKNOWN).members
+        group = {k: one for k, one in mine.items() if k[1] in members or k[1] == identity}
+        _make_good(group, family, identity)
+        known = next((member for member in sorted(members) if member in told), identity)
+        groups.append((_kind(told, known), group))
+        placed |= group.keys()
+    groups += _alone({key: one for key, one in mine.items() if key not in placed}, told)
+    return sorted(groups, key=lambda group: _weight(group[1], family), reverse=True)
+
+
+def _make_good(group: Scored, family: Family, identity: str) -> None:
+    """Give an average to the seeds that were scored task by task."""
+    for average in family.averages:
+        over = family.over(average)
+        members = [one for (column, _), one in group.items() if column in over]
+        if (average, identity) not in group or len(members) < len(over):
+            continue
+        values = group[average, identity].values
+        for seed in set.intersection(*(set(one.values) for one in members)) - values.keys():
+            values[seed] = math.fsum(one.values[seed] for one in members) / len(members)
+
+
+def _alone(scored: Scored, told: Told) -> list[tuple[object, Scored]]:
+    by_column: dict[tuple[object, str], list[tuple[str, Measured]]] = defaultdict(list)
+    for (column, identity), one in scored.items():
+        by_column[_kind(told, identity), column].append((identity, one))
+    groups: dict[tuple[object, int], Scored] = defaultdict(dict)
+    for (kind, column), several in by_column.items():
+        several.sort(key=lambda one: (one[1].weight, one[0]), reverse=True)
+        for place, (identity, one) in enumerate(several):
+            groups[kind, place][column, identity] = one
+    return [(kind, group) for (kind, _), group in groups.items()]
+
+
+def _kind(told: Told, identity: str) -> object:
+    one = told.get(identity, UNKNOWN)
+    return one.reading, one.source
+
+
+def _weight(group: Scored, family: Family) -> tuple[bool, tuple[int, datetime], str]:
+    """Those with an average come first."""
+    whole = any(column in family.averages for column, _ in group)
+    heaviest = max(one.weight for one in group.values())
+    return whole, heaviest, min(identity for _, identity in group)

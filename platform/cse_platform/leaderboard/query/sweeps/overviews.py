@@ -1,0 +1,136 @@
+"""What a sweep is doing: how far it is, its best trial, and how long it will take."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from cse_platform.leaderboard.query.sweeps.counts import (
+    BestTrial,
+    best_trials,
+    last_starts,
+    news,
+    tags,
+    trials_by_state,
+)
+from cse_platform.leaderboard.query.sweeps.search_history import search_dev
+from cse_platform.leaderboard.query.trials.curves import sweep_named
+from cse_platform.leaderboard.store.tables import SweepRecord
+from cse_platform.sweep.spec import SweepSpec
+
+
+@dataclass(frozen=True)
+class SweepOverview:
+    """How far one sweep is."""
+
+    name: str
+    method: str
+    backbone: str
+    tags: tuple[str, ...]
+    dev: str
+    """The dev set that the search climbs."""
+    state: str
+    """`RUNNING`, `COMPLETE` or `INTERRUPTED`. A driver that was killed leaves RUNNING behind: see
+    `quiet`."""
+    started: datetime
+    restarted: datetime
+    """Its last start."""
+    finished: datetime | None
+    counts: dict[str, int]
+    """Trials by state: RUNNING, COMPLETE, PRUNED, FAIL, each there, maybe 0."""
+    planned: int
+    """How many trials there will be, further seeds included; of a complete sweep, and where its
+    file does not say, how many there are."""
+    best: BestTrial | None
+    elapsed: float
+    """Seconds from the last start to the end, or until now."""
+    left: float | None
+    """Seconds that the rest takes at the pace since the last start; None unless it runs, a trial
+    has ended since, and its file says how many there will be."""
+    quiet: float | None
+    """Seconds since anything was heard of it; None unless it runs."""
+
+    @property
+    def trials(self) -> int:
+        """How many there are, of any state."""
+        return sum(self.counts.values())
+
+    @property
+    def ended(self) -> int:
+        """How many trials have ended, however."""
+        return self.trials - self.counts["RUNNING"]
+
+
+def overviews(session: Session, *, now: datetime | None = None) -> list[SweepOverview]:
+    """How far each sweep is; the one that was started last comes first.
+
+    Args:
+        session: of an open leaderboard.
+        now: left out, the clock is asked.
+    """
+    found = _overviews(session, list(session.scalars(select(SweepRecord))), None, now)
+    return sorted(found, key=lambda one: (one.restarted, one.name), reverse=True)
+
+
+def overview(session: Session, name: str, *, now: datetime | None = None) -> SweepOverview:
+    """How far a sweep is.
+
+    Args:
+        session: of an open leaderboard.
+        name: of the sweep.
+        now: left out, the clock is asked.
+
+    Raises:
+        StoreError: if there is none of that name.
+    """
+    record = sweep_named(session, name)
+    return _overviews(session, [record], record.id, now)[0]
+
+
+def _overviews(
+    session: Session, records: Sequence[SweepRecord], only: int | None, now: datetime | None
+) -> list[SweepOverview]:
+    now = now or datetime.now(UTC)
+    states, best = trials_by_state(session, only), best_trials(session, only)
+    starts, words = last_starts(session, only), tags(session, only)
+    found = []
+    for record in records:
+        counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
+        trials, plan = sum(counts.values()), _planned(record)
+        restarted = starts.get(record.id, record.started)
+        runs = record.state == "RUNNING"
+        elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
+        heard = news(session, record.id, since=restarted) if runs else None
+        pace = elapsed / heard.ended if heard and heard.ended else None
+        missing = None if plan is None else max(plan, trials) - trials + counts["RUNNING"]
+        found.append(
+            SweepOverview(
+                name=record.name,
+                method=record.method,
+                backbone=record.backbone,
+                tags=words.get(record.id, ()),
+                dev=search_dev(record.spec),
+                state=record.state,
+                started=record.started,
+                restarted=restarted,
+                finished=record.finished,
+                counts=counts,
+                planned=trials if record.state == "COMPLETE" else max(plan or 0, trials),
+                best=best.get(record.id),
+                elapsed=elapsed,
+                left=None if pace is None or missing is None else pace * missing,
+                quiet=(now - heard.last).total_seconds() if heard else None,
+            )
+        )
+    return found
+
+
+def _planned(record: SweepRecord) -> int | None:
+    """How many trials its file asks for; None of a file of another version, or imported."""
+    try:
+        return SweepSpec.model_validate(record.spec).planned
+    except ValidationError:
+        return None

@@ -1,0 +1,143 @@
+"""What there is to tell of one trial. Scores are fractions."""
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from cse_platform.leaderboard.query.trials.curves import DevPoint
+from cse_platform.leaderboard.query.trials.evaluations import ReleaseRow, ScoreRow
+from cse_platform.leaderboard.row import RANKING_METRICS, Configuration, DevSet
+from cse_platform.tracking.events import MAIN_METRICS
+
+MAIN = MAIN_METRICS | set(RANKING_METRICS)
+
+_WHY_NO_MODEL = {
+    "RUNNING": "it is not finished",
+    "PRUNED": "it was pruned",
+    "FAIL": "it failed",
+    "COMPLETE": "its best checkpoint was not kept",
+}
+
+
+@dataclass(frozen=True)
+class SweepPlace:
+    """A sweep that holds the trial."""
+
+    sweep: str
+    number: int
+    role: str
+
+
+@dataclass(frozen=True)
+class SweepStart:
+    """One start of a sweep: the code and the machine that its trials ran with."""
+
+    sweep: str
+    started: datetime
+    provenance: dict[str, str]
+    packages: dict[str, str]
+    """Version of every installed distribution, by name; empty where nobody recorded them."""
+    diffs: dict[str, str]
+    """What the code differed by from its commit: `git`, the user's repository, and `package`."""
+
+
+@dataclass(frozen=True)
+class Sibling:
+    """The same configuration with another seed."""
+
+    key: str
+    seed: int
+    value: float | None
+    state: str
+
+
+@dataclass(frozen=True)
+class TrialStory:
+    """Everything that the leaderboard knows of one trial."""
+
+    key: str
+    method: str
+    revision: int
+    """Of the method."""
+    backbone: str
+    corpus: str
+    configuration: Configuration
+    seed: int
+    dev: DevSet
+    state: str
+    error: str | None
+    started: datetime
+    finished: datetime | None
+    wall_seconds: float | None
+    gpu_hours: float
+    machine: str | None
+    """Host and hardware."""
+    best_step: int | None
+    best_value: float | None
+    untrained: float | None
+    """The dev score at step 0."""
+    model: str | None
+    """Place of the best checkpoint."""
+    provenance: dict[str, str]
+    """Of the worker."""
+    sweeps: tuple[SweepPlace, ...]
+    """In the order in which they were first started."""
+    tags: tuple[str, ...]
+    starts: tuple[SweepStart, ...]
+    """Of the sweep that ran it: the last at or before its own start, then those before its end:
+    it was cut off, and went on. Empty where no start is known."""
+    spec: dict[str, Any]
+    """The sweep file, as JSON, of the sweep that ran it."""
+    curve: tuple[DevPoint, ...]
+    scores: tuple[ScoreRow, ...]
+    """On dev at the best step, and on test."""
+    openings: tuple[ReleaseRow, ...]
+    """Of test sets, for this trial."""
+    siblings: tuple[Sibling, ...]
+    """By seed."""
+
+    @property
+    def imported_from(self) -> str | None:
+        """Where it was logged, by another program; None for a trial of our own."""
+        return self.starts[0].provenance.get("imported_from") if self.starts else None
+
+    @property
+    def why_no_model(self) -> str:
+        """Why `model` is None, in a few words."""
+        if self.imported_from is not None:
+            return "it was imported, without its model"
+        return _WHY_NO_MODEL[self.state]
+
+    @property
+    def again(self) -> str:
+        """What reproducing it gives, in a few words."""
+        if self.imported_from is not None:
+            return "a sweep file of what is known of it, for a trial of another key"
+        return "what trains it again"
+
+    @property
+    def can_come_out_again(self) -> bool:
+        """Whether there is a dev value that running it again should give."""
+        return self.state == "COMPLETE" and self.imported_from is None
+
+    @property
+    def main_scores(self) -> tuple[ScoreRow, ...]:
+        """The scores that tables of papers have: Spearman's rho, accuracy, KCC, NDCG."""
+        return tuple(score for score in self.scores if score.metric in MAIN)
+
+    @property
+    def complete_values(self) -> dict[int, float]:
+        """The dev value of each complete seed of the configuration, this one's among them."""
+        own = Sibling(self.key, self.seed, self.best_value, self.state)
+        seeds = sorted([own, *self.siblings], key=lambda one: one.seed)
+        return {
+            one.seed: one.value
+            for one in seeds
+            if one.state == "COMPLETE" and one.value is not None
+        }
+
+
+def as_json(story: TrialStory) -> str:
+    """The story as one JSON object; times in ISO 8601, what is unknown is null."""
+    return json.dumps(asdict(story), indent=2, ensure_ascii=False, default=datetime.isoformat)

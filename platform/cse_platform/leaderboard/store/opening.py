@@ -1,0 +1,231 @@
+"""Opens the SQL store of the leaderboard: SQLite on a laptop, PostgreSQL in a lab."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from sqlite3 import Connection as SQLiteConnection
+from typing import Any, Self
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from cse_platform.errors import NoStoreError, StoreError
+from cse_platform.leaderboard.store.schema import is_current, migrate, migrating, stored_revision
+
+BUSY_SECONDS = 30
+"""How long a SQLite writer waits for another one."""
+
+WRITING_LOCK = 0x0C5E_B0A4
+"""Any number that no other program on the server locks."""
+
+CONNECT_SECONDS = 10
+"""How long a PostgreSQL server may take to answer."""
+
+
+class Leaderboard:
+    """An open store; safe to use from all threads.
+
+    Args:
+        engine: of a store that has this version's schema.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """For reading; what is changed is rolled back.
+
+        Raises:
+            StoreError: for whatever the database says, without its password.
+        """
+        with _translated(self._engine.url), Session(self._engine) as session:
+            yield session
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """One transaction that is committed at the end, or not at all; one at a time.
+
+        Raises:
+            StoreError: for whatever the database says, without its password.
+        """
+        engine = self._engine.execution_options(writes=True)
+        with _translated(self._engine.url), Session(engine) as session, session.begin():
+            if session.get_bind().dialect.name == "postgresql":  # as SQLite does of itself
+                session.execute(text(f"SELECT pg_advisory_xact_lock({WRITING_LOCK})"))
+            yield session
+
+    def close(self) -> None:
+        """Close all connections; a second call does nothing."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def open_leaderboard(url: str, *, create: bool = True) -> Leaderboard:
+    """Open a store and bring it to this version's schema.
+
+    A SQLite file in a folder that cannot be written to can be read all the same, unless it is to
+    be created.
+
+    Args:
+        url: `sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`.
+        create: make it where there is none.
+
+    Raises:
+        NoStoreError: if there is none, and it must not be created.
+        StoreError: if the URL is none of the two, the store cannot be reached, is of a newer
+            schema, or of an older one and cannot be written to.
+    """
+    place = _parse(url)
+    reads_only = not create and _is_read_only(place)
+    engine = _reading_engine(place) if reads_only else _engine(place)
+    if not create and not _exists(engine):
+        raise NoStoreError(f"no leaderboard at {shown(place)}; a finished cse-sweep creates it")
+    with _translated(place):
+        _make_ready(engine, upgrade=not reads_only)
+    return Leaderboard(engine)
+
+
+def open_to_read(url: str) -> Leaderboard:
+    """Open a store of any schema that is not to be changed; a session sees it at one moment.
+
+    Args:
+        url: as for `open_leaderboard`.
+
+    Raises:
+        NoStoreError: if there is none.
+        StoreError: if the URL is none of the two, or the store cannot be reached.
+    """
+    place = _parse(url)
+    engine = _reading_engine(place)
+    if not _exists(engine):
+        raise NoStoreError(f"no leaderboard at {shown(place)}")
+    return Leaderboard(engine)
+
+
+def shown(url: URL) -> str:
+    """A URL for people and logs: without password and options."""
+    return url.set(query={}).render_as_string(hide_password=True)
+
+
+def _parse(url: str) -> URL:
+    try:
+        place = make_url(url)
+    except (ArgumentError, ValueError):
+        # It is not repeated: where it cannot be parsed, its password cannot be hidden.
+        raise StoreError(
+            "the leaderboard's URL cannot be read; write sqlite:///FILE or "
+            "postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
+        ) from None
+    if place.get_backend_name() not in {"sqlite", "postgresql"}:
+        raise StoreError(
+            f"a leaderboard cannot live at {shown(place)}; "
+            "write sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
+        )
+    if place.get_backend_name() == "sqlite" and place.database in {None, "", ":memory:"}:
+        raise StoreError(f"{shown(place)} would be lost at the end; write sqlite:///FILE")
+    return place
+
+
+def _engine(place: URL) -> Engine:
+    sqlite = place.get_backend_name() == "sqlite"
+    options = {"timeout": BUSY_SECONDS} if sqlite else {"connect_timeout": CONNECT_SECONDS}
+    try:
+        engine = create_engine(place, connect_args=options, pool_pre_ping=True)
+    except (SQLAlchemyError, ImportError) as error:
+        raise StoreError(
+            f"{shown(place)} needs a driver that is not here ({error}); "
+            "write postgresql+psycopg:// and install cse-platform[postgres]"
+        ) from error
+    if sqlite:
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _reading_engine(place: URL) -> Engine:
+    if place.get_backend_name() != "sqlite":
+        return _engine(place).execution_options(isolation_level="REPEATABLE READ")
+    file = _read_only_uri(place)
+
+    def connect() -> SQLiteConnection:
+        return sqlite3.connect(
+            file, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+
+    engine = create_engine(place, creator=connect)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _read_only_uri(place: URL) -> str:
+    """SQLite keeps files beside a store, even to read it; where it cannot, it need not:
+    nobody writes. What was written and not yet put into the store would then be missed."""
+    file = Path(str(place.database)).absolute()
+    left = file.with_name(f"{file.name}-wal")
+    whole = not left.exists() or left.stat().st_size == 0
+    immutable = "&immutable=1" if _is_read_only(place) and whole else ""
+    return f"{file.as_uri()}?mode=ro{immutable}"
+
+
+def _is_read_only(place: URL) -> bool:
+    """Whether a store is a file that is there, in a folder that cannot be written to."""
+    file = Path(str(place.database))
+    sqlite = place.get_backend_name() == "sqlite"
+    return sqlite and file.is_file() and not os.access(file.parent, os.W_OK)
+
+
+def _prepare_sqlite(connection: SQLiteConnection, _record: Any) -> None:
+    connection.isolation_level = None  # we begin transactions ourselves
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A writer takes the lock before it reads: two that read first could not both go on.
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _exists(engine: Engine) -> bool:
+    place = engine.url
+    if place.get_backend_name() == "sqlite" and not Path(str(place.database)).is_file():
+        return False
+    with _translated(place), engine.connect() as connection:
+        return stored_revision(connection) is not None
+
+
+def _make_ready(engine: Engine, *, upgrade: bool) -> None:
+    if upgrade and engine.url.get_backend_name() == "sqlite":
+        Path(str(engine.url.database)).parent.mkdir(parents=True, exist_ok=True)
+    with engine.connect() as connection:
+        if is_current(connection):
+            return
+    if not upgrade:
+        raise StoreError(
+            "of another schema than this version's, in a folder that cannot be written to; copy "
+            "the file to one that can, where it is upgraded"
+        )
+    with migrating(engine) as connection:
+        migrate(connection)
+
+
+@contextmanager
+def _translated(place: URL) -> Iterator[None]:
+    try:
+        yield
+    except StoreError as error:
+        raise StoreError(f"{shown(place)}: {error}") from error
+    except SQLAlchemyError as error:
+        reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+        raise StoreError(f"{shown(place)}: {' '.join(reason.split())}") from error
+    except OSError as error:
+        raise StoreError(f"{shown(place)}: {error.strerror}") from error

@@ -1,0 +1,144 @@
+"""The questions about sweeps and single trials."""
+
+from typing import TYPE_CHECKING, Any, Self
+
+from cse_platform.leaderboard.query.trials.curves import (
+    DevPoint,
+    dev_curve,
+    dev_curves,
+    sweep_named,
+)
+from cse_platform.leaderboard.row import LeaderboardRow
+from cse_platform.leaderboard.store.opening import Leaderboard
+
+if TYPE_CHECKING:
+    from cse_methods.evaluation.results import Similarities
+    from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
+    from cse_platform.leaderboard.query.sweeps.running import RunningTrial
+    from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
+    from cse_platform.leaderboard.query.trials.details_record import TrialStory
+
+
+class SweepReader:
+    """An open leaderboard to ask about sweeps and trials; a context manager.
+
+    Args:
+        store: the open store.
+    """
+
+    def __init__(self, store: Leaderboard) -> None:
+        self._store = store
+
+    def sweeps(self) -> "list[SweepOverview]":
+        """How far each sweep is; the one that was started last comes first."""
+        from cse_platform.leaderboard.query.sweeps.overviews import overviews
+
+        with self._store.session() as session:
+            return overviews(session)
+
+    def sweep(self, name: str) -> "SweepOverview":
+        """How far a sweep is.
+
+        Raises:
+            StoreError: if there is none of that name.
+        """
+        from cse_platform.leaderboard.query.sweeps.overviews import overview
+
+        with self._store.session() as session:
+            return overview(session, name)
+
+    def running(self, sweep: str) -> "list[RunningTrial]":
+        """The trials of a sweep that have not ended, the newest first, at most 50.
+
+        Raises:
+            StoreError: if there is no such sweep.
+        """
+        from cse_platform.leaderboard.query.sweeps.running import running
+
+        with self._store.session() as session:
+            return running(session, sweep)
+
+    def search(self, sweep: str, *, limit: int = 1000) -> "SearchHistory":
+        """What a sweep has tried, further seeds included, and what came of it.
+
+        Args:
+            sweep: its name.
+            limit: of trials; where there are more, half of it are the best ones on dev, and the
+                rest is an even sample of the others. The answer says how many there are.
+
+        Raises:
+            StoreError: if there is no such sweep.
+        """
+        from cse_platform.leaderboard.query.sweeps.search_history import search_history
+
+        with self._store.session() as session:
+            return search_history(session, sweep, limit=limit)
+
+    def sweep_spec(self, sweep: str) -> dict[str, Any]:
+        """The sweep file as it was last started, as JSON.
+
+        Raises:
+            StoreError: if there is no such sweep.
+        """
+        with self._store.session() as session:
+            return sweep_named(session, sweep).spec
+
+    def dev_curve(self, trial: str) -> list[DevPoint]:
+        """The dev curve of a trial.
+
+        Args:
+            trial: its key, or the first 6 or more digits of it.
+
+        Raises:
+            StoreError: if that is not one trial.
+        """
+        from cse_platform.leaderboard.query.trials.evaluations import find_trial
+
+        with self._store.session() as session:
+            return dev_curve(session, find_trial(session, trial).key)
+
+    def dev_curves(self, row: LeaderboardRow) -> dict[int, list[DevPoint]]:
+        """The dev curves of a row by seed, in the order of its seeds; empty where there is none."""
+        with self._store.session() as session:
+            curves = dev_curves(session, list(row.keys.values()))
+        return {seed: curves[row.keys[seed]] for seed in row.seeds}
+
+    def similarities(self, trial: str, task: str) -> "Similarities":
+        """The cosines that a trial gives to a task's test pairs, and their gold scores.
+
+        Args:
+            trial: its key, or the first 6 or more digits of it.
+            task: one of the STS tasks.
+
+        Raises:
+            StoreError: if that is not one trial, or it has none or several on the task.
+        """
+        from cse_platform.leaderboard.query.trials.evaluations import find_trial, similarities
+
+        with self._store.session() as session:
+            return similarities(session, find_trial(session, trial).key, task)
+
+    def trial(self, trial: str) -> "TrialStory":
+        """Everything about one trial: settings, provenance, dev curve, scores, its other seeds.
+
+        Args:
+            trial: its key, or the first 6 or more digits of it.
+
+        Raises:
+            StoreError: if that is not one trial.
+        """
+        from cse_platform.leaderboard.query.trials.details import trial_story
+        from cse_platform.leaderboard.query.trials.evaluations import find_trial
+
+        with self._store.session() as session:
+            return trial_story(session, find_trial(session, trial).key)
+
+    def close(self) -> None:
+        """Close all connections; a second call does nothing."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

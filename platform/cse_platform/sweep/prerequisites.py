@@ -1,0 +1,74 @@
+"""What a sweep needs before its first trial: what is missing, and what can be fetched."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from cse_methods.contract import Method, MethodConfig
+from cse_methods.data.corpora import missing_corpora
+from cse_methods.data.dev_identity import missing_dev_data
+from cse_methods.data.source import data_source
+from cse_methods.encoders.backbones import locate, resolve
+from cse_methods.tasks import parse_tasks
+from cse_platform.errors import SweepRefusedError
+from cse_platform.sweep.best import BestReference
+from cse_platform.sweep.check import representatives
+from cse_platform.sweep.spec import SweepSpec, best_references
+
+
+def pinned(spec: SweepSpec) -> SweepSpec:
+    """The sweep with its data source written out, so that it means the same on every node.
+
+    Raises:
+        DataError: if `data` or CSE_DATA names no folder in the SentEval layout.
+    """
+    source = data_source(spec.data)
+    data = str(source.absolute()) if isinstance(source, Path) else source
+    return spec.model_copy(update={"data": data})
+
+
+def to_fetch(spec: SweepSpec, method: Method) -> list[str]:
+    """Everything of this sweep that must come from the hub, one line each.
+
+    Raises:
+        SweepRefusedError: if a file that the method is to read is not there.
+        CseError: for what is missing and cannot be fetched: unknown names, wrong folders.
+    """
+    configs = [spec.config(assignment) for assignment in representatives(spec, method)]
+    _refuse_missing_files(spec, method, configs)
+    for config in configs:
+        config.ingredients()  # says what is not installed
+    placeholders = {reference.placeholder for reference in best_references(spec)}
+    names = dict.fromkeys(name for config in configs for name in config.encoders())
+    encoders = [name for name in names if name not in placeholders]
+    sources = [source for name in encoders if locate(source := resolve(name)) is None]
+    return [
+        *(
+            f"encoder {source.name}: {source.model} at {source.revision or 'main'}"
+            for source in sources
+        ),
+        *missing_corpora(spec.corpus, spec.data),
+        *missing_dev_data(spec.dev.tasks, spec.data),
+        *_missing_tests(spec),
+    ]
+
+
+def unresolved(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list[BestReference]:
+    """References to a best encoder that no earlier stage of the same file will train."""
+    trained = {(stage.method, stage.backbone) for stage in earlier}
+    return [r for r in best_references(spec) if (r.method, r.backbone) not in trained]
+
+
+def _missing_tests(spec: SweepSpec) -> list[str]:
+    from cse_methods.evaluation.availability import missing_tests
+
+    return (
+        [] if spec.evaluate is None else missing_tests(parse_tasks(spec.evaluate.tasks), spec.data)
+    )
+
+
+def _refuse_missing_files(spec: SweepSpec, method: Method, configs: Iterable[MethodConfig]) -> None:
+    for name in dict.fromkeys(name for config in configs for name in config.files()):
+        if not Path(name).is_file():
+            raise SweepRefusedError(
+                f"sweep {spec.sweep!r}: {method.name} is to read {name!r}: no such file"
+            )

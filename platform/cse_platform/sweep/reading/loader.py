@@ -1,0 +1,162 @@
+"""A sweep file, read and checked as a whole: it loads, or every problem is told with its line."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from cse_methods.contract import Method
+from cse_methods.errors import UnknownMethodError
+from cse_methods.registry import get_method
+from cse_platform.errors import SweepFileError
+from cse_platform.sweep.check import check_against, fitted, value_problems
+from cse_platform.sweep.reading.overrides import apply_overrides
+from cse_platform.sweep.reading.problems import Problem, dotted, shown
+from cse_platform.sweep.reading.pydantic_errors import reword
+from cse_platform.sweep.reading.source import Source, UnreadableYamlError, read_yaml, real_path
+from cse_platform.sweep.space.start_points import start_problems
+from cse_platform.sweep.spec import METHOD_WIDE, SweepFile, SweepSpec
+
+
+def load_sweep(path: Path, *, overrides: Sequence[str] = ()) -> SweepFile:
+    """Read a sweep file and check it against its methods.
+
+    Args:
+        path: a YAML 1.2 file with one sweep, or with `stages:`, a list of sweeps.
+        overrides: `a.b=VALUE`, a dotted path and a YAML value each; they replace what the file
+            says, or add to it.
+
+    Raises:
+        SweepFileError: names every problem of the file and of the overrides.
+    """
+    source = _read(path)
+    apply_overrides(source, overrides)
+    stages, problems = _stages(source.data)
+    known = {problem.path for problem in source.problems}
+    problems = source.problems + [problem for problem in problems if problem.path not in known]
+    if problems:
+        raise SweepFileError("\n".join([f"{path} is not a sweep:", *told(problems, source)]))
+    return SweepFile(path, tuple(stages))
+
+
+def _read(path: Path) -> Source:
+    try:
+        source = read_yaml(path.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        raise SweepFileError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise SweepFileError(f"{path} is a folder; name a sweep file in it") from None
+    except OSError as error:
+        raise SweepFileError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        text = f"byte {error.start} is not UTF-8 text"
+        raise SweepFileError(f"{path} is not a sweep:\n  {text}") from None
+    except UnreadableYamlError as error:
+        raise SweepFileError(f"{path} is not a sweep:\n  {error}") from None
+    if not isinstance(source.data, dict):
+        found = "it is empty" if source.data is None else f"got {shown(source.data)}"
+        text = f"expected a mapping that begins with 'sweep: NAME', {found}"
+        raise SweepFileError(f"{path} is not a sweep:\n  line {source.place(())}: {text}")
+    return source
+
+
+def told(problems: Sequence[Problem], source: Source) -> list[str]:
+    """A line for each problem, with its place in the file, in order of the places."""
+    lines = []
+    for problem in problems:
+        path = real_path(problem.path, source.data)
+        place = source.place(path) if problem.place is None else problem.place
+        where = f"line {place}" if isinstance(place, int) else place
+        name = f", {dotted(path)}" if path else ""
+        order = (place if isinstance(place, int) else float("inf"), where, name)
+        lines.append((order, f"  {where}{name}: {problem.text}"))
+    return [text for _, text in sorted(dict.fromkeys(lines))]
+
+
+def _stages(data: dict[str, Any]) -> tuple[list[SweepSpec], list[Problem]]:
+    if "stages" not in data:
+        spec, problems = _sweep(data)
+        return [spec] if spec else [], problems
+    stages = data["stages"]
+    text = "stands beside 'stages'; a file is one sweep, or 'stages:' and nothing else"
+    problems = [Problem((key,), text) for key in data if key != "stages"]
+    if not isinstance(stages, list) or not stages:
+        text = f"expected a list of sweeps, got {shown(stages)}"
+        return [], [*problems, Problem(("stages",), text)]
+    specs = []
+    for position, stage in enumerate(stages):
+        spec, found = _sweep(stage)
+        specs += [spec] if spec else []
+        problems += [problem.under(("stages", position)) for problem in found]
+    return specs, problems + _shared_names(stages)
+
+
+def _shared_names(stages: list[Any]) -> list[Problem]:
+    problems = []
+    first: dict[str, int] = {}
+    for position, stage in enumerate(stages):
+        name = stage.get("sweep") if isinstance(stage, dict) else None
+        if isinstance(name, str) and first.setdefault(name, position) != position:
+            text = f"{name!r} names stages.{first[name]} too; each stage needs its own name"
+            problems.append(Problem(("stages", position, "sweep"), text))
+    return problems
+
+
+def _sweep(data: Any) -> tuple[SweepSpec | None, list[Problem]]:
+    if not isinstance(data, dict):
+        return None, [Problem((), f"expected a sweep, a mapping, got {shown(data)}")]
+    try:
+        spec = _parsed(data)
+    except ValidationError as error:
+        problems = reword(error, data, model=SweepSpec)
+        return None, problems + _more_problems(data, problems)
+    method = _method(spec.method)
+    if isinstance(method, Problem):
+        return None, [method]
+    problems = check_against(spec, method) + start_problems(spec, method)
+    return (None if problems else fitted(spec, method)), problems
+
+
+def _parsed(data: dict[str, Any]) -> SweepSpec:
+    return SweepSpec.model_validate(data)
+
+
+def _method(name: str) -> Method | Problem:
+    try:
+        return get_method(name)
+    except UnknownMethodError as error:
+        return Problem(("method",), str(error))
+
+
+def _more_problems(data: dict[str, Any], problems: list[Problem]) -> list[Problem]:
+    """What the method has against the sound parts of a sweep that cannot be read as a whole."""
+    broken = {problem.path[:1] for problem in problems}
+    kept = ("method", "fixed", *METHOD_WIDE)
+    draft: dict[str, Any] = dict.fromkeys(("sweep", "backbone", "corpus"), "draft")
+    draft["search"] = {"trials": 1}
+    draft |= {key: data[key] for key in kept if key in data and (key,) not in broken}
+    if "method" not in draft:
+        return []
+    draft["space"] = _sound_dimensions(data.get("space"), problems)
+    spec, method = _parsed(draft), _method(draft["method"])
+    if isinstance(method, Problem):
+        return [method]
+    if ("space",) in broken or ("fixed",) in broken:
+        return value_problems(spec, method)
+    return check_against(spec, method)
+
+
+def _sound_dimensions(space: Any, problems: list[Problem]) -> dict[str, Any]:
+    broken = {problem.path[:2] for problem in problems if problem.path[:1] == ("space",)}
+    if not isinstance(space, dict) or ("space",) in broken:
+        return {}
+    sound = {name: space[name] for name in space if ("space", name) not in broken}
+    return {name: _unconditional(entry) for name, entry in sound.items()} if broken else sound
+
+
+def _unconditional(entry: Any) -> Any:
+    """Without its condition, which may be on a dimension that is left out."""
+    if not isinstance(entry, dict):
+        return entry
+    return {key: value for key, value in entry.items() if key != "when"}

@@ -1,0 +1,189 @@
+"""One dimension of a search space: a list of choices or a range of numbers."""
+
+import json
+import math
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, model_validator
+
+from cse_methods.settings import Settings
+from cse_platform.sweep.reading.problems import Problem, ProblemsError, shown
+
+DIMENSION_EXPECTED = "a list of choices, {choices: [...]} or {low: ..., high: ...}"
+
+
+def canonical_json(value: Any) -> str:
+    """One text for equal values: keys sorted, no blanks, 1.0 as 1; `true` is not 1."""
+    return json.dumps(_whole(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _whole(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_whole(inner) for inner in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value
+
+
+def _number(value: Any) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError(f"expected a number, got {shown(value)}")
+    return value
+
+
+def _alternatives(value: Any) -> Any:
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+Number = Annotated[int | float, PlainValidator(_number)]
+Alternatives = Annotated[tuple[Any, ...], Field(min_length=1), BeforeValidator(_alternatives)]
+
+
+class _Conditional(Settings):
+    when: dict[str, Alternatives] = Field(
+        default={}, description="active only where each of these dimensions has one of its values"
+    )
+
+
+class Choices(_Conditional):
+    """A dimension that takes one of some values; lists and mappings are values too."""
+
+    choices: tuple[Any, ...] = Field(min_length=1, description="distinct values")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_bare_list(cls, value: Any) -> Any:
+        return {"choices": value} if isinstance(value, (list, tuple)) else value
+
+    @model_validator(mode="after")
+    def _check_distinct(self) -> Self:
+        seen: set[str] = set()
+        doubles = []
+        for position, choice in enumerate(self.choices):
+            if canonical_json(choice) in seen:
+                text = f"{shown(choice)} is listed twice; leave one out"
+                doubles.append(Problem(("choices", position), text))
+            seen.add(canonical_json(choice))
+        if doubles:
+            raise ProblemsError(doubles)
+        return self
+
+    def find(self, value: Any) -> Any:
+        """The choice that equals `value`, as the file writes it.
+
+        Raises:
+            LookupError: if it is none of the choices.
+        """
+        for choice in self.choices:
+            if canonical_json(choice) == canonical_json(value):
+                return choice
+        raise LookupError(value)
+
+    def grid_values(self) -> tuple[Any, ...]:
+        """The values of this dimension in a grid."""
+        return self.choices
+
+    def __str__(self) -> str:
+        return shown(list(self.choices))
+
+
+class Range(_Conditional):
+    """A dimension that takes numbers between two bounds, both included."""
+
+    low: Number
+    high: Number
+    log: bool = Field(
+        default=False, strict=True, description="sample the logarithm evenly; needs low > 0"
+    )
+    step: Number | None = Field(default=None, description="distance of the allowed values")
+
+    @property
+    def whole(self) -> bool:
+        """Whether only whole numbers are meant: every number of the range is written as one."""
+        return all(isinstance(n, int) for n in (self.low, self.high, self.step or 0))
+
+    @model_validator(mode="after")
+    def _check_bounds(self) -> Self:
+        if not self.low < self.high:
+            raise ValueError(f"low must be below high, got low={self.low}, high={self.high}")
+        if self.log and self.low <= 0:
+            raise ValueError(f"a log scale needs low > 0, got low={self.low}")
+        if self.log and self.step is not None:
+            raise ValueError(f"log and step={self.step} exclude each other; leave one out")
+        if self.step is not None:
+            self._check_step(self.step)
+        return self
+
+    def _check_step(self, step: int | float) -> None:
+        if step <= 0:
+            raise ValueError(f"step must be above 0, got step={step}")
+        low, high, exact = Decimal(str(self.low)), Decimal(str(self.high)), Decimal(str(step))
+        if (high - low) % exact:
+            last = low + (high - low) // exact * exact
+            raise ValueError(
+                f"high={self.high} is no whole number of steps of {step} above low={self.low}; "
+                f"the last one is {last}"
+            )
+
+    def find(self, value: Any) -> int | float:
+        """The number as this range samples it.
+
+        Raises:
+            LookupError: if it is not a number, out of bounds, or between two steps.
+        """
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not self.low <= value <= self.high:
+            raise LookupError(value)
+        if self.step is not None or self.whole:
+            offset = Decimal(str(value)) - Decimal(str(self.low))
+            if offset % Decimal(str(self.step or 1)):
+                raise LookupError(value)
+        return int(value) if self.whole else float(value)
+
+    def as_real(self) -> "Range":
+        """The same range, sampled in real numbers."""
+        step = None if self.step is None else float(self.step)
+        bounds = {"low": float(self.low), "high": float(self.high), "step": step}
+        return self.model_copy(update=bounds)
+
+    def grid_values(self) -> Iterator[int | float]:
+        """The values of this dimension in a grid, from low to high.
+
+        Raises:
+            ValueError: for a range of real numbers without a step.
+        """
+        if self.step is None and not self.whole:
+            raise ValueError("a grid needs choices, whole numbers or a step")
+        low, high = Decimal(str(self.low)), Decimal(str(self.high))
+        step = Decimal(str(self.step or 1))
+        kind = int if self.whole else float
+        return (kind(low + step * i) for i in range(int((high - low) / step) + 1))
+
+    def __str__(self) -> str:
+        step = f" in steps of {self.step}" if self.step is not None else ""
+        return f"{self.low} to {self.high}{step}"
+
+
+def _kind(value: Any) -> str | None:
+    if isinstance(value, (Choices, Range)):
+        return type(value).__name__
+    if isinstance(value, (list, tuple)) or (isinstance(value, dict) and "choices" in value):
+        return "Choices"
+    if isinstance(value, dict) and value.keys() & {"low", "high"}:
+        return "Range"
+    return None
+
+
+Dimension = Annotated[
+    Annotated[Choices, Tag("Choices")] | Annotated[Range, Tag("Range")],
+    Discriminator(
+        _kind,
+        custom_error_type="expected",
+        custom_error_message="{what}",
+        custom_error_context={"what": DIMENSION_EXPECTED},
+    ),
+]

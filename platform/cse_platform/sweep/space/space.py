@@ -1,0 +1,119 @@
+"""A search space: dimensions by name, some of them active only under a condition."""
+
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Self
+
+from pydantic import ConfigDict, RootModel, model_validator
+
+from cse_platform.sweep.reading.problems import Problem, ProblemsError, nearest, shown
+from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_json
+
+
+class Space(RootModel[dict[str, Dimension]]):
+    """Dimensions by the name of the setting that they search, in the order of the file."""
+
+    model_config = ConfigDict(frozen=True)
+
+    def __getitem__(self, name: str) -> Dimension:
+        return self.root[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.root
+
+    def __len__(self) -> int:
+        return len(self.root)
+
+    def __iter__(self) -> Iterator[str]:  # type: ignore[override]  # pydantic's yields fields
+        return iter(self.root)
+
+    def items(self) -> Iterator[tuple[str, Dimension]]:
+        """Each name with its dimension, in the order of the file."""
+        return iter(self.root.items())
+
+    @model_validator(mode="after")
+    def _check_conditions(self) -> Self:
+        problems = [
+            Problem((name, "when", parent), text)
+            for name, dimension in self.items()
+            for parent, values in dimension.when.items()
+            if (text := self._objection(parent, values))
+        ]
+        if not problems:
+            problems = self._cycle()
+        if problems:
+            raise ProblemsError(problems)
+        return self
+
+    def _objection(self, parent: str, values: tuple[Any, ...]) -> str | None:
+        if parent not in self:
+            return f"no such dimension in space{nearest(parent, self)}"
+        dimension = self[parent]
+        if not isinstance(dimension, Choices):
+            return "a condition needs a dimension with choices, and this one is a range"
+        for value in values:
+            if not _among(value, dimension.choices):
+                return f"{shown(value)} is no choice of {parent}; expected one of {dimension}"
+        return None
+
+    def _cycle(self) -> list[Problem]:
+        try:
+            self.ordered()
+        except CycleError as error:
+            names = list(reversed(error.args[1]))
+            return [Problem((names[0], "when"), f"a circle of conditions: {' -> '.join(names)}")]
+        return []
+
+    def ordered(self) -> list[str]:
+        """Names, each after those that its condition asks for; always in the same order."""
+        graph = {name: list(dimension.when) for name, dimension in self.items()}
+        return list(TopologicalSorter(graph).static_order())
+
+    def is_active(self, name: str, assignment: Mapping[str, Any]) -> bool:
+        """Whether `name` takes part where the dimensions have these values.
+
+        A condition on a dimension that is itself inactive, or not assigned, does not hold.
+        """
+        return all(
+            parent in assignment
+            and _among(assignment[parent], values)
+            and self.is_active(parent, assignment)
+            for parent, values in self[name].when.items()
+        )
+
+    def is_excluded(self, name: str, partial: Mapping[str, Any]) -> bool:
+        """Whether the values given so far already make `name` inactive."""
+        return any(
+            (parent in partial and not _among(partial[parent], values))
+            or self.is_excluded(parent, partial)
+            for parent, values in self[name].when.items()
+        )
+
+    def active(self, assignment: Mapping[str, Any]) -> dict[str, Any]:
+        """The assignment without its inactive dimensions, parents first."""
+        return {
+            name: assignment[name]
+            for name in self.ordered()
+            if name in assignment and self.is_active(name, assignment)
+        }
+
+    def grid_points(self) -> Iterator[dict[str, Any]]:
+        """Every distinct active assignment once, the last dimension turning fastest.
+
+        Raises:
+            ValueError: if a dimension is a range of real numbers without a step.
+        """
+        return self._extended({}, self.ordered())
+
+    def _extended(self, assignment: dict[str, Any], names: list[str]) -> Iterator[dict[str, Any]]:
+        if not names:
+            yield assignment
+        elif not self.is_active(names[0], assignment):
+            yield from self._extended(assignment, names[1:])
+        else:
+            for value in self[names[0]].grid_values():
+                yield from self._extended(assignment | {names[0]: value}, names[1:])
+
+
+def _among(value: Any, values: tuple[Any, ...]) -> bool:
+    return canonical_json(value) in map(canonical_json, values)

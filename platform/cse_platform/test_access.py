@@ -1,0 +1,82 @@
+"""Test sets opened for a trial outside its sweep: on record before they are, with scores after."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cse_methods.tasks import Tasks
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.trials.evaluations import TrialRef
+from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.tracking.events import TestsOpened
+from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
+from cse_platform.tracking.packing import evaluated
+from cse_platform.tracking.provenance import who
+from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder
+from cse_platform.tracking.sink import Sink, SinkHealth
+
+if TYPE_CHECKING:
+    from cse_methods.evaluation.results import Evaluation
+
+
+@contextmanager
+def release(
+    trial: TrialRef,
+    tasks: Tasks,
+    *,
+    source: str,
+    leaderboard: Leaderboard,
+    mlflow: MLflowMirror | None,
+    journal: Path,
+) -> "Iterator[Callable[[Evaluation], list[SinkHealth]]]":
+    """Record that test sets are opened for a trial; inside, they may be.
+
+    Args:
+        trial: of the leaderboard.
+        tasks: what it is scored on.
+        source: of the data: `builtin`, `hub` or `senteval`.
+        leaderboard: holds the trial.
+        mlflow: the mirror that holds its run, if there is one.
+        journal: of evaluations by hand; whatever a store misses is brought over at the next one.
+
+    Yields:
+        What records the scores and tells which stores lack them yet.
+
+    Raises:
+        StoreError: if the opening cannot be recorded.
+        JournalError: if another evaluation writes to the journal now.
+    """
+    sinks: list[Sink] = [LeaderboardSink(leaderboard), *([mlflow] if mlflow is not None else [])]
+    with Journal(journal) as log, Recorder(log, sinks) as recorder:
+        if tasks.opens_tests:
+            recorder.record(
+                TestsOpened(
+                    sweep=trial.sweep,
+                    trial=trial.key,
+                    tasks=tasks.names,
+                    source=source,
+                    who=who(),
+                    command="cse-evaluate",
+                )
+            )
+            _refuse_unrecorded(recorder.flush(FLUSH_SECONDS, only=LeaderboardSink.name))
+
+        def record(evaluation: "Evaluation") -> list[SinkHealth]:
+            recorder.record(
+                evaluated(sweep=trial.sweep, trial=trial.key, evaluation=evaluation, source=source)
+            )
+            return [sink for sink in recorder.flush(FLUSH_SECONDS) if sink.behind]
+
+        yield record
+
+
+def _refuse_unrecorded(health: list[SinkHealth]) -> None:
+    for sink in health:
+        if sink.name == LeaderboardSink.name and sink.behind:
+            raise StoreError(
+                f"the leaderboard does not record that test sets are opened ({sink.error}); "
+                "they stay shut until it does"
+            )

@@ -1,0 +1,82 @@
+"""Whether there is an MLflow store, asked without MLflow, which would make what is missing."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from cse_platform.errors import StoreError
+from cse_platform.tracking.mlflow.store import check_uri, is_server, store_errors
+from cse_platform.tracking.provenance import hide_password
+
+_TABLE = "experiments"
+_EXPERIMENT = "meta.yaml"
+"""What each experiment's folder has."""
+
+
+def check_there(uri: str) -> None:
+    """Refuse what MLflow would turn into a store of its own, or upgrade; nothing is written.
+
+    Whether a server answers is left to the first question to it.
+
+    Args:
+        uri: of a tracking server, a database or a folder (`file:…`).
+
+    Raises:
+        StoreError: if there is no MLflow store, or one of an older MLflow's schema.
+    """
+    if urlparse(uri).scheme == "file":
+        _check_folder(Path(unquote(urlparse(uri).path)))
+        return
+    check_uri(uri)
+    if not is_server(uri):
+        _check_database(uri)
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise StoreError(f"no folder {folder} of MLflow runs")
+    if (folder / _EXPERIMENT).exists() or not any(folder.glob(f"*/{_EXPERIMENT}")):
+        raise StoreError(
+            f"the folder {folder} is no MLflow store: it holds no experiments, folders with a "
+            f"{_EXPERIMENT}; name the one that does, often called mlruns"
+        )
+
+
+def _check_database(uri: str) -> None:
+    with store_errors(uri):
+        there = _tables(uri)
+        if _TABLE in there and not (lacking := _known_tables() - there):
+            return
+    if _TABLE not in there:
+        raise StoreError(
+            f"the database {hide_password(uri)} is no MLflow store: it has no table {_TABLE!r}"
+        )
+    raise StoreError(
+        f"the MLflow store {hide_password(uri)} is of an older schema, without the table "
+        f"{min(lacking)!r}; `mlflow db upgrade` with its URI upgrades it"
+    )
+
+
+def _known_tables() -> set[str]:
+    """Those that this version of MLflow would make."""
+    import mlflow.store.db.utils  # noqa: F401 (it declares them)
+    from mlflow.store.db.base_sql_model import Base
+
+    return set(Base.metadata.tables)
+
+
+def _tables(uri: str) -> set[str]:
+    from sqlalchemy import NullPool, create_engine, inspect, make_url
+
+    options: dict[str, Any] = {"poolclass": NullPool}
+    place = make_url(uri)
+    if place.get_backend_name() == "sqlite":
+        file = Path(place.database or "")
+        if not file.is_file():
+            raise StoreError(f"no MLflow database {file}")
+        options["creator"] = lambda: sqlite3.connect(
+            f"{file.absolute().as_uri()}?mode=ro", uri=True
+        )
+    with create_engine(place, **options).connect() as connection:
+        return set(inspect(connection).get_table_names())

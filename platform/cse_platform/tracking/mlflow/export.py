@@ -1,0 +1,123 @@
+"""Reads runs out of any MLflow store; nothing is written to it."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from cse_platform.errors import StoreError
+from cse_platform.tracking.mlflow.existence import check_there
+from cse_platform.tracking.mlflow.store import connect, store_errors
+from cse_platform.tracking.provenance import hide_password
+
+PAGE = 1000
+
+_FOLDERS_ALLOWED = "MLFLOW_ALLOW_FILE_STORE"
+"""Without it, MLflow refuses the folders that its earlier versions wrote to."""
+
+
+@dataclass(frozen=True)
+class LoggedRun:
+    """One run, as it was logged."""
+
+    id: str
+    name: str
+    user: str
+    status: str
+    """RUNNING, SCHEDULED, FINISHED, FAILED or KILLED."""
+    started: datetime
+    ended: datetime | None
+    params: dict[str, str]
+    tags: dict[str, str]
+    metrics: dict[str, float]
+    """The last value of each."""
+
+
+@dataclass(frozen=True)
+class LoggedValue:
+    """One value of a metric."""
+
+    step: int
+    time: datetime
+    value: float
+
+
+class LoggedRuns:
+    """The runs of an MLflow store.
+
+    Args:
+        uri: `http(s)://` of a tracking server, the URL of a database, or a folder (`file:…`).
+
+    Raises:
+        StoreError: if there is none, or it does not answer.
+    """
+
+    def __init__(self, uri: str) -> None:
+        check_there(uri)
+        if uri.startswith("file:"):
+            os.environ.setdefault(_FOLDERS_ALLOWED, "true")
+        self._uri = uri
+        self._client = connect(uri)
+
+    def search(self, experiments: Sequence[str], *, condition: str = "") -> Iterator[LoggedRun]:
+        """The runs of some experiments that are not deleted, in MLflow's order.
+
+        Args:
+            experiments: by name.
+            condition: as MLflow's search has it, e.g. `params.stage = 'final'`.
+
+        Raises:
+            StoreError: if an experiment is not there, the condition means nothing, or the store
+                does not answer.
+        """
+        ids = [self._experiment(name) for name in experiments]
+        token: str | None = None
+        while True:
+            with store_errors(self._uri):
+                page = self._client.search_runs(ids, condition, max_results=PAGE, page_token=token)
+            yield from map(_logged, page)
+            token = page.token
+            if not token:
+                return
+
+    def history(self, run: str, metric: str) -> list[LoggedValue]:
+        """All values of a run's metric, in order of step and time.
+
+        Raises:
+            StoreError: if the store does not answer.
+        """
+        with store_errors(self._uri):
+            found = self._client.get_metric_history(run, metric)
+        values = [LoggedValue(one.step, _moment(one.timestamp), one.value) for one in found]
+        return sorted(values, key=lambda value: (value.step, value.time))
+
+    def _experiment(self, name: str) -> str:
+        with store_errors(self._uri):
+            found = self._client.get_experiment_by_name(name)
+            known = [] if found else [one.name for one in self._client.search_experiments()]
+        if found is None:
+            raise StoreError(
+                f"MLflow at {hide_password(self._uri)} has no experiment {name!r}; "
+                f"there are {', '.join(sorted(known)) or 'none'}"
+            )
+        return str(found.experiment_id)
+
+
+def _logged(run: Any) -> LoggedRun:
+    info, data = run.info, run.data
+    return LoggedRun(
+        id=info.run_id,
+        name=info.run_name or info.run_id,
+        user=info.user_id or data.tags.get("mlflow.user", ""),
+        status=info.status,
+        started=_moment(info.start_time),
+        ended=None if info.end_time is None else _moment(info.end_time),
+        params=dict(data.params),
+        tags=dict(data.tags),
+        metrics=dict(data.metrics),
+    )
+
+
+def _moment(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -1,0 +1,90 @@
+"""The MLflow mirror: what the journal holds, as runs in one experiment."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cse_platform.errors import StoreError
+from cse_platform.tracking.events import Event
+from cse_platform.tracking.mlflow.store import check_uri, open_experiment, store_errors
+
+if TYPE_CHECKING:
+    from cse_platform.tracking.mlflow.runs import Runs
+
+
+class MLflowMirror:
+    """A sink of the journal: a parent run for each sweep, a nested child run for each trial.
+
+    Nothing is logged twice: runs are found again by a tag of their own before they are
+    created, and every metric carries the journal's time, so that entries which are applied
+    again change nothing. How far a journal was applied is a tag of the experiment: it lives
+    and dies with what it counts.
+
+    Constructing costs nothing and reaches nothing; the first use imports MLflow (about two
+    seconds) and connects. Safe for one thread at a time.
+    """
+
+    name = "mlflow"
+
+    def __init__(self, uri: str, *, experiment: str = "cse", artifacts: Path | None = None) -> None:
+        """Name the store.
+
+        Args:
+            uri: `http(s)://` of a tracking server, or the URL of a database.
+            experiment: created at first use.
+            artifacts: folder for artifacts of an experiment that is created in a database.
+
+        Raises:
+            StoreError: the URI is neither of a server nor of a database.
+        """
+        check_uri(uri)
+        self._uri = uri
+        self._experiment = experiment
+        self._artifacts = artifacts
+        self._runs: Runs | None = None
+
+    def position(self, journal: str) -> int:
+        """The offset up to which that journal has been applied; 0 for one never seen.
+
+        Raises:
+            StoreError: the store cannot be reached, or the experiment was deleted.
+        """
+        with self._open() as runs:
+            return runs.position(journal)
+
+    def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
+        """Mirror the events in their order; applying them again changes nothing.
+
+        Args:
+            journal: its id.
+            entries: (end offset, event) pairs.
+
+        Raises:
+            StoreError: the store cannot be reached, or the experiment was deleted; part of the
+                entries may have been applied, and the position has not moved.
+        """
+        if not entries:
+            return
+        with self._open() as runs:
+            for _, event in entries:
+                runs.take(event)
+            runs.flush()
+            runs.move(journal, entries[-1][0])
+
+    @contextmanager
+    def _open(self) -> "Iterator[Runs]":
+        try:
+            runs = self._runs = self._runs or self._connect()
+            with store_errors(self._uri):
+                yield runs
+        except StoreError:
+            # What is known of the store may be wrong by the time it is back: look again then.
+            self._runs = None
+            raise
+
+    def _connect(self) -> "Runs":
+        experiment = open_experiment(self._uri, self._experiment, artifacts=self._artifacts)
+        from cse_platform.tracking.mlflow.runs import Runs
+
+        return Runs(experiment)

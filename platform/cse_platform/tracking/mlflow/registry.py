@@ -1,0 +1,155 @@
+"""A trial's model as a version in MLflow's model registry, tied to the trial's run."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cse_platform.errors import StoreError
+from cse_platform.tracking.mlflow.existence import check_there
+from cse_platform.tracking.mlflow.store import Experiment, open_experiment, store_errors
+from cse_platform.tracking.mlflow.values import TAG_LENGTH, clean_name, text
+from cse_platform.tracking.provenance import hide_password
+
+ARTIFACT = "model"
+"""Where the model lies among the artifacts of its run."""
+
+_FLAVOR = "sentence_transformers"
+_LOADER = "mlflow.sentence_transformers"
+_WEIGHTS = "model.sentence_transformer"
+"""Where that flavor of MLflow looks for the model's folder."""
+
+_UPLOAD_SECONDS = "300"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is to be known of a model in the registry."""
+
+    trial: str
+    """The trial's key: a trial has one version under a name."""
+    tags: Mapping[str, str]
+    description: str
+    python: str
+    requirements: tuple[str, ...]
+    """What pip needs to load it."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a registered model."""
+
+    name: str
+    number: int
+    run: str
+    """Id of the trial's run."""
+    is_new: bool
+    """False where the trial had that version before."""
+
+
+def register_model(
+    folder: Path, entry: Entry, *, name: str, uri: str, experiment: str, artifacts: Path
+) -> Version:
+    """Make a model a new version of a registered model, unless its trial has one there.
+
+    The model becomes an artifact of the trial's run, as an MLflow model of the flavor
+    `sentence_transformers`; that library is needed to load it, not here.
+
+    Args:
+        folder: the model, in a layout that sentence-transformers loads.
+        entry: what is to be known of it.
+        name: of the registered model, which is made where there is none.
+        uri: of the MLflow store that has the trial's run.
+        experiment: that has the run.
+        artifacts: as for `open_experiment`.
+
+    Raises:
+        StoreError: if there is no store, it cannot be reached, has no finished run of the trial,
+            or refuses the name or the artifacts.
+    """
+    # A server may take longer than usual over a large file.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", _UPLOAD_SECONDS)
+    check_there(uri)
+    opened = open_experiment(uri, experiment, artifacts=artifacts)
+    with store_errors(uri):
+        run = _run(opened, entry.trial)
+        if run is None:
+            raise StoreError(
+                f"MLflow at {hide_password(uri)} has no finished run of trial {entry.trial[:16]} "
+                f"in experiment {experiment!r}; CSE_MLFLOW_URI names the store that the sweep "
+                "wrote to, and cse-sweep on its file again brings over what a store lacks"
+            )
+        _make(opened.client, name)
+        run_id = str(run.info.run_id)
+        if known := _version(opened.client, name, entry.trial):
+            return Version(name, int(known.version), str(known.run_id), is_new=False)
+        _upload(opened.client, run_id, folder, entry)
+        made = opened.client.create_model_version(
+            name,
+            source=f"{run.info.artifact_uri}/{ARTIFACT}",
+            run_id=run_id,
+            tags=_tags(entry),
+            description=entry.description,
+        )
+        return Version(name, int(made.version), run_id, is_new=True)
+
+
+def _run(opened: Experiment, trial: str) -> Any:
+    """The finished run of a trial: of the sweep that ran it rather than of one that reused it."""
+    found = opened.client.search_runs(
+        [opened.id],
+        f"tags.trial = '{trial}' AND attributes.status = 'FINISHED'",
+        order_by=["attributes.start_time DESC"],
+    )
+    return min(found, key=lambda run: "reused" in run.data.tags, default=None)
+
+
+def _make(client: Any, name: str) -> None:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.create_registered_model(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+
+
+def _version(client: Any, name: str, trial: str) -> Any:
+    # Not asked for by name, which may hold quotes.
+    versions = client.search_model_versions(f"tags.trial = '{trial}'")
+    return next((one for one in versions if one.name == name), None)
+
+
+def _tags(entry: Entry) -> dict[str, str]:
+    tags = {"trial": entry.trial, **entry.tags}
+    return {clean_name(name): text(value, limit=TAG_LENGTH) for name, value in tags.items()}
+
+
+def _upload(client: Any, run_id: str, folder: Path, entry: Entry) -> None:
+    """The weights first: what says that it is a model comes last."""
+    client.log_artifacts(run_id, str(folder), f"{ARTIFACT}/{_WEIGHTS}")
+    with tempfile.TemporaryDirectory(prefix="cse-register-") as made:
+        _describe(Path(made), run_id, entry)
+        client.log_artifacts(run_id, made, ARTIFACT)
+
+
+def _describe(folder: Path, run_id: str, entry: Entry) -> None:
+    """The files beside the weights that make it an MLflow model."""
+    import numpy as np
+    from mlflow import pyfunc
+    from mlflow.models import Model, ModelSignature
+    from mlflow.types import ColSpec, Schema, TensorSpec
+
+    vectors = TensorSpec(np.dtype("float32"), (-1, -1))
+    signature = ModelSignature(inputs=Schema([ColSpec("string")]), outputs=Schema([vectors]))
+    model = Model(artifact_path=ARTIFACT, run_id=run_id, signature=signature)
+    pyfunc.add_to_model(model, loader_module=_LOADER, data=_WEIGHTS, python_env="python_env.yaml")
+    model.add_flavor(_FLAVOR, code=None)
+    environment = {"python": entry.python, "dependencies": ["-r requirements.txt"]}
+    # JSON is YAML.
+    (folder / "python_env.yaml").write_text(json.dumps(environment), encoding="utf-8")
+    (folder / "requirements.txt").write_text("\n".join(entry.requirements) + "\n", encoding="utf-8")
+    model.save(str(folder / "MLmodel"))

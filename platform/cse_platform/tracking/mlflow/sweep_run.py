@@ -1,0 +1,117 @@
+"""A sweep's own run in MLflow, to be described and to put files beside."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cse_platform.tracking.mlflow.saved_view import view_link
+from cse_platform.tracking.mlflow.store import connect, store_errors
+from cse_platform.tracking.mlflow.values import IDENTITY, NOTE, TAG_LENGTH, YOURS, identity, text
+
+_PAINTED = "cse.painted"
+
+
+@dataclass(frozen=True)
+class SweepRun:
+    """The run of one sweep."""
+
+    uri: str
+    client: Any
+    experiment: str
+    """Its id."""
+    sweep: str
+    id: str
+    tags: dict[str, str]
+
+    @property
+    def painted(self) -> str | None:
+        """As of when all its pictures are, as `mark_painted` was told; None if some are lacking."""
+        return self.tags.get(_PAINTED)
+
+    @property
+    def view(self) -> str:
+        """Link to the saved view of all trials, seeds averaged."""
+        return view_link(self.experiment)
+
+    def links(self, trials: Iterable[str]) -> dict[str, str]:
+        """Links to the runs of these trials, by key, for pages of the same server.
+
+        Raises:
+            StoreError: if the store does not answer.
+        """
+        with store_errors(self.uri):
+            found = {key: self._run_of(key) for key in trials}
+        return {
+            key: f"#/experiments/{self.experiment}/runs/{run}" for key, run in found.items() if run
+        }
+
+    def describe(self, said: str) -> None:
+        """Renew the description, in Markdown; what a user has written below it stays.
+
+        Raises:
+            StoreError: if the store does not answer.
+        """
+        yours = _yours(self.tags.get(NOTE, ""))
+        rest = f"\n\n{YOURS}{yours}"
+        ours = text(said.strip(), limit=max(1, TAG_LENGTH - len(rest)))
+        with store_errors(self.uri):
+            self.client.set_tag(self.id, NOTE, ours + rest)
+
+    def add(self, folder: Path) -> None:
+        """Put the files of a folder among the run's artifacts; those of the same name give way.
+
+        Raises:
+            StoreError: if the store or its artifacts do not answer.
+        """
+        with store_errors(self.uri):
+            self.client.log_artifacts(self.id, str(folder))
+
+    def mark_painted(self, when: str) -> None:
+        """Remember as of when all its pictures are.
+
+        Raises:
+            StoreError: if the store does not answer.
+        """
+        with store_errors(self.uri):
+            self.client.set_tag(self.id, _PAINTED, when)
+
+    def _run_of(self, trial: str) -> str | None:
+        return _newest(self.client, self.experiment, identity(self.sweep, trial))[0]
+
+
+def sweep_run(uri: str, *, experiment: str, sweep: str) -> SweepRun | None:
+    """The run of a sweep; None if there is none, as when a user has deleted it.
+
+    Args:
+        uri: of the tracking server or the database.
+        experiment: its name.
+        sweep: its name.
+
+    Raises:
+        StoreError: if the store does not answer.
+    """
+    client = connect(uri)
+    with store_errors(uri):
+        found = client.get_experiment_by_name(experiment)
+        if found is None:
+            return None
+        run, tags = _newest(client, found.experiment_id, identity(sweep))
+    return None if run is None else SweepRun(uri, client, found.experiment_id, sweep, run, tags)
+
+
+def _newest(client: Any, experiment: str, name: str) -> tuple[str | None, dict[str, str]]:
+    """Id and tags of the newest run of that identity that is not deleted."""
+    runs = client.search_runs(
+        [experiment],
+        f"tags.`{IDENTITY}` = '{name}'",
+        max_results=1,
+        order_by=["attributes.start_time DESC"],
+    )
+    return (runs[0].info.run_id, dict(runs[0].data.tags)) if runs else (None, {})
+
+
+def _yours(note: str) -> str:
+    """What is a user's own in a description: all of one that does not have our line."""
+    _, ours, below = note.partition(YOURS)
+    return below if ours else note and f"\n\n{note}"
