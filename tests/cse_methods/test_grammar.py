@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cse_methods.data.builtin import drawing
 from cse_methods.data.builtin.grammar import SLOTS, Event, Frame, Lexicon, gold, opposed, tell
-from cse_methods.data.builtin.pairs import builtin_corpus, builtin_pairs, drawing
+from cse_methods.data.builtin.pairs import builtin_corpus, builtin_pairs
 from cse_methods.data.builtin.vocabulary import ACTIONS, ANTONYMS, PEOPLE, PLACES, THINGS
 from cse_methods.data.dev_selection import DevTask
 from cse_methods.errors import DataError
