@@ -21,7 +21,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "fixtures"))
 from browser import chromium, dashboard, mlflow_server, settled
 from mlflow import MlflowClient
 
-from cse_platform.leaderboard import LeaderboardReader, open_leaderboard
+from cse_platform.leaderboard import Leaderboard, open_leaderboard
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, ViewportSize
@@ -60,13 +60,13 @@ def main(folder: Path, runs: Path) -> None:
             show_comparison(browser, address, sweep, folder / "mlflow.png")
 
 
-def most_searched(reader: LeaderboardReader) -> str:
+def most_searched(reader: Leaderboard) -> str:
     """The sweep that searched most settings; of several the one with most trials."""
     sweeps = {one.name: one.trials for one in reader.sweeps()}
     return max(sweeps, key=lambda name: (len(reader.search(name).space.root), sweeps[name]))
 
 
-def shots_of(reader: LeaderboardReader, sweep: str) -> Iterator[Shot]:
+def shots_of(reader: Leaderboard, sweep: str) -> Iterator[Shot]:
     """What is worth a picture of what the leaderboard holds."""
     rows = [row for row in reader.rows(standing=False) if row.scores]
     best = reader.sweep(sweep).best

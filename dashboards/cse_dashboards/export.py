@@ -16,7 +16,7 @@ from cse_dashboards.figures.data import as_csv
 from cse_dashboards.picture import Picture
 from cse_dashboards.report import Chapter, chapters, written, written_alone
 from cse_platform.export.folders import make_empty
-from cse_platform.leaderboard import LeaderboardReader
+from cse_platform.leaderboard import Leaderboard
 
 SIZE = {"width": 900, "height": 560}
 """Of an image in pixels, where the figure has no size of its own."""
@@ -24,7 +24,7 @@ PIXELS = 2
 """Of a PNG, to one of the figure's."""
 
 
-def export_sweep(reader: LeaderboardReader, sweep: str, folder: Path, *, form: str) -> None:
+def export_sweep(reader: Leaderboard, sweep: str, folder: Path, *, form: str) -> None:
     """Write `report.html`, and of each figure a file and its numbers into `figures/`.
 
     Args:

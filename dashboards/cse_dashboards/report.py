@@ -10,7 +10,7 @@ from cse_dashboards.pictures import ablation, board, compare, methods, progress,
 from cse_dashboards.pictures.labels import PANELS
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard import Filters, LeaderboardReader
+from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.query.board.resolve import named_rows
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
 from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
@@ -42,7 +42,7 @@ class Chapter:
 
 
 def chapters(
-    reader: LeaderboardReader, sweep: str, *, embeddings: "Embeddings | None" = None
+    reader: Leaderboard, sweep: str, *, embeddings: "Embeddings | None" = None
 ) -> Iterator[Chapter]:
     """The chapters of a sweep's report, each as soon as it is made.
 
@@ -73,7 +73,7 @@ def chapters(
         yield Chapter("Embeddings", tuple(pictures_of_embeddings(embeddings, trials)))
 
 
-def rows_of(reader: LeaderboardReader, sweep: str) -> list[LeaderboardRow]:
+def rows_of(reader: Leaderboard, sweep: str) -> list[LeaderboardRow]:
     """The sweep's best configuration, then the best of each other method beside it.
 
     Args:
@@ -120,7 +120,7 @@ def _of_search(overview: SweepOverview, found: SearchHistory) -> Iterator[Pictur
     yield search.contour(found)
 
 
-def _beside(reader: LeaderboardReader, rows: Sequence[LeaderboardRow]) -> Iterator[Picture]:
+def _beside(reader: Leaderboard, rows: Sequence[LeaderboardRow]) -> Iterator[Picture]:
     """What takes several methods, or shows more with them."""
     yield methods.plane(reader, rows)
     yield methods.ranking_scores(reader, rows)
@@ -129,9 +129,7 @@ def _beside(reader: LeaderboardReader, rows: Sequence[LeaderboardRow]) -> Iterat
         yield from _compared(reader, rows[0], next((r for r in rows[1:] if r.scores), rows[1]))
 
 
-def _compared(
-    reader: LeaderboardReader, own: LeaderboardRow, rival: LeaderboardRow
-) -> Iterator[Picture]:
+def _compared(reader: Leaderboard, own: LeaderboardRow, rival: LeaderboardRow) -> Iterator[Picture]:
     a, b = (f"{row.method}@{row.configuration.hash}" for row in (own, rival))
     try:
         yield compare.differences(reader.compare(a, b))

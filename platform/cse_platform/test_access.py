@@ -9,8 +9,8 @@ from cse_methods.tasks import Tasks
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.trials.evaluations import TrialRef
-from cse_platform.leaderboard.store.opening import Leaderboard
-from cse_platform.tracking.events import TestsOpened
+from cse_platform.leaderboard.store.opening import Store
+from cse_platform.tracking.events import TestAccessed
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.packing import evaluated
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def release(
+def record_test_access(
     trial: TrialRef,
     tasks: Tasks,
     *,
     source: str,
-    leaderboard: Leaderboard,
+    leaderboard: Store,
     mlflow: MLflowMirror | None,
     journal: Path,
 ) -> "Iterator[Callable[[Evaluation], list[SinkHealth]]]":
@@ -53,7 +53,7 @@ def release(
     with Journal(journal) as log, Recorder(log, sinks) as recorder:
         if tasks.opens_tests:
             recorder.record(
-                TestsOpened(
+                TestAccessed(
                     sweep=trial.sweep,
                     trial=trial.key,
                     tasks=tasks.names,

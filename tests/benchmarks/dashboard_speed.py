@@ -29,17 +29,17 @@ from cse_dashboards.page.address import (
     TrialAddress,
 )
 from cse_dashboards.page.app import create_app
-from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.store.tables import ContestRecord, SweepRecord, TrialRecord
+from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.leaderboard.store.tables import GroupRecord, SweepRecord, TrialRecord
 
 LIMIT = 2.0
 """Seconds that a page may take; parts may take longer."""
 
 
-def views(board: Leaderboard) -> Iterator[tuple[Address, tuple[str, ...]]]:
+def views(board: Store) -> Iterator[tuple[Address, tuple[str, ...]]]:
     """Each with its parts."""
     with board.session() as session:
-        dev = session.scalars(select(ContestRecord.dev_identity).order_by(ContestRecord.id)).first()
+        dev = session.scalars(select(GroupRecord.dev_identity).order_by(GroupRecord.id)).first()
         sweep = session.scalars(select(SweepRecord.name).order_by(SweepRecord.id)).first()
         trial = session.scalars(select(TrialRecord.key).order_by(TrialRecord.id)).first()
     yield BoardAddress(), ("standing",)
@@ -76,7 +76,7 @@ def main(trials: int, repeats: int, store: str | None) -> None:
     """Fill a store and measure each view and its parts."""
     with tempfile.TemporaryDirectory(prefix="cse-dashboard-") as folder:
         url = store or f"sqlite:///{Path(folder) / 'leaderboard.db'}"
-        with open_leaderboard(url) as board:
+        with open_store(url) as board:
             if store is None:
                 fill(create_engine(url), sweeps=trials // TRIALS_A_SWEEP)
             listed = list(views(board))

@@ -19,10 +19,10 @@ from rich.progress import track
 from rich.table import Table
 from sqlalchemy import create_engine, select
 
-from cse_platform.leaderboard.query.board.rows import leaderboard
+from cse_platform.leaderboard.query.board.rows import board_rows
 from cse_platform.leaderboard.query.board.selection import Filters
 from cse_platform.leaderboard.query.trials.curves import dev_curve
-from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.store.tables import TrialRecord
 
 REPEATS = 9
@@ -41,13 +41,13 @@ def seconds(question: Callable[[], Any]) -> float:
     return statistics.median(taken)
 
 
-def questions(board: Leaderboard, trial: str) -> dict[str, Callable[[], Any]]:
+def questions(board: Store, trial: str) -> dict[str, Callable[[], Any]]:
     """What is asked, by name."""
 
     def rows(**filters: str) -> Callable[[], Any]:
         def ask() -> Any:
             with board.session() as session:
-                return leaderboard(session, Filters(**filters))  # type: ignore[arg-type]
+                return board_rows(session, Filters(**filters))  # type: ignore[arg-type]
 
         return ask
 
@@ -65,9 +65,9 @@ def questions(board: Leaderboard, trial: str) -> dict[str, Callable[[], Any]]:
     }
 
 
-def filled(url: str, *, sweeps: int) -> Leaderboard:
+def filled(url: str, *, sweeps: int) -> Store:
     """A new store with so many sweeps."""
-    board = open_leaderboard(url)
+    board = open_store(url)
     engine = create_engine(url)
     if engine.dialect.name == "sqlite":
         with engine.connect() as connection:

@@ -9,9 +9,9 @@ from scored_boards import *  # noqa: F403
 from sweep_events import *  # noqa: F403
 
 from cse_dashboards.page.app import create_app
-from cse_platform.leaderboard import LeaderboardReader, open_leaderboard
+from cse_platform.leaderboard import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import open_leaderboard as open_store
+from cse_platform.leaderboard.store.opening import open_store as open_store
 from cse_platform.tracking.events import Event
 
 
@@ -25,7 +25,7 @@ def lab_url(tmp_path_factory: pytest.TempPathFactory, two_methods: list[Event]) 
 
 
 @pytest.fixture(scope="session")
-def lab(lab_url: str) -> Iterator[LeaderboardReader]:
+def lab(lab_url: str) -> Iterator[Leaderboard]:
     """The same, to be asked."""
     with open_leaderboard(lab_url) as reader:
         yield reader

@@ -16,7 +16,7 @@ from cse_dashboards.page.address import (
     SweepAddress,
     TrialAddress,
 )
-from cse_platform.leaderboard.query.board.sorting import COLUMNS
+from cse_platform.leaderboard.query.board.sorting import SORT_COLUMNS
 
 TEXTS = st.none() | st.text(min_size=1)
 DAYS = st.none() | st.dates()
@@ -30,7 +30,7 @@ ADDRESSES = st.one_of(
         BoardAddress,
         **FILTERS,
         tasks=st.none() | FAMILIES,
-        sort=st.sampled_from(COLUMNS),
+        sort=st.sampled_from(SORT_COLUMNS),
         every=st.booleans(),
         published=st.booleans(),
     ),

@@ -8,12 +8,12 @@ from kept_models import AVG, CLS, GONE, PRUNED
 from cse_dashboards.encoded.models import Embeddings
 from cse_methods.encoders.loading import load_encoder
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.api import LeaderboardReader
+from cse_platform.leaderboard.api import Leaderboard
 
 SENTENCES = ["The king sails.", "A pilot reads the map on the ship.", "The king sails."]
 
 
-def test_vectors_are_those_of_the_kept_model(kept_models: LeaderboardReader) -> None:
+def test_vectors_are_those_of_the_kept_model(kept_models: Leaderboard) -> None:
     embeddings = Embeddings(kept_models)
     for trial, pooler in ((AVG, "avg"), (CLS[:8], "cls")):
         encoder = load_encoder("mini", pooler=pooler)
@@ -21,7 +21,7 @@ def test_vectors_are_those_of_the_kept_model(kept_models: LeaderboardReader) -> 
         np.testing.assert_allclose(embeddings.vectors(trial, SENTENCES), expected, atol=1e-5)
 
 
-def test_a_sentence_is_encoded_once(kept_models: LeaderboardReader) -> None:
+def test_a_sentence_is_encoded_once(kept_models: Leaderboard) -> None:
     told: list[tuple[str, int, int]] = []
     embeddings = Embeddings(kept_models, progress=lambda *news: told.append(news))
     embeddings.vectors(AVG, SENTENCES)
@@ -32,7 +32,7 @@ def test_a_sentence_is_encoded_once(kept_models: LeaderboardReader) -> None:
     np.testing.assert_array_equal(again[0], again[2])
 
 
-def test_dropout_is_drawn_anew_and_always_alike(kept_models: LeaderboardReader) -> None:
+def test_dropout_is_drawn_anew_and_always_alike(kept_models: Leaderboard) -> None:
     torch.manual_seed(3)
     state = torch.random.get_rng_state()
     embeddings = Embeddings(kept_models)
@@ -47,7 +47,7 @@ def test_dropout_is_drawn_anew_and_always_alike(kept_models: LeaderboardReader) 
     np.testing.assert_allclose(embeddings.vectors(AVG, SENTENCES), expected, atol=1e-5)
 
 
-def test_dev_sentences_come_from_where_the_sweep_had_them(kept_models: LeaderboardReader) -> None:
+def test_dev_sentences_come_from_where_the_sweep_had_them(kept_models: Leaderboard) -> None:
     dev = Embeddings(kept_models).dev(AVG)
     assert (dev.task, dev.source, len(dev.gold)) == ("stsb", "builtin", 400)
 
@@ -60,6 +60,6 @@ def test_dev_sentences_come_from_where_the_sweep_had_them(kept_models: Leaderboa
         ("e" * 64, "no trial"),
     ],
 )
-def test_what_is_not_there_is_told(kept_models: LeaderboardReader, trial: str, told: str) -> None:
+def test_what_is_not_there_is_told(kept_models: Leaderboard, trial: str, told: str) -> None:
     with pytest.raises(StoreError, match=told):
         Embeddings(kept_models).vectors(trial, SENTENCES)

@@ -13,16 +13,16 @@ from page_text import body, copied, heads, told
 
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.show import arranged, sort_of
-from cse_platform.leaderboard import Filters, LeaderboardReader
+from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.render.grid import Cell, Column, Grid, Row, Rule
-from cse_platform.leaderboard.store.opening import open_leaderboard as open_store
+from cse_platform.leaderboard.store.opening import open_store as open_store
 
 
 def methods(html: str) -> list[str]:
     return [row["method"] for row in body(html)]
 
 
-def test_rows_are_those_of_the_leaderboard(lab: LeaderboardReader, client: FlaskClient) -> None:
+def test_rows_are_those_of_the_leaderboard(lab: Leaderboard, client: FlaskClient) -> None:
     html = told(client, "/parts/standing/")
     assert not html.lstrip().startswith("<!doctype")
     for shown, row in zip(body(html), lab.rows(), strict=True):
@@ -84,14 +84,14 @@ def test_filters_and_order(client: FlaskClient, query: str, expected: list[str])
     assert methods(told(client, f"/parts/standing/{query}")) == expected
 
 
-def test_heads_sort_and_say_how_rows_stand(lab: LeaderboardReader, client: FlaskClient) -> None:
+def test_heads_sort_and_say_how_rows_stand(lab: Leaderboard, client: FlaskClient) -> None:
     html = told(client, "/parts/standing/?sort=rank&tag=all")
     assert '<a href="/?tag=all&amp;sort=avg_sts">avg sts</a>' in html
     assert re.search(r'aria-sort="ascending"><a href="/\?tag=all&amp;sort=rank">rank', html)
     assert html.count("aria-sort") == 1
 
 
-def test_two_rows_can_be_chosen_to_compare(lab: LeaderboardReader, client: FlaskClient) -> None:
+def test_two_rows_can_be_chosen_to_compare(lab: Leaderboard, client: FlaskClient) -> None:
     html = told(client, "/")
     value = f"hicl@{'a' * 8}"
     for side in ("a", "b"):
@@ -99,7 +99,7 @@ def test_two_rows_can_be_chosen_to_compare(lab: LeaderboardReader, client: Flask
     assert lab.row(value)[1].method == "hicl"
 
 
-def test_published_rows_stand_beside_ours(lab: LeaderboardReader, client: FlaskClient) -> None:
+def test_published_rows_stand_beside_ours(lab: Leaderboard, client: FlaskClient) -> None:
     html = told(client, "/parts/standing/?published=yes&method=simcse")
     assert "†1" in html
     assert len(lab.published(method="simcse")) > 1
@@ -107,12 +107,12 @@ def test_published_rows_stand_beside_ours(lab: LeaderboardReader, client: FlaskC
     assert "†1" not in ours
 
 
-def test_every_configuration(lab: LeaderboardReader, client: FlaskClient) -> None:
+def test_every_configuration(lab: Leaderboard, client: FlaskClient) -> None:
     rows = lab.rows(per_configuration=True)
     assert len(body(told(client, "/parts/standing/?every=yes"))) == len(rows)
 
 
-def test_files_hold_the_same_rows(lab: LeaderboardReader, client: FlaskClient) -> None:
+def test_files_hold_the_same_rows(lab: Leaderboard, client: FlaskClient) -> None:
     answer = client.get("/as/csv/?method=hicl")
     assert answer.headers["Content-Disposition"] == "attachment; filename=leaderboard.csv"
     [row] = csv.DictReader(io.StringIO(answer.text))
@@ -124,7 +124,7 @@ def test_files_hold_the_same_rows(lab: LeaderboardReader, client: FlaskClient) -
     assert r"\begin{table" in client.get("/as/tex/?method=hicl").text
 
 
-def test_nothing_passes(lab: LeaderboardReader, client: FlaskClient) -> None:
+def test_nothing_passes(lab: Leaderboard, client: FlaskClient) -> None:
     html = told(client, "/?method=none&backbone=bert-base")
     assert "No complete trial passes these filters" in html
     assert "<option selected>none</option>" in html  # what is asked stays to be seen

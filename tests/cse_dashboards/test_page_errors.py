@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 
 from cse_dashboards.page import app as page_app
 from cse_dashboards.page.app import create_app
-from cse_platform.leaderboard.store.opening import open_leaderboard as open_store
+from cse_platform.leaderboard.store.opening import open_store as open_store
 
 
 def refused(client: FlaskClient, address: str, *, status: int, part: bool = False) -> str:

@@ -11,7 +11,7 @@ from page_text import copied, figures, text, told
 
 from cse_dashboards.page.app import create_app
 from cse_methods.tasks import STS_TASKS
-from cse_platform.leaderboard import LeaderboardReader
+from cse_platform.leaderboard import Leaderboard
 
 
 def test_two_rows_are_chosen_before_they_are_compared(client: FlaskClient) -> None:
@@ -26,9 +26,7 @@ def test_two_rows_are_chosen_before_they_are_compared(client: FlaskClient) -> No
     assert "<option selected>sts13</option>" in both
 
 
-def test_differences_are_those_of_the_leaderboard(
-    client: FlaskClient, lab: LeaderboardReader
-) -> None:
+def test_differences_are_those_of_the_leaderboard(client: FlaskClient, lab: Leaderboard) -> None:
     answer = told(client, "/parts/differences/compare?a=hicl&b=simcse")
     comparison = lab.compare("hicl", "simcse")
     assert comparison.average is not None
@@ -70,7 +68,7 @@ def test_geometry_from_numbers_and_on_demand(client: FlaskClient) -> None:
 
 
 @pytest.fixture(scope="module")
-def kept(kept_models: LeaderboardReader, tmp_path_factory: pytest.TempPathFactory) -> FlaskClient:
+def kept(kept_models: Leaderboard, tmp_path_factory: pytest.TempPathFactory) -> FlaskClient:
     """The page over trials that kept models, the first of them ahead of the others."""
     file = Path(str(kept_models.trial(AVG).model)).with_name("leaderboard.db")
     copy = copied(str(file), tmp_path_factory.mktemp("kept"))
@@ -96,7 +94,7 @@ def test_a_picture_of_embeddings_is_made_once(
     assert told(kept, address) == first
 
 
-def test_a_trial_with_all_that_is_known_of_it(client: FlaskClient, lab: LeaderboardReader) -> None:
+def test_a_trial_with_all_that_is_known_of_it(client: FlaskClient, lab: Leaderboard) -> None:
     [hicl, *_] = [row for row in lab.rows() if row.method == "hicl"]
     story = lab.trial(hicl.keys[0])
     answer = told(client, f"/trials/{story.key[:8]}")
@@ -114,7 +112,7 @@ def test_a_trial_with_all_that_is_known_of_it(client: FlaskClient, lab: Leaderbo
     assert "⣀" not in answer and "┤" not in answer  # not the terminal's drawing
 
 
-def test_another_metric_of_a_trial(client: FlaskClient, lab: LeaderboardReader) -> None:
+def test_another_metric_of_a_trial(client: FlaskClient, lab: Leaderboard) -> None:
     key = lab.rows()[0].keys[0]
     [curve] = figures(told(client, f"/trials/{key}?metric=train/loss")).values()
     assert curve["data"][0]["y"] == [1.0, 1.0]

@@ -17,12 +17,12 @@ from cse_dashboards.pictures.embeddings import (
 from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.metrics import cosines
-from cse_platform.leaderboard.api import LeaderboardReader
+from cse_platform.leaderboard.api import Leaderboard
 
 DEV = load_dev_set("stsb", "builtin")
 
 
-def test_all_pictures_encode_the_dev_sentences_once(kept_models: LeaderboardReader) -> None:
+def test_all_pictures_encode_the_dev_sentences_once(kept_models: Leaderboard) -> None:
     told: list[tuple[str, int, int]] = []
     embeddings = Embeddings(kept_models, progress=lambda *news: told.append(news))
     pictures = {one.name: one for one in pictures_of_embeddings(embeddings, {"simcse": AVG})}
@@ -37,7 +37,7 @@ def test_all_pictures_encode_the_dev_sentences_once(kept_models: LeaderboardRead
     assert len(pictures["diversity"].figure.data[0].x) == 256
 
 
-def test_cosines_are_of_the_sentences_that_are_named(kept_models: LeaderboardReader) -> None:
+def test_cosines_are_of_the_sentences_that_are_named(kept_models: Leaderboard) -> None:
     asked = ["A king  sails.", "A pilot reads.", "A king sails."]
     picture = heat_map(Embeddings(kept_models), {"simcse": AVG}, asked)
     assert picture.figure is not None and "STS-B" not in picture.caption
@@ -48,7 +48,7 @@ def test_cosines_are_of_the_sentences_that_are_named(kept_models: LeaderboardRea
 
 
 def test_pairs_are_ranked_where_no_sentence_has_enough_targets(
-    kept_models: LeaderboardReader,
+    kept_models: Leaderboard,
 ) -> None:
     picture = case_study(Embeddings(kept_models), {"simcse": AVG})
     assert "No sentence is in more than three pairs" in picture.caption
@@ -57,7 +57,7 @@ def test_pairs_are_ranked_where_no_sentence_has_enough_targets(
     assert [line.text[0] for line in picture.figure.data] == [f"{n}.0" for n in (5, 4, 3, 2, 1, 0)]
 
 
-def test_the_caption_names_the_models_that_are_gone(kept_models: LeaderboardReader) -> None:
+def test_the_caption_names_the_models_that_are_gone(kept_models: Leaderboard) -> None:
     trials = {"simcse": AVG, "lost": GONE, "cut": PRUNED}
     picture = heat_map(Embeddings(kept_models), trials, ["A king sails.", "A pilot reads."])
     assert picture.figure is not None and [one.name for one in picture.figure.data] == ["simcse"]
@@ -65,7 +65,7 @@ def test_the_caption_names_the_models_that_are_gone(kept_models: LeaderboardRead
     assert "cut: trial dddddddddddddddd has no model: it was pruned" in picture.caption
 
 
-def test_without_a_model_every_picture_says_why(kept_models: LeaderboardReader) -> None:
+def test_without_a_model_every_picture_says_why(kept_models: Leaderboard) -> None:
     for picture in pictures_of_embeddings(Embeddings(kept_models), {"lost": GONE}):
         assert picture.figure is None and picture.missing is not None
         assert "is gone from" in picture.missing and "reproduce cccccccc" in picture.missing
@@ -74,7 +74,7 @@ def test_without_a_model_every_picture_says_why(kept_models: LeaderboardReader) 
 
 
 def test_what_cannot_be_drawn_is_told(
-    kept_models: LeaderboardReader, monkeypatch: pytest.MonkeyPatch
+    kept_models: Leaderboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embeddings, one = Embeddings(kept_models), {"simcse": AVG}
     monkeypatch.setitem(sys.modules, "umap", None)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from cse_dashboards.pictures import methods
-from cse_platform.leaderboard import Filters, LeaderboardReader
+from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.opening import Store
 from cse_platform.tracking.events import Event, TrialEvaluated
 
 Life = Callable[..., list[Event]]
@@ -19,12 +19,12 @@ STSB = "dev/stsb_spearman"
 
 
 @pytest.fixture
-def told(board: Leaderboard) -> Callable[..., LeaderboardReader]:
+def told(board: Store) -> Callable[..., Leaderboard]:
     """A leaderboard that has heard of these."""
 
-    def tell(*events: Event) -> LeaderboardReader:
+    def tell(*events: Event) -> Leaderboard:
         LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
-        return LeaderboardReader(board)
+        return Leaderboard(board)
 
     return tell
 
@@ -55,7 +55,7 @@ def kcc(evaluated: Evaluated, trial: str, value: float, identity: str = "e1") ->
 
 
 def test_the_star_is_at_the_checkpoint_that_was_kept(
-    told: Callable[..., LeaderboardReader], sweep_started: Start, life: Life
+    told: Callable[..., Leaderboard], sweep_started: Start, life: Life
 ) -> None:
     *first, end = life("a", 0)
     reader = told(sweep_started("a", method="a"), *first, end.model_copy(update={"best_step": 9}))
@@ -67,7 +67,7 @@ def test_the_star_is_at_the_checkpoint_that_was_kept(
 
 
 def test_seeds_without_the_metric_are_counted(
-    told: Callable[..., LeaderboardReader], sweep_started: Start, life: Life
+    told: Callable[..., Leaderboard], sweep_started: Start, life: Life
 ) -> None:
     start, *_, end = life("a", 1)
     reader = told(sweep_started("a", method="a"), *life("a", 0), start, end)
@@ -79,7 +79,7 @@ def test_seeds_without_the_metric_are_counted(
 
 
 def test_kcc_is_of_the_seeds_of_the_row(
-    told: Callable[..., LeaderboardReader],
+    told: Callable[..., Leaderboard],
     sweep_started: Start,
     life: Life,
     trial_evaluated: Evaluated,
@@ -100,7 +100,7 @@ def test_kcc_is_of_the_seeds_of_the_row(
 
 
 def test_of_several_evaluations_the_shared_one_is_shown_and_told(
-    told: Callable[..., LeaderboardReader],
+    told: Callable[..., Leaderboard],
     sweep_started: Start,
     life: Life,
     trial_evaluated: Evaluated,
@@ -121,7 +121,7 @@ def test_of_several_evaluations_the_shared_one_is_shown_and_told(
 
 
 def test_bars_of_different_evaluations_are_said_to_be(
-    told: Callable[..., LeaderboardReader],
+    told: Callable[..., Leaderboard],
     sweep_started: Start,
     life: Life,
     trial_evaluated: Evaluated,
@@ -137,7 +137,7 @@ def test_bars_of_different_evaluations_are_said_to_be(
 
 
 def test_buckets_leave_out_who_was_scored_on_other_pairs(
-    told: Callable[..., LeaderboardReader], sweep_started: Start, life: Life, scored: Evaluated
+    told: Callable[..., Leaderboard], sweep_started: Start, life: Life, scored: Evaluated
 ) -> None:
     reader = told(
         *(sweep_started("a", method="a"), *life("a", 0)),

@@ -7,9 +7,9 @@ import pytest
 
 from cse_dashboards.pictures.embeddings import Embeddings, diversity
 from cse_methods.encoders.loading import load_encoder
-from cse_platform.leaderboard import LeaderboardReader
+from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.opening import Store
 from cse_platform.tracking.events import Event
 
 TRIAL = "a" * 64
@@ -28,7 +28,7 @@ def test_an_encoding_is_whitened_as_often_as_in_training(
     copies: int | None,
     encoded: int,
     said: str,
-    board: Leaderboard,
+    board: Store,
     tmp_path: Path,
     sweep_started: Callable[..., Event],
     trial_life: Callable[..., list[Event]],
@@ -39,7 +39,7 @@ def test_an_encoding_is_whitened_as_often_as_in_training(
     started = sweep_started(spec={"trials": 1, "data": "builtin"})
     LeaderboardSink(board).apply("j", list(enumerate([started, *life], start=1)))
     told: list[tuple[str, int, int]] = []
-    embeddings = Embeddings(LeaderboardReader(board), progress=lambda *news: told.append(news))
+    embeddings = Embeddings(Leaderboard(board), progress=lambda *news: told.append(news))
 
     picture = diversity(embeddings, {"whitenedcse": TRIAL})
 

@@ -7,14 +7,14 @@ import pytest
 
 from cse_dashboards.pictures import ablation, board, compare, methods
 from cse_dashboards.pictures.labels import MOST
-from cse_platform.leaderboard import Filters, LeaderboardReader
+from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.query.sweeps.search_history import SearchedTrial, SearchHistory
 from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.sweep.space.space import Space
 
 
 @pytest.fixture(scope="module")
-def rows(lab: LeaderboardReader) -> list[LeaderboardRow]:
+def rows(lab: Leaderboard) -> list[LeaderboardRow]:
     return lab.rows(standing=False)
 
 
@@ -22,7 +22,7 @@ def on_dev(row: LeaderboardRow) -> LeaderboardRow:
     return replace(row, scores={}, headline=None)
 
 
-def test_the_leaderboard_shows_the_headline_best_on_top(lab: LeaderboardReader) -> None:
+def test_the_leaderboard_shows_the_headline_best_on_top(lab: Leaderboard) -> None:
     picture = board.of_rows(lab.rows())
 
     assert picture.figure.layout.yaxis.categoryarray[0] == "simcse mini"
@@ -31,7 +31,7 @@ def test_the_leaderboard_shows_the_headline_best_on_top(lab: LeaderboardReader) 
     assert "the pairs of a single seed" in picture.caption
 
 
-def test_papers_stand_on_the_line_of_their_method_and_backbone(lab: LeaderboardReader) -> None:
+def test_papers_stand_on_the_line_of_their_method_and_backbone(lab: Leaderboard) -> None:
     [row] = lab.rows(Filters(method="simcse"), standing=False)
     ours = replace(row, backbone="bert-base")
 
@@ -65,7 +65,7 @@ def test_without_rows_the_leaderboard_says_what_makes_some() -> None:
     assert "cse-sweep" in (picture.missing or "")
 
 
-def test_dev_curves_are_of_each_row(lab: LeaderboardReader, rows: list[LeaderboardRow]) -> None:
+def test_dev_curves_are_of_each_row(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:
     picture = methods.dev_curves(lab, rows, "dev/stsb_spearman")
 
     names = [trace.name for trace in picture.figure.data]
@@ -74,9 +74,7 @@ def test_dev_curves_are_of_each_row(lab: LeaderboardReader, rows: list[Leaderboa
     assert picture.name == "dev_curves_dev_stsb_spearman"
 
 
-def test_a_metric_that_nobody_reports_is_said(
-    lab: LeaderboardReader, rows: list[LeaderboardRow]
-) -> None:
+def test_a_metric_that_nobody_reports_is_said(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:
     picture = methods.dev_curves(lab, rows, "dev/sickr_spearman")
 
     assert picture.figure is None
@@ -84,7 +82,7 @@ def test_a_metric_that_nobody_reports_is_said(
 
 
 def test_more_rows_than_colours_are_cut_and_counted(
-    lab: LeaderboardReader, rows: list[LeaderboardRow]
+    lab: Leaderboard, rows: list[LeaderboardRow]
 ) -> None:
     picture = methods.dev_curves(lab, rows * MOST, "train/loss")
 
@@ -100,7 +98,7 @@ def test_more_rows_than_colours_are_cut_and_counted(
     ],
 )
 def test_what_lacks_comes_with_the_way_to_it(
-    make: object, way_out: str, lab: LeaderboardReader, rows: list[LeaderboardRow]
+    make: object, way_out: str, lab: Leaderboard, rows: list[LeaderboardRow]
 ) -> None:
     picture = make(lab, rows)  # type: ignore[operator]
 
@@ -108,9 +106,7 @@ def test_what_lacks_comes_with_the_way_to_it(
     assert way_out in (picture.missing or "")
 
 
-def test_buckets_are_of_the_best_scored_seed(
-    lab: LeaderboardReader, rows: list[LeaderboardRow]
-) -> None:
+def test_buckets_are_of_the_best_scored_seed(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:
     picture = methods.buckets(lab, [rows[0], on_dev(rows[1])], "sts12")
 
     best = methods.scored_trial(rows[0], "sts12")
@@ -120,7 +116,7 @@ def test_buckets_are_of_the_best_scored_seed(
     assert f"left out: {rows[1].method}" in picture.caption
 
 
-def test_a_comparison_is_drawn_with_its_notes(lab: LeaderboardReader) -> None:
+def test_a_comparison_is_drawn_with_its_notes(lab: Leaderboard) -> None:
     compared = lab.compare("hicl", "sncse")
 
     picture = compare.differences(compared)
@@ -130,14 +126,14 @@ def test_a_comparison_is_drawn_with_its_notes(lab: LeaderboardReader) -> None:
     assert all(note[1:].rstrip(".") in picture.caption for note in compared.notes)
 
 
-def test_pairs_are_of_both(lab: LeaderboardReader, rows: list[LeaderboardRow]) -> None:
+def test_pairs_are_of_both(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:
     picture = compare.pair_scatter(lab, rows[0], rows[1], "stsb")
 
     assert picture.figure.layout.xaxis.title.text == f"cosine, {rows[0].method}"
     assert len(picture.figure.data[0].x) == 80
 
 
-def test_pairs_without_scores_are_said(lab: LeaderboardReader, rows: list[LeaderboardRow]) -> None:
+def test_pairs_without_scores_are_said(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:
     picture = compare.pair_scatter(lab, rows[0], on_dev(rows[1]), "stsb")
 
     assert picture.figure is None

@@ -13,24 +13,24 @@ from cse_dashboards.export import export_sweep
 from cse_dashboards.picture import Picture
 from cse_dashboards.report import chapters, rows_of, written
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.api import LeaderboardReader
+from cse_platform.leaderboard.api import Leaderboard
 
 CHAPTERS = ["Ranking", "Search", "Settings", "Dev curves", "Beside other methods"]
 
 
-def pictures(reader: LeaderboardReader, sweep: str) -> list[Picture]:
+def pictures(reader: Leaderboard, sweep: str) -> list[Picture]:
     return [picture for chapter in chapters(reader, sweep) for picture in chapter.pictures]
 
 
-def test_the_sweeps_own_row_comes_first(reader: LeaderboardReader) -> None:
+def test_the_sweeps_own_row_comes_first(reader: Leaderboard) -> None:
     assert [row.method for row in rows_of(reader, "sncse")] == ["sncse", "hicl", "simcse"]
 
 
-def test_a_report_has_its_chapters(reader: LeaderboardReader) -> None:
+def test_a_report_has_its_chapters(reader: Leaderboard) -> None:
     assert [chapter.title for chapter in chapters(reader, "simcse")] == CHAPTERS
 
 
-def test_every_picture_is_drawn_or_says_why_not(reader: LeaderboardReader) -> None:
+def test_every_picture_is_drawn_or_says_why_not(reader: Leaderboard) -> None:
     made = pictures(reader, "simcse")
     assert all((one.figure is None) == (one.missing is not None) for one in made)
     names = [one.name for one in made]
@@ -40,29 +40,27 @@ def test_every_picture_is_drawn_or_says_why_not(reader: LeaderboardReader) -> No
     assert {"leaderboard", "dev_curves_dev_stsb_spearman", "buckets_stsb", "differences"} <= drawn
 
 
-def test_a_document_needs_nothing_from_elsewhere(reader: LeaderboardReader) -> None:
+def test_a_document_needs_nothing_from_elsewhere(reader: Leaderboard) -> None:
     document = written(reader.sweep("simcse"), list(chapters(reader, "simcse")))
     outside = re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=[\"']?(?!data:)", document)
     assert outside == []
     assert document.count('data-figure="') == len(pictures(reader, "simcse"))
 
 
-def test_an_unknown_sweep_leaves_no_folder(reader: LeaderboardReader, tmp_path: Path) -> None:
+def test_an_unknown_sweep_leaves_no_folder(reader: Leaderboard, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="simcsee"):
         export_sweep(reader, "simcsee", tmp_path / "out", form="html")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_with_something_in_it_is_refused(
-    reader: LeaderboardReader, tmp_path: Path
-) -> None:
+def test_a_folder_with_something_in_it_is_refused(reader: Leaderboard, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("kept")
     with pytest.raises(StoreError, match="not empty"):
         export_sweep(reader, "simcse", tmp_path, form="html")
 
 
 def test_every_figure_alone_with_its_numbers(
-    reader: LeaderboardReader, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    reader: Leaderboard, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     export_sweep(reader, "simcse", tmp_path / "out", form="html")
     figures = tmp_path / "out" / "figures"
@@ -79,7 +77,7 @@ def test_every_figure_alone_with_its_numbers(
 
 
 def test_an_image_without_a_browser(
-    reader: LeaderboardReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reader: Leaderboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BROWSER_PATH", "/no/such/browser")
     with pytest.raises(ImageError, match="BROWSER_PATH names no file: '/no/such/browser'"):

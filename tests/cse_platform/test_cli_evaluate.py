@@ -11,7 +11,7 @@ from cse_methods.encoders.loading import load_encoder
 from cse_methods.evaluation.pair_sets import load_pair_set
 from cse_methods.metrics import cosines, spearman
 from cse_platform.cli.evaluate import main
-from cse_platform.leaderboard.store.opening import open_leaderboard
+from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.runner.models import TRIAL_FILE
 
 
@@ -107,7 +107,7 @@ def test_a_trials_model_is_known_by_its_folder_wherever_it_lies(tmp_path: Path) 
         done = run(name, "--data", "builtin")
         assert done.exit_code == 1
         assert "is the model of trial abababababababab, whose leaderboard" in done.stderr
-    with open_leaderboard(f"sqlite:///{tmp_path / 'runs' / 'leaderboard.db'}"):
+    with open_store(f"sqlite:///{tmp_path / 'runs' / 'leaderboard.db'}"):
         pass
     assert "which this one does not know" in run("model", "--data", "builtin").stderr
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from cse_platform.cli.common import shows_errors
 from cse_platform.cli.leaderboard import main
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import open_leaderboard
+from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.tracking.events import Event, SweepStarted
 
 Life = Callable[..., list[Event]]
@@ -41,7 +41,7 @@ def runs(tmp_path: Path, sweep_started: Start, trial_life: Life) -> Path:
         ),
     ]
     folder = tmp_path / "runs"
-    with open_leaderboard(f"sqlite:///{folder / 'leaderboard.db'}") as board:
+    with open_store(f"sqlite:///{folder / 'leaderboard.db'}") as board:
         LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
     return folder
 

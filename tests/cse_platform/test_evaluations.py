@@ -15,16 +15,16 @@ from cse_platform.errors import StoreError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.trials import evaluations
 from cse_platform.leaderboard.query.trials.evaluations import (
-    ReleaseRow,
     ScoreRow,
+    TestAccess,
     TrialRef,
     similarities,
 )
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.score_tables import EvaluationRecord, PairSetRecord
 from cse_platform.leaderboard.store.tables import Base
-from cse_platform.test_access import release
-from cse_platform.tracking.events import Event, SweepStarted, TestsOpened, TrialEvaluated
+from cse_platform.test_access import record_test_access
+from cse_platform.tracking.events import Event, SweepStarted, TestAccessed, TrialEvaluated
 from cse_platform.tracking.packing import evaluated
 
 Life = Callable[..., list[Event]]
@@ -35,21 +35,21 @@ NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def with_trials(board: Leaderboard, sweep_started: Start, trial_life: Life) -> Leaderboard:
+def with_trials(board: Store, sweep_started: Start, trial_life: Life) -> Store:
     """A leaderboard with the trials c0-42 and c1-42."""
     tell(board, sweep_started(), *trial_life(0, {10: 0.75}), *trial_life(1, {10: 0.5}))
     return board
 
 
-def tell(board: Leaderboard, *told: Event, journal: str = "j") -> None:
+def tell(board: Store, *told: Event, journal: str = "j") -> None:
     sink = LeaderboardSink(board)
     sink.apply(journal, list(enumerate(told, start=sink.position(journal) + 1)))
 
 
-def opened(hours: float = 0, trial: str = "c0-42", **changes: Any) -> TestsOpened:
+def opened(hours: float = 0, trial: str = "c0-42", **changes: Any) -> TestAccessed:
     fields = {"sweep": "first", "who": "ann", "command": "cse-sweep", "tasks": ("sts12", "stsb")}
     fields |= {"trial": trial, "time": NOON + timedelta(hours=hours), "source": "senteval"}
-    return TestsOpened.model_validate(fields | changes)
+    return TestAccessed.model_validate(fields | changes)
 
 
 def pairs(**changes: Any) -> TrialEvaluated:
@@ -64,7 +64,7 @@ def pairs(**changes: Any) -> TrialEvaluated:
     return evaluated(sweep="first", trial="c0-42", evaluation=evaluation, source="hub")
 
 
-def contents(board: Leaderboard) -> dict[str, list[tuple[object, ...]]]:
+def contents(board: Store) -> dict[str, list[tuple[object, ...]]]:
     with board.session() as session:
         return {
             table.name: sorted(map(tuple, session.execute(select(table))), key=repr)
@@ -73,7 +73,7 @@ def contents(board: Leaderboard) -> dict[str, list[tuple[object, ...]]]:
         }
 
 
-def test_scores_are_kept_as_they_are(with_trials: Leaderboard, trial_evaluated: Make) -> None:
+def test_scores_are_kept_as_they_are(with_trials: Store, trial_evaluated: Make) -> None:
     scores = {"test/sts12_spearman": 0.1 + 0.2, "test/sts12_kcc": -0.25, "dev/stsb_uniformity": -3}
     tell(with_trials, trial_evaluated("c0-42", scores))
     with with_trials.session() as session:
@@ -87,7 +87,7 @@ def test_scores_are_kept_as_they_are(with_trials: Leaderboard, trial_evaluated: 
     assert (1, "stsb", "dev", "uniformity", "e1", -3.0, NOON) in contents(with_trials)["scores"]
 
 
-def test_a_replay_adds_nothing(with_trials: Leaderboard, trial_evaluated: Make) -> None:
+def test_a_replay_adds_nothing(with_trials: Store, trial_evaluated: Make) -> None:
     scored = trial_evaluated("c0-42", {"test/sts12_spearman": 0.5})
     told = [opened(), opened(1), scored, opened(2, who="bob"), pairs()]
     tell(with_trials, *told)
@@ -100,9 +100,7 @@ def test_a_replay_adds_nothing(with_trials: Leaderboard, trial_evaluated: Make) 
     assert contents(with_trials) == once
 
 
-def test_the_first_source_that_is_told_stands(
-    with_trials: Leaderboard, trial_evaluated: Make
-) -> None:
+def test_the_first_source_that_is_told_stands(with_trials: Store, trial_evaluated: Make) -> None:
     def told(source: str | None) -> str | None:
         scores = {"test/mr_accuracy": 0.5, "test/avg_transfer_accuracy": 0.5}
         tell(with_trials, trial_evaluated("c0-42", scores, source=source))
@@ -116,7 +114,7 @@ def test_the_first_source_that_is_told_stands(
         assert session.get_one(EvaluationRecord, "e9").source == "hub"
 
 
-def test_what_is_scored_by_hand_tells_its_source(with_trials: Leaderboard, tmp_path: Path) -> None:
+def test_what_is_scored_by_hand_tells_its_source(with_trials: Store, tmp_path: Path) -> None:
     """Built-in sets tell nothing of real ones, whatever data the trial itself had."""
     score = Score(task="mr", split="test", metric="accuracy", value=0.5, identity="e1")
     evaluation = Evaluation(
@@ -124,15 +122,15 @@ def test_what_is_scored_by_hand_tells_its_source(with_trials: Leaderboard, tmp_p
     )
     trial = TrialRef("c0-42", "first", "rankcse", "mini", 42, None, "c0")
     stores = {"leaderboard": with_trials, "mlflow": None, "journal": tmp_path / "journal"}
-    with release(trial, parse_tasks(["mr"]), source="builtin", **stores) as record:
+    with record_test_access(trial, parse_tasks(["mr"]), source="builtin", **stores) as record:
         assert record(evaluation) == []
     with with_trials.session() as session:
         assert session.get_one(EvaluationRecord, "e1").source == "builtin"
-        assert [one.source for one in evaluations.releases(session)] == ["builtin"]
+        assert [one.source for one in evaluations.test_accesses(session)] == ["builtin"]
 
 
 def test_the_last_evaluation_of_one_identity_stands(
-    with_trials: Leaderboard, trial_evaluated: Make
+    with_trials: Store, trial_evaluated: Make
 ) -> None:
     tell(with_trials, trial_evaluated("c0-42", {"test/mr_accuracy": 0.5, "test/cr_accuracy": 0.6}))
     tell(with_trials, trial_evaluated("c0-42", {"test/mr_accuracy": 0.7}))
@@ -147,7 +145,7 @@ def test_the_last_evaluation_of_one_identity_stands(
 
 
 def test_nonsense_is_told_and_left_out(
-    with_trials: Leaderboard, trial_evaluated: Make, caplog: pytest.LogCaptureFixture
+    with_trials: Store, trial_evaluated: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     nan, inf = float("nan"), float("inf")
     scores = {"test/sts12_spearman": nan, "test/sts13_spearman": 72.4, "dev/stsb_uniformity": inf}
@@ -159,7 +157,7 @@ def test_nonsense_is_told_and_left_out(
 
 
 def test_a_trial_of_another_store_is_passed_over(
-    with_trials: Leaderboard, trial_evaluated: Make, caplog: pytest.LogCaptureFixture
+    with_trials: Store, trial_evaluated: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A sweep can take trials over, and evaluate them, that a new store has never seen."""
     before = contents(with_trials)
@@ -168,7 +166,7 @@ def test_a_trial_of_another_store_is_passed_over(
     assert caplog.text.count("sweep first: trial far is not on this leaderboard") == 2
 
 
-def test_similarities_are_found_again(with_trials: Leaderboard) -> None:
+def test_similarities_are_found_again(with_trials: Store) -> None:
     tell(with_trials, pairs())
     with with_trials.session() as session:
         found = similarities(session, "c0-42", "sts12")
@@ -180,7 +178,7 @@ def test_similarities_are_found_again(with_trials: Leaderboard) -> None:
     assert found.data_sha256 == "d1"
 
 
-def test_gold_is_kept_once_and_cosines_by_identity(with_trials: Leaderboard) -> None:
+def test_gold_is_kept_once_and_cosines_by_identity(with_trials: Store) -> None:
     other = np.array([0.0, 0.5, 0.5], np.float32)
     tell(with_trials, pairs(), pairs(identity="e2"), pairs(identity="e2", cosines=other))
     with with_trials.session() as session:
@@ -191,7 +189,7 @@ def test_gold_is_kept_once_and_cosines_by_identity(with_trials: Leaderboard) -> 
         assert similarities(session, "c0-42", "sts12", identity="e2").gold[2] == 5
 
 
-def test_dev_pairs_of_the_same_task_are_asked_for_by_identity(with_trials: Leaderboard) -> None:
+def test_dev_pairs_of_the_same_task_are_asked_for_by_identity(with_trials: Store) -> None:
     dev = np.array([0.0, 0.25, 0.5], np.float32)
     space = pairs(split="dev", identity="space", cosines=dev, data_sha256="d2")
     tell(with_trials, pairs(), space)
@@ -211,14 +209,14 @@ def test_dev_pairs_of_the_same_task_are_asked_for_by_identity(with_trials: Leade
     ],
 )
 def test_similarities_that_are_not_there(
-    with_trials: Leaderboard, asked: tuple[str, ...], message: str
+    with_trials: Store, asked: tuple[str, ...], message: str
 ) -> None:
     tell(with_trials, pairs(), pairs(identity="e2"))
     with pytest.raises(StoreError, match=message), with_trials.session() as session:
         similarities(session, *asked)
 
 
-def test_releases_oldest_first(with_trials: Leaderboard) -> None:
+def test_releases_oldest_first(with_trials: Store) -> None:
     tell(
         with_trials,
         opened(2, "c1-42"),
@@ -227,11 +225,11 @@ def test_releases_oldest_first(with_trials: Leaderboard) -> None:
     )
     hours = [NOON + timedelta(hours=hour) for hour in range(4)]
     with with_trials.session() as session:
-        assert evaluations.releases(session, "c0-42") == [
-            ReleaseRow("c0-42", hours[1], "bob", "cse-evaluate", ["mr"], "hub"),
-            ReleaseRow("c0-42", hours[3], "ann", "cse-sweep", ["sts12", "stsb"], "senteval"),
+        assert evaluations.test_accesses(session, "c0-42") == [
+            TestAccess("c0-42", hours[1], "bob", "cse-evaluate", ["mr"], "hub"),
+            TestAccess("c0-42", hours[3], "ann", "cse-sweep", ["sts12", "stsb"], "senteval"),
         ]
-        assert [(one.trial, one.opened) for one in evaluations.releases(session)] == [
+        assert [(one.trial, one.opened) for one in evaluations.test_accesses(session)] == [
             ("c0-42", hours[1]),
             ("c1-42", hours[2]),
             ("c0-42", hours[3]),

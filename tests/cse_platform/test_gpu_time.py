@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.tracking.events import Event, TrialState
 
 Life = Callable[..., list[Event]]
 Started = Callable[..., Event]
-Check = Callable[[Leaderboard], None]
+Check = Callable[[Store], None]
 
 HOUR = 3600.0
 
 
-def tell(board: Leaderboard, sweep: str, events: list[Event]) -> None:
+def tell(board: Store, sweep: str, events: list[Event]) -> None:
     sink = LeaderboardSink(board)
     sink.apply(sweep, list(enumerate(events, start=sink.position(sweep) + 1)))
 
@@ -30,7 +30,7 @@ def ran(
     return [*events, finish.model_copy(update={"wall_seconds": hours * HOUR, "gpus": gpus})]
 
 
-def spent(board: Leaderboard) -> dict[str, list[float]]:
+def spent(board: Store) -> dict[str, list[float]]:
     queries = {
         "sweeps": "SELECT gpu_seconds FROM sweep_trials ORDER BY sweep_id, number",
         "trials": "SELECT gpu_seconds FROM trials ORDER BY id",
@@ -45,7 +45,7 @@ def spent(board: Leaderboard) -> dict[str, list[float]]:
 
 
 def test_every_sweep_that_ran_a_trial_has_spent_its_own(
-    board: Leaderboard, sweep_started: Started, trial_life: Life, check_counters: Check
+    board: Store, sweep_started: Started, trial_life: Life, check_counters: Check
 ) -> None:
     tell(board, "a", [sweep_started("a"), *ran(trial_life, "a", 5, "PRUNED")])
     other = ran(trial_life, "b", 2, "COMPLETE", number=1, gpus=0.5)
@@ -64,7 +64,7 @@ def test_every_sweep_that_ran_a_trial_has_spent_its_own(
 
 
 def test_a_trial_that_was_cut_off_tells_its_whole_time(
-    board: Leaderboard, sweep_started: Started, trial_life: Life, check_counters: Check
+    board: Store, sweep_started: Started, trial_life: Life, check_counters: Check
 ) -> None:
     begin = [sweep_started("a"), *ran(trial_life, "a", 2, "FAIL")]
     resumed = ran(trial_life, "a", 3, "FAIL")
@@ -102,7 +102,7 @@ def test_the_counters_are_what_they_count_in_whatever_order(
     for sweep, number, quarters, state in told:
         events += ran(trial_life, sweep, quarters / 4, state, number=number)
         most[sweep, number] = max(quarters / 4, most.get((sweep, number), 0))
-    with open_leaderboard(f"sqlite:///{folder / 'a.db'}") as board:
+    with open_store(f"sqlite:///{folder / 'a.db'}") as board:
         for journal in ("j", "the same, with its cursor lost"):
             tell(board, journal, events)
             assert sum(spent(board)["contests"]) == sum(most.values())

@@ -202,7 +202,7 @@ def test_what_a_trial_was_evaluated_on(trial_evaluated: Callable[..., TrialEvalu
 
 def test_an_opening_alone_is_no_evaluation() -> None:
     """The driver can die between the two: what was opened is then evaluated again."""
-    opened = journal_events.TestsOpened(
+    opened = journal_events.TestAccessed(
         sweep="s",
         trial="t0",
         tasks=("sts12",),

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.board.rows import leaderboard
+from cse_platform.leaderboard.query.board.rows import board_rows
 from cse_platform.leaderboard.query.board.selection import Filters
 from cse_platform.leaderboard.query.trials.curves import (
     BestModel,
@@ -25,7 +25,7 @@ from cse_platform.leaderboard.query.trials.curves import (
     sweep_spec,
     trials_of,
 )
-from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.store.tables import (
     Base,
     ConfigurationRecord,
@@ -40,13 +40,11 @@ Life = Callable[..., list[Event]]
 Start = Callable[..., SweepStarted]
 
 
-def tell(
-    board: Leaderboard, events: Sequence[Event], *, journal: str = "j", after: int = 0
-) -> None:
+def tell(board: Store, events: Sequence[Event], *, journal: str = "j", after: int = 0) -> None:
     LeaderboardSink(board).apply(journal, list(enumerate(events, start=after + 1)))
 
 
-def contents(board: Leaderboard) -> dict[str, list[tuple[object, ...]]]:
+def contents(board: Store) -> dict[str, list[tuple[object, ...]]]:
     with board.session() as session:
         return {
             table.name: sorted(map(tuple, session.execute(select(table))), key=repr)
@@ -54,7 +52,7 @@ def contents(board: Leaderboard) -> dict[str, list[tuple[object, ...]]]:
         }
 
 
-def test_a_replay_adds_nothing(board: Leaderboard, sweep_started: Start, trial_life: Life) -> None:
+def test_a_replay_adds_nothing(board: Store, sweep_started: Start, trial_life: Life) -> None:
     events = [sweep_started(), *trial_life(0, {0: 0.5, 10: 0.75}), *trial_life(1, {0: 0.5})]
     tell(board, events)
     once = contents(board)
@@ -72,8 +70,8 @@ def test_batches_do_not_matter(
     folder = tmp_path_factory.mktemp("stores")
     entries = list(enumerate(events_of_a_sweep, start=1))
     with (
-        open_leaderboard(f"sqlite:///{folder / 'whole.db'}") as whole,
-        open_leaderboard(f"sqlite:///{folder / 'dealt.db'}") as dealt,
+        open_store(f"sqlite:///{folder / 'whole.db'}") as whole,
+        open_store(f"sqlite:///{folder / 'dealt.db'}") as dealt,
     ):
         LeaderboardSink(whole).apply("j", entries)
         for cut in [*sorted(cuts), len(entries)]:
@@ -94,7 +92,7 @@ def events_of_a_sweep(sweep_started: Start, trial_life: Life) -> list[Event]:
 
 
 def test_a_batch_is_applied_whole_or_not_at_all(
-    board: Leaderboard, sweep_started: Start, trial_life: Life
+    board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     before = contents(board)
     orphan = trial_life(1, {0: 0.5})[1:]
@@ -104,7 +102,7 @@ def test_a_batch_is_applied_whole_or_not_at_all(
 
 
 def test_the_first_value_of_a_step_stays(
-    board: Leaderboard, sweep_started: Start, trial_life: Life
+    board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     start, first, finish = trial_life(0, {0: 0.5})
     second = first.model_copy(update={"value": 0.9})
@@ -114,7 +112,7 @@ def test_the_first_value_of_a_step_stays(
 
 
 def test_an_attempt_from_scratch_replaces_the_former(
-    board: Leaderboard, sweep_started: Start, trial_life: Life
+    board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     killed = trial_life(0, {0: 0.5, 10: 0.6, 20: 0.7}, state=None)
     tell(board, [sweep_started(), *killed, *trial_life(0, {0: 0.4, 10: 0.8})])
@@ -126,7 +124,7 @@ def test_an_attempt_from_scratch_replaces_the_former(
 
 
 def test_a_resumed_attempt_goes_on_with_its_curve(
-    board: Leaderboard, sweep_started: Start, trial_life: Life
+    board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     failed = trial_life(0, {0: 0.5, 10: 0.6}, state="FAIL")
     tell(board, [sweep_started(), *failed, *trial_life(0, {10: 0.9, 20: 0.7}, resumed_from=10)])
@@ -141,7 +139,7 @@ def test_a_resumed_attempt_goes_on_with_its_curve(
 
 
 def test_a_complete_trial_never_changes(
-    board: Leaderboard, sweep_started: Start, trial_life: Life
+    board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     tell(board, [sweep_started(), *trial_life(0, {0: 0.5, 10: 0.75})])
     whole = contents(board)
@@ -152,14 +150,14 @@ def test_a_complete_trial_never_changes(
     assert again_whole == whole
 
 
-def test_not_a_number_is_null(board: Leaderboard, sweep_started: Start, trial_life: Life) -> None:
+def test_not_a_number_is_null(board: Store, sweep_started: Start, trial_life: Life) -> None:
     tell(board, [sweep_started(), *trial_life(0, {0: 0.5, 10: float("nan")}, state="FAIL")])
     with board.session() as session:
         assert [point.value for point in dev_curve(session, "c0-42")] == [0.5, None]
         assert dev_curve(session, "c0-42")[1].metrics["dev/stsb_spearman"] is None
 
 
-def test_welford_by_hand(board: Leaderboard, sweep_started: Start, trial_life: Life) -> None:
+def test_welford_by_hand(board: Store, sweep_started: Start, trial_life: Life) -> None:
     # 0.5, 0.75, 1.0: mean 0.75, squared distances 1/16 + 0 + 1/16 = 1/8, variance 1/16.
     seeds = [
         event
@@ -170,7 +168,7 @@ def test_welford_by_hand(board: Leaderboard, sweep_started: Start, trial_life: L
     with board.session() as session:
         moments = select(ConfigurationRecord.n, ConfigurationRecord.mean, ConfigurationRecord.m2)
         assert session.execute(moments).one() == (3, 0.75, 0.125)
-        [row] = leaderboard(session)
+        [row] = board_rows(session)
         assert (row.seeds, row.n, row.dev_score.mean, row.dev_score.std) == (
             [0, 1, 2],
             3,
@@ -191,16 +189,16 @@ def test_moments_agree_with_numpy(
     for seed, value in enumerate(values):
         events += trial_life(seed, {5: value}, configuration="c", seed=seed)
     path = tmp_path_factory.mktemp("moments") / "a.db"
-    with open_leaderboard(f"sqlite:///{path}") as board:
+    with open_store(f"sqlite:///{path}") as board:
         tell(board, events)
         with board.session() as session:
-            [row] = leaderboard(session)
+            [row] = board_rows(session)
     assert row.dev_score.mean == pytest.approx(np.mean(values), abs=1e-12)
     assert row.dev_score.std == pytest.approx(np.std(values, ddof=1), abs=1e-9)
 
 
 def test_two_sweeps_count_into_one_configuration_at_once(
-    board: Leaderboard, sweep_started: Start, trial_life: Life
+    board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     def fill(sweep: str, seeds: range) -> None:
         events: list[Event] = [sweep_started(sweep)]
@@ -218,12 +216,12 @@ def test_two_sweeps_count_into_one_configuration_at_once(
     for filler in fillers:
         filler.join()
     with board.session() as session:
-        assert [row.seeds for row in leaderboard(session)] == [list(range(20))]
-        assert [row.n for row in leaderboard(session)] == [20]
+        assert [row.seeds for row in board_rows(session)] == [list(range(20))]
+        assert [row.n for row in board_rows(session)] == [20]
 
 
 def test_more_than_one_seed_is_chosen_before_one_lucky_seed(
-    board: Leaderboard, sweep_started: Start, trial_life: Life
+    board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     events = [
         sweep_started(),
@@ -237,8 +235,8 @@ def test_more_than_one_seed_is_chosen_before_one_lucky_seed(
     ]
     tell(board, events)
     with board.session() as session:
-        [row] = leaderboard(session)
-        everything = leaderboard(session, per_configuration=True)
+        [row] = board_rows(session)
+        everything = board_rows(session, per_configuration=True)
     assert (row.configuration.hash, row.seeds, row.trials) == ("good", [1, 2], 7)
     assert row.dev_score.mean == pytest.approx(0.75)
     assert row.dev_untrained == pytest.approx(0.35)
@@ -248,7 +246,7 @@ def test_more_than_one_seed_is_chosen_before_one_lucky_seed(
 
 
 def test_one_row_for_each_method_backbone_and_dev_identity(
-    board: Leaderboard, sweep_started: Start, trial_life: Life
+    board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     real = {
         "checkpoint": "stsb",
@@ -271,7 +269,7 @@ def test_one_row_for_each_method_backbone_and_dev_identity(
 
     def rows(**filters: str) -> list[tuple[str, str, str, str]]:
         with board.session() as session:
-            found = leaderboard(session, Filters(**filters))  # type: ignore[arg-type]
+            found = board_rows(session, Filters(**filters))  # type: ignore[arg-type]
             return [(one.method, one.backbone, one.dev.source, one.sweep) for one in found]
 
     assert rows() == [
@@ -286,7 +284,7 @@ def test_one_row_for_each_method_backbone_and_dev_identity(
 
 
 def test_a_reused_trial_is_in_both_sweeps(
-    board: Leaderboard, sweep_started: Start, trial_life: Life
+    board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     reused = {
         "sweep": "second",
@@ -314,14 +312,14 @@ def test_a_reused_trial_is_in_both_sweeps(
     )
     with board.session() as session:
         assert [row.key for row in trials_of(session, "second")] == ["c3-42"]
-        assert [row.sweep for row in leaderboard(session, Filters(sweep="second"))] == ["second"]
-        assert [row.sweep for row in leaderboard(session)] == ["first"]
+        assert [row.sweep for row in board_rows(session, Filters(sweep="second"))] == ["second"]
+        assert [row.sweep for row in board_rows(session)] == ["first"]
         [row] = trials_of(session, "first")
         assert (row.number, row.best_value, row.best_step, row.steps) == (3, 0.75, 10, 10)
 
 
 def test_the_best_model_is_one_that_was_kept(
-    board: Leaderboard, sweep_started: Start, trial_life: Life
+    board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     events = [
         sweep_started(),
@@ -339,7 +337,7 @@ def test_the_best_model_is_one_that_was_kept(
 
 
 def test_a_sweep_that_goes_on_keeps_its_start_and_gets_the_new_file(
-    board: Leaderboard, sweep_started: Start
+    board: Store, sweep_started: Start
 ) -> None:
     first, again = sweep_started(), sweep_started(spec={"trials": 8})
     interrupted = SweepFinished(sweep="first", state="INTERRUPTED")
@@ -355,7 +353,7 @@ def test_a_sweep_that_goes_on_keeps_its_start_and_gets_the_new_file(
 
 
 def test_dev_scores_are_stored_and_nonsense_is_not(
-    board: Leaderboard,
+    board: Store,
     sweep_started: Start,
     trial_life: Life,
     caplog: pytest.LogCaptureFixture,
@@ -389,7 +387,7 @@ def test_dev_scores_are_stored_and_nonsense_is_not(
     ],
 )
 def test_the_tables_refuse_nonsense(
-    board: Leaderboard, sweep_started: Start, trial_life: Life, nonsense: str
+    board: Store, sweep_started: Start, trial_life: Life, nonsense: str
 ) -> None:
     tell(board, [sweep_started(), *trial_life(0, {0: 0.5})])
     with pytest.raises(StoreError) as caught, board.writing() as session:
@@ -401,7 +399,7 @@ def test_a_locked_leaderboard_catches_up(
     tmp_path: Path, sweep_started: Start, trial_life: Life
 ) -> None:
     """Another writer holds the file while the sweep writes on."""
-    with open_leaderboard(f"sqlite:///{tmp_path / 'a.db'}") as board:
+    with open_store(f"sqlite:///{tmp_path / 'a.db'}") as board:
         events = [sweep_started(), *trial_life(0, {0: 0.5, 10: 0.75})]
         with Recorder(Journal(tmp_path / "journal"), [LeaderboardSink(board)]) as recorder:
             with board.writing() as session:
@@ -413,4 +411,4 @@ def test_a_locked_leaderboard_catches_up(
             [health] = recorder.flush(30)
             assert (health.behind, health.error) == (0, None)
         with board.session() as session:
-            assert [row.dev_score.mean for row in leaderboard(session)] == [0.75]
+            assert [row.dev_score.mean for row in board_rows(session)] == [0.75]

@@ -9,9 +9,9 @@ from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from sqlalchemy.exc import IntegrityError
 
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.board.rows import leaderboard
+from cse_platform.leaderboard.query.board.rows import board_rows
 from cse_platform.leaderboard.query.trials.evaluations import test_scores as scores_on_test
-from cse_platform.leaderboard.store.opening import open_leaderboard
+from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.leaderboard.store.schema import alembic_config, migrating
 from cse_platform.tracking.events import TrialEvaluated
 
@@ -53,7 +53,7 @@ def opening(source: str | None) -> str:
 @pytest.fixture
 def engine(leaderboard_url: str) -> Iterator[Engine]:
     """A store of schema 0001 with data."""
-    open_leaderboard(leaderboard_url).close()
+    open_store(leaderboard_url).close()
     engine = create_engine(leaderboard_url)
     with migrating(engine) as connection:
         command.downgrade(alembic_config(connection), "0001")
@@ -71,7 +71,7 @@ def dev_scores(connection: Connection) -> list[tuple[Any, ...]]:
 def test_up_gives_each_dev_score_its_identity_and_its_time(
     engine: Engine, leaderboard_url: str
 ) -> None:
-    open_leaderboard(leaderboard_url).close()
+    open_store(leaderboard_url).close()
     with engine.connect() as connection:
         assert dev_scores(connection) == DEV_SCORES
         told = connection.execute(text("SELECT DISTINCT identity, trial_id, measured FROM scores"))
@@ -90,8 +90,8 @@ def test_up_puts_configurations_under_contests(engine: Engine, leaderboard_url: 
         connection.execute(text("UPDATE sweeps SET spec = :spec"), {"spec": resources})
         for statement in SECOND_SWEEP:
             connection.execute(text(statement))
-    with open_leaderboard(leaderboard_url) as board, board.session() as session:
-        [row] = leaderboard(session)
+    with open_store(leaderboard_url) as board, board.session() as session:
+        [row] = board_rows(session)
         # Of a trial in two sweeps nobody knows which of them it ran in: the first stands for it.
         took = session.execute(text("SELECT sweep_id, trial_id, gpu_seconds FROM sweep_trials"))
         assert sorted(map(tuple, took)) == [(1, 1, 0), (1, 2, 3600), (2, 2, 0)]
@@ -105,7 +105,7 @@ def test_up_puts_configurations_under_contests(engine: Engine, leaderboard_url: 
 
 
 def test_down_and_up_again_from_0003_changes_nothing(engine: Engine, leaderboard_url: str) -> None:
-    open_leaderboard(leaderboard_url).close()
+    open_store(leaderboard_url).close()
     tables = ("sweeps", "contests", "configurations", "trials", "sweep_trials", "sweep_starts")
 
     def stored() -> dict[str, list[dict[str, Any]]]:
@@ -118,7 +118,7 @@ def test_down_and_up_again_from_0003_changes_nothing(engine: Engine, leaderboard
         command.downgrade(alembic_config(connection), "0002")
         names = connection.execute(text("SELECT * FROM configurations")).keys()
         assert {"method", "backbone", "dev_identity"} <= set(names)
-    open_leaderboard(leaderboard_url).close()
+    open_store(leaderboard_url).close()
     assert stored() == before
 
 
@@ -143,7 +143,7 @@ def test_up_tells_the_source_where_all_openings_were_of_one(
                     "'2026-01-03 00:00:00')"
                 )
             )
-    open_leaderboard(leaderboard_url).close()
+    open_store(leaderboard_url).close()
     with engine.connect() as connection:
         told = connection.execute(text("SELECT identity, source FROM evaluations"))
         assert dict(map(tuple, told)) == {"e1": "hub", "e2": None, "e3": None, "e4": None}
@@ -162,7 +162,7 @@ def test_made_anew_a_table_keeps_each_check_once(
     with migrating(engine) as connection:
         command.upgrade(alembic_config(connection), "0002")
     for _ in range(2):  # the second time from 0003 by way of 0002
-        open_leaderboard(leaderboard_url).close()
+        open_store(leaderboard_url).close()
         checks = inspect(engine).get_check_constraints("configurations")
         names = sorted(str(one["name"]) for one in checks)
         assert names == ["ck_configurations_mean_of_something", "ck_configurations_moments"]
@@ -175,11 +175,11 @@ def test_made_anew_a_table_keeps_each_check_once(
 def test_what_was_stored_goes_on(
     engine: Engine, leaderboard_url: str, trial_evaluated: Callable[..., TrialEvaluated]
 ) -> None:
-    with open_leaderboard(leaderboard_url) as board:
+    with open_store(leaderboard_url) as board:
         event = trial_evaluated("c1-1", {"test/stsb_spearman": 0.5})
         LeaderboardSink(board).apply("j", [(1, event)])
         with board.session() as session:
-            [row] = leaderboard(session)
+            [row] = board_rows(session)
             assert (row.n, row.dev_score.mean, row.scores["stsb"].mean) == (2, 0.75, 0.5)
             assert [one.value for one in scores_on_test(session, "c1-1")] == [0.5]
 
@@ -188,7 +188,7 @@ def test_down_keeps_the_dev_scores_and_up_again_works(
     engine: Engine, leaderboard_url: str, trial_evaluated: Callable[..., TrialEvaluated]
 ) -> None:
     scores = {"test/stsb_spearman": 0.5, "dev/stsb_spearman": 0.7, "dev/stsb_uniformity": -2.5}
-    with open_leaderboard(leaderboard_url) as board:
+    with open_store(leaderboard_url) as board:
         LeaderboardSink(board).apply("j", [(1, trial_evaluated("c1-1", scores))])
     with migrating(engine) as connection:
         command.downgrade(alembic_config(connection), "0001")
@@ -197,7 +197,7 @@ def test_down_keeps_the_dev_scores_and_up_again_works(
         assert {tuple(row) for row in stored} == {("trial_id", "task", "split", "metric", "value")}
         assert dev_scores(connection) == DEV_SCORES
         assert len(stored) == len(DEV_SCORES)
-    open_leaderboard(leaderboard_url).close()
+    open_store(leaderboard_url).close()
     with engine.connect() as connection:
         assert dev_scores(connection) == DEV_SCORES
 

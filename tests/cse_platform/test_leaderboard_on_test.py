@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import event as sql
 
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.board.rows import leaderboard
+from cse_platform.leaderboard.query.board.rows import board_rows
 from cse_platform.leaderboard.row import LeaderboardRow
-from cse_platform.leaderboard.store.opening import Leaderboard
-from cse_platform.tracking.events import Event, SweepStarted, TestsOpened, TrialEvaluated
+from cse_platform.leaderboard.store.opening import Store
+from cse_platform.tracking.events import Event, SweepStarted, TestAccessed, TrialEvaluated
 
 Life = Callable[..., list[Event]]
 Start = Callable[..., SweepStarted]
@@ -26,25 +26,25 @@ def at(hours: float) -> datetime:
     return NOON + timedelta(hours=hours)
 
 
-def opened(hours: float, trial: str, source: Source = "builtin") -> TestsOpened:
-    return TestsOpened(
+def opened(hours: float, trial: str, source: Source = "builtin") -> TestAccessed:
+    return TestAccessed(
         sweep="first", trial=trial, tasks=("sts12",), source=source, who="ann",
         command="cse-sweep", time=at(hours),
     )  # fmt: skip
 
 
-def rows(board: Leaderboard, *told: Event) -> dict[str, LeaderboardRow]:
+def rows(board: Store, *told: Event) -> dict[str, LeaderboardRow]:
     """All configurations by hash, after these events; each has one row."""
     found = listed(board, *told)
     assert len({row.configuration.hash for row in found}) == len(found)
     return {row.configuration.hash: row for row in found}
 
 
-def listed(board: Leaderboard, *told: Event) -> list[LeaderboardRow]:
+def listed(board: Store, *told: Event) -> list[LeaderboardRow]:
     """All rows of all configurations, after these events."""
     LeaderboardSink(board).apply("j", list(enumerate(told, start=1)))
     with board.session() as session:
-        return leaderboard(session, per_configuration=True)
+        return board_rows(session, per_configuration=True)
 
 
 def means(row: LeaderboardRow) -> dict[str, float]:
@@ -56,7 +56,7 @@ def identities(row: LeaderboardRow) -> dict[str, str]:
 
 
 def test_a_mean_is_over_the_seeds_that_were_scored(
-    board: Leaderboard, sweep_started: Start, trial_life: Life, trial_evaluated: Make
+    board: Store, sweep_started: Start, trial_life: Life, trial_evaluated: Make
 ) -> None:
     found = rows(
         board,
@@ -80,7 +80,7 @@ def test_a_mean_is_over_the_seeds_that_were_scored(
 
 
 def test_a_trial_that_is_not_complete_is_not_in_the_mean(
-    board: Leaderboard, sweep_started: Start, trial_life: Life, trial_evaluated: Make
+    board: Store, sweep_started: Start, trial_life: Life, trial_evaluated: Make
 ) -> None:
     found = rows(
         board,
@@ -94,7 +94,7 @@ def test_a_trial_that_is_not_complete_is_not_in_the_mean(
 
 
 def test_each_evaluation_identity_is_a_row_of_its_own(
-    board: Leaderboard, sweep_started: Start, trial_life: Life, trial_evaluated: Make
+    board: Store, sweep_started: Start, trial_life: Life, trial_evaluated: Make
 ) -> None:
     """First those with most seeds; of equals those measured last."""
     found = listed(
@@ -121,7 +121,7 @@ def test_each_evaluation_identity_is_a_row_of_its_own(
 
 
 def test_an_average_stands_with_what_it_is_over(
-    board: Leaderboard, sweep_started: Start, trial_life: Life, trial_evaluated: Make
+    board: Store, sweep_started: Start, trial_life: Life, trial_evaluated: Make
 ) -> None:
     """Read by cls with an average and its members; by avg, two tasks of one reading."""
 
@@ -161,7 +161,7 @@ def test_an_average_stands_with_what_it_is_over(
     ],
 )
 def test_a_configuration_first_tried_after_an_opening_is_marked(
-    board: Leaderboard,
+    board: Store,
     sweep_started: Start,
     trial_life: Life,
     openings: list[tuple[float, str]],
@@ -197,7 +197,7 @@ def test_a_configuration_first_tried_after_an_opening_is_marked(
     ],
 )
 def test_built_in_and_real_test_sets_mark_each_their_own(
-    board: Leaderboard,
+    board: Store,
     sweep_started: Start,
     trial_life: Life,
     openings: list[tuple[float, Source]],
@@ -222,7 +222,7 @@ def test_built_in_and_real_test_sets_mark_each_their_own(
 
 
 def test_one_tried_before_the_opening_and_promoted_after_is_not_marked(
-    board: Leaderboard, sweep_started: Start, trial_life: Life
+    board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     found = rows(
         board,
@@ -237,7 +237,7 @@ def test_one_tried_before_the_opening_and_promoted_after_is_not_marked(
 
 
 def test_the_number_of_queries_does_not_grow_with_the_rows(
-    board: Leaderboard, sweep_started: Start, trial_life: Life, trial_evaluated: Make
+    board: Store, sweep_started: Start, trial_life: Life, trial_evaluated: Make
 ) -> None:
     told: list[Event] = [sweep_started()]
     for n in range(9):
@@ -248,5 +248,5 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(
     with board.session() as session:
         engine = session.get_bind()
         sql.listen(engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
-        leaderboard(session, per_configuration=True)
+        board_rows(session, per_configuration=True)
     assert sum("SELECT" in statement for statement in asked) == 6

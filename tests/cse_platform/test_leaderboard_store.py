@@ -15,20 +15,20 @@ from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.store.schema import alembic_config, migration_options
 from cse_platform.leaderboard.store.tables import Base
 
 OPEN = (
-    "import sys; from cse_platform.leaderboard.store.opening import open_leaderboard as opened; "
-    "opened(sys.argv[1])"
+    "import sys; from cse_platform.leaderboard.store.opening import open_store; "
+    "open_store(sys.argv[1])"
 )
 
 READ = """
 import sys
 from sqlalchemy import text
-from cse_platform.leaderboard.store.opening import open_leaderboard, open_to_read
-for board in (open_leaderboard(sys.argv[1], create=False), open_to_read(sys.argv[1])):
+from cse_platform.leaderboard.store.opening import open_store, open_read_only
+for board in (open_store(sys.argv[1], create=False), open_read_only(sys.argv[1])):
     with board, board.session() as session:
         print(session.scalar(text("SELECT count(*) FROM journal_cursors")))
 """
@@ -38,7 +38,7 @@ for board in (open_leaderboard(sys.argv[1], create=False), open_to_read(sys.argv
 def locked(tmp_path: Path) -> Iterator[Path]:
     """A store in a folder that can only be read."""
     file = tmp_path / "locked" / "leaderboard.db"
-    with open_leaderboard(f"sqlite:///{file}") as board, board.writing() as session:
+    with open_store(f"sqlite:///{file}") as board, board.writing() as session:
         session.execute(text("INSERT INTO journal_cursors VALUES ('a', 1)"))
     file.parent.chmod(0o555)
     yield file
@@ -61,7 +61,7 @@ def url(leaderboard_url: str) -> str:
 
 
 def test_the_models_are_what_the_migrations_make(url: str) -> None:
-    open_leaderboard(url).close()
+    open_store(url).close()
     engine = create_engine(url)
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts=migration_options())
@@ -71,7 +71,7 @@ def test_the_models_are_what_the_migrations_make(url: str) -> None:
 
 def test_checks_are_what_the_migrations_make(url: str) -> None:
     """Each once; alembic does not compare these."""
-    open_leaderboard(url).close()
+    open_store(url).close()
     engine = create_engine(url)
     for table in Base.metadata.sorted_tables:
         checks = inspect(engine).get_check_constraints(table.name)
@@ -81,23 +81,23 @@ def test_checks_are_what_the_migrations_make(url: str) -> None:
 
 
 def test_down_and_up_again(url: str) -> None:
-    open_leaderboard(url).close()
+    open_store(url).close()
     engine = create_engine(url)
     with engine.begin() as connection:
         command.downgrade(alembic_config(connection), "base")
         assert inspect(connection).get_table_names() == ["cse_schema_version"]
     engine.dispose()
-    open_leaderboard(url).close()
+    open_store(url).close()
 
 
 def test_a_newer_schema_is_refused(url: str) -> None:
-    open_leaderboard(url).close()
+    open_store(url).close()
     engine = create_engine(url)
     with engine.begin() as connection:
         connection.execute(text("UPDATE cse_schema_version SET version_num = '9999'"))
     engine.dispose()
     with pytest.raises(StoreError, match=r"of schema '9999', this version knows up to '\d{4}'"):
-        open_leaderboard(url)
+        open_store(url)
 
 
 def test_processes_that_open_an_empty_store_at_once_do_not_collide(url: str) -> None:
@@ -110,9 +110,9 @@ def test_processes_that_open_an_empty_store_at_once_do_not_collide(url: str) -> 
 
 def test_a_missing_store_is_not_made_for_a_reader(url: str) -> None:
     with pytest.raises(StoreError, match=r"no leaderboard at .*; a finished cse-sweep creates it"):
-        open_leaderboard(url, create=False)
-    open_leaderboard(url).close()
-    open_leaderboard(url, create=False).close()
+        open_store(url, create=False)
+    open_store(url).close()
+    open_store(url, create=False).close()
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_missing_store_is_not_made_for_a_reader(url: str) -> None:
 )
 def test_a_wrong_url_is_one_sentence_without_password(url: str, message: str) -> None:
     with pytest.raises(StoreError, match=message) as caught:
-        open_leaderboard(url)
+        open_store(url)
     assert "hidden-one" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -136,31 +136,31 @@ def test_a_wrong_url_is_one_sentence_without_password(url: str, message: str) ->
 def test_another_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no database, but longer than the header of one\n" * 50)
     with pytest.raises(StoreError, match=r"notes.txt: file is not a database"):
-        open_leaderboard(f"sqlite:///{tmp_path / 'notes.txt'}")
+        open_store(f"sqlite:///{tmp_path / 'notes.txt'}")
 
 
 def test_a_place_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match=r"file/leaderboard.db: "):
-        open_leaderboard(f"sqlite:///{tmp_path / 'file' / 'leaderboard.db'}")
+        open_store(f"sqlite:///{tmp_path / 'file' / 'leaderboard.db'}")
 
 
 def test_sqlite_is_set_up_for_one_writer_and_many_readers(tmp_path: Path) -> None:
-    with open_leaderboard(f"sqlite:///{tmp_path / 'a.db'}") as board, board.session() as session:
+    with open_store(f"sqlite:///{tmp_path / 'a.db'}") as board, board.session() as session:
         assert session.scalar(text("PRAGMA journal_mode")) == "wal"
         assert session.scalar(text("PRAGMA foreign_keys")) == 1
         assert session.scalar(text("PRAGMA busy_timeout")) == 30_000
 
 
 def test_database_errors_are_translated_and_nothing_stays(tmp_path: Path) -> None:
-    with open_leaderboard(f"sqlite:///{tmp_path / 'a.db'}") as board:
+    with open_store(f"sqlite:///{tmp_path / 'a.db'}") as board:
         with pytest.raises(StoreError, match=r"a.db: NOT NULL constraint failed"):
             _write_nonsense(board)
         with board.session() as session:
             assert session.scalar(text("SELECT count(*) FROM journal_cursors")) == 0
 
 
-def _write_nonsense(board: Leaderboard) -> None:
+def _write_nonsense(board: Store) -> None:
     with board.writing() as session:
         session.execute(text("INSERT INTO journal_cursors VALUES ('a', 1)"))
         session.execute(text("INSERT INTO journal_cursors VALUES ('b', NULL)"))
@@ -168,7 +168,7 @@ def _write_nonsense(board: Leaderboard) -> None:
 
 def test_readers_do_not_wait_for_the_writer(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    with open_leaderboard(f"sqlite:///{path}") as board, board.writing() as session:
+    with open_store(f"sqlite:///{path}") as board, board.writing() as session:
         session.execute(text("INSERT INTO journal_cursors VALUES ('a', 1)"))
         reader = sqlite3.connect(path, timeout=0)
         assert reader.execute("SELECT count(*) FROM journal_cursors").fetchone() == (0,)

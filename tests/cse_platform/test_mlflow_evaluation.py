@@ -11,7 +11,7 @@ from cse_platform.tracking.events import (
     Event,
     SweepFinished,
     SweepStarted,
-    TestsOpened,
+    TestAccessed,
     TrialEvaluated,
 )
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
@@ -45,8 +45,8 @@ def complete(sweep_started: Start, trial_life: Life) -> Began:
     return make
 
 
-def opened(sweep: str, hours: float, who: str = "ann") -> TestsOpened:
-    return TestsOpened(
+def opened(sweep: str, hours: float, who: str = "ann") -> TestAccessed:
+    return TestAccessed(
         sweep=sweep, trial="c0-42", tasks=("sts12",), source="hub", who=who,
         command="cse-evaluate", time=NOON + timedelta(hours=hours),
     )  # fmt: skip

@@ -69,7 +69,7 @@ def test_an_evaluation_survives_the_journal(tmp_path: Path) -> None:
         seconds={"encoding": 1.5},
     )
     event = evaluated(sweep="s", trial="t", evaluation=evaluation, source="hub")
-    opened = events.TestsOpened(
+    opened = events.TestAccessed(
         sweep="s", trial="t", tasks=("sts12",), source="hub", who="ann", command="cse-evaluate"
     )
     with Journal(tmp_path / "journal.jsonl") as journal:

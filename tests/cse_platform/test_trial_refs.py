@@ -7,7 +7,7 @@ import pytest
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.trials.evaluations import TrialRef, find_trial, trial_of_key
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.opening import Store
 from cse_platform.tracking.events import Event, SweepStarted, TrialReused
 
 FIRST, SECOND = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56
@@ -15,10 +15,10 @@ FIRST, SECOND = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56
 
 @pytest.fixture
 def two_trials(
-    board: Leaderboard,
+    board: Store,
     sweep_started: Callable[..., SweepStarted],
     trial_life: Callable[..., list[Event]],
-) -> Leaderboard:
+) -> Store:
     """Two trials whose keys begin alike; the second sweep reuses the first trial."""
     first, *_ = life = trial_life(0, {10: 0.75}, trial=FIRST, model="/models/one")
     fields = first.model_dump(include={"trial", "number", "role", "search_number", "seed"})
@@ -37,7 +37,7 @@ def two_trials(
 
 
 @pytest.mark.parametrize("prefix", ["0a1b2c3d", "0a1b2c3d0000", FIRST])
-def test_a_prefix_names_a_trial(two_trials: Leaderboard, prefix: str) -> None:
+def test_a_prefix_names_a_trial(two_trials: Store, prefix: str) -> None:
     with two_trials.session() as session:
         assert find_trial(session, prefix) == TrialRef(
             FIRST, "first", "rankcse", "mini", 42, "/models/one", "c0"
@@ -55,7 +55,7 @@ def test_a_prefix_names_a_trial(two_trials: Leaderboard, prefix: str) -> None:
         ("0a1b2c", "'0a1b2c' begins the keys of several trials .0a1b2c3d00…, 0a1b2c3eff….; write"),
     ],
 )
-def test_a_prefix_that_names_none(two_trials: Leaderboard, prefix: str, message: str) -> None:
+def test_a_prefix_that_names_none(two_trials: Store, prefix: str, message: str) -> None:
     with pytest.raises(StoreError, match=message), two_trials.session() as session:
         find_trial(session, prefix)
 
@@ -64,7 +64,7 @@ def test_a_prefix_that_names_none(two_trials: Leaderboard, prefix: str, message:
     ("key", "found"),
     [(FIRST, FIRST), (SECOND, SECOND), (SECOND[:16], None), ("1" * 64, None), ("", None)],
 )
-def test_only_the_whole_key_will_do(two_trials: Leaderboard, key: str, found: str | None) -> None:
+def test_only_the_whole_key_will_do(two_trials: Store, key: str, found: str | None) -> None:
     with two_trials.session() as session:
         trial = trial_of_key(session, key)
     assert (trial and trial.key) == found

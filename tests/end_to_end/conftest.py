@@ -24,7 +24,7 @@ from mlflow import MlflowClient
 from sqlalchemy import select
 
 from cse_platform.leaderboard import open_leaderboard as open_reader
-from cse_platform.leaderboard.store.opening import open_leaderboard
+from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.leaderboard.store.tables import DevPointRecord, SweepTrialRecord, TrialRecord
 from cse_platform.tracking.events import Event, TrialPoint
 from cse_platform.tracking.history import History
@@ -175,7 +175,7 @@ def _journal_points(events: list[Event]) -> Points:
 
 def _sql(sweep: Sweep) -> tuple[dict[str, str], Points]:
     with (
-        open_leaderboard(f"sqlite:///{sweep.runs / 'leaderboard.db'}") as board,
+        open_store(f"sqlite:///{sweep.runs / 'leaderboard.db'}") as board,
         board.session() as session,
     ):
         rows = session.scalars(select(TrialRecord).join(SweepTrialRecord)).all()

@@ -12,10 +12,10 @@ import pytest
 from mlflow import MlflowClient
 
 from cse_methods.tasks import STS_TASKS
-from cse_platform.leaderboard.query.trials.evaluations import releases, similarities
+from cse_platform.leaderboard.query.trials.evaluations import similarities, test_accesses
 from cse_platform.leaderboard.query.trials.evaluations import test_scores as scores_of
-from cse_platform.leaderboard.store.opening import open_leaderboard
-from cse_platform.tracking.events import TestsOpened, TrialEvaluated, TrialStarted
+from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.tracking.events import TestAccessed, TrialEvaluated, TrialStarted
 
 Ended = subprocess.CompletedProcess[str]
 
@@ -64,17 +64,17 @@ def test_every_seed_of_the_best_configuration_is_scored_and_nothing_else(scored:
 def test_each_opening_is_on_record_before_its_scores(scored: Any) -> None:
     sweep, _ = scored
     events = sweep.events()
-    opened = {e.trial: n for n, e in enumerate(events) if isinstance(e, TestsOpened)}
+    opened = {e.trial: n for n, e in enumerate(events) if isinstance(e, TestAccessed)}
     last_start = max(n for n, e in enumerate(events) if isinstance(e, TrialStarted))
     for place, event in enumerate(events):
         if isinstance(event, TrialEvaluated):
             assert last_start < opened[event.trial] < place
             assert event.source == "builtin"
     with (
-        open_leaderboard(f"sqlite:///{sweep.runs / 'leaderboard.db'}") as board,
+        open_store(f"sqlite:///{sweep.runs / 'leaderboard.db'}") as board,
         board.session() as session,
     ):
-        stored = releases(session)
+        stored = test_accesses(session)
     assert {one.trial for one in stored} == set(opened)
     assert {(one.command, tuple(one.tasks)) for one in stored} == {
         ("cse-sweep", ("sts", "geometry"))
@@ -158,10 +158,10 @@ def test_a_trial_by_hand_is_recorded_and_scores_the_same(
     }
     assert by_hand == swept
     with (
-        open_leaderboard(f"sqlite:///{sweep.runs / 'leaderboard.db'}") as board,
+        open_store(f"sqlite:///{sweep.runs / 'leaderboard.db'}") as board,
         board.session() as session,
     ):
-        commands = [one.command for one in releases(session, row.trial)]
+        commands = [one.command for one in test_accesses(session, row.trial)]
         pairs = similarities(session, row.trial, "stsb", swept["spearman"][1])
         assert len(pairs.cosines) == len(pairs.gold) == 120
         assert {s.metric for s in scores_of(session, row.trial) if s.task == "stsb"} == set(swept)

@@ -18,8 +18,8 @@ from cse_methods.evaluation.models import OwnModel
 from cse_methods.training.pieces import batched_by_length
 from cse_platform.export.kept_model import kept_model
 from cse_platform.export.reproduction.sweep_file import one_trial_sweep
-from cse_platform.leaderboard.api import LeaderboardReader
-from cse_platform.leaderboard.query.trials.details_record import TrialStory
+from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 
 Vectors = NDArray[np.float32]
 AT_ONCE = 4096
@@ -41,9 +41,9 @@ class Embeddings:
         progress: told what is going on, and how many of how many sentences are done.
     """
 
-    def __init__(self, reader: LeaderboardReader, *, progress: Progress = _silent) -> None:
+    def __init__(self, reader: Leaderboard, *, progress: Progress = _silent) -> None:
         self._reader, self._progress = reader, progress
-        self._stories: dict[str, TrialStory] = {}
+        self._stories: dict[str, TrialDetails] = {}
         self._vectors: dict[str, dict[str, Vectors]] = {}
         self._opened: tuple[str, Encoder] | None = None
 
@@ -54,7 +54,7 @@ class Embeddings:
         self._opened = None
         self._vectors.clear()
 
-    def story(self, trial: str) -> TrialStory:
+    def story(self, trial: str) -> TrialDetails:
         """What the leaderboard knows of a trial.
 
         Args:
@@ -134,7 +134,7 @@ class Embeddings:
                 views.append(_under_dropout(encoder, sentences))
         return np.stack(views)
 
-    def _encoder(self, story: TrialStory) -> Encoder:
+    def _encoder(self, story: TrialDetails) -> Encoder:
         if self._opened is None or self._opened[0] != story.key:
             self._opened = None  # gives the memory back before the next one takes it
             with kept_model(story) as folder:
@@ -158,7 +158,7 @@ def _under_dropout(encoder: Encoder, sentences: Sequence[str]) -> Vectors:
     return vectors.numpy()
 
 
-def _data(story: TrialStory) -> str | None:
+def _data(story: TrialDetails) -> str | None:
     """The setting `data` of the trial; where the file left it to CSE_DATA, what that named."""
     named: str | None = one_trial_sweep(story)["data"]
     if named is None and story.dev.source in ("builtin", "hub"):

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from cse_dashboards.errors import AddressError
 from cse_platform.leaderboard.query.board.selection import Filters
-from cse_platform.leaderboard.query.board.sorting import COLUMNS
+from cse_platform.leaderboard.query.board.sorting import SORT_COLUMNS
 from cse_platform.leaderboard.row import FamilyName
 from cse_platform.sweep.reading.problems import dotted
 from cse_platform.sweep.reading.pydantic_errors import reword
@@ -105,8 +105,8 @@ class BoardAddress(_Filtered):
     @field_validator("sort")
     @classmethod
     def _known(cls, column: str) -> str:
-        if column not in COLUMNS:
-            raise ValueError(f"no column {column!r}; expected {', '.join(COLUMNS)}")
+        if column not in SORT_COLUMNS:
+            raise ValueError(f"no column {column!r}; expected {', '.join(SORT_COLUMNS)}")
         return column
 
 

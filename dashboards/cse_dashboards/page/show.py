@@ -11,7 +11,7 @@ from cse_dashboards.page.address import (
     GeometryAddress,
     SweepsAddress,
 )
-from cse_platform.leaderboard.query.board.sorting import COLUMNS, SCORES, TEXTS
+from cse_platform.leaderboard.query.board.sorting import SCORE_COLUMNS, SORT_COLUMNS, TEXT_COLUMNS
 from cse_platform.leaderboard.render.grid import Grid, Row
 
 NAVIGATION = {
@@ -68,7 +68,7 @@ def arranged(grid: Grid) -> Grid:
         return grid
     order = [place for place in range(len(names)) if place not in early]
     standing = names.index("n") + 1
-    tasks = (at for at in order[standing:] if sort_of(names[at]) in SCORES)
+    tasks = (at for at in order[standing:] if sort_of(names[at]) in SCORE_COLUMNS)
     before = order.index(next(tasks, standing))
     order[before:before] = early
     lines = (
@@ -83,14 +83,14 @@ def sort_of(head: str) -> str | None:
     if head in _SORTS:
         return _SORTS[head]
     name = head.replace(" ", "_")
-    if name in COLUMNS:
+    if name in SORT_COLUMNS:
         return name
     return "dev" if head.startswith("dev ") and head != "dev set" else None
 
 
 def direction(column: str) -> str:
     """How rows sorted by that column stand, as ARIA has it."""
-    return "ascending" if column in TEXTS else "descending"
+    return "ascending" if column in TEXT_COLUMNS else "descending"
 
 
 def leads_to(head: str, text: str) -> str | None:

@@ -10,7 +10,7 @@ from flask import current_app, g, request
 
 from cse_dashboards.page.memory import Memory
 from cse_dashboards.picture import Picture
-from cse_platform.leaderboard.api import LeaderboardReader, open_leaderboard
+from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.tracking.provenance import hide_password
@@ -45,7 +45,7 @@ def site() -> Site:
     return cast(Site, current_app.extensions["site"])
 
 
-def reader() -> LeaderboardReader:
+def reader() -> Leaderboard:
     """The leaderboard, opened anew for each request: it may have gone or changed meanwhile.
 
     Raises:
@@ -53,7 +53,7 @@ def reader() -> LeaderboardReader:
     """
     if "reader" not in g:
         g.reader = open_leaderboard(site().url, published=site().published)
-    return cast(LeaderboardReader, g.reader)
+    return cast(Leaderboard, g.reader)
 
 
 def is_open() -> bool:

@@ -7,7 +7,7 @@ from cse_dashboards.picture import Picture
 from cse_dashboards.pictures.methods import TO_EVALUATE, scored_trial
 from cse_methods.evaluation.results import Similarities
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.api import LeaderboardReader
+from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.query.board.resolve import named_rows
 from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison
@@ -28,7 +28,7 @@ def differences(comparison: Comparison) -> Picture:
 
 
 def pair_scatter(
-    reader: LeaderboardReader, row_a: LeaderboardRow, row_b: LeaderboardRow, task: str
+    reader: Leaderboard, row_a: LeaderboardRow, row_b: LeaderboardRow, task: str
 ) -> Picture:
     """The cosine of every pair of a task under one method against that under the other.
 
@@ -54,7 +54,7 @@ def pair_scatter(
     return Picture(name, title, caption, pairs_figure.pair_scatter(a, first, b, second))
 
 
-def _similarities(reader: LeaderboardReader, row: LeaderboardRow, task: str) -> Similarities:
+def _similarities(reader: Leaderboard, row: LeaderboardRow, task: str) -> Similarities:
     trial = scored_trial(row, task)
     if trial is None:
         raise StoreError(

@@ -16,7 +16,7 @@ from cse_dashboards.pictures.labels import first_rows
 from cse_dashboards.pictures.ranked import RANKING, ranked
 from cse_methods.evaluation.results import Similarities
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.api import LeaderboardReader
+from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.row import LeaderboardRow
 
 Rows = Sequence[LeaderboardRow]
@@ -26,7 +26,7 @@ Labelled = Mapping[str, LeaderboardRow]
 TO_EVALUATE = "in a sweep file, or cse-evaluate TRIAL --tasks"
 
 
-def dev_curves(reader: LeaderboardReader, rows: Rows, metric: str) -> Picture:
+def dev_curves(reader: Leaderboard, rows: Rows, metric: str) -> Picture:
     """A metric against the step, with a band over the seeds (CompCSE, figure 3).
 
     Args:
@@ -53,7 +53,7 @@ def dev_curves(reader: LeaderboardReader, rows: Rows, metric: str) -> Picture:
     return Picture(name, title, caption, curves_figure.dev_curves(curves, metric))
 
 
-def plane(reader: LeaderboardReader, rows: Rows) -> Picture:
+def plane(reader: Leaderboard, rows: Rows) -> Picture:
     """Alignment against uniformity (CompCSE figure 2, RankCSE figure 4, WhitenedCSE figure 3)."""
     labelled, left = first_rows(rows)
     curves, seeds = _curves(reader, labelled, ALIGNMENT, UNIFORMITY)
@@ -75,7 +75,7 @@ def plane(reader: LeaderboardReader, rows: Rows) -> Picture:
     return Picture(name, title, caption, plane_figure.plane(curves))
 
 
-def ranking_scores(reader: LeaderboardReader, rows: Rows) -> Picture:
+def ranking_scores(reader: Leaderboard, rows: Rows) -> Picture:
     """KCC and NDCG (RankCSE, figure 1)."""
     labelled, left = first_rows(rows)
     scores, told = ranked(reader, labelled)
@@ -93,7 +93,7 @@ def ranking_scores(reader: LeaderboardReader, rows: Rows) -> Picture:
     return Picture(name, title, caption, ranking_figure.ranking_scores(scores, RANKING))
 
 
-def buckets(reader: LeaderboardReader, rows: Rows, task: str = "stsb") -> Picture:
+def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
     """The distribution of cosines by gold score (RankCSE, figure 5).
 
     Args:
@@ -127,9 +127,7 @@ def scored_trial(row: LeaderboardRow, task: str) -> str | None:
     return None if best is None else row.keys[best]
 
 
-def _curves(
-    reader: LeaderboardReader, labelled: Labelled, *metrics: str
-) -> tuple[dict[str, Seeds], str]:
+def _curves(reader: Leaderboard, labelled: Labelled, *metrics: str) -> tuple[dict[str, Seeds], str]:
     """Of the seeds that have these metrics, and what to add to a caption where some have not."""
     whole = {label: reader.dev_curves(row) for label, row in labelled.items()}
     curves = {
@@ -142,9 +140,7 @@ def _curves(
     return curves, f" Seeds without {what}, and left out: {absent}." if absent else ""
 
 
-def _similarities(
-    reader: LeaderboardReader, labelled: Labelled, task: str
-) -> dict[str, Similarities]:
+def _similarities(reader: Leaderboard, labelled: Labelled, task: str) -> dict[str, Similarities]:
     found = {}
     for label, row in labelled.items():
         if (trial := scored_trial(row, task)) is not None:

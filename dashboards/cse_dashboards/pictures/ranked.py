@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from cse_platform.leaderboard.api import LeaderboardReader
+from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.query.board.rows import estimate
 from cse_platform.leaderboard.query.board.selection import Filters
 from cse_platform.leaderboard.row import FAMILIES, Estimate, LeaderboardRow
@@ -15,7 +15,7 @@ Scores = Mapping[str, Estimate]
 
 
 def ranked(
-    reader: LeaderboardReader, labelled: Mapping[str, LeaderboardRow]
+    reader: Leaderboard, labelled: Mapping[str, LeaderboardRow]
 ) -> tuple[dict[str, Scores], str]:
     """The averages of KCC and NDCG over each row's own seeds.
 
@@ -30,7 +30,7 @@ def ranked(
     return _alike({label: several for label, several in found.items() if several})
 
 
-def _ranking(reader: LeaderboardReader, row: LeaderboardRow) -> list[Scores]:
+def _ranking(reader: Leaderboard, row: LeaderboardRow) -> list[Scores]:
     """The averages of KCC and NDCG over a row's seeds, once for each evaluation of them."""
     same = Filters(backbone=row.backbone, method=row.method, configuration=row.configuration.hash)
     rows = reader.rows(same, tasks="ranking", per_configuration=True, standing=False)

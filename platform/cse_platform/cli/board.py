@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from cse_platform.errors import NoStoreError
-from cse_platform.leaderboard.api import LeaderboardReader, open_leaderboard
+from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.published.paper_tables import paper_table
 from cse_platform.leaderboard.published.rows import merged, published_rows
 from cse_platform.leaderboard.query.board.rows import Catalogue
@@ -83,7 +83,7 @@ def answer(asked: Asked, *, url: str) -> None:
         write(_document(asked, reader), form=asked.form, wide=asked.wide)
 
 
-def _document(asked: Asked, reader: LeaderboardReader) -> Document:
+def _document(asked: Asked, reader: Leaderboard) -> Document:
     tasks = asked.tasks or "sts"
     if asked.paper and asked.table:
         return reader.paper_table(asked.paper, asked.table, asked.filters)
@@ -100,7 +100,7 @@ def _document(asked: Asked, reader: LeaderboardReader) -> Document:
         return _board(asked, reader, progress)
 
 
-def _board(asked: Asked, reader: LeaderboardReader, progress: Callable[[int, int], None]) -> Board:
+def _board(asked: Asked, reader: Leaderboard, progress: Callable[[int, int], None]) -> Board:
     rows = reader.rows(
         asked.filters,
         tasks=asked.tasks,

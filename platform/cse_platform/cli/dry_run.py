@@ -6,7 +6,7 @@ import click
 
 from cse_methods.registry import get_method
 from cse_platform.cli.run import refuse_missing
-from cse_platform.leaderboard.store.opening import open_leaderboard
+from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.runner.launch import best_folders
 from cse_platform.search.study import preview
 from cse_platform.sweep.changes import refuse_changes
@@ -47,7 +47,7 @@ def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: Places) -> Non
     wanted = unresolved(spec, earlier)
     if not wanted:
         return
-    with open_leaderboard(where.leaderboard, create=False) as leaderboard:
+    with open_store(where.leaderboard, create=False) as leaderboard:
         best_folders(spec, leaderboard, wanted)
 
 

@@ -11,7 +11,7 @@ from cse_platform.cli.common import CONTEXT, leaderboard_url, shows_errors, stor
 
 if TYPE_CHECKING:
     from cse_platform.imports.apply import Imported
-    from cse_platform.leaderboard.ingest.merge import Merged
+    from cse_platform.leaderboard.ingest.merge import MergeSummary
 
 
 @click.command("merge", context_settings=CONTEXT)
@@ -37,13 +37,13 @@ def merge_command(
         cse-leaderboard merge /mnt/colleague/runs
     """
     from cse_platform.leaderboard.ingest.merge import merge
-    from cse_platform.leaderboard.store.opening import open_leaderboard
-    from cse_platform.leaderboard.store.other_store import reading
+    from cse_platform.leaderboard.store.opening import open_store
+    from cse_platform.leaderboard.store.other_store import open_other_store
 
     names = dict(_pair(text, "--rename") for text in rename)
     with (
-        reading(_other_url(other)) as source,
-        open_leaderboard(leaderboard_url(runs, store)) as target,
+        open_other_store(_other_url(other)) as source,
+        open_store(leaderboard_url(runs, store)) as target,
         _progress("trials") as progress,
     ):
         merged = merge(target, source, rename=names, progress=progress)
@@ -71,15 +71,15 @@ def import_mlflow(uri: str, mapping: Path, runs: Path | None, store: str | None)
     Example:
         cse-leaderboard import-mlflow http://mlflow.lab:5000 --mapping simcse-runs.yaml
     """
-    from cse_platform.imports.apply import bring
+    from cse_platform.imports.apply import apply_trials
     from cse_platform.imports.runs import read_runs
-    from cse_platform.leaderboard.store.opening import open_leaderboard
+    from cse_platform.leaderboard.store.opening import open_store
 
     if "://" not in uri and not uri.startswith("file:"):
         uri = Path(uri).absolute().as_uri()
     there = read_runs(uri, mapping)  # what is refused leaves no empty leaderboard behind
-    with open_leaderboard(leaderboard_url(runs, store)) as board:
-        imported = bring(board, there.sweeps, source=there.source)
+    with open_store(leaderboard_url(runs, store)) as board:
+        imported = apply_trials(board, there.sweeps, source=there.source)
     click.echo(f"Runs: {there.found}, {there.unfinished} of them not ended and left out")
     click.echo(_trials(imported))
 
@@ -127,14 +127,14 @@ def import_log(
         cse-leaderboard import-log train.log --sweep simcse-logs --method simcse \\
             --backbone bert-base --set learning_rate=3e-5 --steps-per-epoch 15625
     """
-    from cse_platform.imports.apply import bring
+    from cse_platform.imports.apply import apply_trials
     from cse_platform.imports.logs import log_settings, read_logs
-    from cse_platform.leaderboard.store.opening import open_leaderboard
+    from cse_platform.leaderboard.store.opening import open_store
 
     settings = log_settings(dict(_pair(text, "--set") for text in values), **given)
     logs = read_logs(files, settings)  # what is refused leaves no empty leaderboard behind
-    with open_leaderboard(leaderboard_url(runs, store)) as board:
-        imported = bring(board, logs.sweeps, source=logs.source)
+    with open_store(leaderboard_url(runs, store)) as board:
+        imported = apply_trials(board, logs.sweeps, source=logs.source)
     click.echo(_trials(imported))
     click.echo(f"Dev points: {logs.points}, {logs.repeated} repeated ones left out")
 
@@ -165,7 +165,7 @@ def _progress(what: str) -> "Iterator[Callable[[int, int], None]]":
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _told(merged: "Merged") -> str:
+def _told(merged: "MergeSummary") -> str:
     lines = [
         f"Sweeps: {merged.sweeps} new",
         f"Trials: {merged.new} new, {merged.completed} completed, {merged.newer} heard of later, "

@@ -10,7 +10,7 @@ from cse_methods.encoders.backbones import resolve
 from cse_methods.errors import BackboneError, UnknownMethodError
 from cse_methods.registry import get_method
 from cse_platform.export.kept_model import COMMON_POOLERS
-from cse_platform.leaderboard.query.trials.details_record import TrialStory
+from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 from cse_platform.leaderboard.render.trial_page import score, settings
 from cse_platform.pages import Block, Heading, Paragraph, Table, markdown
 from cse_platform.tracking.provenance import SWEEP_PACKAGES
@@ -21,7 +21,7 @@ _TOLD = ("git_commit", "package_commit", "python", *SWEEP_PACKAGES)
 _OF_THE_WORKER = ("device", "gpu", "cpu", "threads", "precision", "attention")
 
 
-def model_card(story: TrialStory, *, pooler: str) -> str:
+def model_card(story: TrialDetails, *, pooler: str) -> str:
     """The card, as Markdown.
 
     Args:
@@ -48,7 +48,7 @@ def model_card(story: TrialStory, *, pooler: str) -> str:
     )
 
 
-def _head(story: TrialStory, pooler: str) -> str:
+def _head(story: TrialDetails, pooler: str) -> str:
     """What the hub reads: YAML, with JSON values."""
     library = "sentence-transformers"
     fields: dict[str, Any] = {"library_name": library} if pooler in COMMON_POOLERS else {}
@@ -61,7 +61,7 @@ def _head(story: TrialStory, pooler: str) -> str:
     return "".join(f"{name}: {json.dumps(value)}\n" for name, value in fields.items())
 
 
-def _base_model(story: TrialStory) -> str | None:
+def _base_model(story: TrialDetails) -> str | None:
     """The backbone's id on the hub; None for one that is not there."""
     try:
         model = resolve(story.backbone).model
@@ -70,13 +70,13 @@ def _base_model(story: TrialStory) -> str | None:
     return model if isinstance(model, str) else None
 
 
-def _datasets(story: TrialStory) -> list[str]:
+def _datasets(story: TrialDetails) -> list[str]:
     """The hub's ids of the corpora that it has."""
     names = [name for name in story.corpus.split("+") if name in KNOWN]
     return list(dict.fromkeys(file.repository for name in names for file in KNOWN[name].hub))
 
 
-def _what(story: TrialStory) -> Iterator[Block]:
+def _what(story: TrialDetails) -> Iterator[Block]:
     yield Paragraph(
         f"Sentence embeddings by {story.method} (revision {story.revision}), trained from "
         f"{story.backbone} on {story.corpus} with seed {story.seed}. The checkpoint was picked on "
@@ -112,7 +112,7 @@ def _loading(pooler: str) -> Iterator[Block]:
     yield Paragraph("\n".join(["```python", *lines, "```"]))
 
 
-def _scores(story: TrialStory) -> Iterator[Block]:
+def _scores(story: TrialDetails) -> Iterator[Block]:
     if not story.main_scores:
         return
     rows = [
@@ -124,7 +124,7 @@ def _scores(story: TrialStory) -> Iterator[Block]:
     yield Paragraph("Scores can be compared where their identities are equal.")
 
 
-def _seeds(story: TrialStory) -> Iterator[Block]:
+def _seeds(story: TrialDetails) -> Iterator[Block]:
     values = story.complete_values
     if len(values) < 2:
         return
@@ -135,7 +135,7 @@ def _seeds(story: TrialStory) -> Iterator[Block]:
     )
 
 
-def _provenance(story: TrialStory) -> Table:
+def _provenance(story: TrialDetails) -> Table:
     start = story.starts[0].provenance if story.starts else {}
     facts = {
         "trial": story.key,

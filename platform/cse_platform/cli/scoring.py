@@ -28,10 +28,10 @@ from cse_platform.leaderboard.query.trials.evaluations import (
     find_trial,
     trial_of_key,
 )
-from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.runner.models import local_copy, trial_in
 from cse_platform.sweep.stores import mlflow_uri
-from cse_platform.test_access import release
+from cse_platform.test_access import record_test_access
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
 
 
@@ -65,7 +65,7 @@ def scored(request: Request, *, leaderboard: str, runs: Path | None) -> Evaluati
     if key is None:
         return _score(request, _open(request, request.model))
     try:
-        board = open_leaderboard(leaderboard, create=False)
+        board = open_store(leaderboard, create=False)
     except NoStoreError as problem:
         raise NoStoreError(f"{_belongs(request.model, key)}: {problem}") from problem
     with board:
@@ -80,7 +80,7 @@ def _key(model: str) -> str | None:
     return model if TRIAL_KEY.fullmatch(model) else None
 
 
-def _trial(board: Leaderboard, model: str, key: str) -> TrialRef:
+def _trial(board: Store, model: str, key: str) -> TrialRef:
     with board.session() as session:
         if not Path(model).expanduser().is_dir():
             return find_trial(session, key)
@@ -98,7 +98,7 @@ def _belongs(model: str, key: str) -> str:
     )
 
 
-def _score_trial(request: Request, trial: TrialRef, board: Leaderboard, runs: Path) -> Evaluation:
+def _score_trial(request: Request, trial: TrialRef, board: Store, runs: Path) -> Evaluation:
     if trial.model is None:
         raise StoreError(
             f"trial {trial.key[:16]} kept no checkpoint; only a complete trial's can be scored"
@@ -107,7 +107,7 @@ def _score_trial(request: Request, trial: TrialRef, board: Leaderboard, runs: Pa
     mirror = _mirror(board, trial, runs.absolute())
     with local_copy(trial.model) as folder:
         opened = _open(request, str(folder))  # nothing is on record of a model that cannot be had
-        with release(
+        with record_test_access(
             trial,
             request.tasks,
             source=source_name(request.data),
@@ -121,7 +121,7 @@ def _score_trial(request: Request, trial: TrialRef, board: Leaderboard, runs: Pa
     return evaluation
 
 
-def _mirror(board: Leaderboard, trial: TrialRef, runs: Path) -> MLflowMirror | None:
+def _mirror(board: Store, trial: TrialRef, runs: Path) -> MLflowMirror | None:
     """The MLflow store that has the trial's run; None, and a word, where there is none."""
     uri = mlflow_uri(runs)
     if not (os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file()):

@@ -15,7 +15,7 @@ from cse_platform.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from cse_platform.leaderboard.query.trials.details_record import TrialStory
+    from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 
 
 @click.command(context_settings=CONTEXT)
@@ -123,12 +123,12 @@ def register(trial: str, name: str, runs: Path | None, store: str | None) -> Non
     click.echo(f'mlflow.sentence_transformers.load_model("models:/{name}/{version.number}")')
 
 
-def _story(trial: str, runs: Path | None, store: str | None) -> "TrialStory":
-    from cse_platform.leaderboard.query.trials.details import trial_story
-    from cse_platform.leaderboard.store.opening import open_leaderboard
+def _story(trial: str, runs: Path | None, store: str | None) -> "TrialDetails":
+    from cse_platform.leaderboard.query.trials.details import trial_details
+    from cse_platform.leaderboard.store.opening import open_store
 
     with (
-        open_leaderboard(leaderboard_url(runs, store), create=False) as board,
+        open_store(leaderboard_url(runs, store), create=False) as board,
         board.session() as session,
     ):
-        return trial_story(session, trial)
+        return trial_details(session, trial)

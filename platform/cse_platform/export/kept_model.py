@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cse_methods.encoders.sentence_transformers_format import read_pooling
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.query.trials.details_record import TrialStory
+from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 from cse_platform.runner.models import local_copy
 
 COMMON_POOLERS = ("cls", "avg")
@@ -14,7 +14,7 @@ COMMON_POOLERS = ("cls", "avg")
 
 
 @contextmanager
-def kept_model(story: TrialStory) -> Iterator[Path]:
+def kept_model(story: TrialDetails) -> Iterator[Path]:
     """The folder of a trial's best checkpoint, fetched for the while where it lies elsewhere.
 
     Raises:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.records import IMPORTED, RECORD, ForeignTrial
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.tables import SweepRecord, SweepTrialRecord, TrialRecord
 from cse_platform.tracking.events import Event, SweepFinished, SweepStarted
 
@@ -46,8 +46,8 @@ def refuse_rivals(sweeps: Mapping[str, Sequence[ForeignTrial]]) -> None:
     _refuse(problems)
 
 
-def bring(
-    board: Leaderboard, sweeps: Mapping[str, Sequence[ForeignTrial]], *, source: str
+def apply_trials(
+    board: Store, sweeps: Mapping[str, Sequence[ForeignTrial]], *, source: str
 ) -> Imported:
     """Put the trials onto the leaderboard, all or none, by the events of our own journal.
 

@@ -7,7 +7,7 @@ with open_leaderboard("runs") as board:
         print(row.method, row.scores["avg_sts"].mean, row.scores["avg_sts"].interval, row.rank)
 """
 
-from cse_platform.leaderboard.api import LeaderboardReader, open_leaderboard
+from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.query.board.selection import Filters
 
-__all__ = ["Filters", "LeaderboardReader", "open_leaderboard"]
+__all__ = ["Filters", "Leaderboard", "open_leaderboard"]

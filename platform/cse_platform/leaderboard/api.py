@@ -11,11 +11,11 @@ from cse_platform.errors import StoreError
 from cse_platform.leaderboard.query.board.rows import (
     MAIN_FAMILIES,
     Catalogue,
+    board_rows,
     catalogue,
-    leaderboard,
 )
 from cse_platform.leaderboard.query.board.selection import Filters
-from cse_platform.leaderboard.query.board.sorting import in_order
+from cse_platform.leaderboard.query.board.sorting import sort_rows
 from cse_platform.leaderboard.row import (
     FAMILIES,
     FamilyName,
@@ -23,8 +23,8 @@ from cse_platform.leaderboard.row import (
     family_named,
     family_of,
 )
-from cse_platform.leaderboard.store.opening import Leaderboard
-from cse_platform.leaderboard.store.opening import open_leaderboard as open_store
+from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.store.opening import open_store as open_store
 from cse_platform.leaderboard.sweep_api import SweepReader
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.statistics.results import Comparison, Matrix
 
 
-class LeaderboardReader(SweepReader):
+class Leaderboard(SweepReader):
     """An open leaderboard to ask; a context manager. Scores are fractions.
 
     Args:
@@ -44,7 +44,7 @@ class LeaderboardReader(SweepReader):
         published: a lab's own files of published numbers, beside those of the package.
     """
 
-    def __init__(self, store: Leaderboard, *, published: Sequence[Path] = ()) -> None:
+    def __init__(self, store: Store, *, published: Sequence[Path] = ()) -> None:
         super().__init__(store)
         self._published_files = tuple(published)
 
@@ -69,7 +69,7 @@ class LeaderboardReader(SweepReader):
             limit: only so many rows, those with the highest dev means.
             standing: with ranks and intervals over pairs, which take resampling; without, a board
                 of many rows is there at once.
-            sort: by which column, see `in_order`.
+            sort: by which column, see `sort_rows`.
             progress: of the resampling.
 
         Raises:
@@ -77,11 +77,14 @@ class LeaderboardReader(SweepReader):
             PublishedError: if a file of published numbers means nothing.
         """
         from cse_platform.leaderboard.published.gaps import gap
-        from cse_platform.leaderboard.query.board.rank_intervals import with_headline, with_standing
+        from cse_platform.leaderboard.query.board.rank_intervals import (
+            with_headline,
+            with_rank_intervals,
+        )
 
         with self._store.session() as session:
             families = MAIN_FAMILIES if tasks is None else (tasks,)
-            rows = leaderboard(
+            rows = board_rows(
                 session,
                 filters,
                 families=families,
@@ -90,12 +93,12 @@ class LeaderboardReader(SweepReader):
             )
             family = family_named(tasks or family_of(rows))
             told = (
-                with_standing(session, rows, family, progress=progress)
+                with_rank_intervals(session, rows, family, progress=progress)
                 if standing
                 else with_headline(rows, family)
             )
         published = self.published(ablations=True)
-        return in_order([replace(row, gap=gap(row, published)) for row in told], sort)
+        return sort_rows([replace(row, gap=gap(row, published)) for row in told], sort)
 
     def frame(
         self,
@@ -163,7 +166,7 @@ class LeaderboardReader(SweepReader):
         Raises:
             StoreError: if one of them is not one row, or they cannot be compared.
         """
-        from cse_platform.leaderboard.query.board.comparisons import versus
+        from cse_platform.leaderboard.query.board.comparisons import compare_rows
         from cse_platform.leaderboard.query.board.resolve import find_row
 
         asked = filters or Filters()
@@ -173,7 +176,7 @@ class LeaderboardReader(SweepReader):
                 found = [
                     (f"{name} ({side})", row) for side, (name, row) in zip("AB", found, strict=True)
                 ]
-            return versus(session, dict(found), family=tasks, progress=progress)
+            return compare_rows(session, dict(found), family=tasks, progress=progress)
 
     def compare_all(
         self,
@@ -194,15 +197,15 @@ class LeaderboardReader(SweepReader):
         Raises:
             StoreError: if there are not two such rows, or they cannot be compared.
         """
-        from cse_platform.leaderboard.query.board.comparisons import everyone
+        from cse_platform.leaderboard.query.board.comparisons import compare_all_rows
         from cse_platform.leaderboard.query.board.resolve import named_rows
 
         with self._store.session() as session:
-            rows = leaderboard(
+            rows = board_rows(
                 session, filters, families=[tasks], per_configuration=per_configuration
             )
             named = named_rows([row for row in rows if row.scores])
-            return everyone(session, named, family=tasks, progress=progress)
+            return compare_all_rows(session, named, family=tasks, progress=progress)
 
     def against(
         self,
@@ -225,7 +228,7 @@ class LeaderboardReader(SweepReader):
         Raises:
             StoreError: if it is not one row.
         """
-        from cse_platform.leaderboard.query.board.comparisons import versus
+        from cse_platform.leaderboard.query.board.comparisons import compare_rows
         from cse_platform.leaderboard.query.board.resolve import find_row
 
         found = {}
@@ -235,7 +238,9 @@ class LeaderboardReader(SweepReader):
                 if row.configuration == other.configuration or not row.scores:
                     continue
                 with suppress(StoreError):  # scored on other data: it gets no mark
-                    found[place] = versus(session, {f"row {place}": row, name: other}, family=tasks)
+                    found[place] = compare_rows(
+                        session, {f"row {place}": row, name: other}, family=tasks
+                    )
         return found
 
     def published(
@@ -272,7 +277,7 @@ class LeaderboardReader(SweepReader):
         from cse_platform.leaderboard.published.paper_tables import paper_table
 
         with self._store.session() as session:
-            ours = leaderboard(session, filters, families=tuple(FAMILIES), per_configuration=True)
+            ours = board_rows(session, filters, families=tuple(FAMILIES), per_configuration=True)
         return paper_table(paper, table, ours, files=self._published_files)
 
     def catalogue(self) -> Catalogue:
@@ -283,7 +288,7 @@ class LeaderboardReader(SweepReader):
 
 def open_leaderboard(
     where: str | Path | None = None, *, published: Sequence[Path] = ()
-) -> LeaderboardReader:
+) -> Leaderboard:
     """Open a leaderboard to ask it.
 
     Args:
@@ -297,4 +302,4 @@ def open_leaderboard(
     place = str(where if where is not None else os.environ.get("CSE_STORE") or "runs")
     file = Path(place) if Path(place).is_file() else Path(place) / "leaderboard.db"
     url = place if "://" in place else f"sqlite:///{file}"
-    return LeaderboardReader(open_store(url, create=False), published=published)
+    return Leaderboard(open_store(url, create=False), published=published)

@@ -9,14 +9,14 @@ from cse_platform.leaderboard.query.trials.curves import (
     sweep_named,
 )
 from cse_platform.leaderboard.row import LeaderboardRow
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.opening import Store
 
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Similarities
     from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
     from cse_platform.leaderboard.query.sweeps.running import RunningTrial
     from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
-    from cse_platform.leaderboard.query.trials.details_record import TrialStory
+    from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 
 
 class SweepReader:
@@ -26,15 +26,15 @@ class SweepReader:
         store: the open store.
     """
 
-    def __init__(self, store: Leaderboard) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
 
     def sweeps(self) -> "list[SweepOverview]":
         """How far each sweep is; the one that was started last comes first."""
-        from cse_platform.leaderboard.query.sweeps.overviews import overviews
+        from cse_platform.leaderboard.query.sweeps.overviews import sweep_overviews
 
         with self._store.session() as session:
-            return overviews(session)
+            return sweep_overviews(session)
 
     def sweep(self, name: str) -> "SweepOverview":
         """How far a sweep is.
@@ -42,10 +42,10 @@ class SweepReader:
         Raises:
             StoreError: if there is none of that name.
         """
-        from cse_platform.leaderboard.query.sweeps.overviews import overview
+        from cse_platform.leaderboard.query.sweeps.overviews import sweep_overview
 
         with self._store.session() as session:
-            return overview(session, name)
+            return sweep_overview(session, name)
 
     def running(self, sweep: str) -> "list[RunningTrial]":
         """The trials of a sweep that have not ended, the newest first, at most 50.
@@ -53,10 +53,10 @@ class SweepReader:
         Raises:
             StoreError: if there is no such sweep.
         """
-        from cse_platform.leaderboard.query.sweeps.running import running
+        from cse_platform.leaderboard.query.sweeps.running import running_trials
 
         with self._store.session() as session:
-            return running(session, sweep)
+            return running_trials(session, sweep)
 
     def search(self, sweep: str, *, limit: int = 1000) -> "SearchHistory":
         """What a sweep has tried, further seeds included, and what came of it.
@@ -118,7 +118,7 @@ class SweepReader:
         with self._store.session() as session:
             return similarities(session, find_trial(session, trial).key, task)
 
-    def trial(self, trial: str) -> "TrialStory":
+    def trial(self, trial: str) -> "TrialDetails":
         """Everything about one trial: settings, provenance, dev curve, scores, its other seeds.
 
         Args:
@@ -127,11 +127,11 @@ class SweepReader:
         Raises:
             StoreError: if that is not one trial.
         """
-        from cse_platform.leaderboard.query.trials.details import trial_story
+        from cse_platform.leaderboard.query.trials.details import trial_details
         from cse_platform.leaderboard.query.trials.evaluations import find_trial
 
         with self._store.session() as session:
-            return trial_story(session, find_trial(session, trial).key)
+            return trial_details(session, find_trial(session, trial).key)
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""

@@ -13,7 +13,7 @@ from cse_platform.runner.models import local_copy
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.evaluate import Evaluate
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.events import TestsOpened
+from cse_platform.tracking.events import TestAccessed
 from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.packing import evaluated
 from cse_platform.tracking.provenance import who
@@ -92,7 +92,7 @@ def _open(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
     spec, tasks = state.spec, parse_tasks(asked.tasks)
     if tasks.opens_tests:
         state.record(
-            TestsOpened(
+            TestAccessed(
                 sweep=spec.sweep,
                 trial=trial.key,
                 tasks=tasks.names,

@@ -9,7 +9,7 @@ from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.trials.curves import best_model
-from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.runner.cluster import (
     capacity,
     fit,
@@ -81,7 +81,7 @@ def run_sweep(
         CseError: if a store, the data or an encoder cannot be had.
     """
     with (
-        open_leaderboard(places.leaderboard) as leaderboard,
+        open_store(places.leaderboard) as leaderboard,
         Journal(places.journal) as journal,
     ):
         history = History(event for _, event in journal.read())
@@ -107,7 +107,7 @@ def run_sweep(
 
 
 def prepare(
-    spec: SweepSpec, places: Places, history: History, leaderboard: Leaderboard
+    spec: SweepSpec, places: Places, history: History, leaderboard: Store
 ) -> Callable[[Recorder], SweepState]:
     """Everything that can fail before the first trial: encoders, data, the search store.
 
@@ -165,7 +165,7 @@ def run_trials(state: SweepState, places: Places, *, address: str | None, watch:
 
 
 def best_folders(
-    spec: SweepSpec, leaderboard: Leaderboard, references: Sequence[BestReference]
+    spec: SweepSpec, leaderboard: Store, references: Sequence[BestReference]
 ) -> dict[str, str]:
     """The folder of each of these best encoders, by placeholder.
 

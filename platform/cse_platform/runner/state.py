@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from cse_methods.contract import Method
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.opening import Store
 from cse_platform.search.study import Search
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.spec import SweepSpec
@@ -30,7 +30,7 @@ class SweepState:
     history: History
     recorder: Recorder
     search: Search
-    leaderboard: Leaderboard
+    leaderboard: Store
     live: set[str] = field(default_factory=set)
     """Keys of the trials that Ray has now."""
     left_over: list[TrialHistory] = field(default_factory=list)

@@ -137,7 +137,7 @@ class TrialReused(Recorded):
     model: str | None
 
 
-class TestsOpened(Recorded):
+class TestAccessed(Recorded):
     """Test sets are about to be opened for a trial; whatever comes of it, they were."""
 
     kind: Literal["tests_opened"] = "tests_opened"
@@ -215,7 +215,7 @@ Event = Annotated[
     | TrialPoint
     | TrialFinished
     | TrialReused
-    | TestsOpened
+    | TestAccessed
     | TrialEvaluated
     | SweepFinished,
     Field(discriminator="kind"),

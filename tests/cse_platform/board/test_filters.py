@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard import Filters, LeaderboardReader
+from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.board.rows import leaderboard
-from cse_platform.leaderboard.query.board.sorting import in_order
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.query.board.rows import board_rows
+from cse_platform.leaderboard.query.board.sorting import sort_rows
+from cse_platform.leaderboard.store.opening import Store
 from cse_platform.tracking.events import Event
 
 ALL = ["hicl", "simcse", "sncse"]
@@ -34,22 +34,22 @@ FILTERED: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-def test_filters(board: Leaderboard, reader: LeaderboardReader) -> None:
+def test_filters(board: Store, reader: Leaderboard) -> None:
     with board.session() as session:
         for filters, methods in FILTERED:
             for per_configuration in (False, True):
-                rows = leaderboard(session, Filters(**filters), per_configuration=per_configuration)
+                rows = board_rows(session, Filters(**filters), per_configuration=per_configuration)
                 assert [row.method for row in rows] == methods, filters
 
 
-def test_since(reader: LeaderboardReader) -> None:
+def test_since(reader: Leaderboard) -> None:
     first = min(row.finished for row in reader.rows())
     later = reader.rows(Filters(since=first + timedelta(hours=12)))
     assert [row.method for row in later] == ["simcse", "sncse"]
 
 
 def test_a_machine_keeps_only_the_seeds_it_ran(
-    board: Leaderboard, reader: LeaderboardReader, two_methods: list[Event]
+    board: Store, reader: Leaderboard, two_methods: list[Event]
 ) -> None:
     [start, *_, finish] = [e for e in two_methods if getattr(e, "trial", "")[:4] == "0b01"][:-1]
     elsewhere = {"trial": "0b09" + "0" * 60, "seed": 9, "number": 9}
@@ -65,30 +65,30 @@ def test_a_machine_keeps_only_the_seeds_it_ran(
     assert part.scores == {}
 
 
-def test_gpu_hours_are_wall_hours_by_the_share_of_a_gpu(reader: LeaderboardReader) -> None:
+def test_gpu_hours_are_wall_hours_by_the_share_of_a_gpu(reader: Leaderboard) -> None:
     assert [row.gpu_hours for row in reader.rows()] == [1.5, 1.0, 0.5]
     assert [row.gpu_hours for row in reader.rows(Filters(tag="all"))] == [1.5, 1.0, 0.5]
 
 
-def test_sorting(reader: LeaderboardReader) -> None:
+def test_sorting(reader: Leaderboard) -> None:
     rows = reader.rows()
     by_dev = ("dev", "method", "n", "gap", "mr")  # none has a gap or that score: by dev
-    assert {c: [row.method for row in in_order(rows, c)] for c in by_dev} == dict.fromkeys(
+    assert {c: [row.method for row in sort_rows(rows, c)] for c in by_dev} == dict.fromkeys(
         by_dev, ALL
     )
-    assert [row.method for row in in_order(rows, "finished")] == ["sncse", "simcse", "hicl"]
+    assert [row.method for row in sort_rows(rows, "finished")] == ["sncse", "simcse", "hicl"]
     for column in ("avg_sts", "sickr"):
-        values = [row.scores[column].mean for row in in_order(rows, column)]
+        values = [row.scores[column].mean for row in sort_rows(rows, column)]
         assert values == sorted(values, reverse=True)
-        assert in_order(rows, column)[-1].method == "simcse"
+        assert sort_rows(rows, column)[-1].method == "simcse"
 
 
-def test_an_unknown_column_is_told_with_those_there_are(reader: LeaderboardReader) -> None:
+def test_an_unknown_column_is_told_with_those_there_are(reader: Leaderboard) -> None:
     with pytest.raises(StoreError, match=r"no column 'speed' to sort by; expected method, .*sts12"):
         reader.rows(sort="speed")
 
 
-def test_the_catalogue_says_what_there_is(reader: LeaderboardReader) -> None:
+def test_the_catalogue_says_what_there_is(reader: Leaderboard) -> None:
     found = reader.catalogue()
     assert found.methods == ["hicl", "simcse", "sncse"]
     assert found.tags == ["all", "of-hicl", "of-simcse", "of-sncse"]
@@ -96,7 +96,7 @@ def test_the_catalogue_says_what_there_is(reader: LeaderboardReader) -> None:
 
 
 def test_a_tag_that_is_taken_off_is_gone(
-    board: Leaderboard, reader: LeaderboardReader, two_methods: list[Event]
+    board: Store, reader: Leaderboard, two_methods: list[Event]
 ) -> None:
     again = two_methods[0].model_copy(update={"spec": {"tags": ["new"]}})
     LeaderboardSink(board).apply("k", [(1, again)])

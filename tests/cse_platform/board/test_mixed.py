@@ -6,10 +6,10 @@ import pytest
 
 from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard import Filters, LeaderboardReader
+from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.board.comparisons import versus
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.query.board.comparisons import compare_rows
+from cse_platform.leaderboard.store.opening import Store
 from cse_platform.tracking.events import Event, TrialEvaluated
 
 Scored = Callable[..., TrialEvaluated]
@@ -17,13 +17,13 @@ Life = Callable[..., list[Event]]
 HICL = [f"0a{seed:02x}" + "0" * 60 for seed in range(3)]
 
 
-def tell(board: Leaderboard, *events: Event, journal: str = "k") -> None:
+def tell(board: Store, *events: Event, journal: str = "k") -> None:
     LeaderboardSink(board).apply(journal, list(enumerate(events, start=1)))
 
 
 @pytest.fixture
 def another(
-    board: Leaderboard, reader: LeaderboardReader, trial_life: Life, scored: Scored
+    board: Store, reader: Leaderboard, trial_life: Life, scored: Scored
 ) -> Callable[..., None]:
     """Adds a method with one seed, scored on some tasks, to the leaderboard."""
 
@@ -43,9 +43,7 @@ def another(
     return add
 
 
-def test_other_data_is_not_compared(
-    board: Leaderboard, reader: LeaderboardReader, scored: Scored
-) -> None:
+def test_other_data_is_not_compared(board: Store, reader: Leaderboard, scored: Scored) -> None:
     for seed, trial in enumerate(HICL):
         own = scored(trial, noise=1.0, data="other")
         tell(board, own.model_copy(update={"sweep": "hicl"}), journal=f"k{seed}")
@@ -56,11 +54,11 @@ def test_other_data_is_not_compared(
         board.session() as session,
         pytest.raises(StoreError, match="hicl and simcse were scored on sts12 with other data"),
     ):
-        versus(session, {"hicl": row, "simcse": other}, family="sts")
+        compare_rows(session, {"hicl": row, "simcse": other}, family="sts")
 
 
 def test_what_lacks_tasks_is_left_out_of_the_matrix_and_named(
-    reader: LeaderboardReader, another: Callable[..., None]
+    reader: Leaderboard, another: Callable[..., None]
 ) -> None:
     another("rankcse", 20, tasks=("stsb",))
     another("compcse", 21, data="other")
@@ -72,7 +70,7 @@ def test_what_lacks_tasks_is_left_out_of_the_matrix_and_named(
 
 
 def test_ranking_is_compared_by_one_metric(
-    board: Leaderboard, reader: LeaderboardReader, trial_evaluated: Callable[..., TrialEvaluated]
+    board: Store, reader: Leaderboard, trial_evaluated: Callable[..., TrialEvaluated]
 ) -> None:
     """Kendall's tau says simcse, NDCG says hicl; a mean over both would mean nothing."""
     told = [(HICL[0], 0.1, 0.9), (HICL[1], 0.12, 0.9), ("0b00", 0.2, 0.3), ("0b01", 0.22, 0.3)]
@@ -88,7 +86,7 @@ def test_ranking_is_compared_by_one_metric(
 
 
 def test_seeds_that_were_scored_task_by_task_get_their_average(
-    board: Leaderboard, trial_life: Life, sweep_started: Callable[..., Event], scored: Scored
+    board: Store, trial_life: Life, sweep_started: Callable[..., Event], scored: Scored
 ) -> None:
     keys = [f"{seed:02x}" + "0" * 62 for seed in range(3)]
     told = [sweep_started()]
@@ -98,7 +96,7 @@ def test_seeds_that_were_scored_task_by_task_get_their_average(
     for seed in (1, 2):
         told += [scored(keys[seed], noise=1.0, seed=seed, tasks=(task,)) for task in STS_TASKS]
     tell(board, *told)
-    [row] = LeaderboardReader(board).rows()
+    [row] = Leaderboard(board).rows()
     average = row.scores["avg_sts"]
     assert average.n == 3
     for seed in range(3):
@@ -109,7 +107,7 @@ def test_seeds_that_were_scored_task_by_task_get_their_average(
 
 
 def test_a_single_task_keeps_its_interval_beside_averages(
-    reader: LeaderboardReader, another: Callable[..., None]
+    reader: Leaderboard, another: Callable[..., None]
 ) -> None:
     another("rankcse", 20, tasks=("stsb",))
     [row] = [row for row in reader.rows() if row.method == "rankcse"]
@@ -121,7 +119,7 @@ def test_a_single_task_keeps_its_interval_beside_averages(
 
 
 def test_a_sweep_and_a_tag_count_their_own_trials_only(
-    board: Leaderboard, reader: LeaderboardReader, trial_life: Life, sweep_started: Life
+    board: Store, reader: Leaderboard, trial_life: Life, sweep_started: Life
 ) -> None:
     """Another sweep gives hicl's configuration a further seed, and tries another one."""
     start = sweep_started("more", method="hicl", spec={"tags": ["late"]})
@@ -138,7 +136,7 @@ def test_a_sweep_and_a_tag_count_their_own_trials_only(
 
 
 def test_an_identity_does_not_change_what_is_chosen(
-    board: Leaderboard, reader: LeaderboardReader, trial_life: Life
+    board: Store, reader: Leaderboard, trial_life: Life
 ) -> None:
     better = [
         event

@@ -9,19 +9,19 @@ from scipy import stats
 
 from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard import Filters, LeaderboardReader
+from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.opening import Store
 from cse_platform.tracking.events import Event, TrialEvaluated
 
 Scored = Callable[..., TrialEvaluated]
 
 
-def tell(board: Leaderboard, *events: Event, journal: str = "k") -> None:
+def tell(board: Store, *events: Event, journal: str = "k") -> None:
     LeaderboardSink(board).apply(journal, list(enumerate(events, start=1)))
 
 
-def test_means_intervals_and_best_over_seeds(reader: LeaderboardReader) -> None:
+def test_means_intervals_and_best_over_seeds(reader: Leaderboard) -> None:
     [row] = reader.rows(Filters(method="hicl"))
     assert list(row.scores) == [*STS_TASKS, "avg_sts"]
     for score in (*row.scores.values(), row.dev_score):
@@ -35,7 +35,7 @@ def test_means_intervals_and_best_over_seeds(reader: LeaderboardReader) -> None:
         assert score.interval.over == "seeds"
 
 
-def test_a_single_seed_has_an_interval_over_pairs(reader: LeaderboardReader) -> None:
+def test_a_single_seed_has_an_interval_over_pairs(reader: Leaderboard) -> None:
     [row] = reader.rows(Filters(method="sncse"))
     assert row.dev_score.interval is None
     for score in row.scores.values():
@@ -48,7 +48,7 @@ def test_a_single_seed_has_an_interval_over_pairs(reader: LeaderboardReader) -> 
 
 
 def test_ranks_are_among_rows_of_one_identity(
-    board: Leaderboard, reader: LeaderboardReader, scored: Scored
+    board: Store, reader: Leaderboard, scored: Scored
 ) -> None:
     ranks = {row.method: row.rank for row in reader.rows()}
     assert {(rank.among, row) for row, rank in ranks.items() if rank} == {
@@ -67,7 +67,7 @@ def test_ranks_are_among_rows_of_one_identity(
 
 
 def test_without_test_scores_rows_are_ranked_on_dev(
-    board: Leaderboard, sweep_started: Callable[..., Event], trial_life: Callable[..., list[Event]]
+    board: Store, sweep_started: Callable[..., Event], trial_life: Callable[..., list[Event]]
 ) -> None:
     lives = [
         event
@@ -75,18 +75,18 @@ def test_without_test_scores_rows_are_ranked_on_dev(
         for event in trial_life(number, {9: value}, configuration=name, method=name, seed=number)
     ]
     tell(board, sweep_started(), *lives, *trial_life(9, {9: 0.99}, method="c"))
-    rows = LeaderboardReader(board).rows()
+    rows = Leaderboard(board).rows()
     assert [(row.method, row.headline) for row in rows] == [("c", None), ("a", None), ("b", None)]
     assert rows[0].rank is None  # of one seed nothing is known
     assert [row.rank.among for row in rows if row.rank] == [2, 2]
 
 
-def test_a_headline_is_the_family_that_is_asked_for(reader: LeaderboardReader) -> None:
+def test_a_headline_is_the_family_that_is_asked_for(reader: Leaderboard) -> None:
     assert {row.headline for row in reader.rows()} == {"avg_sts"}
     assert {row.headline for row in reader.rows(tasks="transfer")} == {None}
 
 
-def test_comparing_methods(reader: LeaderboardReader) -> None:
+def test_comparing_methods(reader: Leaderboard) -> None:
     found = reader.compare("hicl", "simcse")
     assert (found.a, found.b, found.n_a, found.n_b) == ("hicl", "simcse", 3, 2)
     assert [task.task for task in found.tasks] == list(STS_TASKS)
@@ -99,30 +99,28 @@ def test_comparing_methods(reader: LeaderboardReader) -> None:
     assert all(task.pairs == 80 and task.williams_p is not None for task in found.tasks)
 
 
-def test_a_trial_is_one_seed_of_its_row(reader: LeaderboardReader) -> None:
+def test_a_trial_is_one_seed_of_its_row(reader: Leaderboard) -> None:
     found = reader.compare("0a0100", "simcse@bbbb")
     assert (found.a, found.b, found.n_a, found.n_b) == ("0a0100", "simcse@bbbb", 1, 2)
     [hicl] = reader.rows(Filters(method="hicl"))
     assert found.tasks[0].mean_a == hicl.scores["sts12"].values[1]
 
 
-def test_everything_with_itself_is_nothing(reader: LeaderboardReader) -> None:
+def test_everything_with_itself_is_nothing(reader: Leaderboard) -> None:
     found = reader.compare("hicl", "hicl")
     assert (found.a, found.b) == ("hicl (A)", "hicl (B)")
     assert found.average is not None
     assert (found.average.effect, found.average.p) == (0, 1)
 
 
-def test_all_against_all(reader: LeaderboardReader) -> None:
+def test_all_against_all(reader: Leaderboard) -> None:
     found = reader.compare_all()
     assert found.names == ("hicl", "simcse", "sncse")
     assert np.allclose(np.array(found.effects), -np.array(found.effects).T)
     assert found.effects[0][1] == pytest.approx(reader.compare("hicl", "simcse").average.effect)
 
 
-def test_another_reading_is_told(
-    board: Leaderboard, reader: LeaderboardReader, scored: Scored
-) -> None:
+def test_another_reading_is_told(board: Store, reader: Leaderboard, scored: Scored) -> None:
     own = scored("0c00" + "0" * 60, noise=1.0, reading="avg")
     tell(board, own.model_copy(update={"sweep": "sncse"}))
     with pytest.raises(StoreError, match=r"'sncse' stands in several rows: sncse@c+ on mini, .*"):
@@ -141,12 +139,12 @@ def test_another_reading_is_told(
         ("0d0d0d", "hicl", "no trial's key begins with '0d0d0d'"),
     ],
 )
-def test_what_cannot_be_compared(reader: LeaderboardReader, a: str, b: str, match: str) -> None:
+def test_what_cannot_be_compared(reader: Leaderboard, a: str, b: str, match: str) -> None:
     with pytest.raises(StoreError, match=match):
         reader.compare(a, b)
 
 
-def test_a_frame_has_a_line_a_row(reader: LeaderboardReader) -> None:
+def test_a_frame_has_a_line_a_row(reader: Leaderboard) -> None:
     frame = reader.frame(sort="method")
     assert list(frame["method"]) == ["hicl", "simcse", "sncse"]
     assert list(frame["n"]) == [3, 2, 1]
@@ -170,27 +168,27 @@ def test_a_frame_has_a_line_a_row(reader: LeaderboardReader) -> None:
     assert list(frame["dev_mean"]) == [row.dev_score.mean for row in reader.rows(sort="method")]
 
 
-def test_a_frame_of_nothing_has_its_columns(reader: LeaderboardReader) -> None:
+def test_a_frame_of_nothing_has_its_columns(reader: Leaderboard) -> None:
     frame = reader.frame(Filters(method="none"))
     assert (len(frame), str(frame["finished"].dtype)) == (0, "datetime64[us, UTC]")
 
 
-def test_a_dev_curve_by_the_first_digits_of_a_key(reader: LeaderboardReader) -> None:
+def test_a_dev_curve_by_the_first_digits_of_a_key(reader: Leaderboard) -> None:
     assert [(p.step, p.value) for p in reader.dev_curve("0a0000")] == [(0, 0.5), (9, 0.7)]
     story = reader.trial("0A0000")
     assert (story.key[:6], story.method, story.seed) == ("0a0000", "hicl", 0)
 
 
-def test_a_configuration_is_no_trial_and_names_its_trials(reader: LeaderboardReader) -> None:
+def test_a_configuration_is_no_trial_and_names_its_trials(reader: Leaderboard) -> None:
     with pytest.raises(StoreError, match=r"'bbbbbb' is a configuration; its trials are 0b000000 "):
         reader.trial("bbbbbb")
 
 
-def test_unknown_tasks_are_told_with_those_there_are(reader: LeaderboardReader) -> None:
+def test_unknown_tasks_are_told_with_those_there_are(reader: Leaderboard) -> None:
     with pytest.raises(StoreError, match="no tasks 'foo'; expected sts, transfer, ranking, long"):
         reader.rows(tasks="foo")  # type: ignore[arg-type]
 
 
-def test_every_row_names_its_trials(reader: LeaderboardReader) -> None:
+def test_every_row_names_its_trials(reader: Leaderboard) -> None:
     [row] = reader.rows(Filters(method="simcse"))
     assert row.keys == {seed: f"0b{seed:02x}" + "0" * 60 for seed in (0, 1)}

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard import Filters, LeaderboardReader
+from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.opening import Store
 from cse_platform.tracking.events import Event
 
 Life = Callable[..., list[Event]]
@@ -22,7 +22,7 @@ SPACE = {
 }
 
 
-def tell(board: Leaderboard, events: Sequence[Event], journal: str = "j") -> None:
+def tell(board: Store, events: Sequence[Event], journal: str = "j") -> None:
     LeaderboardSink(board).apply(journal, list(enumerate(events, start=1)))
 
 
@@ -42,10 +42,10 @@ def long_search(sweep_started: Start, trial_life: Life) -> list[Event]:
 
 
 def test_the_best_half_and_an_even_sample(
-    board: Leaderboard, sweep_started: Start, trial_life: Life
+    board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     tell(board, long_search(sweep_started, trial_life))
-    reader = LeaderboardReader(board)
+    reader = Leaderboard(board)
     complete = [number for number in range(TRIALS) if number % 5]
     for limit in (2, 3, 10, 30, 40):
         found = reader.search("first", limit=limit)
@@ -63,16 +63,16 @@ def test_the_best_half_and_an_even_sample(
 
 
 def test_where_too_few_are_complete_the_others_fill_up(
-    board: Leaderboard, sweep_started: Start, trial_life: Life
+    board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     lives = [trial_life(n, {1: 0.5}, state="PRUNED" if n else "COMPLETE") for n in range(12)]
     tell(board, [sweep_started(), *(event for life in lives for event in life)])
-    found = LeaderboardReader(board).search("first", limit=8)
+    found = Leaderboard(board).search("first", limit=8)
     assert len(found.trials) == 8 and found.trials[0].state == "COMPLETE"
 
 
 def test_settings_that_took_no_part_are_left_out(
-    board: Leaderboard, sweep_started: Start, trial_life: Life
+    board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     """What was searched says the sweep that is asked about, not the one that came first."""
     values = [{"rank_loss": loss, "tau3": 0.1, "tau2": 0.5} for loss in ("listnet", "listmle")]
@@ -82,7 +82,7 @@ def test_settings_that_took_no_part_are_left_out(
         for event in trial_life(number, {1: 0.5}, values=one, searched=("tau2",))
     ]
     tell(board, [sweep_started(spec={"space": SPACE, "dev": {"search": "sickr"}}), *lives])
-    found = LeaderboardReader(board).search("first")
+    found = Leaderboard(board).search("first")
     assert [trial.values for trial in found.trials] == [
         {"rank_loss": "listnet", "tau3": 0.1},
         {"rank_loss": "listmle"},
@@ -92,28 +92,26 @@ def test_settings_that_took_no_part_are_left_out(
 
 @pytest.mark.parametrize("spec", [{}, {"space": {"tau2": {"kind": "of another version"}}}])
 def test_a_space_that_nobody_knows(
-    spec: dict[str, Any], board: Leaderboard, sweep_started: Start, trial_life: Life
+    spec: dict[str, Any], board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     tell(board, [sweep_started(spec=spec), *trial_life(0, {1: 0.5})])
-    found = LeaderboardReader(board).search("first")
+    found = Leaderboard(board).search("first")
     assert (len(found.space), found.dev) == (0, "stsb")
     assert found.trials[0].values == {"tau2": 0.025, "rank_loss": "listnet"}
 
 
-def test_further_seeds_and_open_ends(
-    board: Leaderboard, sweep_started: Start, trial_life: Life
-) -> None:
+def test_further_seeds_and_open_ends(board: Store, sweep_started: Start, trial_life: Life) -> None:
     first = trial_life(0, {1: 0.5, 2: 0.6})
     seed = trial_life(1, {1: 0.7}, configuration="c0", seed=0, role="confirm", search_number=None)
     tell(board, [sweep_started(), *first, *seed, *trial_life(2, {1: 0.8}, state=None)])
-    a, b, c = LeaderboardReader(board).search("first").trials
+    a, b, c = Leaderboard(board).search("first").trials
     assert (a.role, a.seed, a.value, a.step, a.configuration) == ("search", 42, 0.6, 2, "c0")
     assert (b.role, b.seed, b.value, b.configuration) == ("confirm", 0, 0.7, "c0")
     assert (c.state, c.value, c.finished) == ("RUNNING", None, None)
     assert a.finished is not None and a.finished >= a.started
 
 
-def test_dev_curves_by_seed(reader: LeaderboardReader) -> None:
+def test_dev_curves_by_seed(reader: Leaderboard) -> None:
     [row] = reader.rows(Filters(method="hicl"), standing=False)
     curves = reader.dev_curves(row)
     assert list(curves) == [0, 1, 2]
@@ -122,7 +120,7 @@ def test_dev_curves_by_seed(reader: LeaderboardReader) -> None:
         assert curve == reader.dev_curve(row.keys[seed])
 
 
-def test_similarities_of_a_trial(reader: LeaderboardReader) -> None:
+def test_similarities_of_a_trial(reader: Leaderboard) -> None:
     [row] = reader.rows(Filters(method="sncse"), standing=False)
     found = reader.similarities(row.keys[0][:8], "sts12")
     assert len(found.cosines) == len(found.gold) == 80
@@ -131,7 +129,7 @@ def test_similarities_of_a_trial(reader: LeaderboardReader) -> None:
 
 
 def test_a_board_without_standing_is_the_same_but_for_what_is_resampled(
-    reader: LeaderboardReader,
+    reader: Leaderboard,
 ) -> None:
     whole, quick = reader.rows(), reader.rows(standing=False)
     assert [row.method for row in quick] == [row.method for row in whole]
@@ -145,7 +143,7 @@ def test_a_board_without_standing_is_the_same_but_for_what_is_resampled(
     "filters",
     [Filters(), Filters(tag="all"), Filters(identity="dev"), Filters(identity="cls-real-mean")],
 )
-def test_only_the_first_rows(filters: Filters, reader: LeaderboardReader) -> None:
+def test_only_the_first_rows(filters: Filters, reader: Leaderboard) -> None:
     whole = reader.rows(filters, per_configuration=True, standing=False)
     assert len(whole) == 3
     for limit in (1, 2, 3, 9):
@@ -154,10 +152,10 @@ def test_only_the_first_rows(filters: Filters, reader: LeaderboardReader) -> Non
 
 
 def test_trials_of_a_sample_stand_for_those_left_out(
-    board: Leaderboard, sweep_started: Start, trial_life: Life
+    board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     tell(board, long_search(sweep_started, trial_life))
-    reader = LeaderboardReader(board)
+    reader = Leaderboard(board)
     for limit in (3, 10, 30):
         trials = reader.search("first", limit=limit).trials
         complete = sorted(n for n in range(TRIALS) if n % 5)
@@ -170,20 +168,20 @@ def test_trials_of_a_sample_stand_for_those_left_out(
 
 @pytest.mark.parametrize("dev", ["sickr", ["sickr"], {"search": 3}, None])
 def test_a_dev_selection_of_another_version_is_the_usual_one(
-    dev: Any, board: Leaderboard, sweep_started: Start
+    dev: Any, board: Store, sweep_started: Start
 ) -> None:
     tell(board, [sweep_started(spec={"dev": dev})])
-    reader = LeaderboardReader(board)
+    reader = Leaderboard(board)
     assert [one.dev for one in reader.sweeps()] == ["stsb"]
     assert reader.search("first").dev == "stsb"
 
 
 def test_the_kept_checkpoint_is_marked_on_its_curve(
-    board: Leaderboard, sweep_started: Start, trial_life: Life
+    board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     """It is not the highest of what the search climbs: another dev set may choose it."""
     key = "a" * 64
     *life, end = trial_life(0, {0: 0.9, 5: 0.5, 9: 0.6}, trial=key)
     tell(board, [sweep_started(), *life, end.model_copy(update={"best_step": 5})])
-    curve = LeaderboardReader(board).dev_curve(key)
+    curve = Leaderboard(board).dev_curve(key)
     assert [point.step for point in curve if point.kept] == [5]

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard import LeaderboardReader
+from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.sweeps.counts import BestTrial
-from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview, overview
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview, sweep_overview
+from cse_platform.leaderboard.store.opening import Store
 from cse_platform.tracking.events import Event, SweepFinished
 
 Life = Callable[..., list[Event]]
@@ -37,14 +37,14 @@ def at(minutes: float, *events: Event) -> list[Event]:
     return [event.model_copy(update={"time": time}) for event in events]
 
 
-def tell(board: Leaderboard, events: Sequence[Event], journal: str = "j") -> None:
+def tell(board: Store, events: Sequence[Event], journal: str = "j") -> None:
     LeaderboardSink(board).apply(journal, list(enumerate(events, start=1)))
 
 
-def seen(board: Leaderboard, *, minutes: float, name: str = "first") -> SweepOverview:
+def seen(board: Store, *, minutes: float, name: str = "first") -> SweepOverview:
     """So long after noon."""
     with board.session() as session:
-        return overview(session, name, now=NOON + timedelta(minutes=minutes))
+        return sweep_overview(session, name, now=NOON + timedelta(minutes=minutes))
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def half_way(sweep_started: Start, trial_life: Life) -> list[Event]:
     return [*at(0, sweep_started(spec=SPEC)), *told]
 
 
-def test_half_way(board: Leaderboard, half_way: list[Event]) -> None:
+def test_half_way(board: Store, half_way: list[Event]) -> None:
     """Two of six are missing and one runs: at four in 20 minutes, 10 minutes for two more."""
     tell(board, half_way)
     found = seen(board, minutes=20)
@@ -76,7 +76,7 @@ def test_half_way(board: Leaderboard, half_way: list[Event]) -> None:
 
 
 def test_what_was_done_before_the_last_start_says_nothing_of_its_pace(
-    board: Leaderboard, half_way: list[Event], sweep_started: Start, trial_life: Life
+    board: Store, half_way: list[Event], sweep_started: Start, trial_life: Life
 ) -> None:
     tell(board, half_way)
     again = at(100, sweep_started(spec=SPEC))
@@ -89,7 +89,7 @@ def test_what_was_done_before_the_last_start_says_nothing_of_its_pace(
     assert (found.elapsed, found.left, found.quiet) == (300, 300, 60)
 
 
-def test_only_a_running_sweep_has_time_left(board: Leaderboard, half_way: list[Event]) -> None:
+def test_only_a_running_sweep_has_time_left(board: Store, half_way: list[Event]) -> None:
     ends = {"INTERRUPTED": 6, "COMPLETE": 5}
     for minutes, (state, planned) in enumerate(ends.items(), start=20):
         event = SweepFinished(sweep="first", state=state)  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ def test_only_a_running_sweep_has_time_left(board: Leaderboard, half_way: list[E
 
 @pytest.mark.parametrize("spec", [{}, {"source": "imported", "dev": {"search": "stsb"}}])
 def test_a_file_that_says_nothing(
-    spec: dict[str, Any], board: Leaderboard, sweep_started: Start, trial_life: Life
+    spec: dict[str, Any], board: Store, sweep_started: Start, trial_life: Life
 ) -> None:
     tell(board, [*at(0, sweep_started(spec=spec)), *at(1, *trial_life(0, {1: 0.5}))])
     found = seen(board, minutes=2)
@@ -109,9 +109,9 @@ def test_a_file_that_says_nothing(
 
 
 def test_the_last_started_comes_first_and_each_has_its_own_trials(
-    board: Leaderboard, half_way: list[Event], sweep_started: Start, trial_life: Life
+    board: Store, half_way: list[Event], sweep_started: Start, trial_life: Life
 ) -> None:
-    reader = LeaderboardReader(board)
+    reader = Leaderboard(board)
     assert reader.sweeps() == []
     second = trial_life(0, {5: 0.9}, sweep="second", seed=7)
     tell(board, [*half_way, *at(30, sweep_started("second")), *at(31, *second)])
@@ -122,7 +122,7 @@ def test_the_last_started_comes_first_and_each_has_its_own_trials(
     assert reader.sweep("second").best == later.best
 
 
-def test_a_sweep_without_a_trial(board: Leaderboard, sweep_started: Start) -> None:
+def test_a_sweep_without_a_trial(board: Store, sweep_started: Start) -> None:
     tell(board, at(0, sweep_started(spec=SPEC)))
     found = seen(board, minutes=1)
     assert (found.trials, found.planned, found.best, found.left, found.quiet) == (
@@ -130,8 +130,8 @@ def test_a_sweep_without_a_trial(board: Leaderboard, sweep_started: Start) -> No
     )  # fmt: skip
 
 
-def test_unknown_sweeps(board: Leaderboard, half_way: list[Event]) -> None:
-    reader = LeaderboardReader(board)
+def test_unknown_sweeps(board: Store, half_way: list[Event]) -> None:
+    reader = Leaderboard(board)
     with pytest.raises(StoreError, match="no sweep 'frst': this leaderboard holds none yet"):
         reader.sweep("frst")
     tell(board, half_way)
@@ -143,10 +143,10 @@ def test_unknown_sweeps(board: Leaderboard, half_way: list[Event]) -> None:
         reader.sweep("xyz")
 
 
-def test_running_trials(board: Leaderboard, half_way: list[Event], trial_life: Life) -> None:
+def test_running_trials(board: Store, half_way: list[Event], trial_life: Life) -> None:
     new = trial_life(5, {}, state=None, values={"tau2": 0.05, "tau3": 0.1, "batch_size": 8})
     tell(board, [*half_way, *at(16, *new)])
-    newest, older = LeaderboardReader(board).running("first")
+    newest, older = Leaderboard(board).running("first")
     assert (newest.number, newest.step, newest.value) == (5, None, None)
     assert newest.values == {"tau2": 0.05, "tau3": 0.1}
     assert (older.key, older.number, older.seed) == ("c2-42", 2, 42)
@@ -154,6 +154,6 @@ def test_running_trials(board: Leaderboard, half_way: list[Event], trial_life: L
     assert older.started == NOON + timedelta(minutes=15)
 
 
-def test_the_file_as_it_was_started(board: Leaderboard, half_way: list[Event]) -> None:
+def test_the_file_as_it_was_started(board: Store, half_way: list[Event]) -> None:
     tell(board, half_way)
-    assert LeaderboardReader(board).sweep_spec("first") == SPEC
+    assert Leaderboard(board).sweep_spec("first") == SPEC

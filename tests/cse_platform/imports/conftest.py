@@ -10,15 +10,15 @@ import pytest
 from sqlalchemy import text
 
 from cse_platform.imports.apply import Imported
-from cse_platform.imports.apply import bring as bring_onto
+from cse_platform.imports.apply import apply_trials as bring_onto
 from cse_platform.imports.runs import read_runs
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.tracking.events import Event
 from cse_platform.tracking.mlflow.store import connect
 
-Filled = Callable[[Sequence[Event]], Leaderboard]
-Contents = Callable[[Leaderboard], dict[str, list[Any]]]
+Filled = Callable[[Sequence[Event]], Store]
+Contents = Callable[[Store], dict[str, list[Any]]]
 
 # Each table as a person would compare it: what its rows refer to instead of ids.
 _TRIALS = "JOIN trials t ON t.id = trial_id"
@@ -50,7 +50,7 @@ _QUERIES = {
 def contents() -> Contents:
     """What a leaderboard holds, table by table, in one order and without ids."""
 
-    def read(board: Leaderboard) -> dict[str, list[Any]]:
+    def read(board: Store) -> dict[str, list[Any]]:
         with board.session() as session:
             return {
                 name: sorted(map(repr, session.execute(text(query)).all()))
@@ -65,13 +65,13 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Filled:
     """Makes a SQLite leaderboard that holds these events."""
     folder = tmp_path_factory.mktemp("stores")
     empty = folder / "empty.db"
-    open_leaderboard(f"sqlite:///{empty}").close()
+    open_store(f"sqlite:///{empty}").close()
     made: list[Path] = []
 
-    def make(events: Sequence[Event]) -> Leaderboard:
+    def make(events: Sequence[Event]) -> Store:
         made.append(folder / f"{len(made)}.db")
         shutil.copy(empty, made[-1])
-        board = open_leaderboard(f"sqlite:///{made[-1]}")
+        board = open_store(f"sqlite:///{made[-1]}")
         if events:
             LeaderboardSink(board).apply("j", list(enumerate(events, 1)))
         return board
@@ -154,7 +154,7 @@ def lab(mlflow_uri: str, request: pytest.FixtureRequest) -> Lab:
 
 
 @pytest.fixture
-def here(filled: Callable[..., Leaderboard]) -> Leaderboard:
+def here(filled: Callable[..., Store]) -> Store:
     """An empty leaderboard."""
     return filled([])
 
@@ -163,7 +163,7 @@ def here(filled: Callable[..., Leaderboard]) -> Leaderboard:
 def bring(lab: Lab, tmp_path: Path) -> Callable[..., Imported]:
     """Imports the lab's runs by a mapping."""
 
-    def run(board: Leaderboard, mapping: str = MAPPING) -> Imported:
+    def run(board: Store, mapping: str = MAPPING) -> Imported:
         file = tmp_path / "mapping.yaml"
         experiment = json.dumps(lab.client.get_experiment(lab.experiment).name)
         file.write_text(mapping.replace("[train]", f"[{experiment}]"))

@@ -11,12 +11,12 @@ import pytest
 from click.testing import CliRunner
 
 from cse_platform.cli.imports import import_log, import_mlflow, merge_command
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.opening import Store
 
 
 @pytest.fixture
 def there(
-    filled: Callable[..., Leaderboard],
+    filled: Callable[..., Store],
     sweep_started: Callable[..., Any],
     trial_life: Callable[..., Any],
     tmp_path: Path,

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from cse_platform.errors import ImportRefusedError
-from cse_platform.imports.apply import Imported, bring
+from cse_platform.imports.apply import Imported, apply_trials
 from cse_platform.imports.log_lines import read_lines
 from cse_platform.imports.logs import LogSettings, log_settings, read_logs
-from cse_platform.leaderboard.query.board.rows import leaderboard
+from cse_platform.leaderboard.query.board.rows import board_rows
 from cse_platform.leaderboard.query.trials.curves import DevPoint, dev_curve, trials_of
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.opening import Store
 
 # As the scripts of SimCSE's repository print: dictionaries of Python, between progress bars,
 # warnings and a table, the last evaluation twice.
@@ -38,13 +38,13 @@ def settings(**changes: Any) -> LogSettings:
     return LogSettings(**{**GIVEN, "steps_per_epoch": 250, **changes})
 
 
-def put(board: Leaderboard, files: Sequence[Path], given: LogSettings) -> Imported:
+def put(board: Store, files: Sequence[Path], given: LogSettings) -> Imported:
     logs = read_logs(files, given)
-    return bring(board, logs.sweeps, source=logs.source)
+    return apply_trials(board, logs.sweeps, source=logs.source)
 
 
 @pytest.fixture
-def here(filled: Callable[..., Leaderboard]) -> Leaderboard:
+def here(filled: Callable[..., Store]) -> Store:
     return filled([])
 
 
@@ -55,18 +55,18 @@ def log(tmp_path: Path) -> Path:
     return file
 
 
-def curve(board: Leaderboard) -> list[DevPoint]:
+def curve(board: Store) -> list[DevPoint]:
     with board.session() as session:
         (trial,) = trials_of(session, "logs")
         return dev_curve(session, trial.key)
 
 
-def test_a_log_is_a_trial(here: Leaderboard, log: Path) -> None:
+def test_a_log_is_a_trial(here: Store, log: Path) -> None:
     logs = read_logs([log], settings())
     assert (logs.source, logs.points, logs.repeated) == ("train.log", 3, 1)
     assert put(here, [log], settings(values={"temperature": 0.05})).new == 1
     with here.session() as session:
-        (row,) = leaderboard(session)
+        (row,) = board_rows(session)
         (trial,) = trials_of(session, "logs")
     assert (trial.best_step, trial.best_value, trial.seed) == (100, 0.7811, 42)
     assert (row.method, row.backbone, row.dev.source) == ("simcse", "bert-base", "imported")
@@ -76,9 +76,7 @@ def test_a_log_is_a_trial(here: Leaderboard, log: Path) -> None:
     assert [point.metrics["dev/sickr_spearman"] for point in curve(here)] == [0.61, 0.7, 0.72]
 
 
-def test_again_adds_nothing(
-    here: Leaderboard, log: Path, contents: Callable[[Leaderboard], Any]
-) -> None:
+def test_again_adds_nothing(here: Store, log: Path, contents: Callable[[Store], Any]) -> None:
     put(here, [log], settings())
     before = contents(here)
     copy = log.with_name("copy.log")
@@ -91,7 +89,7 @@ def test_again_adds_nothing(
         assert [(r.number, r.seed) for r in trials_of(session, "logs")] == [(0, 42), (1, 1)]
 
 
-def test_another_log_of_one_seed_is_refused(here: Leaderboard, log: Path) -> None:
+def test_another_log_of_one_seed_is_refused(here: Store, log: Path) -> None:
     put(here, [log], settings())
     log.write_text(STDOUT.replace("0.7811", "0.7911"))
     with pytest.raises(ImportRefusedError, match=r"train.log and log \w+, which .* seed 42"):
@@ -106,7 +104,7 @@ def test_two_logs_of_one_seed_are_refused(log: Path) -> None:
 
 
 def test_a_sweep_of_our_own_is_not_touched(
-    filled: Callable[..., Leaderboard], sweep_started: Callable[..., Any], log: Path
+    filled: Callable[..., Store], sweep_started: Callable[..., Any], log: Path
 ) -> None:
     here = filled([sweep_started("logs")])
     with pytest.raises(
@@ -116,7 +114,7 @@ def test_a_sweep_of_our_own_is_not_touched(
 
 
 @pytest.mark.parametrize("form", ["state", "json lines", "numbers as text"])
-def test_other_forms(form: str, here: Leaderboard, tmp_path: Path) -> None:
+def test_other_forms(form: str, here: Store, tmp_path: Path) -> None:
     entries = [
         {"loss": 0.5, "step": 5},
         {"eval_stsb_spearman": 0.5, "step": 10, "epoch": 0.1},
@@ -134,16 +132,16 @@ def test_other_forms(form: str, here: Leaderboard, tmp_path: Path) -> None:
     assert told == [(10, 0.5, 0.5), (20, None, 0.5)]
 
 
-def test_the_earliest_of_the_best_trained_steps_counts(here: Leaderboard, log: Path) -> None:
+def test_the_earliest_of_the_best_trained_steps_counts(here: Store, log: Path) -> None:
     values = {0: 0.9, 5: 0.6, 10: 0.7, 15: 0.7}
     log.write_text("\n".join(str({"eval_stsb_spearman": values[s], "step": s}) for s in values))
     put(here, [log], settings())
     with here.session() as session:
-        (row,), (trial,) = leaderboard(session), trials_of(session, "logs")
+        (row,), (trial,) = board_rows(session), trials_of(session, "logs")
     assert (trial.best_step, trial.best_value, row.dev_untrained) == (10, 0.7, 0.9)
 
 
-def test_transfer_accuracies_in_percent(here: Leaderboard, log: Path) -> None:
+def test_transfer_accuracies_in_percent(here: Store, log: Path) -> None:
     log.write_text("{'eval_avg_transfer': 85.0, 'eval_stsb_spearman': 0.7, 'epoch': 1.0}")
     put(here, [log], settings(dev="transfer_dev", scale=100))
     (point,) = curve(here)

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from cse_platform.imports.apply import Imported
-from cse_platform.imports.apply import bring as bring_onto
+from cse_platform.imports.apply import apply_trials as bring_onto
 from cse_platform.imports.runs import read_runs
-from cse_platform.leaderboard.query.board.rows import leaderboard
+from cse_platform.leaderboard.query.board.rows import board_rows
 from cse_platform.leaderboard.query.trials.curves import dev_curve, trials_of
 from cse_platform.leaderboard.query.trials.evaluations import test_scores as scores_on_test
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.opening import Store
 
 
-def rows(board: Leaderboard, sweep: str = "lab-b-bert-base") -> list[tuple[Any, ...]]:
+def rows(board: Store, sweep: str = "lab-b-bert-base") -> list[tuple[Any, ...]]:
     with board.session() as session:
         return [
             (r.number, r.seed, r.state, r.best_step, r.best_value)
@@ -25,10 +25,10 @@ def rows(board: Leaderboard, sweep: str = "lab-b-bert-base") -> list[tuple[Any, 
 
 
 def test_runs_become_trials(
-    board: Leaderboard,
+    board: Store,
     lab: Any,
     bring: Callable[..., Imported],
-    check_counters: Callable[[Leaderboard], None],
+    check_counters: Callable[[Store], None],
 ) -> None:
     lab.run({0: 30.0, 125: 78.0, 250: 77.0}, scores={"test/sts12": 68.4, "test/mr": 81.0})
     lab.run({0: 30.0, 125: 79.0}, {"seed": "1"})
@@ -47,7 +47,7 @@ def test_runs_become_trials(
     assert rows(board, "lab-b-roberta-base") == [(0, 42, "COMPLETE", 125, 0.84)]
     check_counters(board)
     with board.session() as session:
-        found = {row.backbone: row for row in leaderboard(session)}
+        found = {row.backbone: row for row in board_rows(session)}
         bert = found["bert-base"]
         assert (bert.method, bert.seeds, bert.trials) == ("simcse", [1, 42], 4)
         assert bert.dev.source == "imported"
@@ -69,10 +69,10 @@ def test_runs_become_trials(
 
 
 def test_again_adds_nothing_but_new_runs(
-    here: Leaderboard,
+    here: Store,
     lab: Any,
     bring: Callable[..., Imported],
-    contents: Callable[[Leaderboard], Any],
+    contents: Callable[[Store], Any],
 ) -> None:
     lab.run({125: 78.0})
     lab.run({125: 10.0}, {"seed": "1"}, status="FAILED")
@@ -94,7 +94,7 @@ def test_again_adds_nothing_but_new_runs(
 
 
 def test_values_without_steps_and_repeated_ones(
-    here: Leaderboard, lab: Any, bring: Callable[..., Imported]
+    here: Store, lab: Any, bring: Callable[..., Imported]
 ) -> None:
     """Of one step the last value stays; without steps there is a value and no curve."""
     lab.run({0: 78.0})
@@ -103,12 +103,12 @@ def test_values_without_steps_and_repeated_ones(
     bring(here)
     assert rows(here) == [(0, 42, "COMPLETE", None, 0.78), (1, 1, "COMPLETE", 125, 0.61)]
     with here.session() as session:
-        (row,) = leaderboard(session)
+        (row,) = board_rows(session)
         assert row.dev_untrained == pytest.approx(0.3)
 
 
 def test_a_whole_family_has_its_average(
-    here: Leaderboard, lab: Any, bring: Callable[..., Imported]
+    here: Store, lab: Any, bring: Callable[..., Imported]
 ) -> None:
     tasks = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
     scores = {f"test_{task}": 70.0 + place for place, task in enumerate(tasks)}
@@ -116,24 +116,24 @@ def test_a_whole_family_has_its_average(
     listed = "".join(f"  {task}: {{metric: test_{task}, scale: 100}}\n" for task in tasks)
     bring(here, lab.mapping + "scores:\n" + listed)
     with here.session() as session:
-        (row,) = leaderboard(session)
+        (row,) = board_rows(session)
     assert row.scores["avg_sts"].mean == pytest.approx(0.73)
     assert row.scores["sickr"].mean == pytest.approx(0.76)
 
 
 def test_methods_that_are_not_ours_take_values_as_they_are(
-    here: Leaderboard, lab: Any, bring: Callable[..., Imported]
+    here: Store, lab: Any, bring: Callable[..., Imported]
 ) -> None:
     lab.run({125: 78.0}, {"temp": "None", "lr": "[1, 2]"}, tags={"paper": "PromptBERT"})
     bring(here, lab.mapping.replace("method: simcse", "method: {tag: paper}"))
     with here.session() as session:
-        (row,) = leaderboard(session)
+        (row,) = board_rows(session)
     assert (row.method, row.sweep) == ("PromptBERT", "lab-b-PromptBERT-bert-base")
     assert row.configuration.values == {"learning_rate": [1, 2], "temperature": None}
 
 
 def test_a_folder_of_runs_is_a_store_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Leaderboard, lab_at: Callable[..., Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Store, lab_at: Callable[..., Any]
 ) -> None:
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     (tmp_path / "mlruns").mkdir()

@@ -11,13 +11,13 @@ import pytest
 from cse_platform.errors import ImportRefusedError, StoreError
 from cse_platform.imports.apply import Imported
 from cse_platform.imports.runs import read_runs
-from cse_platform.leaderboard.query.board.rows import leaderboard
+from cse_platform.leaderboard.query.board.rows import board_rows
 from cse_platform.leaderboard.query.trials.curves import trials_of
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.opening import Store
 
 
 def test_what_runs_lack_is_told_all_at_once(
-    here: Leaderboard, lab: Any, bring: Callable[..., Imported]
+    here: Store, lab: Any, bring: Callable[..., Imported]
 ) -> None:
     lab.run({125: 78.0}, {"lr": "high", "seed": "x"}, name="one")
     lab.run({125: 7800.0}, {"model": "gpt2", "seed": "1", "temp": "-1"}, name="two")
@@ -32,19 +32,17 @@ def test_what_runs_lack_is_told_all_at_once(
     assert "eval_stsb_spearman is 78, not between -1 and 1" in told
     assert "temperature: expected more than 0, got -1" in told
     with here.session() as session:
-        assert leaderboard(session) == []
+        assert board_rows(session) == []
 
 
-def test_percentages_are_suspected(
-    here: Leaderboard, lab: Any, bring: Callable[..., Imported]
-) -> None:
+def test_percentages_are_suspected(here: Store, lab: Any, bring: Callable[..., Imported]) -> None:
     lab.run({125: 78.0})
     with pytest.raises(ImportRefusedError, match=r"is it a percentage \(scale: 100\)\?"):
         bring(here, lab.mapping.replace("spearman, scale: 100", "spearman"))
 
 
 def test_two_complete_runs_of_one_seed_are_refused(
-    here: Leaderboard, lab: Any, bring: Callable[..., Imported]
+    here: Store, lab: Any, bring: Callable[..., Imported]
 ) -> None:
     lab.run({125: 78.0}, name="one")
     bring(here)
@@ -76,7 +74,7 @@ def test_two_complete_runs_of_one_seed_are_refused(
 def test_a_wrong_mapping_is_told_with_its_line(
     change: tuple[str, str],
     message: str,
-    here: Leaderboard,
+    here: Store,
     lab: Any,
     bring: Callable[..., Imported],
 ) -> None:
@@ -104,7 +102,7 @@ def test_what_is_no_store_is_refused_and_not_made(
 
 
 def test_another_database_is_refused_and_stays_as_it_is(
-    filled: Callable[..., Leaderboard], lab: Any, tmp_path: Path
+    filled: Callable[..., Store], lab: Any, tmp_path: Path
 ) -> None:
     with filled([]) as board, board.session() as session:
         file = Path(session.get_bind().engine.url.database)

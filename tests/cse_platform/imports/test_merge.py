@@ -10,51 +10,51 @@ from sqlalchemy import text
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.merge import merge
 from cse_platform.leaderboard.query.trials.curves import dev_curve, trials_of
-from cse_platform.leaderboard.store.opening import Leaderboard
-from cse_platform.leaderboard.store.other_store import reading
+from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.store.other_store import open_other_store
 from cse_platform.tracking.events import Event
 
 Life = Callable[..., list[Event]]
-Filled = Callable[[Sequence[Event]], Leaderboard]
+Filled = Callable[[Sequence[Event]], Store]
 Started = Callable[..., Event]
 
 
-def url_of(board: Leaderboard) -> str:
+def url_of(board: Store) -> str:
     with board.session() as session:
         return session.get_bind().engine.url.render_as_string(hide_password=False)
 
 
-def rows(board: Leaderboard, sweep: str = "first") -> list[tuple[int, str, str, float | None]]:
+def rows(board: Store, sweep: str = "first") -> list[tuple[int, str, str, float | None]]:
     with board.session() as session:
         return [(r.number, r.key, r.state, r.best_value) for r in trials_of(session, sweep)]
 
 
-def curve(board: Leaderboard, key: str) -> dict[int, float | None]:
+def curve(board: Store, key: str) -> dict[int, float | None]:
     with board.session() as session:
         return {point.step: point.value for point in dev_curve(session, key)}
 
 
 def test_into_each_kind_of_store_and_back(
-    board: Leaderboard,
+    board: Store,
     filled: Filled,
     sweep_started: Started,
     trial_life: Life,
     trial_evaluated: Callable[..., Event],
-    contents: Callable[[Leaderboard], Any],
-    check_counters: Callable[[Leaderboard], None],
+    contents: Callable[[Store], Any],
+    check_counters: Callable[[Store], None],
 ) -> None:
     begin = sweep_started(spec={"tags": ["a"]})
     life = trial_life(0, {0: 0.1, 10: 0.5})
     evaluated = trial_evaluated("c0-42", {"test/stsb_spearman": 0.6})
     other = filled([begin, *life, evaluated, *trial_life(1, {0: 0.2}, state="FAIL")])
-    with reading(url_of(other)) as source:
+    with open_other_store(url_of(other)) as source:
         merged = merge(board, source)
     assert (merged.sweeps, merged.trials, merged.new, merged.here) == (1, 2, 2, 0)
     assert (merged.points, merged.scores) == (3, 2)
     assert rows(board) == [(0, "c0-42", "COMPLETE", 0.5), (1, "c1-42", "FAIL", 0.2)]
     check_counters(board)
     LeaderboardSink(board).apply("k", list(enumerate(trial_life(2, {0: 0.3}), 1)))
-    with reading(url_of(board)) as source:
+    with open_other_store(url_of(board)) as source:
         merged = merge(other, source)
         assert (merged.new, merged.here) == (1, 2)
         assert merge(other, source).new == 0
@@ -74,7 +74,7 @@ def test_what_is_cut_off_leaves_nothing(
     filled: Filled,
     sweep_started: Started,
     trial_life: Life,
-    contents: Callable[[Leaderboard], Any],
+    contents: Callable[[Store], Any],
 ) -> None:
     here, there = filled([]), filled([sweep_started(), *trial_life(0, {1: 0.5})])
 
@@ -91,7 +91,7 @@ def test_complete_wins_with_its_curve(
     filled: Filled,
     sweep_started: Started,
     trial_life: Life,
-    check_counters: Callable[[Leaderboard], None],
+    check_counters: Callable[[Store], None],
 ) -> None:
     here = filled([sweep_started(), *trial_life(0, {0: 0.1, 5: 0.2}, state="FAIL")])
     there = filled([sweep_started(), *trial_life(0, {0: 0.1, 10: 0.5})])
@@ -122,7 +122,7 @@ def test_complete_on_both_sides_ours_stays(
     sweep_started: Started,
     trial_life: Life,
     trial_evaluated: Callable[..., Event],
-    contents: Callable[[Leaderboard], Any],
+    contents: Callable[[Store], Any],
 ) -> None:
     begin, life = sweep_started(), trial_life(0, {1: 0.5})
     here = filled([begin, *life])
@@ -153,7 +153,7 @@ def test_clashing_numbers_get_the_next_free_ones(
 
 
 def test_the_later_start_of_a_sweep_decides(
-    filled: Filled, sweep_started: Started, contents: Callable[[Leaderboard], Any]
+    filled: Filled, sweep_started: Started, contents: Callable[[Store], Any]
 ) -> None:
     first = sweep_started(spec={"trials": 4, "tags": ["a"]})
     again = first.model_copy(
@@ -171,7 +171,7 @@ def test_gpu_time_is_counted_once_a_sweep(
     filled: Filled,
     sweep_started: Started,
     trial_life: Life,
-    check_counters: Callable[[Leaderboard], None],
+    check_counters: Callable[[Store], None],
 ) -> None:
     def with_gpu(seconds: float, state: str, sweep: str = "first") -> list[Event]:
         *events, finish = trial_life(0, {1: 0.1}, configuration="c", state=state, sweep=sweep)
@@ -190,7 +190,7 @@ def test_gpu_time_is_counted_once_a_sweep(
 
 
 def test_a_journal_goes_on_after_a_merge(
-    board: Leaderboard, filled: Filled, sweep_started: Started, trial_life: Life
+    board: Store, filled: Filled, sweep_started: Started, trial_life: Life
 ) -> None:
     """The numbers that it gives its own next trials have been given to theirs."""
     journal = [sweep_started(), *trial_life(0, {1: 0.1})]
@@ -209,7 +209,7 @@ def test_a_journal_goes_on_after_a_merge(
 def test_a_source_that_we_lack_is_filled_in(
     filled: Filled, sweep_started: Started, trial_life: Life, trial_evaluated: Callable[..., Event]
 ) -> None:
-    def scored(**sources: str | None) -> Leaderboard:
+    def scored(**sources: str | None) -> Store:
         scores = [
             trial_evaluated("c0-42", {"test/mr_accuracy": 0.5}, identity=name, source=source)
             for name, source in sources.items()

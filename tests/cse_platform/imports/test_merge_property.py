@@ -8,8 +8,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from cse_platform.leaderboard.ingest.merge import merge
-from cse_platform.leaderboard.store.opening import Leaderboard
-from cse_platform.tracking.events import Event, SweepFinished, TestsOpened, TrialFinished
+from cse_platform.leaderboard.store.opening import Store
+from cse_platform.tracking.events import Event, SweepFinished, TestAccessed, TrialFinished
 
 Life = Callable[..., list[Event]]
 
@@ -37,9 +37,9 @@ def test_two_halves_are_the_whole(
     trial_life: Life,
     trial_evaluated: Callable[..., Event],
     sweep_started: Callable[..., Event],
-    filled: Callable[[Sequence[Event]], Leaderboard],
-    contents: Callable[[Leaderboard], Any],
-    check_counters: Callable[[Leaderboard], None],
+    filled: Callable[[Sequence[Event]], Store],
+    contents: Callable[[Store], Any],
+    check_counters: Callable[[Store], None],
 ) -> None:
     clock = Clock()
     begin = clock.stamped([sweep_started(spec={"trials": 4, "tags": ["a"]})])
@@ -76,7 +76,7 @@ def test_two_halves_are_the_whole(
 
 
 def opened(trial: str) -> Event:
-    return TestsOpened(
+    return TestAccessed(
         sweep="first", trial=trial, tasks=("stsb",), source="hub", who="ann", command="cse-sweep"
     )
 

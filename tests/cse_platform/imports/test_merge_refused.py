@@ -13,17 +13,17 @@ from sqlalchemy import create_engine, text
 from cse_platform.errors import ImportRefusedError, NoStoreError, StoreError
 from cse_platform.leaderboard.ingest.merge import merge
 from cse_platform.leaderboard.query.trials.curves import trials_of
-from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.store.other_store import reading
+from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.leaderboard.store.other_store import open_other_store
 from cse_platform.leaderboard.store.schema import alembic_config, migrating
 from cse_platform.tracking.events import Event
 
 Life = Callable[..., list[Event]]
-Filled = Callable[[Sequence[Event]], Leaderboard]
+Filled = Callable[[Sequence[Event]], Store]
 Started = Callable[..., Event]
 
 
-def url_of(board: Leaderboard) -> str:
+def url_of(board: Store) -> str:
     with board.session() as session:
         return session.get_bind().engine.url.render_as_string(hide_password=False)
 
@@ -32,7 +32,7 @@ def test_sweeps_that_share_a_name_are_refused_all_at_once(
     filled: Filled,
     sweep_started: Started,
     trial_life: Life,
-    contents: Callable[[Leaderboard], Any],
+    contents: Callable[[Store], Any],
 ) -> None:
     spec = {"space": {"tau2": [0.1, 0.2]}, "search": {"sampler": "tpe", "seed": 42}}
     changed = {"space": {"tau2": [0.1]}, "search": {"sampler": "tpe", "seed": 7}, "sweep": "first"}
@@ -109,7 +109,7 @@ def test_the_other_store_is_only_read(
     file = Path(url.removeprefix("sqlite:///"))
     before = hashlib.sha256(file.read_bytes()).hexdigest()
     here = filled([])
-    with reading(url) as source:
+    with open_other_store(url) as source:
         merge(here, source)
     with here.session() as session:
         assert [row.key for row in trials_of(session, "first")] == ["c0-42"]
@@ -117,11 +117,11 @@ def test_the_other_store_is_only_read(
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
-    missing = reading(f"sqlite:///{tmp_path / 'none.db'}")
+    missing = open_other_store(f"sqlite:///{tmp_path / 'none.db'}")
     with pytest.raises(NoStoreError, match=r"no leaderboard at sqlite:////.*/none.db"), missing:
         pass
     (tmp_path / "notes.txt").write_text("no database, but longer than the header of one\n" * 50)
-    wrong = reading(f"sqlite:///{tmp_path / 'notes.txt'}")
+    wrong = open_other_store(f"sqlite:///{tmp_path / 'notes.txt'}")
     with pytest.raises(StoreError, match=r"notes.txt: file is not a database"), wrong:
         pass
 
@@ -129,13 +129,13 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
 @pytest.mark.postgres
 def test_an_older_schema_on_a_server_is_refused() -> None:
     server = os.environ["CSE_TEST_POSTGRES"]
-    open_leaderboard(server).close()
+    open_store(server).close()
     engine = create_engine(server)
     with engine.begin() as connection:
         connection.execute(text("UPDATE cse_schema_version SET version_num = '0002'"))
     engine.dispose()
     message = "of another schema than this version's"
-    with pytest.raises(StoreError, match=message), reading(server):
+    with pytest.raises(StoreError, match=message), open_other_store(server):
         pass
     engine = create_engine(server)
     with engine.begin() as connection:

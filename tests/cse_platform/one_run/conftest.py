@@ -16,14 +16,14 @@ from cse_methods.encoders.loading import load_encoder
 from cse_methods.registry import get_method
 from cse_platform.cli.trial import export, register, reproduce, show
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.trials.details import trial_story
-from cse_platform.leaderboard.query.trials.details_record import TrialStory
-from cse_platform.leaderboard.store.opening import open_leaderboard
+from cse_platform.leaderboard.query.trials.details import trial_details
+from cse_platform.leaderboard.query.trials.details_record import TrialDetails
+from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import (
     Event,
     SweepStarted,
-    TestsOpened,
+    TestAccessed,
     TrialEvaluated,
     TrialFinished,
     TrialPoint,
@@ -128,7 +128,7 @@ def _tested(trial: str = KEY) -> list[Event]:
         {**score, "metric": "spearman", "value": 0.5},
         {**score, "metric": "uniformity", "value": -2.5},
     ]
-    opened = TestsOpened(
+    opened = TestAccessed(
         time=_after(30),
         sweep="first",
         trial=trial,
@@ -183,12 +183,12 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def put(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., None]:
     """Puts events on the leaderboard of a runs folder, which is made by copying an empty one."""
     empty = tmp_path_factory.mktemp("empty") / "leaderboard.db"
-    open_leaderboard(f"sqlite:///{empty}").close()
+    open_store(f"sqlite:///{empty}").close()
 
     def put(runs: Path, *events: Event) -> None:
         runs.mkdir(exist_ok=True)
         copied = shutil.copy(empty, runs)
-        with open_leaderboard(f"sqlite:///{copied}") as board:
+        with open_store(f"sqlite:///{copied}") as board:
             LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
 
     return put
@@ -201,13 +201,13 @@ def fill(runs: Path, put: Callable[..., None]) -> Callable[..., None]:
 
 
 @pytest.fixture
-def story_of(runs: Path) -> Callable[..., TrialStory]:
+def story_of(runs: Path) -> Callable[..., TrialDetails]:
     """Asks the leaderboard of the runs folder."""
 
-    def ask(key: str = KEY) -> TrialStory:
+    def ask(key: str = KEY) -> TrialDetails:
         url = f"sqlite:///{runs / 'leaderboard.db'}"
-        with open_leaderboard(url, create=False) as board, board.session() as session:
-            return trial_story(session, key)
+        with open_store(url, create=False) as board, board.session() as session:
+            return trial_details(session, key)
 
     return ask
 

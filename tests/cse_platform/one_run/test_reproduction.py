@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cse_methods.registry import get_method
 from cse_platform.export.reproduction.sweep_file import sweep_text
-from cse_platform.leaderboard.query.trials.details_record import TrialStory
+from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.reading.loader import load_sweep
 from cse_platform.sweep.reading.source import read_yaml
@@ -24,7 +24,7 @@ Start = Callable[..., SweepStarted]
 Life = Callable[..., list[Event]]
 Fill = Callable[..., None]
 Run = Callable[..., Result]
-Story = Callable[..., TrialStory]
+Story = Callable[..., TrialDetails]
 
 KEY = "0a1b2c3d" + "0" * 56
 FOLDER = Path("reproduce-0a1b2c3d")

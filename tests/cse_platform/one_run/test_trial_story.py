@@ -8,16 +8,16 @@ import pytest
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.trials.details import trial_story
+from cse_platform.leaderboard.query.trials.details import trial_details
 from cse_platform.leaderboard.query.trials.details_record import (
     Sibling,
     SweepPlace,
-    TrialStory,
+    TrialDetails,
     as_json,
 )
 from cse_platform.leaderboard.query.trials.evaluations import ScoreRow
 from cse_platform.leaderboard.row import DevSet
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.opening import Store
 from cse_platform.tracking.events import Event, SweepStarted, TrialReused, TrialStarted
 
 Start = Callable[..., SweepStarted]
@@ -26,15 +26,13 @@ Life = Callable[..., list[Event]]
 KEY, OTHER, THIRD = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56, "dd" * 32
 
 
-def told(board: Leaderboard, *events: Event, key: str = KEY) -> TrialStory:
+def told(board: Store, *events: Event, key: str = KEY) -> TrialDetails:
     LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
     with board.session() as session:
-        return trial_story(session, key[:8])
+        return trial_details(session, key[:8])
 
 
-def test_all_of_a_complete_trial(
-    board: Leaderboard, began: Start, life: Life, tested: Life
-) -> None:
+def test_all_of_a_complete_trial(board: Store, began: Start, life: Life, tested: Life) -> None:
     story = told(
         board,
         began(diffs={"git": "diff"}),
@@ -81,7 +79,7 @@ def test_all_of_a_complete_trial(
     assert story.complete_values == {7: 0.5, 42: 0.75}
 
 
-def test_a_trial_that_has_only_begun(board: Leaderboard, began: Start, life: Life) -> None:
+def test_a_trial_that_has_only_begun(board: Store, began: Start, life: Life) -> None:
     story = told(board, began(), *life(state=None, curve={}))
     assert (story.state, story.finished, story.best_value) == ("RUNNING", None, None)
     assert (story.curve, story.scores, story.siblings, story.machine) == ((), (), (), None)
@@ -89,9 +87,7 @@ def test_a_trial_that_has_only_begun(board: Leaderboard, began: Start, life: Lif
     assert story.why_no_model == "it is not finished"
 
 
-def test_it_ran_under_the_last_start_before_its_own(
-    board: Leaderboard, began: Start, life: Life
-) -> None:
+def test_it_ran_under_the_last_start_before_its_own(board: Store, began: Start, life: Life) -> None:
     story = told(
         board,
         began(0, packages={"numpy": "1"}),
@@ -103,7 +99,7 @@ def test_it_ran_under_the_last_start_before_its_own(
 
 
 def test_one_that_was_cut_off_has_the_starts_that_it_went_on_under(
-    board: Leaderboard, began: Start, life: Life
+    board: Store, began: Start, life: Life
 ) -> None:
     first, *_ = events = life(begin=1)
     assert isinstance(first, TrialStarted)
@@ -116,7 +112,7 @@ def test_one_that_was_cut_off_has_the_starts_that_it_went_on_under(
 
 
 def test_the_sweep_that_reused_it_is_not_the_one_that_ran_it(
-    board: Leaderboard, began: Start, life: Life
+    board: Store, began: Start, life: Life
 ) -> None:
     """The reusing sweep was on the leaderboard first, and went on meanwhile."""
     first, *_ = events = life(begin=10)
@@ -141,18 +137,18 @@ def test_the_sweep_that_reused_it_is_not_the_one_that_ran_it(
     assert story.spec["sweep"] == "first"
 
 
-def test_a_start_that_nobody_recorded(board: Leaderboard, began: Start, life: Life) -> None:
+def test_a_start_that_nobody_recorded(board: Store, began: Start, life: Life) -> None:
     story = told(board, began(30), *life(begin=1))
     assert story.starts == ()
     assert story.spec["sweep"] == "first"
 
 
-def test_a_key_that_is_unknown(board: Leaderboard, began: Start, life: Life) -> None:
+def test_a_key_that_is_unknown(board: Store, began: Start, life: Life) -> None:
     with pytest.raises(StoreError, match="no trial's key begins with 'ffffffff'"):
         told(board, began(), *life(), key="f" * 64)
 
 
-def test_json_is_the_story(board: Leaderboard, began: Start, life: Life, tested: Life) -> None:
+def test_json_is_the_story(board: Store, began: Start, life: Life, tested: Life) -> None:
     story = told(board, began(), *life(curve={0: 0.25, 10: float("nan")}), *tested())
     read = json.loads(as_json(story))
     assert read["started"] == story.started.isoformat()

@@ -17,7 +17,7 @@ from cse_methods.registry import get_method, register
 from cse_methods.settings import Settings
 from cse_methods.training.checkpoint import BEST
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.runner.plan import TrialPlan
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.results import Results
@@ -96,7 +96,7 @@ class Drive:
         folder: Path,
         spec: SweepSpec,
         identity: Identity,
-        leaderboard: Leaderboard,
+        leaderboard: Store,
         *,
         capacity: int = 1,
         score: Score = lucky,
@@ -256,7 +256,7 @@ def identity(new_spec: NewSpec, cheap: Method) -> Identity:
 def empty_leaderboard(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database file with the schema and no rows."""
     file = tmp_path_factory.mktemp("leaderboard") / "empty.db"
-    open_leaderboard(f"sqlite:///{file}").close()
+    open_store(f"sqlite:///{file}").close()
     return file
 
 
@@ -264,7 +264,7 @@ def empty_leaderboard(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def new_drive(identity: Identity, empty_leaderboard: Path) -> Iterator[NewDrive]:
     """Starts a driver in a folder; `leaderboard` names the folder of another one's database."""
     opened: list[Drive] = []
-    boards: list[Leaderboard] = []
+    boards: list[Store] = []
 
     def make(
         folder: Path, spec: SweepSpec, *, leaderboard: Path | None = None, **how: Any
@@ -273,7 +273,7 @@ def new_drive(identity: Identity, empty_leaderboard: Path) -> Iterator[NewDrive]
         file = (leaderboard or folder) / "leaderboard.db"
         if not file.exists():
             shutil.copy(empty_leaderboard, file)
-        boards.append(open_leaderboard(f"sqlite:///{file}"))
+        boards.append(open_store(f"sqlite:///{file}"))
         opened.append(Drive(folder, spec, how.pop("identity", identity), boards[-1], **how))
         return opened[-1]
 

@@ -10,7 +10,7 @@ import pytest
 
 from cse_methods.contract import Method
 from cse_platform.leaderboard.query.trials.curves import trials_of
-from cse_platform.leaderboard.store.opening import open_leaderboard
+from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialReused
@@ -146,7 +146,7 @@ def test_what_another_sweep_has_completed_is_taken_over(
     events = [event for _, event in read_journal(tmp_path / "second" / "journal.jsonl")]
     assert sum(isinstance(event, TrialReused) for event in events) == 4
     url = f"sqlite:///{tmp_path / 'first' / 'leaderboard.db'}"
-    with open_leaderboard(url) as board, board.session() as session:
+    with open_store(url) as board, board.session() as session:
         mine, others = trials_of(session, "small"), trials_of(session, "again")
     assert [row.key for row in mine] == [row.key for row in others]
     assert [row.role for row in others] == ["search", "search", "search", "confirm"]

@@ -9,7 +9,7 @@ from cse_dashboards.page.address import BoardAddress
 from cse_dashboards.page.show import arranged
 from cse_dashboards.page.site import reader, site
 from cse_dashboards.picture import Picture
-from cse_platform.leaderboard.query.board.sorting import in_order
+from cse_platform.leaderboard.query.board.sorting import sort_rows
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_grid import board_grids
 from cse_platform.leaderboard.render.write import TextForm, told
@@ -98,7 +98,7 @@ def _board(address: BoardAddress, rows: list[LeaderboardRow]) -> Board:
         else ()
     )
     return Board(
-        in_order(rows, address.sort),
+        sort_rows(rows, address.sort),
         published=published,
         family=address.tasks or family_of(rows),
         sorted_by=address.sort,

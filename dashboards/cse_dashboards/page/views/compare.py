@@ -9,7 +9,7 @@ from cse_dashboards.page.address import CompareAddress
 from cse_dashboards.page.site import reader, site
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.tasks import STS_TASKS
-from cse_platform.leaderboard.query.board.resolve import tasks_of_all
+from cse_platform.leaderboard.query.board.resolve import shared_tasks
 from cse_platform.leaderboard.render.board import HASH_SHOWN
 from cse_platform.leaderboard.render.comparison_grid import comparison_grid
 from cse_platform.leaderboard.row import FamilyName, LeaderboardRow
@@ -111,5 +111,5 @@ def _rows(address: CompareAddress) -> tuple[LeaderboardRow, LeaderboardRow]:
 
 def _shared(address: CompareAddress, rows: tuple[LeaderboardRow, LeaderboardRow]) -> list[str]:
     """The tasks of pairs that both are scored on."""
-    tasks, _ = tasks_of_all(dict(zip("AB", rows, strict=True)), address.tasks)
+    tasks, _ = shared_tasks(dict(zip("AB", rows, strict=True)), address.tasks)
     return [task for task in tasks if task in STS_TASKS]

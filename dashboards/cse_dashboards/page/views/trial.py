@@ -9,7 +9,7 @@ from cse_dashboards.page.address import TrialAddress
 from cse_dashboards.page.site import reader, site
 from cse_dashboards.picture import Picture
 from cse_methods.data.dev_selection import dev_metric
-from cse_platform.leaderboard.query.trials.details_record import TrialStory
+from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 from cse_platform.leaderboard.render.trial_page import page as told
 
 view = Blueprint("trial", __name__)
@@ -31,12 +31,12 @@ def page(key: str) -> str:
     )
 
 
-def _metrics(story: TrialStory) -> list[str]:
+def _metrics(story: TrialDetails) -> list[str]:
     """What its points have, in the order in which they were first reported."""
     return list(dict.fromkeys(name for point in story.curve for name in point.metrics))
 
 
-def _curve(story: TrialStory, metric: str) -> Picture:
+def _curve(story: TrialDetails, metric: str) -> Picture:
     label = f"{story.method}, seed {story.seed}"
     there = metric in _metrics(story)
     return Picture(

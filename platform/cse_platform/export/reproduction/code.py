@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cse_platform.leaderboard.query.trials.details_record import SweepStart, TrialStory
+from cse_platform.leaderboard.query.trials.details_record import SweepStart, TrialDetails
 from cse_platform.tracking.code_state import is_whole
 from cse_platform.tracking.provenance import SWEEP_PACKAGES
 
@@ -47,7 +47,7 @@ class Code:
         return OURS in self.packages
 
 
-def code_of(story: TrialStory) -> Code:
+def code_of(story: TrialDetails) -> Code:
     """The code at the start of the sweep that a trial ran under; nothing where none is known."""
     start = story.starts[0] if story.starts else None
     facts = start.provenance if start else {}

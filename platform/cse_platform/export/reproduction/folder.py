@@ -11,7 +11,7 @@ from cse_platform.export.reproduction.code import Code, code_of, requirements
 from cse_platform.export.reproduction.script import PACKAGE_DIFF, script
 from cse_platform.export.reproduction.sweep_file import one_trial_sweep, sweep_text
 from cse_platform.export.reproduction.unknowns import unknowns
-from cse_platform.leaderboard.query.trials.details_record import TrialStory, as_json
+from cse_platform.leaderboard.query.trials.details_record import TrialDetails, as_json
 from cse_platform.sweep.reading.loader import load_sweep
 
 
@@ -25,7 +25,7 @@ class Reproduction:
     """What may keep the trial from coming out the same again, a sentence each."""
 
 
-def reproduce(story: TrialStory, folder: Path) -> Reproduction:
+def reproduce(story: TrialDetails, folder: Path) -> Reproduction:
     """Write sweep file, packages, changes of the code, a script, and the trial itself.
 
     Args:
@@ -67,14 +67,14 @@ def _refused(sweep: Path) -> list[str]:
     return []
 
 
-def _expected(story: TrialStory) -> str:
+def _expected(story: TrialDetails) -> str:
     if story.best_value is None:
         return f"Expected: no dev value; the trial is {story.state}."
     step = "" if story.best_step is None else f" at step {story.best_step}"
     return f"Expected: dev {story.dev.search} {story.best_value!r}{step}."
 
 
-def _comment(story: TrialStory, expected: str) -> str:
+def _comment(story: TrialDetails, expected: str) -> str:
     tests = [
         f"  {one.task} {one.metric} {one.value!r}, identity {one.identity}"
         for one in story.main_scores
@@ -90,7 +90,7 @@ def _comment(story: TrialStory, expected: str) -> str:
     return "\n".join(head)
 
 
-def _readme(story: TrialStory, files: Mapping[str, Any], told: list[str], expected: str) -> str:
+def _readme(story: TrialDetails, files: Mapping[str, Any], told: list[str], expected: str) -> str:
     machine = story.machine or "not known"
     threads = story.provenance.get("threads", "not known")
     lines = [
@@ -111,7 +111,7 @@ def _readme(story: TrialStory, files: Mapping[str, Any], told: list[str], expect
     return "\n".join(lines) + "\n"
 
 
-def _end(story: TrialStory) -> str:
+def _end(story: TrialDetails) -> str:
     if story.can_come_out_again:
         return (
             f"shows the trial under the same key, `{story.key[:8]}`; it ends with exit code 1 "

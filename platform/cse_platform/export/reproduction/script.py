@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator
 
 from cse_platform.export.reproduction.code import Code, Repository
-from cse_platform.leaderboard.query.trials.details_record import TrialStory
+from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 
 PACKAGE_DIFF = "package.diff"
 
@@ -30,7 +30,7 @@ END"""
 _OWN_STORES = "unset CSE_STORE CSE_SEARCH_STORE CSE_MLFLOW_URI RAY_ADDRESS"
 
 
-def script(story: TrialStory, code: Code, *, expected: str) -> str:
+def script(story: TrialDetails, code: Code, *, expected: str) -> str:
     """A shell script for the folder that it lies in; it can be run again after a failure.
 
     Args:
@@ -49,7 +49,7 @@ def script(story: TrialStory, code: Code, *, expected: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _outcome(story: TrialStory, expected: str) -> Iterator[str]:
+def _outcome(story: TrialDetails, expected: str) -> Iterator[str]:
     """Shows what came out, and compares what should be the same."""
     if story.imported_from is not None:  # its key is not that of the trial that was run now
         yield "venv/bin/cse-leaderboard --runs runs"

@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from cse_platform.leaderboard.query.trials.details_record import TrialStory
+from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 
 
-def sweep_name(story: TrialStory) -> str:
+def sweep_name(story: TrialDetails) -> str:
     """Of the sweep that runs the trial again."""
     return f"reproduce-{story.key[:8]}"
 
 
-def one_trial_sweep(story: TrialStory) -> dict[str, Any]:
+def one_trial_sweep(story: TrialDetails) -> dict[str, Any]:
     """The sweep file as plain values, in the file's order.
 
     The trial's values are all fixed, its seed is the search's, and it has its threads. What the
@@ -68,7 +68,7 @@ def local_places(value: Any) -> Iterator[str]:
         yield value
 
 
-def _resources(story: TrialStory) -> dict[str, Any]:
+def _resources(story: TrialDetails) -> dict[str, Any]:
     """As in the file, but with the threads that the trial had: its numbers follow from them."""
     on_gpu = story.provenance.get("device", "").startswith("cuda")
     resources = dict(story.spec.get("resources") or {"gpu": int(on_gpu)})

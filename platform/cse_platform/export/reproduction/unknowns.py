@@ -8,10 +8,10 @@ from cse_methods.errors import UnknownMethodError
 from cse_methods.registry import get_method
 from cse_platform.export.reproduction.code import OURS, Code, Repository
 from cse_platform.export.reproduction.sweep_file import local_places
-from cse_platform.leaderboard.query.trials.details_record import TrialStory
+from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 
 
-def unknowns(story: TrialStory, code: Code, sweep: Mapping[str, Any]) -> list[str]:
+def unknowns(story: TrialDetails, code: Code, sweep: Mapping[str, Any]) -> list[str]:
     """What is unknown, missing or different; empty where nothing is.
 
     Args:
@@ -30,7 +30,7 @@ def unknowns(story: TrialStory, code: Code, sweep: Mapping[str, Any]) -> list[st
     ]
 
 
-def _of_the_sweep(story: TrialStory) -> Iterator[str]:
+def _of_the_sweep(story: TrialDetails) -> Iterator[str]:
     lacking = [name for name in ("corpus", "dev", "resources") if name not in story.spec]
     if story.imported_from is not None:
         yield (
@@ -92,7 +92,7 @@ def _of_a_repository(repository: Repository, whose: str, name: str) -> Iterator[
         )
 
 
-def _of_interruptions(story: TrialStory) -> Iterator[str]:
+def _of_interruptions(story: TrialDetails) -> Iterator[str]:
     if any(_differs(story, place) for place in range(1, len(story.starts))):
         yield (
             "It was cut off and went on with other code or packages than it began with; "
@@ -100,7 +100,7 @@ def _of_interruptions(story: TrialStory) -> Iterator[str]:
         )
 
 
-def _differs(story: TrialStory, place: int) -> bool:
+def _differs(story: TrialDetails, place: int) -> bool:
     """Whether the code or the packages of a later start are not those of the first."""
     first, later = story.starts[0], story.starts[place]
     names = ("git_commit", "package_commit")
@@ -109,7 +109,7 @@ def _differs(story: TrialStory, place: int) -> bool:
     return commits[0] != commits[1] or not same
 
 
-def _of_the_end(story: TrialStory) -> Iterator[str]:
+def _of_the_end(story: TrialDetails) -> Iterator[str]:
     last = story.curve[-1].step if story.curve else None
     reached = "before its first dev point" if last is None else f"after step {last}"
     match story.state:
@@ -121,7 +121,7 @@ def _of_the_end(story: TrialStory) -> Iterator[str]:
             yield f"It failed {reached}: {story.error}"
 
 
-def _of_the_method(story: TrialStory) -> Iterator[str]:
+def _of_the_method(story: TrialDetails) -> Iterator[str]:
     if story.imported_from is not None:
         return  # by other code than ours
     try:

@@ -7,20 +7,20 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from cse_platform.leaderboard.ingest.upserts import insert_once, put
+from cse_platform.leaderboard.ingest.upserts import insert_once, upsert
 from cse_platform.leaderboard.store.score_tables import (
     FREE_METRICS,
     EvaluationRecord,
     PairSetRecord,
     PairSimilaritiesRecord,
-    ReleaseRecord,
     ScoreRecord,
+    TestAccessRecord,
 )
 from cse_platform.leaderboard.store.tables import TrialRecord
 from cse_platform.tracking.events import (
     PairSimilarities,
+    TestAccessed,
     TestScore,
-    TestsOpened,
     TrialEvaluated,
 )
 from cse_platform.tracking.packing import compressed, unpack_gold
@@ -28,11 +28,11 @@ from cse_platform.tracking.packing import compressed, unpack_gold
 log = logging.getLogger(__name__)
 
 
-def add_release(session: Session, trial: TrialRecord, event: TestsOpened) -> None:
+def add_test_access(session: Session, trial: TrialRecord, event: TestAccessed) -> None:
     """Note that the test sets were opened for the trial."""
     key = {"trial_id": trial.id, "opened": event.time, "who": event.who}
     what = {"command": event.command, "tasks": list(event.tasks), "source": event.source}
-    insert_once(session, ReleaseRecord, key, what)
+    insert_once(session, TestAccessRecord, key, what)
 
 
 def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) -> None:
@@ -81,7 +81,7 @@ def add_score(
         return
     key = score.model_dump(include={"task", "split", "metric", "identity"})
     values = {"value": score.value, "measured": measured}
-    put(session, ScoreRecord, {"trial_id": trial.id, **key}, values)
+    upsert(session, ScoreRecord, {"trial_id": trial.id, **key}, values)
 
 
 def _add_similarities(session: Session, trial: TrialRecord, event: PairSimilarities) -> None:
@@ -96,4 +96,4 @@ def _add_similarities(session: Session, trial: TrialRecord, event: PairSimilarit
     insert_once(session, PairSetRecord, {"data_sha256": event.data_sha256}, pairs)
     key = {"trial_id": trial.id, "task": event.task, "identity": event.identity}
     values = {"data_sha256": event.data_sha256, "cosines": compressed(event.cosines)}
-    put(session, PairSimilaritiesRecord, key, values)
+    upsert(session, PairSimilaritiesRecord, key, values)

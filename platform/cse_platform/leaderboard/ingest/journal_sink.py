@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_release, add_score
-from cse_platform.leaderboard.ingest.sweep_trials import link_trials, spend
+from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_score, add_test_access
+from cse_platform.leaderboard.ingest.sweep_trials import add_gpu_seconds, add_sweep_trials
 from cse_platform.leaderboard.ingest.upserts import (
     insert_once,
     sweep_of,
     trial_if_here,
     trial_of,
 )
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
-    ContestRecord,
     DevPointRecord,
+    GroupRecord,
     JournalCursorRecord,
     MachineRecord,
     SweepRecord,
@@ -31,8 +31,8 @@ from cse_platform.tracking.events import (
     Event,
     SweepFinished,
     SweepStarted,
+    TestAccessed,
     TestScore,
-    TestsOpened,
     TrialEvaluated,
     TrialFinished,
     TrialPoint,
@@ -48,7 +48,7 @@ class LeaderboardSink:
 
     name = "leaderboard"
 
-    def __init__(self, leaderboard: Leaderboard) -> None:
+    def __init__(self, leaderboard: Store) -> None:
         self._leaderboard = leaderboard
 
     def position(self, journal: str) -> int:
@@ -90,9 +90,9 @@ def _apply(session: Session, event: Event) -> None:
         case TrialReused():
             if trial := trial_if_here(session, event.trial, sweep=event.sweep):
                 _link(session, event, trial)
-        case TestsOpened():
+        case TestAccessed():
             if trial := trial_if_here(session, event.trial, sweep=event.sweep):
-                add_release(session, trial, event)
+                add_test_access(session, trial, event)
         case TrialEvaluated():
             if trial := trial_if_here(session, event.trial, sweep=event.sweep):
                 add_evaluation(session, trial, event)
@@ -136,7 +136,7 @@ def _start_trial(session: Session, event: TrialStarted) -> None:
     }
     if insert_once(session, TrialRecord, {"key": event.trial}, first):
         configuration.trials += 1
-        session.get_one(ContestRecord, configuration.contest_id).trials += 1
+        session.get_one(GroupRecord, configuration.contest_id).trials += 1
     trial = trial_of(session, event.trial)
     _link(session, event, trial)
     if trial.state == "COMPLETE":
@@ -172,8 +172,8 @@ def _contest(session: Session, event: TrialStarted) -> int:
         "dev_identity": event.dev["identity"],
     }
     dev = {f"dev_{name}": event.dev[name] for name in ("checkpoint", "search", "source")}
-    insert_once(session, ContestRecord, key, {**dev, "trials": 0, "gpu_seconds": 0.0})
-    return session.scalars(select(ContestRecord.id).filter_by(**key)).one()
+    insert_once(session, GroupRecord, key, {**dev, "trials": 0, "gpu_seconds": 0.0})
+    return session.scalars(select(GroupRecord.id).filter_by(**key)).one()
 
 
 def _link(session: Session, event: TrialStarted | TrialReused, trial: TrialRecord) -> None:
@@ -183,7 +183,7 @@ def _link(session: Session, event: TrialStarted | TrialReused, trial: TrialRecor
         "role": event.role,
         "search_number": event.search_number,
     }
-    link_trials(session, sweep_of(session, event.sweep).id, [link])
+    add_sweep_trials(session, sweep_of(session, event.sweep).id, [link])
 
 
 def _add_point(session: Session, event: TrialPoint) -> None:
@@ -204,7 +204,7 @@ def _add_point(session: Session, event: TrialPoint) -> None:
 def _finish_trial(session: Session, event: TrialFinished) -> None:
     trial = trial_of(session, event.trial)
     took = (event.wall_seconds or 0.0) * event.gpus
-    spend(session, sweep_of(session, event.sweep).id, {trial.id: took})
+    add_gpu_seconds(session, sweep_of(session, event.sweep).id, {trial.id: took})
     if trial.state == "COMPLETE":
         return
     trial.state, trial.finished, trial.error = event.state, event.time, event.error
@@ -229,7 +229,7 @@ def _machine(session: Session, provenance: Mapping[str, str]) -> int | None:
 
 def _add_dev_scores(session: Session, trial: TrialRecord, event: TrialFinished) -> None:
     configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
-    contest = session.get_one(ContestRecord, configuration.contest_id)
+    contest = session.get_one(GroupRecord, configuration.contest_id)
     for name, value in event.best_metrics.items():
         if named := DEV_SCORE.fullmatch(name):
             score = TestScore(

@@ -12,22 +12,22 @@ from sqlalchemy import RowMapping, func, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.evaluations import add_identity
-from cse_platform.leaderboard.ingest.merge_sweeps import matched, merge_links, merge_sweeps
+from cse_platform.leaderboard.ingest.merge_sweeps import matched, merge_sweep_trials, merge_sweeps
 from cse_platform.leaderboard.ingest.merge_trials import merge_trials
 from cse_platform.leaderboard.ingest.upserts import insert_missing
-from cse_platform.leaderboard.store.opening import Leaderboard
+from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.score_tables import EvaluationRecord, PairSetRecord
 from cse_platform.leaderboard.store.tables import Base, TrialRecord
 
 BATCH = 500
 """Trials that are in memory at once, with their dev curves and scores."""
 
-Progress = Callable[[int, int], None]
+MergeProgress = Callable[[int, int], None]
 """Told how many trials are done, and of how many."""
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergeSummary:
     """What came, in numbers."""
 
     sweeps: int
@@ -52,12 +52,12 @@ class Merged:
 
 
 def merge(
-    target: Leaderboard,
-    source: Leaderboard,
+    target: Store,
+    source: Store,
     *,
     rename: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
-) -> Merged:
+    progress: MergeProgress | None = None,
+) -> MergeSummary:
     """Take over everything in one transaction; the source is only read.
 
     A trial that is complete on one side wins over one that is not, with its dev curve. Of trials
@@ -93,9 +93,9 @@ def merge(
             ours.expunge_all()
             if progress is not None:
                 progress(len(ids), total)
-        merge_links(ours, theirs, sweeps, ids)
+        merge_sweep_trials(ours, theirs, sweeps, ids)
     names = ("new", "completed", "newer", "differing", "points", "scores")
-    return Merged(sweeps=new_sweeps, trials=total, **{name: came[name] for name in names})
+    return MergeSummary(sweeps=new_sweeps, trials=total, **{name: came[name] for name in names})
 
 
 def _batches(theirs: Session) -> Iterator[Sequence[RowMapping]]:

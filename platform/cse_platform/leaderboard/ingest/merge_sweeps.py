@@ -8,7 +8,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import ImportRefusedError
-from cse_platform.leaderboard.ingest.sweep_trials import link_trials, spend
+from cse_platform.leaderboard.ingest.sweep_trials import add_gpu_seconds, add_sweep_trials
 from cse_platform.leaderboard.ingest.upserts import insert_missing
 from cse_platform.leaderboard.store.tables import (
     SweepRecord,
@@ -26,14 +26,14 @@ LINK = [column for column in SweepTrialRecord.__table__.c if column.key != "swee
 
 
 @dataclass(frozen=True)
-class Pair:
+class SweepPair:
     """A sweep over there, and its name here."""
 
     theirs: SweepRecord
     name: str
 
 
-def matched(ours: Session, theirs: Session, rename: Mapping[str, str]) -> list[Pair]:
+def matched(ours: Session, theirs: Session, rename: Mapping[str, str]) -> list[SweepPair]:
     """Every sweep over there with the name that it gets here.
 
     Raises:
@@ -42,7 +42,7 @@ def matched(ours: Session, theirs: Session, rename: Mapping[str, str]) -> list[P
     """
     there = theirs.scalars(select(SweepRecord).order_by(SweepRecord.id)).all()
     _check_rename(rename, [sweep.name for sweep in there])
-    pairs = [Pair(sweep, rename.get(sweep.name, sweep.name)) for sweep in there]
+    pairs = [SweepPair(sweep, rename.get(sweep.name, sweep.name)) for sweep in there]
     here = _by_name(ours)
     problems = [
         f"{pair.name}: {told}"
@@ -62,7 +62,9 @@ def matched(ours: Session, theirs: Session, rename: Mapping[str, str]) -> list[P
     return pairs
 
 
-def merge_sweeps(ours: Session, theirs: Session, pairs: list[Pair]) -> tuple[dict[int, int], int]:
+def merge_sweeps(
+    ours: Session, theirs: Session, pairs: list[SweepPair]
+) -> tuple[dict[int, int], int]:
     """Take over the sweeps, their starts and tags; the later start of a sweep decides its state.
 
     Returns:
@@ -86,7 +88,7 @@ def merge_sweeps(ours: Session, theirs: Session, pairs: list[Pair]) -> tuple[dic
     return ids, new
 
 
-def merge_links(
+def merge_sweep_trials(
     ours: Session, theirs: Session, sweeps: Mapping[int, int], trials: Mapping[int, int]
 ) -> None:
     """Put the trials into their sweeps, with what each took there.
@@ -104,8 +106,8 @@ def merge_links(
             for link in theirs.execute(query.order_by(SweepTrialRecord.number)).mappings()
         ]
         took = {link["trial_id"]: link.pop("gpu_seconds") for link in links}
-        link_trials(ours, here, links)
-        spend(ours, here, took)
+        add_sweep_trials(ours, here, links)
+        add_gpu_seconds(ours, here, took)
 
 
 def _check_rename(rename: Mapping[str, str], names: list[str]) -> None:
@@ -135,7 +137,7 @@ def _by_name(session: Session) -> dict[str, SweepRecord]:
     return {sweep.name: sweep for sweep in session.scalars(select(SweepRecord))}
 
 
-def _row(pair: Pair) -> dict[str, object]:
+def _row(pair: SweepPair) -> dict[str, object]:
     sweep = pair.theirs
     named = {"sweep": pair.name} if "sweep" in sweep.spec else {}
     return {

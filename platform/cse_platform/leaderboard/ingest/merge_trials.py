@@ -11,14 +11,14 @@ from sqlalchemy.orm import Session
 from cse_platform.leaderboard.ingest.upserts import insert_missing, insert_once
 from cse_platform.leaderboard.store.score_tables import (
     PairSimilaritiesRecord,
-    ReleaseRecord,
     ScoreRecord,
+    TestAccessRecord,
 )
 from cse_platform.leaderboard.store.tables import (
     Base,
     ConfigurationRecord,
-    ContestRecord,
     DevPointRecord,
+    GroupRecord,
     MachineRecord,
     TrialRecord,
 )
@@ -65,7 +65,7 @@ def merge_trials(
     same = {there: here for there, here in ids.items() if fates[there] != "differing"}
     scores = _copy(ours, theirs, ScoreRecord, SCORE_KEY, same)
     _copy(ours, theirs, PairSimilaritiesRecord, SIMILARITIES_KEY, same)
-    _copy(ours, theirs, ReleaseRecord, RELEASE_KEY, ids)
+    _copy(ours, theirs, TestAccessRecord, RELEASE_KEY, ids)
     return ids, Counter([*fates.values()]) + Counter(points=points, scores=scores)
 
 
@@ -137,7 +137,7 @@ def _take(
 
 def _configurations(
     ours: Session, theirs: Session, taken: Sequence[Row]
-) -> tuple[dict[int, ConfigurationRecord], dict[int, ContestRecord]]:
+) -> tuple[dict[int, ConfigurationRecord], dict[int, GroupRecord]]:
     """Those of the trials, made where they are not here.
 
     Returns:
@@ -145,8 +145,8 @@ def _configurations(
     """
     there = _rows(theirs, ConfigurationRecord, {row["configuration_id"] for row in taken})
     contests = {
-        row["id"]: _found_or_made(ours, ContestRecord, CONTEST_KEY, row | IDLE)
-        for row in _rows(theirs, ContestRecord, {row["contest_id"] for row in there})
+        row["id"]: _found_or_made(ours, GroupRecord, CONTEST_KEY, row | IDLE)
+        for row in _rows(theirs, GroupRecord, {row["contest_id"] for row in there})
     }
     rows = [row | UNTRIED | {"contest_id": contests[row["contest_id"]].id} for row in there]
     for row in rows:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from cse_platform.leaderboard.ingest.upserts import insert_missing
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
-    ContestRecord,
+    GroupRecord,
     SweepTrialRecord,
     TrialRecord,
 )
@@ -19,7 +19,7 @@ BATCH = 500
 """Trials that one query asks for."""
 
 
-def link_trials(session: Session, sweep: int, links: Sequence[Mapping[str, Any]]) -> None:
+def add_sweep_trials(session: Session, sweep: int, links: Sequence[Mapping[str, Any]]) -> None:
     """Put trials into a sweep; those that it holds stay under their numbers.
 
     Args:
@@ -58,7 +58,7 @@ def _held(session: Session, sweep: int, links: Sequence[Mapping[str, Any]]) -> d
     return {row.trial_id: row.number for row in found}
 
 
-def spend(session: Session, sweep: int, told: Mapping[int, float]) -> None:
+def add_gpu_seconds(session: Session, sweep: int, told: Mapping[int, float]) -> None:
     """Count what a sweep's trials took; their sums move along, up to the contest.
 
     A trial that was cut off tells its whole time when it ends again, so that of all that is told
@@ -70,10 +70,10 @@ def spend(session: Session, sweep: int, told: Mapping[int, float]) -> None:
         told: seconds of whole GPUs by the trial's id.
     """
     query = (
-        select(SweepTrialRecord, TrialRecord, ConfigurationRecord, ContestRecord)
+        select(SweepTrialRecord, TrialRecord, ConfigurationRecord, GroupRecord)
         .join(TrialRecord, TrialRecord.id == SweepTrialRecord.trial_id)
         .join(ConfigurationRecord, ConfigurationRecord.id == TrialRecord.configuration_id)
-        .join(ContestRecord, ContestRecord.id == ConfigurationRecord.contest_id)
+        .join(GroupRecord, GroupRecord.id == ConfigurationRecord.contest_id)
         .where(SweepTrialRecord.sweep_id == sweep)
     )
     spent = [trial for trial, seconds in told.items() if seconds > 0]

@@ -84,7 +84,7 @@ def insert_missing(
     return len(session.connection().execute(new, [dict(row) for row in rows]).all())
 
 
-def put(
+def upsert(
     session: Session, table: type[Base], key: Mapping[str, Any], values: Mapping[str, Any]
 ) -> None:
     """Insert a row, or give the one of that key these values; else as `insert_once`."""

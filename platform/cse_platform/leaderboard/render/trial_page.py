@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from cse_methods.data.dev_selection import dev_metric
-from cse_platform.leaderboard.query.trials.details_record import SweepStart, TrialStory
+from cse_platform.leaderboard.query.trials.details_record import SweepStart, TrialDetails
 from cse_platform.leaderboard.row import GEOMETRY
 from cse_platform.pages import Block, Curve, Heading, Page, Paragraph, Table
 
@@ -14,7 +14,7 @@ DIGITS = 12
 """Of an identity; --json has them all."""
 
 
-def page(story: TrialStory, *, where: str) -> Page:
+def page(story: TrialDetails, *, where: str) -> Page:
     """Everything about a trial; correlations and accuracies x 100.
 
     Args:
@@ -36,7 +36,7 @@ def page(story: TrialStory, *, where: str) -> Page:
     ]
 
 
-def settings(story: TrialStory) -> Table:
+def settings(story: TrialDetails) -> Table:
     """All hyperparameters, and which of them the sweep searched."""
     searched = set(story.configuration.searched)
     rows = [
@@ -46,7 +46,7 @@ def settings(story: TrialStory) -> Table:
     return Table(("setting", "value", ""), tuple(rows)).without_empty_columns()
 
 
-def _settings(story: TrialStory) -> Iterator[Block]:
+def _settings(story: TrialDetails) -> Iterator[Block]:
     if story.configuration.values:
         yield Heading("Settings", 2)
         yield settings(story)
@@ -57,7 +57,7 @@ def score(metric: str, value: float) -> str:
     return f"{value:.4f}" if metric in GEOMETRY else _hundred(value)
 
 
-def _headline(story: TrialStory) -> str:
+def _headline(story: TrialDetails) -> str:
     """State and dev value in one line."""
     if story.best_value is None:
         return f"{story.state}, no dev value on {story.dev.search}"
@@ -67,7 +67,7 @@ def _headline(story: TrialStory) -> str:
     return f"{told}{step}{start}"
 
 
-def _facts(story: TrialStory) -> dict[str, str | None]:
+def _facts(story: TrialDetails) -> dict[str, str | None]:
     ours = story.imported_from is None
     sweeps = [f"{one.sweep} #{one.number} ({one.role})" for one in story.sweeps]
     return {
@@ -90,7 +90,7 @@ def _facts(story: TrialStory) -> dict[str, str | None]:
     }
 
 
-def _model(story: TrialStory, where: str) -> Iterator[Block]:
+def _model(story: TrialDetails, where: str) -> Iterator[Block]:
     yield Heading("Model", 2)
     if story.model is None:
         yield Paragraph(
@@ -106,7 +106,7 @@ def _model(story: TrialStory, where: str) -> Iterator[Block]:
     )
 
 
-def _curve(story: TrialStory) -> Iterator[Block]:
+def _curve(story: TrialDetails) -> Iterator[Block]:
     if not story.curve:
         return
     yield Heading(f"Dev curve, {dev_metric(story.dev.search)} x 100", 2)
@@ -124,7 +124,7 @@ def _curve(story: TrialStory) -> Iterator[Block]:
         yield Table(head, tuple(rows))
 
 
-def _scores(story: TrialStory) -> Iterator[Block]:
+def _scores(story: TrialDetails) -> Iterator[Block]:
     if not story.scores:
         return
     main = story.main_scores
@@ -136,7 +136,7 @@ def _scores(story: TrialStory) -> Iterator[Block]:
     yield Table(("task", "split", "metric", "value", "identity"), tuple(rows))
 
 
-def _openings(story: TrialStory) -> Iterator[Block]:
+def _openings(story: TrialDetails) -> Iterator[Block]:
     if not story.openings:
         return
     rows = [
@@ -147,7 +147,7 @@ def _openings(story: TrialStory) -> Iterator[Block]:
     yield Table(("when", "by", "command", "tasks", "source"), tuple(rows))
 
 
-def _siblings(story: TrialStory) -> Iterator[Block]:
+def _siblings(story: TrialDetails) -> Iterator[Block]:
     if not story.siblings:
         return
     rows = [(str(one.seed), one.key, one.state, _hundred(one.value)) for one in story.siblings]
@@ -155,7 +155,7 @@ def _siblings(story: TrialStory) -> Iterator[Block]:
     yield Table(("seed", "trial", "state", f"dev {story.dev.search}"), tuple(rows))
 
 
-def _origin(story: TrialStory) -> Iterator[Block]:
+def _origin(story: TrialDetails) -> Iterator[Block]:
     if story.provenance:
         yield Heading("It ran on", 2)
         yield _table(story.provenance)

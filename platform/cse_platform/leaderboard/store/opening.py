@@ -25,7 +25,7 @@ CONNECT_SECONDS = 10
 """How long a PostgreSQL server may take to answer."""
 
 
-class Leaderboard:
+class Store:
     """An open store; safe to use from all threads.
 
     Args:
@@ -69,7 +69,7 @@ class Leaderboard:
         self.close()
 
 
-def open_leaderboard(url: str, *, create: bool = True) -> Leaderboard:
+def open_store(url: str, *, create: bool = True) -> Store:
     """Open a store and bring it to this version's schema.
 
     A SQLite file in a folder that cannot be written to can be read all the same, unless it is to
@@ -88,17 +88,17 @@ def open_leaderboard(url: str, *, create: bool = True) -> Leaderboard:
     reads_only = not create and _is_read_only(place)
     engine = _reading_engine(place) if reads_only else _engine(place)
     if not create and not _exists(engine):
-        raise NoStoreError(f"no leaderboard at {shown(place)}; a finished cse-sweep creates it")
+        raise NoStoreError(f"no leaderboard at {redacted(place)}; a finished cse-sweep creates it")
     with _translated(place):
         _make_ready(engine, upgrade=not reads_only)
-    return Leaderboard(engine)
+    return Store(engine)
 
 
-def open_to_read(url: str) -> Leaderboard:
+def open_read_only(url: str) -> Store:
     """Open a store of any schema that is not to be changed; a session sees it at one moment.
 
     Args:
-        url: as for `open_leaderboard`.
+        url: as for `open_store`.
 
     Raises:
         NoStoreError: if there is none.
@@ -107,11 +107,11 @@ def open_to_read(url: str) -> Leaderboard:
     place = _parse(url)
     engine = _reading_engine(place)
     if not _exists(engine):
-        raise NoStoreError(f"no leaderboard at {shown(place)}")
-    return Leaderboard(engine)
+        raise NoStoreError(f"no leaderboard at {redacted(place)}")
+    return Store(engine)
 
 
-def shown(url: URL) -> str:
+def redacted(url: URL) -> str:
     """A URL for people and logs: without password and options."""
     return url.set(query={}).render_as_string(hide_password=True)
 
@@ -127,11 +127,11 @@ def _parse(url: str) -> URL:
         ) from None
     if place.get_backend_name() not in {"sqlite", "postgresql"}:
         raise StoreError(
-            f"a leaderboard cannot live at {shown(place)}; "
+            f"a leaderboard cannot live at {redacted(place)}; "
             "write sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
         )
     if place.get_backend_name() == "sqlite" and place.database in {None, "", ":memory:"}:
-        raise StoreError(f"{shown(place)} would be lost at the end; write sqlite:///FILE")
+        raise StoreError(f"{redacted(place)} would be lost at the end; write sqlite:///FILE")
     return place
 
 
@@ -142,7 +142,7 @@ def _engine(place: URL) -> Engine:
         engine = create_engine(place, connect_args=options, pool_pre_ping=True)
     except (SQLAlchemyError, ImportError) as error:
         raise StoreError(
-            f"{shown(place)} needs a driver that is not here ({error}); "
+            f"{redacted(place)} needs a driver that is not here ({error}); "
             "write postgresql+psycopg:// and install cse-platform[postgres]"
         ) from error
     if sqlite:
@@ -223,9 +223,9 @@ def _translated(place: URL) -> Iterator[None]:
     try:
         yield
     except StoreError as error:
-        raise StoreError(f"{shown(place)}: {error}") from error
+        raise StoreError(f"{redacted(place)}: {error}") from error
     except SQLAlchemyError as error:
         reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
-        raise StoreError(f"{shown(place)}: {' '.join(reason.split())}") from error
+        raise StoreError(f"{redacted(place)}: {' '.join(reason.split())}") from error
     except OSError as error:
-        raise StoreError(f"{shown(place)}: {error.strerror}") from error
+        raise StoreError(f"{redacted(place)}: {error.strerror}") from error

@@ -8,31 +8,31 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.store.opening import Leaderboard, open_leaderboard, open_to_read
+from cse_platform.leaderboard.store.opening import Store, open_read_only, open_store
 from cse_platform.leaderboard.store.schema import is_current
 
 
 @contextmanager
-def reading(url: str) -> Iterator[Leaderboard]:
+def open_other_store(url: str) -> Iterator[Store]:
     """A store to read from; of a SQLite file of an older schema, a copy that is upgraded.
 
     Args:
-        url: as for `open_leaderboard`.
+        url: as for `open_store`.
 
     Raises:
         NoStoreError: if there is none.
         StoreError: if it cannot be reached, or is on PostgreSQL and of another schema.
     """
-    with open_to_read(url) as board, TemporaryDirectory(prefix="cse-leaderboard-") as folder:
+    with open_read_only(url) as board, TemporaryDirectory(prefix="cse-leaderboard-") as folder:
         copy = _copy_of_older(board, Path(folder) / "leaderboard.db")
         if copy is None:
             yield board
         else:
-            with open_leaderboard(copy) as upgraded:
+            with open_store(copy) as upgraded:
                 yield upgraded
 
 
-def _copy_of_older(board: Leaderboard, file: Path) -> str | None:
+def _copy_of_older(board: Store, file: Path) -> str | None:
     """URL of the copy; None where the store is of this version's schema."""
     with board.session() as session:
         connection = session.connection()

@@ -70,7 +70,7 @@ class PairSimilaritiesRecord(Base):
     """zlib of little-endian float32."""
 
 
-class ReleaseRecord(Base):
+class TestAccessRecord(Base):
     """The test sets were opened for a trial, whether or not a score came of it."""
 
     __tablename__ = "test_releases"

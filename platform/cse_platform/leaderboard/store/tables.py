@@ -108,7 +108,7 @@ class SweepTagRecord(Base):
     tag: Mapped[str] = mapped_column(primary_key=True, index=True)
 
 
-class ContestRecord(Base):
+class GroupRecord(Base):
     """What can be chosen from on dev: all trials of a method, a backbone and its dev sets."""
 
     __tablename__ = "contests"

@@ -4,7 +4,7 @@ from typing import Any
 
 from mlflow.entities import Metric, RunTag
 
-from cse_platform.tracking.events import MAIN_METRICS, TestsOpened, TrialEvaluated
+from cse_platform.tracking.events import MAIN_METRICS, TestAccessed, TrialEvaluated
 from cse_platform.tracking.mlflow.values import TAG_LENGTH, clean_name, milliseconds, text
 
 FOLDERS = {"test": "test", "dev": "evaluation"}
@@ -13,7 +13,7 @@ OPENED = "tests_opened"
 """Tag of a trial for which test sets were opened: when first, and by whom."""
 
 
-def add_evaluation(client: Any, run_id: str, event: TestsOpened | TrialEvaluated) -> None:
+def add_evaluation(client: Any, run_id: str, event: TestAccessed | TrialEvaluated) -> None:
     """Add to a trial's run, finished as it may be; adding it again changes nothing.
 
     A score is the metric `test/<task>_<metric>`, at the step of the kept checkpoint; one on a dev

@@ -11,7 +11,7 @@ from cse_platform.tracking.events import (
     Event,
     SweepFinished,
     SweepStarted,
-    TestsOpened,
+    TestAccessed,
     TrialEvaluated,
     TrialFinished,
     TrialPoint,
@@ -42,7 +42,7 @@ _OFFERED = "cse.view"
 _PARENT = "mlflow.parentRunId"
 _STATUS = {"COMPLETE": "FINISHED", "PRUNED": "KILLED", "FAIL": "FAILED", "INTERRUPTED": "KILLED"}
 
-_OfTrial = TrialPoint | TrialFinished | TestsOpened | TrialEvaluated
+_OfTrial = TrialPoint | TrialFinished | TestAccessed | TrialEvaluated
 
 
 class Runs:
@@ -87,7 +87,7 @@ class Runs:
                 self._finish_trial(event)
             case TrialReused():
                 self._reuse_trial(event)
-            case TestsOpened() | TrialEvaluated():
+            case TestAccessed() | TrialEvaluated():
                 if run_id := self._trial(event):
                     add_evaluation(self._client, run_id, event)
             case SweepFinished():

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.query.board.paired_scores import common_seeds, contenders
 from cse_platform.leaderboard.query.board.rank_intervals import Progress
-from cse_platform.leaderboard.query.board.resolve import tasks_of_all, told
+from cse_platform.leaderboard.query.board.resolve import describe_row, shared_tasks
 from cse_platform.leaderboard.row import Family, FamilyName, LeaderboardRow, family_named
 from cse_platform.leaderboard.statistics.compare import compare, compare_all
 from cse_platform.leaderboard.statistics.contenders import Contender
@@ -20,7 +20,7 @@ from cse_platform.leaderboard.store.score_tables import EvaluationRecord
 RESAMPLES = 10_000
 
 
-def versus(
+def compare_rows(
     session: Session,
     rows: Mapping[str, LeaderboardRow],
     *,
@@ -41,17 +41,19 @@ def versus(
         StoreError: if they have no task in common, or were scored on other data or by another
             protocol.
     """
-    tasks, average = tasks_of_all(rows, family)
+    tasks, average = shared_tasks(rows, family)
     _refuse_nothing_shared(rows, tasks, family)
     notes = _alike(_told_of(session, rows, tasks), rows, tasks)
     a, b = contenders(session, rows, tasks)
     step = _stepping(progress, (a, b), tasks, resamples)
     found = compare(a, b, tasks=tasks, average=average, resamples=resamples, progress=step)
-    lines = tuple(f"{side}: {told(row)}" for side, row in zip("AB", rows.values(), strict=True))
+    lines = tuple(
+        f"{side}: {describe_row(row)}" for side, row in zip("AB", rows.values(), strict=True)
+    )
     return replace(found, notes=(*found.notes, *notes), told=lines)
 
 
-def everyone(
+def compare_all_rows(
     session: Session,
     rows: Mapping[str, LeaderboardRow],
     *,
@@ -59,7 +61,7 @@ def everyone(
     resamples: int = RESAMPLES,
     progress: Progress | None = None,
 ) -> Matrix:
-    """Every row against every other, on the mean over the tasks that all have; as `versus`.
+    """Every row against every other, on the mean over the tasks that all have; as `compare_rows`.
 
     Rows are left out, and named in a note, if others have the family's average and they have not,
     or if they cannot be compared with the first of the rest.
@@ -98,7 +100,7 @@ def everyone(
     compared = contenders(session, kept, tasks)
     step = _stepping(progress, compared, tasks, resamples)
     found = compare_all(compared, tasks=tasks, resamples=resamples, progress=step)
-    lines = tuple(f"{name}: {told(row)}" for name, row in kept.items())
+    lines = tuple(f"{name}: {describe_row(row)}" for name, row in kept.items())
     return replace(found, notes=(*found.notes, *sorted(notes)), tasks=tuple(tasks), told=lines)
 
 

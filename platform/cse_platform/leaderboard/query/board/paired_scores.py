@@ -103,7 +103,7 @@ def _stored(
     )
 
 
-def by_identity(
+def group_by_identity(
     rows: Sequence[LeaderboardRow],
 ) -> dict[tuple[str | None, str], list[int]]:
     """Places of the rows that can be ranked together: by their ranked column and its identity."""

@@ -7,7 +7,7 @@ import numpy as np
 from sqlalchemy.orm import Session
 
 from cse_methods.tasks import STS_TASKS
-from cse_platform.leaderboard.query.board.paired_scores import by_identity, contenders
+from cse_platform.leaderboard.query.board.paired_scores import contenders, group_by_identity
 from cse_platform.leaderboard.row import Estimate, Family, LeaderboardRow
 from cse_platform.leaderboard.statistics.contenders import Sampled, sample
 from cse_platform.leaderboard.statistics.intervals import pairs_interval
@@ -22,7 +22,7 @@ Progress = Callable[[int, int], None]
 """Told how many correlations were computed since the last time, and how many there are."""
 
 
-def with_standing(
+def with_rank_intervals(
     session: Session,
     rows: Sequence[LeaderboardRow],
     family: Family,
@@ -39,7 +39,7 @@ def with_standing(
     """
     headline, told = headline_of(rows, family), with_headline(rows, family)
     sampled: list[Sampled | None] = [None] * len(told)
-    for places in by_identity(told).values():
+    for places in group_by_identity(told).values():
         group = [told[place] for place in places]
         drawn = _sampled(session, group, family, headline, progress)
         ranks = _ranks(group, drawn)

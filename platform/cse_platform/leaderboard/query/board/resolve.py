@@ -7,13 +7,13 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.query.board.rows import estimate, leaderboard
+from cse_platform.leaderboard.query.board.rows import board_rows, estimate
 from cse_platform.leaderboard.query.board.selection import Filters
 from cse_platform.leaderboard.query.trials.evaluations import TRIAL_KEY, find_trial
 from cse_platform.leaderboard.row import FamilyName, LeaderboardRow, family_named
-from cse_platform.leaderboard.store.tables import ContestRecord
+from cse_platform.leaderboard.store.tables import GroupRecord
 
-DIGITS = 8
+HASH_DIGITS = 8
 
 
 def find_row(
@@ -42,13 +42,13 @@ def find_row(
     method, at, configuration = reference.partition("@")
     if at:
         asked = replace(filters, method=method, configuration=configuration)
-        rows = leaderboard(session, asked, families=[family], per_configuration=True)
-        name = f"{method}@{configuration[:DIGITS]}"
+        rows = board_rows(session, asked, families=[family], per_configuration=True)
+        name = f"{method}@{configuration[:HASH_DIGITS]}"
     elif method in (methods := _methods(session)):
-        rows = leaderboard(session, replace(filters, method=method), families=[family])
+        rows = board_rows(session, replace(filters, method=method), families=[family])
         name = method
     elif TRIAL_KEY.fullmatch(reference):
-        rows, name = _of_trial(session, reference, filters, family), reference[:DIGITS]
+        rows, name = _of_trial(session, reference, filters, family), reference[:HASH_DIGITS]
     else:
         raise StoreError(
             f"{reference!r} is no method of this leaderboard ({', '.join(methods) or 'none'}), no "
@@ -58,7 +58,7 @@ def find_row(
 
 
 def _methods(session: Session) -> list[str]:
-    return sorted(session.scalars(select(ContestRecord.method).distinct()))
+    return sorted(session.scalars(select(GroupRecord.method).distinct()))
 
 
 def _of_trial(
@@ -66,7 +66,7 @@ def _of_trial(
 ) -> list[LeaderboardRow]:
     trial = find_trial(session, prefix)
     asked = replace(filters, configuration=trial.configuration)
-    rows = leaderboard(session, asked, families=[family], per_configuration=True)
+    rows = board_rows(session, asked, families=[family], per_configuration=True)
     return [single_seed(row, trial.seed) for row in rows if trial.seed in row.seeds]
 
 
@@ -103,21 +103,25 @@ def _only(
     return found[0]
 
 
-def told(row: LeaderboardRow) -> str:
+def describe_row(row: LeaderboardRow) -> str:
     """What a row is, for people who named it by less."""
     seeds = f"seed{'s' if row.n > 1 else ''} {' '.join(map(str, row.seeds))}"
     return (
-        f"{row.method}@{row.configuration.hash[:DIGITS]} on {row.backbone}, "
+        f"{row.method}@{row.configuration.hash[:HASH_DIGITS]} on {row.backbone}, "
         f"{row.dev.search} ({row.dev.source}), {seeds}"
     )
 
 
 def _told(row: LeaderboardRow) -> str:
     first = next(iter(row.scores.values()), None)
-    return f"{told(row)}, evaluation {first.identity[:DIGITS]}" if first else told(row)
+    return (
+        f"{describe_row(row)}, evaluation {first.identity[:HASH_DIGITS]}"
+        if first
+        else describe_row(row)
+    )
 
 
-def tasks_of_all(
+def shared_tasks(
     rows: Mapping[str, LeaderboardRow], family: FamilyName
 ) -> tuple[list[str], str | None]:
     """The tasks that all of these rows have, and the average if these are all it is over.

@@ -11,9 +11,13 @@ from typing import Any
 from sqlalchemy import Row, ScalarSelect, Select, func, select
 from sqlalchemy.orm import Session, aliased
 
-from cse_platform.leaderboard.query.board.scores import Evaluated, scores_on_test
-from cse_platform.leaderboard.query.board.selection import Filters, of_trials, shown
-from cse_platform.leaderboard.query.trials.test_access import BUILTIN, first_releases
+from cse_platform.leaderboard.query.board.scores import Evaluated, scores_by_evaluation
+from cse_platform.leaderboard.query.board.selection import (
+    Filters,
+    selected_configurations,
+    trial_conditions,
+)
+from cse_platform.leaderboard.query.trials.test_access import BUILTIN, first_test_accesses
 from cse_platform.leaderboard.row import (
     FAMILIES,
     Configuration,
@@ -26,7 +30,7 @@ from cse_platform.leaderboard.row import (
 from cse_platform.leaderboard.statistics.intervals import seed_interval
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
-    ContestRecord,
+    GroupRecord,
     MachineRecord,
     SweepRecord,
     SweepTagRecord,
@@ -55,7 +59,7 @@ class Catalogue:
     machines: list[str]
 
 
-def leaderboard(
+def board_rows(
     session: Session,
     filters: Filters | None = None,
     *,
@@ -74,9 +78,9 @@ def leaderboard(
     """
     filters = filters or Filters()
     in_sql = limit if filters.identity is None else None  # identities are compared afterwards
-    chosen = shown(filters, per_configuration=per_configuration, limit=in_sql)
+    chosen = selected_configurations(filters, per_configuration=per_configuration, limit=in_sql)
     effort = {one.id: one for one in session.execute(select(chosen)) if one.id is not None}
-    opened = first_releases(session)
+    opened = first_test_accesses(session)
     ids = list(effort)
     rows = [
         row
@@ -98,7 +102,7 @@ def _batch(
     families: Sequence[FamilyName],
     opened: Mapping[tuple[str, bool], datetime],
 ) -> Iterator[LeaderboardRow]:
-    scores = scores_on_test(session, ids, [family_named(name) for name in families])
+    scores = scores_by_evaluation(session, ids, [family_named(name) for name in families])
     tags = _tags(session, ids)
     for configuration, seeds in groupby(
         session.execute(_seeds(ids, filters)), lambda line: line[0].id
@@ -113,8 +117,8 @@ def catalogue(session: Session) -> Catalogue:
         return sorted(session.scalars(query.distinct()))
 
     return Catalogue(
-        backbones=names(select(ContestRecord.backbone)),
-        methods=names(select(ContestRecord.method)),
+        backbones=names(select(GroupRecord.backbone)),
+        methods=names(select(GroupRecord.method)),
         sweeps=names(select(SweepRecord.name)),
         tags=names(select(SweepTagRecord.tag)),
         machines=names(select(MachineRecord.hardware)),
@@ -126,7 +130,7 @@ def _seeds(configurations: Sequence[int], filters: Filters) -> Select[*tuple[Any
     return (
         select(
             ConfigurationRecord,
-            ContestRecord,
+            GroupRecord,
             TrialRecord.seed,
             TrialRecord.key,
             TrialRecord.best_value,
@@ -137,13 +141,13 @@ def _seeds(configurations: Sequence[int], filters: Filters) -> Select[*tuple[Any
             _first_sweep(filters.sweep).label("sweep"),
             _first_start().label("first_start"),
         )
-        .join(ContestRecord, ContestRecord.id == ConfigurationRecord.contest_id)
+        .join(GroupRecord, GroupRecord.id == ConfigurationRecord.contest_id)
         .join(TrialRecord, TrialRecord.configuration_id == ConfigurationRecord.id)
         .outerjoin(MachineRecord, MachineRecord.id == TrialRecord.machine_id)
         .where(
             ConfigurationRecord.id.in_(configurations),
             TrialRecord.state == "COMPLETE",
-            *of_trials(filters),
+            *trial_conditions(filters),
         )
         .order_by(ConfigurationRecord.id, TrialRecord.seed)
     )

@@ -61,7 +61,7 @@ Evaluated = dict[Column, Scores]
 """What one row shows."""
 
 
-def scores_on_test(
+def scores_by_evaluation(
     session: Session, configurations: Sequence[int], families: Sequence[Family]
 ) -> dict[int, list[Evaluated]]:
     """By configuration, its scores on test, once for each evaluation identity.

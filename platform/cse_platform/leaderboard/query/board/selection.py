@@ -9,7 +9,7 @@ from sqlalchemy.orm import aliased
 
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
-    ContestRecord,
+    GroupRecord,
     MachineRecord,
     SweepRecord,
     SweepTagRecord,
@@ -45,7 +45,9 @@ class Filters:
         return all(one is None for one in narrower)
 
 
-def shown(filters: Filters, *, per_configuration: bool, limit: int | None = None) -> Subquery:
+def selected_configurations(
+    filters: Filters, *, per_configuration: bool, limit: int | None = None
+) -> Subquery:
     """The configurations to show, with the number and GPU seconds of what each was chosen from.
 
     A configuration with more than one seed is chosen before any with a single, maybe lucky, one;
@@ -64,17 +66,17 @@ def shown(filters: Filters, *, per_configuration: bool, limit: int | None = None
         return some.subquery("shown")
     if per_configuration:
         query = _with_effort(ConfigurationRecord.id).join(
-            ConfigurationRecord, ConfigurationRecord.contest_id == ContestRecord.id
+            ConfigurationRecord, ConfigurationRecord.contest_id == GroupRecord.id
         )
         query = query.where(ConfigurationRecord.n > 0)
         one = ConfigurationRecord
-        query = _cut(query, limit, one.mean.desc(), ContestRecord.method, one.hash)
+        query = _cut(query, limit, one.mean.desc(), GroupRecord.method, one.hash)
     else:  # two look-ups in an index for each contest, however many configurations it has
         query = _with_effort(func.coalesce(_best("n > 1"), _best("n > 0")))
     return query.where(*_of_contests(filters)).subquery("shown")
 
 
-def of_trials(filters: Filters) -> list[ColumnElement[bool]]:
+def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
     """The conditions on single trials."""
     conditions: list[ColumnElement[bool]] = []
     if filters.hardware is not None:
@@ -91,7 +93,7 @@ def of_trials(filters: Filters) -> list[ColumnElement[bool]]:
 
 
 def _with_effort(configuration: Any) -> Select[Any]:
-    return select(configuration.label("id"), ContestRecord.trials, ContestRecord.gpu_seconds)
+    return select(configuration.label("id"), GroupRecord.trials, GroupRecord.gpu_seconds)
 
 
 def _best(which: str) -> ScalarSelect[int]:
@@ -100,16 +102,16 @@ def _best(which: str) -> ScalarSelect[int]:
     seeds = {"n > 1": one.n > 1, "n > 0": one.n > 0}[which]
     return (
         select(one.id)
-        .where(one.contest_id == ContestRecord.id, seeds)
+        .where(one.contest_id == GroupRecord.id, seeds)
         .order_by(one.mean.desc(), one.hash.desc())
         .limit(1)
-        .correlate(ContestRecord)
+        .correlate(GroupRecord)
         .scalar_subquery()
     )
 
 
 def _of_contests(filters: Filters) -> list[ColumnElement[bool]]:
-    asked = {ContestRecord.backbone: filters.backbone, ContestRecord.method: filters.method}
+    asked = {GroupRecord.backbone: filters.backbone, GroupRecord.method: filters.method}
     return [column == value for column, value in asked.items() if value is not None]
 
 
@@ -132,14 +134,14 @@ def _among_some(filters: Filters, *, per_configuration: bool, limit: int | None)
             tried.c.id,
             tried.c.n,
             tried.c.mean,
-            ContestRecord.method,
+            GroupRecord.method,
             ConfigurationRecord.hash,
             func.row_number().over(partition_by=contest, order_by=best_first).label("place"),
             func.sum(tried.c.trials).over(partition_by=contest).label("trials"),
             func.sum(tried.c.gpu_seconds).over(partition_by=contest).label("gpu_seconds"),
         )
         .join(ConfigurationRecord, ConfigurationRecord.id == tried.c.id)
-        .join(ContestRecord, ContestRecord.id == contest)
+        .join(GroupRecord, GroupRecord.id == contest)
         .where(*_of_contests(filters))
         .subquery("ranked")
     )
@@ -160,7 +162,7 @@ def _tried(filters: Filters) -> Select[Any]:
             func.count().label("trials"),
             func.sum(TrialRecord.gpu_seconds).label("gpu_seconds"),
         )
-        .where(*of_trials(filters))
+        .where(*trial_conditions(filters))
         .group_by(TrialRecord.configuration_id)
     )
     if filters.configuration is not None:

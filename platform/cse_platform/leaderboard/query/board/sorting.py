@@ -6,7 +6,7 @@ from typing import Any
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.row import FAMILIES, LeaderboardRow
 
-TEXTS: dict[str, Callable[[LeaderboardRow], Any]] = {
+TEXT_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "method": lambda row: row.method,
     "backbone": lambda row: row.backbone,
     "sweep": lambda row: row.sweep,
@@ -18,7 +18,7 @@ TEXTS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "rank": lambda row: (row.rank.best, row.rank.worst) if row.rank else None,
 }
 """From the lowest up."""
-NUMBERS: dict[str, Callable[[LeaderboardRow], Any]] = {
+NUMBER_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "dev": lambda row: row.dev_score.mean,
     "dev_std": lambda row: row.dev_score.std,
     "untrained": lambda row: row.dev_untrained,
@@ -31,28 +31,30 @@ NUMBERS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "gap": lambda row: row.gap.difference if row.gap else None,
 }
 """From the highest down, as test scores are."""
-SCORES = tuple(column for family in FAMILIES.values() for column in family.columns)
-COLUMNS = (*TEXTS, *NUMBERS, *SCORES)
+SCORE_COLUMNS = tuple(column for family in FAMILIES.values() for column in family.columns)
+SORT_COLUMNS = (*TEXT_COLUMNS, *NUMBER_COLUMNS, *SCORE_COLUMNS)
 
 
-def in_order(rows: Sequence[LeaderboardRow], column: str) -> list[LeaderboardRow]:
+def sort_rows(rows: Sequence[LeaderboardRow], column: str) -> list[LeaderboardRow]:
     """Rows by a column; those without a value last, equal ones by dev, the highest first.
 
     Texts and ranks stand from the lowest up, numbers and dates from the highest down.
 
     Args:
         rows: of a board.
-        column: one of `COLUMNS`.
+        column: one of `SORT_COLUMNS`.
 
     Raises:
         StoreError: if it is none of them.
     """
-    if column not in COLUMNS:
-        raise StoreError(f"there is no column {column!r} to sort by; expected {', '.join(COLUMNS)}")
-    value = TEXTS.get(column) or NUMBERS.get(column) or _score(column)
+    if column not in SORT_COLUMNS:
+        raise StoreError(
+            f"there is no column {column!r} to sort by; expected {', '.join(SORT_COLUMNS)}"
+        )
+    value = TEXT_COLUMNS.get(column) or NUMBER_COLUMNS.get(column) or _score(column)
     by_dev = sorted(rows, key=lambda row: (-row.dev_score.mean, row.method, row.configuration.hash))
     known = [row for row in by_dev if value(row) is not None]
-    known.sort(key=value, reverse=column not in TEXTS)
+    known.sort(key=value, reverse=column not in TEXT_COLUMNS)
     return known + [row for row in by_dev if value(row) is None]
 
 

@@ -64,7 +64,7 @@ class SweepOverview:
         return self.trials - self.counts["RUNNING"]
 
 
-def overviews(session: Session, *, now: datetime | None = None) -> list[SweepOverview]:
+def sweep_overviews(session: Session, *, now: datetime | None = None) -> list[SweepOverview]:
     """How far each sweep is; the one that was started last comes first.
 
     Args:
@@ -75,7 +75,7 @@ def overviews(session: Session, *, now: datetime | None = None) -> list[SweepOve
     return sorted(found, key=lambda one: (one.restarted, one.name), reverse=True)
 
 
-def overview(session: Session, name: str, *, now: datetime | None = None) -> SweepOverview:
+def sweep_overview(session: Session, name: str, *, now: datetime | None = None) -> SweepOverview:
     """How far a sweep is.
 
     Args:

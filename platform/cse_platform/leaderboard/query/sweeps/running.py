@@ -35,7 +35,7 @@ class RunningTrial:
     """Of the searched settings."""
 
 
-def running(session: Session, name: str) -> list[RunningTrial]:
+def running_trials(session: Session, name: str) -> list[RunningTrial]:
     """The trials of a sweep that have not ended, the newest first, at most 50.
 
     Raises:

@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
-    ContestRecord,
     DevPointRecord,
+    GroupRecord,
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
@@ -109,11 +109,11 @@ def best_model(
     query = (
         select(TrialRecord)
         .join(ConfigurationRecord, ConfigurationRecord.id == TrialRecord.configuration_id)
-        .join(ContestRecord, ContestRecord.id == ConfigurationRecord.contest_id)
+        .join(GroupRecord, GroupRecord.id == ConfigurationRecord.contest_id)
         .where(
-            ContestRecord.method == method,
-            ContestRecord.backbone == backbone,
-            ContestRecord.dev_identity == dev_identity,
+            GroupRecord.method == method,
+            GroupRecord.backbone == backbone,
+            GroupRecord.dev_identity == dev_identity,
             TrialRecord.state == "COMPLETE",
             TrialRecord.model.is_not(None),
         )

@@ -11,14 +11,14 @@ from cse_platform.leaderboard.query.trials.details_record import (
     Sibling,
     SweepPlace,
     SweepStart,
-    TrialStory,
+    TrialDetails,
 )
-from cse_platform.leaderboard.query.trials.evaluations import ScoreRow, find_trial, releases
+from cse_platform.leaderboard.query.trials.evaluations import ScoreRow, find_trial, test_accesses
 from cse_platform.leaderboard.row import Configuration, DevSet
 from cse_platform.leaderboard.store.score_tables import ScoreRecord
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
-    ContestRecord,
+    GroupRecord,
     MachineRecord,
     SweepRecord,
     SweepStartRecord,
@@ -28,7 +28,7 @@ from cse_platform.leaderboard.store.tables import (
 )
 
 
-def trial_story(session: Session, key: str) -> TrialStory:
+def trial_details(session: Session, key: str) -> TrialDetails:
     """Everything about a trial.
 
     Args:
@@ -40,16 +40,16 @@ def trial_story(session: Session, key: str) -> TrialStory:
     """
     key = find_trial(session, key).key
     query = (
-        select(TrialRecord, ConfigurationRecord, ContestRecord, MachineRecord)
+        select(TrialRecord, ConfigurationRecord, GroupRecord, MachineRecord)
         .join(ConfigurationRecord, ConfigurationRecord.id == TrialRecord.configuration_id)
-        .join(ContestRecord, ContestRecord.id == ConfigurationRecord.contest_id)
+        .join(GroupRecord, GroupRecord.id == ConfigurationRecord.contest_id)
         .outerjoin(MachineRecord, MachineRecord.id == TrialRecord.machine_id)
         .where(TrialRecord.key == key)
     )
     trial, configuration, contest, machine = session.execute(query).one()
     places = session.execute(_places(trial)).all()
     starts = _starts(session, trial, [sweep.id for sweep, _ in places])
-    return TrialStory(
+    return TrialDetails(
         key=key,
         method=contest.method,
         revision=configuration.revision,
@@ -80,7 +80,7 @@ def trial_story(session: Session, key: str) -> TrialStory:
         spec=_spec(places, starts),
         curve=tuple(dev_curve(session, key)),
         scores=_scores(session, trial),
-        openings=tuple(releases(session, key)),
+        openings=tuple(test_accesses(session, key)),
         siblings=_siblings(session, trial),
     )
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from cse_platform.leaderboard.query.trials.curves import DevPoint
-from cse_platform.leaderboard.query.trials.evaluations import ReleaseRow, ScoreRow
+from cse_platform.leaderboard.query.trials.evaluations import ScoreRow, TestAccess
 from cse_platform.leaderboard.row import RANKING_METRICS, Configuration, DevSet
 from cse_platform.tracking.events import MAIN_METRICS
 
@@ -53,7 +53,7 @@ class Sibling:
 
 
 @dataclass(frozen=True)
-class TrialStory:
+class TrialDetails:
     """Everything that the leaderboard knows of one trial."""
 
     key: str
@@ -92,7 +92,7 @@ class TrialStory:
     curve: tuple[DevPoint, ...]
     scores: tuple[ScoreRow, ...]
     """On dev at the best step, and on test."""
-    openings: tuple[ReleaseRow, ...]
+    openings: tuple[TestAccess, ...]
     """Of test sets, for this trial."""
     siblings: tuple[Sibling, ...]
     """By seed."""
@@ -138,6 +138,6 @@ class TrialStory:
         }
 
 
-def as_json(story: TrialStory) -> str:
+def as_json(story: TrialDetails) -> str:
     """The story as one JSON object; times in ISO 8601, what is unknown is null."""
     return json.dumps(asdict(story), indent=2, ensure_ascii=False, default=datetime.isoformat)

@@ -12,12 +12,12 @@ from cse_platform.errors import StoreError
 from cse_platform.leaderboard.store.score_tables import (
     PairSetRecord,
     PairSimilaritiesRecord,
-    ReleaseRecord,
     ScoreRecord,
+    TestAccessRecord,
 )
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
-    ContestRecord,
+    GroupRecord,
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
@@ -61,7 +61,7 @@ class ScoreRow:
 
 
 @dataclass(frozen=True)
-class ReleaseRow:
+class TestAccess:
     """One opening of test sets."""
 
     trial: str
@@ -157,23 +157,23 @@ def similarities(
     return _unpacked(found[0])
 
 
-def releases(session: Session, trial_key: str | None = None) -> list[ReleaseRow]:
+def test_accesses(session: Session, trial_key: str | None = None) -> list[TestAccess]:
     """The openings of test sets, of one trial or of all, oldest first."""
     query = (
         select(
             TrialRecord.key,
-            ReleaseRecord.opened,
-            ReleaseRecord.who,
-            ReleaseRecord.command,
-            ReleaseRecord.tasks,
-            ReleaseRecord.source,
+            TestAccessRecord.opened,
+            TestAccessRecord.who,
+            TestAccessRecord.command,
+            TestAccessRecord.tasks,
+            TestAccessRecord.source,
         )
-        .join(TrialRecord, TrialRecord.id == ReleaseRecord.trial_id)
-        .order_by(ReleaseRecord.opened, ReleaseRecord.id)
+        .join(TrialRecord, TrialRecord.id == TestAccessRecord.trial_id)
+        .order_by(TestAccessRecord.opened, TestAccessRecord.id)
     )
     if trial_key is not None:
         query = query.where(TrialRecord.key == trial_key)
-    return [ReleaseRow(*row) for row in session.execute(query)]
+    return [TestAccess(*row) for row in session.execute(query)]
 
 
 def _refs(session: Session, which: ColumnElement[bool]) -> list[TrialRef]:
@@ -186,14 +186,14 @@ def _refs(session: Session, which: ColumnElement[bool]) -> list[TrialRef]:
         select(
             TrialRecord.key,
             SweepRecord.name,
-            ContestRecord.method,
-            ContestRecord.backbone,
+            GroupRecord.method,
+            GroupRecord.backbone,
             TrialRecord.seed,
             TrialRecord.model,
             ConfigurationRecord.hash,
         )
         .join(ConfigurationRecord, ConfigurationRecord.id == TrialRecord.configuration_id)
-        .join(ContestRecord, ContestRecord.id == ConfigurationRecord.contest_id)
+        .join(GroupRecord, GroupRecord.id == ConfigurationRecord.contest_id)
         .join(SweepRecord, SweepRecord.id == first)
         .where(which)
         .order_by(TrialRecord.id)

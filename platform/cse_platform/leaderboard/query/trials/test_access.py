@@ -5,14 +5,14 @@ from datetime import datetime
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from cse_platform.leaderboard.store.score_tables import ReleaseRecord
-from cse_platform.leaderboard.store.tables import ConfigurationRecord, ContestRecord, TrialRecord
+from cse_platform.leaderboard.store.score_tables import TestAccessRecord
+from cse_platform.leaderboard.store.tables import ConfigurationRecord, GroupRecord, TrialRecord
 
 BUILTIN = "builtin"
 """The source of the project's own sets: what they show tells nothing of real ones."""
 
 
-def first_releases(session: Session) -> dict[tuple[str, bool], datetime]:
+def first_test_accesses(session: Session) -> dict[tuple[str, bool], datetime]:
     """When test sets were first opened for a trial of a method.
 
     What they showed may have picked any configuration whose first trial started later. One that
@@ -24,13 +24,13 @@ def first_releases(session: Session) -> dict[tuple[str, bool], datetime]:
     Returns:
         By method and whether the sets were the built-in ones, on whatever dev sets the trial ran.
     """
-    first = func.min(ReleaseRecord.opened)
+    first = func.min(TestAccessRecord.opened)
     query = (
-        select(ContestRecord.method, ReleaseRecord.source, first)
-        .join(ConfigurationRecord, ConfigurationRecord.contest_id == ContestRecord.id)
+        select(GroupRecord.method, TestAccessRecord.source, first)
+        .join(ConfigurationRecord, ConfigurationRecord.contest_id == GroupRecord.id)
         .join(TrialRecord, TrialRecord.configuration_id == ConfigurationRecord.id)
-        .join(ReleaseRecord, ReleaseRecord.trial_id == TrialRecord.id)
-        .group_by(ContestRecord.method, ReleaseRecord.source)
+        .join(TestAccessRecord, TestAccessRecord.trial_id == TrialRecord.id)
+        .group_by(GroupRecord.method, TestAccessRecord.source)
         .order_by(first.desc())
     )
     # Hub and folder are one kind; the earlier of the two is the last, and stands.
