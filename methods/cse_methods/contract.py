@@ -14,6 +14,9 @@ from cse_methods.settings import Settings
 Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last", "mask"]
 Precision = Literal["fp32", "bf16", "fp16"]
 
+BEST = "best"
+"""The folder of the best encoder inside a checkpoint, in sentence-transformers layout."""
+
 
 class Run(Protocol):
     """The only window a method has on the world outside it."""

@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from cse_methods.contract import TrainingConfig
+from cse_methods.contract import BEST, TrainingConfig
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import CheckpointError
 from cse_methods.papers import simcse
-from cse_methods.training.checkpoint import BEST, STATE, Best, load_checkpoint, save_checkpoint
+from cse_methods.training.checkpoint import STATE, Best, load_checkpoint, save_checkpoint
 from cse_methods.training.loop import start
 from cse_methods.training.objective import Objective
 from cse_methods.training.schedule import Schedule

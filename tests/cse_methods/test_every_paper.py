@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import pytest
 from torch.testing import assert_close
 
-from cse_methods.contract import Method, MethodConfig, TrainingConfig
+from cse_methods.contract import BEST, Method, MethodConfig, TrainingConfig
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.registry import available_methods, get_method
-from cse_methods.training.checkpoint import BEST
 from cse_methods.training.dev_evaluation import DevSuite
 
 VARIANTS: dict[str, list[dict[str, Any]]] = {

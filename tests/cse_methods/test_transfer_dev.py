@@ -11,6 +11,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
+from cse_methods.contract import BEST
 from cse_methods.data.dev_identity import identify_dev_set, missing_dev_data
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.data.transfer_sets import load_transfer_set
@@ -19,7 +20,7 @@ from cse_methods.evaluation.transfer import transfer_scores, transfer_sentences
 from cse_methods.evaluation.transfer_sets import load_test_part
 from cse_methods.papers import simcse
 from cse_methods.tasks import TRANSFER_TASKS
-from cse_methods.training.checkpoint import BEST, Best
+from cse_methods.training.checkpoint import Best
 from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.transfer.features import dev_accuracy, samples_of
 from cse_methods.transfer.protocol import FAST, TransferProtocol

@@ -10,11 +10,11 @@ import torch
 from pydantic import ValidationError
 from torch.testing import assert_close
 
+from cse_methods.contract import BEST
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import TrainingError
 from cse_methods.papers.untrained import UntrainedConfig, train
-from cse_methods.training.checkpoint import BEST
 
 SENTENCES = list(builtin_corpus()[:200])
 DEV = {"checkpoint": "sickr", "search": "sickr", "also": []}

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import torch
 
-from cse_methods.contract import Conditions, MethodConfig, Paper, Run
+from cse_methods.contract import BEST, Conditions, MethodConfig, Paper, Run
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
@@ -21,7 +21,6 @@ from cse_methods.encoders.whitening import principal_axes, statistics
 from cse_methods.errors import TrainingError
 from cse_methods.registry import register
 from cse_methods.settings import setting
-from cse_methods.training.checkpoint import BEST
 from cse_methods.training.dev_evaluation import DevSuite
 
 

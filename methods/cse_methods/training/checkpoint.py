@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from cse_methods.contract import TrainingConfig
+from cse_methods.contract import BEST, TrainingConfig
 from cse_methods.data.dev_selection import DevTask, dev_metric
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import CheckpointError
@@ -21,8 +21,6 @@ from cse_methods.training.schedule import Schedule
 from cse_methods.training.student import Student
 
 STATE = "training.pt"
-BEST = "best"
-"""The folder of the best encoder inside a checkpoint, in sentence-transformers layout."""
 
 
 @dataclass

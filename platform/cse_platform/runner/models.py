@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 
 from pyarrow.fs import FileSystem, FileType, LocalFileSystem, copy_files
 
+from cse_methods.contract import BEST
 from cse_methods.errors import BackboneError
-from cse_methods.training.checkpoint import BEST
 
 TRIAL_FILE = "cse_trial.txt"
 """In the folder of a kept model: the key of its trial."""

@@ -1,6 +1,7 @@
 """A method as a function that Ray Tune can run; what happens in a trial's worker."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -42,9 +43,9 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
     get_method(method)
 
     def run_trial(settings: dict[str, Any]) -> dict[str, float]:
-        _use_assigned_threads()
         _shut_tests(settings)  # before a line of the method's own code
         found = get_method(method)
+        _use_assigned_threads()
         given = {name: value for name, value in settings.items() if name not in RESERVED}
         config = _checked(method, found.config, given)
         with _checkpoint(settings.get("resume_from")) as folder:
@@ -142,12 +143,13 @@ def _threads() -> int:
 
 
 def _use_assigned_threads() -> None:
-    import torch
-
-    torch.set_num_threads(_threads())
+    # Importing torch takes seconds, so only a method that needs it pays for it. A method that
+    # imports it later, inside its training, gets the threads from the environment.
+    os.environ["OMP_NUM_THREADS"] = str(_threads())
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(_threads())
 
 
 def _device() -> str:
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    torch = sys.modules.get("torch")
+    return "cuda" if torch and torch.cuda.is_available() else "cpu"

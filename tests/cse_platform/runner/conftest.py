@@ -12,10 +12,9 @@ import pytest
 from optuna.storages._rdb.storage import _VersionManager
 from pydantic import Field, model_validator
 
-from cse_methods.contract import Method, MethodConfig, Paper, Run
+from cse_methods.contract import BEST, Method, MethodConfig, Paper, Run
 from cse_methods.registry import get_method, register
 from cse_methods.settings import Settings
-from cse_methods.training.checkpoint import BEST
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.runner.plan import TrialPlan
