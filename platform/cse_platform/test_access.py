@@ -13,8 +13,8 @@ from cse_platform.leaderboard.store.opening import Store
 from cse_platform.tracking.events import TestAccessed
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
-from cse_platform.tracking.packing import evaluated
-from cse_platform.tracking.provenance import who
+from cse_platform.tracking.packing import evaluation_event
+from cse_platform.tracking.provenance import user_and_host
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder
 from cse_platform.tracking.sink import Sink, SinkHealth
 
@@ -58,7 +58,7 @@ def record_test_access(
                     trial=trial.key,
                     tasks=tasks.names,
                     source=source,
-                    who=who(),
+                    who=user_and_host(),
                     command="cse-evaluate",
                 )
             )
@@ -66,7 +66,9 @@ def record_test_access(
 
         def record(evaluation: "Evaluation") -> list[SinkHealth]:
             recorder.record(
-                evaluated(sweep=trial.sweep, trial=trial.key, evaluation=evaluation, source=source)
+                evaluation_event(
+                    sweep=trial.sweep, trial=trial.key, evaluation=evaluation, source=source
+                )
             )
             return [sink for sink in recorder.flush(FLUSH_SECONDS) if sink.behind]
 

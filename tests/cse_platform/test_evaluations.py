@@ -25,7 +25,7 @@ from cse_platform.leaderboard.store.score_tables import EvaluationRecord, PairSe
 from cse_platform.leaderboard.store.tables import Base
 from cse_platform.test_access import record_test_access
 from cse_platform.tracking.events import Event, SweepStarted, TestAccessed, TrialEvaluated
-from cse_platform.tracking.packing import evaluated
+from cse_platform.tracking.packing import evaluation_event
 
 Life = Callable[..., list[Event]]
 Start = Callable[..., SweepStarted]
@@ -61,7 +61,7 @@ def pairs(**changes: Any) -> TrialEvaluated:
     evaluation = Evaluation(
         tasks=frozenset(), scores=(), similarities=(Similarities(**(given | changes)),)
     )
-    return evaluated(sweep="first", trial="c0-42", evaluation=evaluation, source="hub")
+    return evaluation_event(sweep="first", trial="c0-42", evaluation=evaluation, source="hub")
 
 
 def contents(board: Store) -> dict[str, list[tuple[object, ...]]]:

@@ -12,7 +12,7 @@ from painter_lab import SPEC, A, B, Lab
 
 from cse_platform.runner import painting as painting_module
 from cse_platform.runner.painting import SweepPainting
-from cse_platform.sweep.stores import places
+from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.events import SweepFinished
 from cse_platform.tracking.mlflow.sweep_run import sweep_run
 from cse_platform.tracking.mlflow.values import YOURS
@@ -100,7 +100,7 @@ def test_a_sweep_without_a_complete_trial_is_described_and_not_painted(
 ) -> None:
     spec = SPEC.model_copy(update={"sweep": "second"})
     lab.record(sweep_started("second"))
-    where = places(spec, runs=lab.folder, environment={"CSE_MLFLOW_URI": lab.mlflow})
+    where = sweep_stores(spec, runs=lab.folder, environment={"CSE_MLFLOW_URI": lab.mlflow})
     SweepPainting(spec, where, lab.journal, lab.recorder).finish(whole=True)
     found = sweep_run(lab.mlflow, experiment="cse", sweep="second")
     assert "0 of " in found.tags["mlflow.note.content"]

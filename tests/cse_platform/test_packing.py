@@ -20,7 +20,7 @@ from cse_platform.tracking.events import EVENT, Event
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.packing import (
     compressed,
-    evaluated,
+    evaluation_event,
     pack,
     unpack_cosines,
     unpack_gold,
@@ -68,7 +68,7 @@ def test_an_evaluation_survives_the_journal(tmp_path: Path) -> None:
         identities={"e1": {"pooler": "cls", "lengths": [128]}},
         seconds={"encoding": 1.5},
     )
-    event = evaluated(sweep="s", trial="t", evaluation=evaluation, source="hub")
+    event = evaluation_event(sweep="s", trial="t", evaluation=evaluation, source="hub")
     opened = events.TestAccessed(
         sweep="s", trial="t", tasks=("sts12",), source="hub", who="ann", command="cse-evaluate"
     )
@@ -99,7 +99,7 @@ def test_an_evaluation_survives_the_journal(tmp_path: Path) -> None:
 def test_counts_that_differ_are_refused(changes: dict[str, object], counts: str) -> None:
     evaluation = Evaluation(tasks=frozenset(), scores=(), similarities=(similarities(**changes),))
     with pytest.raises(ValueError, match=rf"^sts12: .* must be as many, got {counts}$"):
-        evaluated(sweep="s", trial="t", evaluation=evaluation, source="hub")
+        evaluation_event(sweep="s", trial="t", evaluation=evaluation, source="hub")
 
 
 def test_events_of_before_are_still_read(trial_life: Callable[..., list[Event]]) -> None:

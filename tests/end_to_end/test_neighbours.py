@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import pytest
 from ruamel.yaml import YAML
 
-from cse_platform.search.study import Search
+from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.reading.loader import load_sweep
 
 FOLDER = Path(__file__).parents[2] / "dashboards"
@@ -206,7 +206,7 @@ def _found(address: str, query: str) -> list[object]:
 def test_optuna_dashboard_shows_a_search_under_way_and_cannot_change_it(tmp_path, end_of) -> None:
     pytest.importorskip("optuna_dashboard", reason="pip install optuna-dashboard")
     spec = load_sweep(SWEEPS / "quickstart.yaml").stages[0]
-    search = Search(spec, url=f"sqlite:///{tmp_path}/search.db", start_points=())
+    search = SearchStudy(spec, url=f"sqlite:///{tmp_path}/search.db", start_points=())
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])

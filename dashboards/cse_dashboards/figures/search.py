@@ -11,7 +11,7 @@ from optuna.trial import TrialState
 from cse_dashboards.figures.look import LIGHT, SCALE, colour, faded
 from cse_dashboards.figures.naming import Quantity
 from cse_dashboards.figures.setting import log_axis
-from cse_platform.search.replay import numbers
+from cse_platform.search.replay import trial_numbers
 
 TOP, LEAST, HALF = 0.1, 5, 0.5
 """Importance is for being among the best tenth of the complete trials, or the best 5 where these
@@ -29,7 +29,7 @@ def history(study: Study, quantity: Quantity) -> go.Figure:
         quantity: of the scores.
     """
     figure = visualization.plot_optimization_history(study, target_name=quantity.title)
-    told = numbers(study)
+    told = trial_numbers(study)
     figure.for_each_trace(lambda trace: trace.update(x=[told[place] for place in trace.x]))
     figure.data[0].update(name="trial", marker={"color": faded(0, 0.6), "size": 7})
     figure.data[1].update(name="best so far", line={"color": colour(5), "shape": "hv"})
@@ -106,7 +106,7 @@ def slices(study: Study, names: Sequence[str], quantity: Quantity) -> go.Figure:
     """
     figure = visualization.plot_slice(study, params=list(names), target_name=quantity.title)
     bar = {"title": {"text": "trial", "side": "right"}, "x": 1.0, "xpad": 12}
-    told, line = numbers(study), {"color": colour(6)}
+    told, line = trial_numbers(study), {"color": colour(6)}
     for trace in figure.data:
         places = [told[place] for place in trace.marker.color]
         trace.update(

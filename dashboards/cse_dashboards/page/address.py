@@ -12,8 +12,8 @@ from cse_dashboards.errors import AddressError
 from cse_platform.leaderboard.query.board.selection import Filters
 from cse_platform.leaderboard.query.board.sorting import SORT_COLUMNS
 from cse_platform.leaderboard.row import FamilyName
-from cse_platform.sweep.reading.problems import dotted
-from cse_platform.sweep.reading.pydantic_errors import reword
+from cse_platform.sweep.reading.problems import dotted_path
+from cse_platform.sweep.reading.pydantic_errors import problems_in
 
 
 class Address(BaseModel):
@@ -178,7 +178,7 @@ def _text(value: Any) -> str:
 
 
 def _told(error: ValidationError, given: dict[str, Any], model: type[Address]) -> str:
-    problems = reword(error, given, model=model)
+    problems = problems_in(error, given, model=model)
     return "; ".join(
-        f"{dotted(one.path)}: {one.text}" if one.path else one.text for one in problems
+        f"{dotted_path(one.path)}: {one.text}" if one.path else one.text for one in problems
     )

@@ -12,7 +12,7 @@ from cse_dashboards.figures.naming import Quantity, dev_quantity
 from cse_dashboards.picture import Picture
 from cse_dashboards.pictures.searches import no_pair, nothing_searched, pair, sampled
 from cse_platform.leaderboard.query.sweeps.search_history import SearchedTrial, SearchHistory
-from cse_platform.search.replay import replay
+from cse_platform.search.replay import replayed_study
 
 MOST_MARKS = 200
 """Trials of the figures that grow heavy: parallel coordinates are a trace a trial, and browsers do
@@ -111,7 +111,7 @@ def _drawn(blank: Picture, found: SearchHistory, draw: Draw, *, settings: int = 
     if settings > len(found.space):
         return replace(blank, missing=f"sweep {found.sweep} searched a single setting")
     quantity = dev_quantity(found.dev)
-    replayed = replay(found, factor=quantity.factor)
+    replayed = replayed_study(found, factor=quantity.factor)
     if not _complete(found):
         why = f"no trial of the search of sweep {found.sweep} is complete yet"
         return replace(blank, missing=why)

@@ -10,11 +10,11 @@ from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.runner.launch import best_folders
 from cse_platform.search.study import preview
 from cse_platform.sweep.changes import refuse_changes
-from cse_platform.sweep.prerequisites import pinned, unresolved
-from cse_platform.sweep.reading.problems import shown
+from cse_platform.sweep.prerequisites import references_to_resolve, with_data_source
+from cse_platform.sweep.reading.problems import format_value
 from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepFile, SweepSpec
-from cse_platform.sweep.stores import Places, places
+from cse_platform.sweep.stores import SweepStores, sweep_stores
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal
 
@@ -29,22 +29,22 @@ def rehearse(sweeps: SweepFile, *, runs: Path, offline: bool) -> None:
     """
     earlier: list[SweepSpec] = []
     for stage in sweeps.stages:
-        spec = pinned(stage)
+        spec = with_data_source(stage)
         missing = refuse_missing(spec, offline=offline)
-        where = places(spec, runs=runs)
+        where = sweep_stores(spec, runs=runs)
         _check_changes(spec, where)
         _check_best(spec, earlier, where)
         _tell(spec, missing)
         earlier.append(spec)
 
 
-def _check_changes(spec: SweepSpec, where: Places) -> None:
+def _check_changes(spec: SweepSpec, where: SweepStores) -> None:
     if where.journal.exists():
         refuse_changes(History(event for _, event in read_journal(where.journal)).spec, spec)
 
 
-def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: Places) -> None:
-    wanted = unresolved(spec, earlier)
+def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: SweepStores) -> None:
+    wanted = references_to_resolve(spec, earlier)
     if not wanted:
         return
     with open_store(where.leaderboard, create=False) as leaderboard:
@@ -61,7 +61,7 @@ def _tell(spec: SweepSpec, missing: list[str]) -> None:
     click.echo(head + further + tested)
     for assignment in drawn:
         spec.config(assignment)
-        told = " ".join(f"{name}={shown(value)}" for name, value in assignment.items())
+        told = " ".join(f"{name}={format_value(value)}" for name, value in assignment.items())
         click.echo(f"  {told or 'nothing is searched'}")
     for line in missing:
         click.echo(f"  to fetch: {line}")

@@ -15,9 +15,9 @@ from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.write import write
 from cse_platform.leaderboard.row import family_of
 from cse_platform.runner.launch import Outcome, run_sweep
-from cse_platform.sweep.prerequisites import pinned, to_fetch
+from cse_platform.sweep.prerequisites import missing_downloads, with_data_source
 from cse_platform.sweep.spec import SweepFile, SweepSpec
-from cse_platform.sweep.stores import Places, places
+from cse_platform.sweep.stores import SweepStores, sweep_stores
 from cse_platform.tracking.history import History
 from cse_platform.tracking.provenance import hide_password
 
@@ -33,11 +33,11 @@ def run_stages(sweeps: SweepFile, *, runs: Path, address: str | None, offline: b
         KeyboardInterrupt: if a sweep was interrupted; its stores and journal are closed.
     """
     console = Console(markup=False, highlight=False)  # what a trial says is no markup
-    stages = [pinned(stage) for stage in sweeps.stages]
+    stages = [with_data_source(stage) for stage in sweeps.stages]
     for spec in stages:
         refuse_missing(spec, offline=offline)
     for spec in stages:
-        where = places(spec, runs=runs)
+        where = sweep_stores(spec, runs=runs)
         outcome = run_sweep(
             spec, where, address=address, watch=lambda state: watching(state, console)
         )
@@ -46,7 +46,7 @@ def run_stages(sweeps: SweepFile, *, runs: Path, address: str | None, offline: b
             raise KeyboardInterrupt
         if not outcome.history.configurations():
             raise SweepRefusedError(_nothing_completed(spec, outcome.history))
-    _tell_where(stages[-1], places(stages[-1], runs=runs), console)
+    _tell_where(stages[-1], sweep_stores(stages[-1], runs=runs), console)
 
 
 def refuse_missing(spec: SweepSpec, *, offline: bool) -> list[str]:
@@ -55,7 +55,7 @@ def refuse_missing(spec: SweepSpec, *, offline: bool) -> list[str]:
     Raises:
         SweepRefusedError: if something must, and `offline` forbids it.
     """
-    missing = to_fetch(spec, get_method(spec.method))
+    missing = missing_downloads(spec, get_method(spec.method))
     if missing and offline:
         listed = "; ".join(missing)
         raise SweepRefusedError(f"sweep {spec.sweep!r} must fetch, and is offline: {listed}")
@@ -89,7 +89,7 @@ def _tell(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
         )
 
 
-def _tell_where(spec: SweepSpec, where: Places, console: Console) -> None:
+def _tell_where(spec: SweepSpec, where: SweepStores, console: Console) -> None:
     console.print()
     try:
         with open_leaderboard(where.leaderboard) as board:

@@ -61,7 +61,7 @@ def reproduce(trial: str, folder: Path | None, runs: Path | None, store: str | N
     Example:
         cse-leaderboard reproduce 10bba02b --to again
     """
-    from cse_platform.export.reproduction.folder import reproduce as written
+    from cse_platform.export.reproduction.folder import write_reproduction as written
 
     found = _story(trial, runs, store)
     made = written(found, folder or Path(f"reproduce-{found.key[:8]}"))

@@ -7,12 +7,12 @@ from cse_platform.errors import StoreError
 from cse_platform.export.kept_model import COMMON_POOLERS, kept_model, pooler_of
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 from cse_platform.sweep.stores import mlflow_uri
-from cse_platform.tracking.mlflow.registry import Entry, Version, register_model
+from cse_platform.tracking.mlflow.registry import RegisteredVersion, RegistryEntry, register_model
 
 _NEEDED = ("torch", "transformers")
 
 
-def register_trial(story: TrialDetails, name: str, *, runs: Path) -> Version:
+def register_trial(story: TrialDetails, name: str, *, runs: Path) -> RegisteredVersion:
     """Make the model of a trial a version of a registered model, unless it is one already.
 
     Args:
@@ -47,11 +47,11 @@ def register_trial(story: TrialDetails, name: str, *, runs: Path) -> Version:
         )
 
 
-def _entry(story: TrialDetails) -> Entry:
+def _entry(story: TrialDetails) -> RegistryEntry:
     dev = f"dev {story.dev.search} {story.best_value!r} at step {story.best_step}"
     facts = story.provenance
     versions = {name: facts[name].partition("+")[0] for name in _NEEDED if name in facts}
-    return Entry(
+    return RegistryEntry(
         trial=story.key,
         tags={
             "method": story.method,

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import ImportRefusedError
-from cse_platform.imports.records import IMPORTED, RECORD, ForeignTrial
+from cse_platform.imports.records import IMPORTED, RECORD, ImportedTrial
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.tables import SweepRecord, SweepTrialRecord, TrialRecord
@@ -31,7 +31,7 @@ class Imported:
     """Attempts at a trial of which a complete or a later one is taken."""
 
 
-def refuse_rivals(sweeps: Mapping[str, Sequence[ForeignTrial]]) -> None:
+def refuse_rivals(sweeps: Mapping[str, Sequence[ImportedTrial]]) -> None:
     """Records of one configuration and seed are attempts at one trial, and one can be complete.
 
     Raises:
@@ -47,7 +47,7 @@ def refuse_rivals(sweeps: Mapping[str, Sequence[ForeignTrial]]) -> None:
 
 
 def apply_trials(
-    board: Store, sweeps: Mapping[str, Sequence[ForeignTrial]], *, source: str
+    board: Store, sweeps: Mapping[str, Sequence[ImportedTrial]], *, source: str
 ) -> Imported:
     """Put the trials onto the leaderboard, all or none, by the events of our own journal.
 
@@ -82,9 +82,9 @@ def apply_trials(
     return Imported(new=new, here=chosen - new, gave_way=total - chosen)
 
 
-def _attempts(trials: Sequence[ForeignTrial]) -> dict[str, list[ForeignTrial]]:
+def _attempts(trials: Sequence[ImportedTrial]) -> dict[str, list[ImportedTrial]]:
     """By key; the one that stands for a trial comes first."""
-    found: dict[str, list[ForeignTrial]] = defaultdict(list)
+    found: dict[str, list[ImportedTrial]] = defaultdict(list)
     for trial in sorted(trials, key=lambda t: (t.state == "COMPLETE", t.started), reverse=True):
         found[trial.key].append(trial)
     return found
@@ -93,8 +93,8 @@ def _attempts(trials: Sequence[ForeignTrial]) -> dict[str, list[ForeignTrial]]:
 def _problems(
     session: Session,
     sweep: str,
-    example: ForeignTrial,
-    attempts: Mapping[str, Sequence[ForeignTrial]],
+    example: ImportedTrial,
+    attempts: Mapping[str, Sequence[ImportedTrial]],
 ) -> Iterator[str]:
     taken = session.scalars(select(SweepRecord).where(SweepRecord.name == sweep)).one_or_none()
     mine = (IMPORTED, example.method, example.backbone)
@@ -113,7 +113,7 @@ def _problems(
             yield _rivals(complete, tries[0].seed)
 
 
-def _complete(tries: Sequence[ForeignTrial]) -> dict[str, str]:
+def _complete(tries: Sequence[ImportedTrial]) -> dict[str, str]:
     """Names of the complete ones by their record: a copy of a record is no rival."""
     return {trial.record: trial.name for trial in tries if trial.state == "COMPLETE"}
 
@@ -139,7 +139,9 @@ def _stored(session: Session, keys: Iterable[str]) -> dict[str, TrialRecord]:
     return found
 
 
-def _fresh(session: Session, attempts: Mapping[str, Sequence[ForeignTrial]]) -> list[ForeignTrial]:
+def _fresh(
+    session: Session, attempts: Mapping[str, Sequence[ImportedTrial]]
+) -> list[ImportedTrial]:
     """What says more than the leaderboard knows, oldest first."""
     stored = _stored(session, attempts)
     fresh = []
@@ -163,7 +165,9 @@ def _next_number(session: Session, sweep: str) -> int:
     return 0 if last is None else last + 1
 
 
-def _events(sweep: str, trials: Sequence[ForeignTrial], first: int, source: str) -> Iterator[Event]:
+def _events(
+    sweep: str, trials: Sequence[ImportedTrial], first: int, source: str
+) -> Iterator[Event]:
     if not trials:
         return
     one = trials[0]

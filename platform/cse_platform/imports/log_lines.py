@@ -12,10 +12,10 @@ from cse_platform.errors import ImportRefusedError
 _DICT = re.compile(r"\{[^{}]*\}")
 _NOT_FINITE = re.compile(r"(?<=: )-?(?:nan|inf)\b", re.IGNORECASE)
 
-Line = dict[str, float]
+LogEntry = dict[str, float]
 
 
-def read_lines(file: Path) -> list[Line]:
+def read_log(file: Path) -> list[LogEntry]:
     """What a log says in numbers: each dictionary in it, in order, without its texts.
 
     Raises:
@@ -58,7 +58,7 @@ def _literal(text: str) -> Any:
         return None
 
 
-def _numbers(entry: Mapping[Any, Any]) -> Line:
+def _numbers(entry: Mapping[Any, Any]) -> LogEntry:
     """Newer trainers print numbers as text."""
     line = {}
     for key, value in entry.items():

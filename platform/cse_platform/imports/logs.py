@@ -14,12 +14,12 @@ from cse_methods.digest import file_sha256
 from cse_methods.settings import Settings
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.apply import refuse_rivals
-from cse_platform.imports.log_lines import Line, read_lines
+from cse_platform.imports.log_lines import LogEntry, read_log
 from cse_platform.imports.mapping import Text
-from cse_platform.imports.records import RECORD, ForeignPoint, ForeignTrial
-from cse_platform.imports.values import fitted, plain
-from cse_platform.sweep.reading.problems import dotted, nearest
-from cse_platform.sweep.reading.pydantic_errors import reword
+from cse_platform.imports.records import RECORD, ImportedPoint, ImportedTrial
+from cse_platform.imports.values import parse_text, typed_values
+from cse_platform.sweep.reading.problems import did_you_mean, dotted_path
+from cse_platform.sweep.reading.pydantic_errors import problems_in
 from cse_platform.sweep.spec import Seed, Slug
 
 DEV_KEYS: dict[DevTask, str] = {
@@ -55,23 +55,25 @@ def log_settings(values: Mapping[str, str], **given: Any) -> LogSettings:
     Raises:
         ImportRefusedError: names every setting that means nothing.
     """
-    typed, problems = fitted(given["method"], {name: plain(text) for name, text in values.items()})
-    told = [f"--set {dotted(problem.path)}: {problem.text}" for problem in problems]
+    typed, problems = typed_values(
+        given["method"], {name: parse_text(text) for name, text in values.items()}
+    )
+    told = [f"--set {dotted_path(problem.path)}: {problem.text}" for problem in problems]
     try:
         settings = LogSettings(**given, values=typed)
     except ValidationError as error:
-        found = reword(error, given)
-        told += [f"--{dotted(p.path).replace('_', '-')}: {p.text}" for p in found]
+        found = problems_in(error, given)
+        told += [f"--{dotted_path(p.path).replace('_', '-')}: {p.text}" for p in found]
     if told:
         raise ImportRefusedError("; ".join(told))
     return settings
 
 
 @dataclass(frozen=True)
-class Logs:
+class LogsToImport:
     """What some logs hold."""
 
-    sweeps: dict[str, list[ForeignTrial]]
+    sweeps: dict[str, list[ImportedTrial]]
     source: str
     """Where they come from, for people."""
     points: int
@@ -79,7 +81,7 @@ class Logs:
     """Further evaluations at a step, left out: the first values stay."""
 
 
-def read_logs(files: Sequence[Path], settings: LogSettings) -> Logs:
+def read_logs(files: Sequence[Path], settings: LogSettings) -> LogsToImport:
     """Read logs, all or none; they are not on a leaderboard before `bring` puts them there.
 
     Args:
@@ -93,7 +95,7 @@ def read_logs(files: Sequence[Path], settings: LogSettings) -> Logs:
     trials, problems, evaluations = [], [], 0
     for file in files:
         try:
-            lines = read_lines(file)
+            lines = read_log(file)
             trials.append(_trial(file, lines, settings))
             evaluations += sum(DEV_KEYS[settings.dev] in line for line in lines)
         except ImportRefusedError as error:
@@ -104,14 +106,14 @@ def read_logs(files: Sequence[Path], settings: LogSettings) -> Logs:
     refuse_rivals(sweeps)
     source = files[0].name if len(files) == 1 else f"{len(files)} logs"
     points = sum(len(trial.points) for trial in trials)
-    return Logs(sweeps, source, points, evaluations - points)
+    return LogsToImport(sweeps, source, points, evaluations - points)
 
 
-def _trial(file: Path, lines: Sequence[Line], settings: LogSettings) -> ForeignTrial:
+def _trial(file: Path, lines: Sequence[LogEntry], settings: LogSettings) -> ImportedTrial:
     points = _points(file, lines, settings)
     written = datetime.fromtimestamp(file.stat().st_mtime, UTC)
     runtime = next((line["train_runtime"] for line in lines if "train_runtime" in line), None)
-    trial = ForeignTrial(
+    trial = ImportedTrial(
         name=str(file),
         method=settings.method,
         backbone=settings.backbone,
@@ -123,7 +125,7 @@ def _trial(file: Path, lines: Sequence[Line], settings: LogSettings) -> ForeignT
         # A log tells no times; when it was last written to is when its training ended.
         started=written - timedelta(seconds=runtime or 0),
         finished=written,
-        points=tuple(ForeignPoint(step, written, metrics) for step, metrics in points.items()),
+        points=tuple(ImportedPoint(step, written, metrics) for step, metrics in points.items()),
         provenance={RECORD: f"log {file_sha256(file)}", "imported_from": file.name},
         wall_seconds=runtime,
     )
@@ -135,7 +137,7 @@ def _trial(file: Path, lines: Sequence[Line], settings: LogSettings) -> ForeignT
 
 
 def _points(
-    file: Path, lines: Sequence[Line], settings: LogSettings
+    file: Path, lines: Sequence[LogEntry], settings: LogSettings
 ) -> dict[int, dict[str, float]]:
     """By step the dev scores, and the training loss that was logged last before it."""
     key = DEV_KEYS[settings.dev]
@@ -158,11 +160,11 @@ def _points(
     return points
 
 
-def _found(lines: Sequence[Line], key: str) -> str:
+def _found(lines: Sequence[LogEntry], key: str) -> str:
     keys = sorted({name for line in lines for name in line})
     if not keys:
         return ", nor any other dictionary of numbers"
-    return f"{nearest(key, keys)}; it has {', '.join(keys)} (--dev names another dev set)"
+    return f"{did_you_mean(key, keys)}; it has {', '.join(keys)} (--dev names another dev set)"
 
 
 def _fraction(file: Path, name: str, value: float, scale: float) -> float:
@@ -172,7 +174,7 @@ def _fraction(file: Path, name: str, value: float, scale: float) -> float:
     return fraction
 
 
-def _step(file: Path, line: Line, steps_per_epoch: int | None) -> int:
+def _step(file: Path, line: LogEntry, steps_per_epoch: int | None) -> int:
     if math.isfinite(step := line.get("step", math.nan)):
         return int(step)
     if not math.isfinite(epoch := line.get("epoch", math.nan)):

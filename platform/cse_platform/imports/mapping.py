@@ -9,10 +9,10 @@ from cse_methods.data.dev_selection import DevTask
 from cse_methods.settings import Settings
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.records import SCORED_BY
-from cse_platform.sweep.reading.loader import told
-from cse_platform.sweep.reading.problems import Problem, ProblemsError, nearest, shown
-from cse_platform.sweep.reading.pydantic_errors import reword
-from cse_platform.sweep.reading.source import Source, UnreadableYamlError, read_yaml
+from cse_platform.sweep.reading.loader import problem_lines
+from cse_platform.sweep.reading.problems import Problem, ProblemsError, did_you_mean, format_value
+from cse_platform.sweep.reading.pydantic_errors import problems_in
+from cse_platform.sweep.reading.yaml_reader import UnreadableYamlError, YamlDocument, read_yaml
 from cse_platform.sweep.spec import Seed, Slug
 
 Text = Annotated[str, Field(min_length=1)]
@@ -41,14 +41,14 @@ def _as_metric(value: Any) -> Any:
     return {"metric": value} if isinstance(value, str) else value
 
 
-class Measured(Settings):
+class LoggedMetric(Settings):
     """A metric of theirs."""
 
     metric: Text
     scale: float = Field(default=1.0, gt=0, description="what it is divided by; 100 for percent")
 
 
-class DevMeasured(Measured):
+class LoggedDevMetric(LoggedMetric):
     """The metric that is the dev score; its history is the dev curve."""
 
     set: DevTask = Field(default="stsb", description="the dev set that it is measured on")
@@ -64,18 +64,21 @@ class RunMapping(Settings):
     backbone: Text | Logged
     seed: Seed | Logged
     hyperparameters: dict[str, Text] = Field(default={}, description="their param by our name")
-    dev: Annotated[DevMeasured, BeforeValidator(_as_metric)]
-    scores: dict[str, Annotated[Measured, BeforeValidator(_as_metric)]] = Field(
+    dev: Annotated[LoggedDevMetric, BeforeValidator(_as_metric)]
+    scores: dict[str, Annotated[LoggedMetric, BeforeValidator(_as_metric)]] = Field(
         default={}, description="test scores: their metric by our task"
     )
 
     @field_validator("scores")
     @classmethod
-    def _check_tasks(cls, scores: dict[str, Measured]) -> dict[str, Measured]:
+    def _check_tasks(cls, scores: dict[str, LoggedMetric]) -> dict[str, LoggedMetric]:
         unknown = [task for task in scores if task not in SCORED_BY]
         if unknown:
             raise ProblemsError(
-                [Problem((), f"no task {task!r}{nearest(task, SCORED_BY)}") for task in unknown]
+                [
+                    Problem((), f"no task {task!r}{did_you_mean(task, SCORED_BY)}")
+                    for task in unknown
+                ]
             )
         return scores
 
@@ -89,7 +92,7 @@ class RunMapping(Settings):
         return "-".join([self.sweep, *differing])
 
 
-def load_mapping(path: Path) -> tuple[RunMapping, Source]:
+def load_mapping(path: Path) -> tuple[RunMapping, YamlDocument]:
     """Read a mapping file; the source tells the line of each value.
 
     Raises:
@@ -101,18 +104,18 @@ def load_mapping(path: Path) -> tuple[RunMapping, Source]:
         try:
             return RunMapping.model_validate(source.data), source
         except ValidationError as error:
-            problems = reword(error, source.data, model=RunMapping)
-    raise refused(path, problems, source)
+            problems = problems_in(error, source.data, model=RunMapping)
+    raise mapping_error(path, problems, source)
 
 
-def refused(path: Path, problems: list[Problem], source: Source) -> ImportRefusedError:
+def mapping_error(path: Path, problems: list[Problem], source: YamlDocument) -> ImportRefusedError:
     """The error that tells the problems of a mapping file, each with its line."""
     return ImportRefusedError(
-        "\n".join([f"{path} is not a mapping of runs:", *told(problems, source)])
+        "\n".join([f"{path} is not a mapping of runs:", *problem_lines(problems, source)])
     )
 
 
-def _read(path: Path) -> Source:
+def _read(path: Path) -> YamlDocument:
     try:
         source = read_yaml(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
@@ -122,6 +125,6 @@ def _read(path: Path) -> Source:
     if not isinstance(source.data, dict):
         raise ImportRefusedError(
             f"{path} is not a mapping of runs: expected 'sweep: NAME' and more keys, "
-            f"got {shown(source.data)}"
+            f"got {format_value(source.data)}"
         )
     return source

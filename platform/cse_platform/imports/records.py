@@ -37,7 +37,7 @@ TEST_IDENTITY = canonical_hash([IMPORTED, "test"])
 
 
 @dataclass(frozen=True)
-class ForeignPoint:
+class ImportedPoint:
     """One dev evaluation."""
 
     step: int
@@ -47,7 +47,7 @@ class ForeignPoint:
 
 
 @dataclass(frozen=True)
-class ForeignTrial:
+class ImportedTrial:
     """One run of some training script, in our words."""
 
     name: str
@@ -63,7 +63,7 @@ class ForeignTrial:
     finished: datetime
     provenance: dict[str, str]
     """With `imported_record`."""
-    points: tuple[ForeignPoint, ...] = ()
+    points: tuple[ImportedPoint, ...] = ()
     final: dict[str, float] = field(default_factory=dict)
     """Dev metrics that were logged without a step."""
     scores: dict[str, float] = field(default_factory=dict)

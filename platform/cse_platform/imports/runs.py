@@ -10,10 +10,16 @@ from typing import Any
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.apply import refuse_rivals
-from cse_platform.imports.mapping import Logged, Measured, RunMapping, load_mapping, refused
-from cse_platform.imports.records import IMPORTED, RECORD, ForeignPoint, ForeignTrial
-from cse_platform.imports.values import config_of, fitted, plain
-from cse_platform.sweep.reading.problems import Problem, dotted, nearest, shown
+from cse_platform.imports.mapping import (
+    Logged,
+    LoggedMetric,
+    RunMapping,
+    load_mapping,
+    mapping_error,
+)
+from cse_platform.imports.records import IMPORTED, RECORD, ImportedPoint, ImportedTrial
+from cse_platform.imports.values import config_of, parse_text, typed_values
+from cse_platform.sweep.reading.problems import Problem, did_you_mean, dotted_path, format_value
 from cse_platform.tracking.mlflow.export import LoggedRun, LoggedRuns
 from cse_platform.tracking.provenance import hide_password
 
@@ -23,10 +29,10 @@ MAX_TOLD = 20
 
 
 @dataclass(frozen=True)
-class Runs:
+class RunsToImport:
     """What some experiments hold."""
 
-    sweeps: dict[str, list[ForeignTrial]]
+    sweeps: dict[str, list[ImportedTrial]]
     source: str
     """Where they come from, without passwords."""
     found: int
@@ -34,7 +40,7 @@ class Runs:
     """Runs that were left out because they have not ended."""
 
 
-def read_runs(uri: str, mapping_file: Path) -> Runs:
+def read_runs(uri: str, mapping_file: Path) -> RunsToImport:
     """Read MLflow runs, all that the mapping selects or none; `bring` takes them from there.
 
     Args:
@@ -50,16 +56,16 @@ def read_runs(uri: str, mapping_file: Path) -> Runs:
     found = list(store.search(mapping.experiments, condition=mapping.filter))
     ended = [run for run in found if run.status not in UNFINISHED]
     if problems := list(_unknown_names(mapping, ended)):
-        raise refused(mapping_file, problems, source)
+        raise mapping_error(mapping_file, problems, source)
     reader = _Reader(mapping, store, hide_password(uri))
     trials = [trial for run in ended if (trial := reader.trial(run))]
     if reader.problems:
         raise ImportRefusedError(_told(reader.problems, mapping_file))
-    sweeps: dict[str, list[ForeignTrial]] = defaultdict(list)
+    sweeps: dict[str, list[ImportedTrial]] = defaultdict(list)
     for trial in trials:
         sweeps[mapping.sweep_of(trial.method, trial.backbone)].append(trial)
     refuse_rivals(sweeps)
-    return Runs(sweeps, hide_password(uri), len(found), len(found) - len(ended))
+    return RunsToImport(sweeps, hide_password(uri), len(found), len(found) - len(ended))
 
 
 def _unknown_names(mapping: RunMapping, runs: Sequence[LoggedRun]) -> Iterator[Problem]:
@@ -69,7 +75,7 @@ def _unknown_names(mapping: RunMapping, runs: Sequence[LoggedRun]) -> Iterator[P
         yield from _absent(("hyperparameters", name), "param", param, [r.params for r in runs])
         if config and name not in config.model_fields:
             text = f"{mapping.method} has no such hyperparameter"
-            yield Problem(("hyperparameters", name), text + nearest(name, config.model_fields))
+            yield Problem(("hyperparameters", name), text + did_you_mean(name, config.model_fields))
     for key in ("method", "backbone", "seed"):
         said = getattr(mapping, key)
         if isinstance(said, Logged) and said.param:
@@ -87,7 +93,7 @@ def _absent(
 ) -> Iterator[Problem]:
     known = sorted({key for one in logged for key in one})
     if logged and name not in known:
-        hint = nearest(name, known) or f"; there are {', '.join(known) or 'none'}"
+        hint = did_you_mean(name, known) or f"; there are {', '.join(known) or 'none'}"
         yield Problem(path, f"no run has a {kind} {name!r}{hint}")
 
 
@@ -104,7 +110,7 @@ class _Reader:
         self._mapping, self._store, self._source = mapping, store, source
         self.problems: list[str] = []
 
-    def trial(self, run: LoggedRun) -> ForeignTrial | None:
+    def trial(self, run: LoggedRun) -> ImportedTrial | None:
         """The run as a trial; None, and a problem more, where it cannot be one."""
         before = len(self.problems)
         method = self._text(run, self._mapping.method)
@@ -122,9 +128,9 @@ class _Reader:
             return None
         return self._judged(run, told)
 
-    def _judged(self, run: LoggedRun, told: dict[str, Any]) -> ForeignTrial:
+    def _judged(self, run: LoggedRun, told: dict[str, Any]) -> ImportedTrial:
         ended = run.ended or max((point.time for point in told["points"]), default=run.started)
-        trial = ForeignTrial(
+        trial = ImportedTrial(
             **told,
             name=_name(run),
             searched=tuple(self._mapping.hyperparameters),
@@ -155,15 +161,17 @@ class _Reader:
         if value is None:
             self._say(run, f"it has no {said.place}")
         elif said.names and value not in said.names:
-            self._say(run, f"{said.place} is {shown(value)}, which 'names' does not translate")
+            self._say(
+                run, f"{said.place} is {format_value(value)}, which 'names' does not translate"
+            )
         return said.names.get(value or "", value or "")
 
     def _seed(self, run: LoggedRun) -> int:
         if isinstance(self._mapping.seed, int):
             return self._mapping.seed
-        value = plain(self._text(run, self._mapping.seed))
+        value = parse_text(self._text(run, self._mapping.seed))
         if not isinstance(value, int) or not 0 <= value < 2**32:
-            self._say(run, f"its seed must be a whole number from 0, got {shown(value)}")
+            self._say(run, f"its seed must be a whole number from 0, got {format_value(value)}")
             return 0
         return value
 
@@ -171,15 +179,15 @@ class _Reader:
         given = {}
         for name, param in self._mapping.hyperparameters.items():
             if param in run.params:
-                given[name] = plain(run.params[param])
+                given[name] = parse_text(run.params[param])
             else:
                 self._say(run, f"it has no param {param!r} ({name})")
-        values, problems = fitted(method, given)
+        values, problems = typed_values(method, given)
         for problem in problems:
-            self._say(run, f"{dotted(problem.path)}: {problem.text}")
+            self._say(run, f"{dotted_path(problem.path)}: {problem.text}")
         return values
 
-    def _curve(self, run: LoggedRun) -> tuple[tuple[ForeignPoint, ...], dict[str, float]]:
+    def _curve(self, run: LoggedRun) -> tuple[tuple[ImportedPoint, ...], dict[str, float]]:
         """The dev curve; without steps there is none, and the last value is all there is."""
         dev, name = self._mapping.dev, dev_metric(self._mapping.dev.set)
         if dev.metric not in run.metrics:
@@ -187,7 +195,7 @@ class _Reader:
         # Of several values of one step the last stays, as MLflow shows it.
         by_step = {value.step: value for value in self._store.history(run.id, dev.metric)}
         points = tuple(
-            ForeignPoint(one.step, one.time, {name: self._fraction(run, dev, one.value)})
+            ImportedPoint(one.step, one.time, {name: self._fraction(run, dev, one.value)})
             for one in by_step.values()
         )
         if any(point.step for point in points):
@@ -201,14 +209,14 @@ class _Reader:
             if score.metric in run.metrics
         }
 
-    def _fraction(self, run: LoggedRun, measured: Measured, value: float) -> float:
+    def _fraction(self, run: LoggedRun, measured: LoggedMetric, value: float) -> float:
         if abs(fraction := value / measured.scale) > 1:
             hint = "; is it a percentage (scale: 100)?" if measured.scale == 1 else ""
             self._say(run, f"{measured.metric} is {fraction:g}, not between -1 and 1{hint}")
         return fraction
 
 
-def _failure(run: LoggedRun, trial: ForeignTrial, metric: str) -> str | None:
+def _failure(run: LoggedRun, trial: ImportedTrial, metric: str) -> str | None:
     if run.status != "FINISHED":
         return f"{run.status} in MLflow"
     if not math.isfinite(trial.best[1].get(dev_metric(trial.dev), math.nan)):

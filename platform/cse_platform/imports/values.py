@@ -8,12 +8,12 @@ from pydantic import TypeAdapter, ValidationError
 from cse_methods.contract import MethodConfig
 from cse_methods.errors import UnknownMethodError
 from cse_methods.registry import get_method
-from cse_platform.sweep.reading.problems import Problem, nearest
-from cse_platform.sweep.reading.pydantic_errors import reword
-from cse_platform.sweep.reading.source import UnreadableYamlError, read_yaml
+from cse_platform.sweep.reading.problems import Problem, did_you_mean
+from cse_platform.sweep.reading.pydantic_errors import problems_in
+from cse_platform.sweep.reading.yaml_reader import UnreadableYamlError, read_yaml
 
 
-def plain(text: str) -> Any:
+def parse_text(text: str) -> Any:
     """What a text says: a number, a truth value, a list, nothing; else the text itself.
 
     `None`, as Python prints it, is nothing too.
@@ -35,7 +35,7 @@ def config_of(method: str) -> type[MethodConfig] | None:
         return None
 
 
-def fitted(method: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+def typed_values(method: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
     """The values in the types of the method's settings, and what does not fit.
 
     A method that this installation does not have takes all values as they are.
@@ -52,7 +52,7 @@ def fitted(method: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], list
     for name, value in values.items():
         setting = config.model_fields.get(name)
         if setting is None:
-            text = f"{method} has no such hyperparameter{nearest(name, config.model_fields)}"
+            text = f"{method} has no such hyperparameter{did_you_mean(name, config.model_fields)}"
             problems.append(Problem((name,), text))
             continue
         kind: Any = Annotated[setting.annotation, setting]  # with its bounds
@@ -60,5 +60,5 @@ def fitted(method: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], list
         try:
             found[name] = adapter.dump_python(adapter.validate_python(value), mode="json")
         except ValidationError as error:
-            problems += [problem.under((name,)) for problem in reword(error, value)]
+            problems += [problem.under((name,)) for problem in problems_in(error, value)]
     return found, problems

@@ -16,7 +16,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.worker import trainable
 from cse_platform.sweep.spec import Resources, SweepSpec
-from cse_platform.sweep.stores import Places
+from cse_platform.sweep.stores import SweepStores
 
 SETTINGS = {
     "RAY_AIR_NEW_OUTPUT": "0",
@@ -104,7 +104,7 @@ def refuse_too_small(resources: Resources) -> None:
             )
 
 
-def fit(spec: SweepSpec, places: Places, hooks: Hooks) -> None:
+def run_tuner(spec: SweepSpec, places: SweepStores, hooks: Hooks) -> None:
     """Run trials until the searcher has no more; returns early on Ctrl-C."""
     resources = {"cpu": spec.resources.cpu, "gpu": spec.resources.gpu}
     tuner = tune.Tuner(

@@ -15,8 +15,8 @@ from cse_platform.sweep.evaluate import Evaluate
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TestAccessed
 from cse_platform.tracking.history import History, TrialHistory
-from cse_platform.tracking.packing import evaluated
-from cse_platform.tracking.provenance import who
+from cse_platform.tracking.packing import evaluation_event
+from cse_platform.tracking.provenance import user_and_host
 
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Evaluation
@@ -50,7 +50,7 @@ def evaluate_selected(state: SweepState) -> None:
             problems.append(f"trial {trial.number}: {one_line(error)}")
             continue
         state.record(
-            evaluated(
+            evaluation_event(
                 sweep=spec.sweep,
                 trial=trial.key,
                 evaluation=evaluation,
@@ -97,7 +97,7 @@ def _open(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
                 trial=trial.key,
                 tasks=tasks.names,
                 source=state.identity.dev["source"],
-                who=who(),
+                who=user_and_host(),
                 command="cse-sweep",
             )
         )

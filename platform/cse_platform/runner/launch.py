@@ -12,25 +12,25 @@ from cse_platform.leaderboard.query.trials.curves import best_model
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.runner.cluster import (
     capacity,
-    fit,
     interrupts_deferred,
     join_cluster,
     refuse_too_small,
+    run_tuner,
 )
 from cse_platform.runner.evaluation import evaluate_selected
 from cse_platform.runner.hooks import Hooks
-from cse_platform.runner.models import give_back
+from cse_platform.runner.models import delete_folder
 from cse_platform.runner.painting import SweepPainting
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.results import Results
 from cse_platform.runner.state import SweepState
-from cse_platform.search.study import Search
+from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.changes import asks_for_no_more, refuse_changes
 from cse_platform.sweep.identity import Identity, dev_identity
 from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
-from cse_platform.sweep.stores import Places
+from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import SweepFinished, SweepStarted
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal
@@ -43,7 +43,7 @@ from cse_platform.tracking.provenance import (
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder
 from cse_platform.tracking.sink import SinkHealth
 
-State = Literal["COMPLETE", "INTERRUPTED", "UNCHANGED"]
+EndState = Literal["COMPLETE", "INTERRUPTED", "UNCHANGED"]
 """UNCHANGED: there was nothing left to do."""
 
 Watch = Callable[[SweepState], AbstractContextManager[object]]
@@ -54,7 +54,7 @@ Watch = Callable[[SweepState], AbstractContextManager[object]]
 class Outcome:
     """What became of one start of a sweep."""
 
-    state: State
+    state: EndState
     history: History
     behind: tuple[SinkHealth, ...] = ()
     """Stores that do not have everything yet."""
@@ -62,7 +62,7 @@ class Outcome:
 
 def run_sweep(
     spec: SweepSpec,
-    places: Places,
+    places: SweepStores,
     *,
     address: str | None = None,
     watch: Watch = lambda state: nullcontext(),
@@ -91,11 +91,11 @@ def run_sweep(
         begin = None if unchanged else prepare(spec, places, history, leaderboard)
         recorder = Recorder(journal, [LeaderboardSink(leaderboard), mirror])
         painting = SweepPainting(spec, places, journal, recorder)
-        state: State = "INTERRUPTED" if begin else "UNCHANGED"
+        state: EndState = "INTERRUPTED" if begin else "UNCHANGED"
         try:
             if begin is not None:
                 painting.start()
-                state = run_trials(begin(recorder), places, address=address, watch=watch)
+                state = run_to_end(begin(recorder), places, address=address, watch=watch)
         finally:
             health = recorder.close(FLUSH_SECONDS)
             behind = tuple(sink for sink in health if sink.behind)
@@ -107,7 +107,7 @@ def run_sweep(
 
 
 def prepare(
-    spec: SweepSpec, places: Places, history: History, leaderboard: Store
+    spec: SweepSpec, places: SweepStores, history: History, leaderboard: Store
 ) -> Callable[[Recorder], SweepState]:
     """Everything that can fail before the first trial: encoders, data, the search store.
 
@@ -118,7 +118,7 @@ def prepare(
     best = history.best or best_folders(spec, leaderboard, best_references(spec))
     resolved = with_best(spec, {r: best[r.placeholder] for r in best_references(spec)})
     identity = Identity(resolved, method)
-    search = Search(resolved, url=places.search, start_points=start_points(resolved, method))
+    search = SearchStudy(resolved, url=places.search, start_points=start_points(resolved, method))
     started = SweepStarted(
         sweep=spec.sweep,
         method=spec.method,
@@ -138,9 +138,11 @@ def prepare(
     return begin
 
 
-def run_trials(state: SweepState, places: Places, *, address: str | None, watch: Watch) -> State:
+def run_to_end(
+    state: SweepState, places: SweepStores, *, address: str | None, watch: Watch
+) -> EndState:
     """Run what the planner wants, on Ray; the sweep's end, or its interruption, is recorded."""
-    end: State = "INTERRUPTED"
+    end: EndState = "INTERRUPTED"
     try:
         with interrupts_deferred():
             join_cluster(address)
@@ -150,7 +152,7 @@ def run_trials(state: SweepState, places: Places, *, address: str | None, watch:
             Results(state, models=places.models, errors=places.folder / "errors"),
         )
         with watch(state):
-            fit(state.spec, places, hooks)
+            run_tuner(state.spec, places, hooks)
             if hooks.broken is not None:
                 raise hooks.broken
             done = state.finished and not state.live
@@ -158,7 +160,7 @@ def run_trials(state: SweepState, places: Places, *, address: str | None, watch:
                 evaluate_selected(state)
         if done:
             end = "COMPLETE"
-            give_back(places.checkpoints)
+            delete_folder(places.checkpoints)
     finally:
         state.record(SweepFinished(sweep=state.spec.sweep, state=end))
     return end

@@ -17,7 +17,7 @@ from cse_methods.errors import BackboneError
 TRIAL_FILE = "cse_trial.txt"
 """In the folder of a kept model: the key of its trial."""
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 def filesystem(place: str) -> tuple[FileSystem, str]:
@@ -55,7 +55,7 @@ def keep_model(checkpoint: str, target: str, *, trial: str) -> str | None:
         with target_files.open_output_stream(f"{folder}/{TRIAL_FILE}") as stream:
             stream.write(f"{trial}\n".encode())
     except OSError as error:
-        log.warning("the best checkpoint in %s cannot be kept: %s", checkpoint, error)
+        _log.warning("the best checkpoint in %s cannot be kept: %s", checkpoint, error)
         return None
     return target
 
@@ -85,7 +85,7 @@ def local_copy(place: str) -> Iterator[Path]:
         yield Path(folder)
 
 
-def give_back(place: str) -> None:
+def delete_folder(place: str) -> None:
     """Delete a folder, if it is there."""
     files, path = filesystem(place)
     if exists(place):

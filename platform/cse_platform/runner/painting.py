@@ -12,7 +12,7 @@ from cse_platform.leaderboard.query.board.selection import Filters
 from cse_platform.leaderboard.render.summary import summary
 from cse_platform.painters import Painting, painters
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.stores import Places
+from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.sweep_run import SweepRun, sweep_run
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder
@@ -50,7 +50,7 @@ class SweepPainting:
     """
 
     def __init__(
-        self, spec: SweepSpec, places: Places, journal: Journal, recorder: Recorder
+        self, spec: SweepSpec, places: SweepStores, journal: Journal, recorder: Recorder
     ) -> None:
         self._spec = spec
         self._places = places

@@ -14,7 +14,7 @@ from cse_platform.search.study import Proposal
 from cse_platform.tracking.events import Role, TrialFinished, TrialReused, TrialStarted
 from cse_platform.tracking.history import TrialHistory
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Planner:
@@ -142,7 +142,7 @@ class Planner:
             return None
         step, checkpoint = trial.checkpoint or (0, None)
         if checkpoint is not None and not exists(checkpoint):
-            log.warning("trial %d starts over: %s is gone", trial.number, checkpoint)
+            _log.warning("trial %d starts over: %s is gone", trial.number, checkpoint)
             step, checkpoint = 0, None
         return TrialPlan(
             key=trial.key,
@@ -214,7 +214,7 @@ class Planner:
             with self.state.leaderboard.session() as session:
                 done = completed_trial(session, plan.key)
         except StoreError as error:
-            log.warning("%s; trials of other sweeps are not reused", error)
+            _log.warning("%s; trials of other sweeps are not reused", error)
             return plan
         if done is None:
             return plan

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cse_methods.data.dev_selection import dev_metric
-from cse_platform.runner.models import give_back, keep_model
+from cse_platform.runner.models import delete_folder, keep_model
 from cse_platform.runner.state import SweepState
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialState
 from cse_platform.tracking.history import TrialHistory
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 MAX_CRASHES = 3
 """How often a trial whose process died goes on from its last checkpoint."""
@@ -108,7 +108,7 @@ class Results:
         (self.errors / f"trial-{trial.number}.txt").write_text(traceback)
         self._crashes[key] += crashed
         if crashed and self._crashes[key] <= MAX_CRASHES:
-            log.warning(
+            _log.warning(
                 "trial %d died (%s); it goes on from step %d",
                 trial.number,
                 error,
@@ -143,7 +143,9 @@ class Results:
             )
         )
         if model is not None and trial.checkpoint is not None:
-            give_back(trial.checkpoint[1])  # whole checkpoints of a long search would fill a disk
+            delete_folder(
+                trial.checkpoint[1]
+            )  # whole checkpoints of a long search would fill a disk
         self.state.live.discard(trial.key)
         self.state.with_search(lambda: self.state.search.tell(trial))
 

@@ -8,16 +8,16 @@ from typing import TypeVar
 from cse_methods.contract import Method
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.store.opening import Store
-from cse_platform.search.study import Search
+from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import Event
 from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.recorder import Recorder
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclass
@@ -29,7 +29,7 @@ class SweepState:
     identity: Identity
     history: History
     recorder: Recorder
-    search: Search
+    search: SearchStudy
     leaderboard: Store
     live: set[str] = field(default_factory=set)
     """Keys of the trials that Ray has now."""
@@ -47,7 +47,7 @@ class SweepState:
         self.recorder.record(event)
         self.history.apply(event)
 
-    def with_search(self, call: Callable[[], T]) -> T | None:
+    def with_search(self, call: Callable[[], _T]) -> _T | None:
         """Call the search store; None while it is down.
 
         What it misses meanwhile is told from the history before its next answer.
@@ -55,11 +55,11 @@ class SweepState:
         try:
             if self.search_error is not None:
                 self.search.reconcile(self.history)
-                log.warning("the search store is back")
+                _log.warning("the search store is back")
             answer = call()
         except StoreError as error:
             if self.search_error is None:
-                log.warning("%s; no new trials until it is back", error)
+                _log.warning("%s; no new trials until it is back", error)
             self.search_error = str(error)
             return None
         self.search_error = None

@@ -17,8 +17,8 @@ from cse_methods.guard import guard
 from cse_methods.registry import get_method
 from cse_platform.errors import SettingsError
 from cse_platform.runner.models import filesystem
-from cse_platform.sweep.reading.problems import dotted
-from cse_platform.sweep.reading.pydantic_errors import reword
+from cse_platform.sweep.reading.problems import dotted_path
+from cse_platform.sweep.reading.pydantic_errors import problems_in
 from cse_platform.tracking.provenance import trial_provenance
 
 RESERVED = frozenset({"seed", "resume_from"})
@@ -103,8 +103,8 @@ def _checked(method: str, config: type[MethodConfig], settings: Mapping[str, Any
     try:
         return config.model_validate(settings)
     except ValidationError as error:
-        problems = reword(error, settings, model=config)
-        told = "; ".join(f"{dotted(p.path)}: {p.text}".lstrip(": ") for p in problems)
+        problems = problems_in(error, settings, model=config)
+        told = "; ".join(f"{dotted_path(p.path)}: {p.text}".lstrip(": ") for p in problems)
         raise SettingsError(f"{method} refuses its settings: {told}") from None
 
 

@@ -25,10 +25,11 @@ class Replay:
     """Ended trials of the search with a value that the space does not have."""
 
 
-def replay(history: SearchHistory, *, factor: float = 1.0) -> Replay:
+def replayed_study(history: SearchHistory, *, factor: float = 1.0) -> Replay:
     """The ended trials of a search, as Optuna would know them.
 
-    Further seeds are no trials of the search. The study counts its trials from 0; see `numbers`.
+    Further seeds are no trials of the search. The study counts its trials from
+    0; see `trial_numbers`.
 
     Args:
         history: of a sweep.
@@ -43,7 +44,7 @@ def replay(history: SearchHistory, *, factor: float = 1.0) -> Replay:
     return Replay(study, left_out=len(ended) - len(known))
 
 
-def numbers(study: optuna.Study) -> list[int]:
+def trial_numbers(study: optuna.Study) -> list[int]:
     """What the trials of a replayed study are called in their sweep, in the study's order."""
     return [trial.user_attrs[NUMBER] for trial in study.get_trials(deepcopy=False)]
 

@@ -22,7 +22,7 @@ from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.provenance import hide_password
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Proposal:
     """Values of the active dimensions, by name."""
 
 
-class Search:
+class SearchStudy:
     """Asks Optuna for configurations and tells it truthfully what became of them.
 
     Args:

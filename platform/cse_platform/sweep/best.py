@@ -9,7 +9,7 @@ from typing import Any
 
 from cse_methods.errors import UnknownMethodError
 from cse_methods.registry import get_method
-from cse_platform.sweep.reading.problems import Path, Problem, shown
+from cse_platform.sweep.reading.problems import Path, Problem, format_value
 
 
 @dataclass(frozen=True)
@@ -32,20 +32,20 @@ def references_in(value: Any) -> Iterator[BestReference]:
             yield reference
 
 
-def replaced(value: Any, stand_in: Callable[[BestReference], Any]) -> Any:
+def replace_references(value: Any, stand_in: Callable[[BestReference], Any]) -> Any:
     """A copy of the value with each reference replaced by what `stand_in` gives for it."""
     if _is_candidate(value) and (reference := _parsed(value["best"])) is not None:
         return stand_in(reference)
     if isinstance(value, Mapping):
-        return {key: replaced(inner, stand_in) for key, inner in value.items()}
+        return {key: replace_references(inner, stand_in) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [replaced(inner, stand_in) for inner in value]
+        return [replace_references(inner, stand_in) for inner in value]
     return value
 
 
 def with_placeholders(value: Any) -> Any:
     """A copy of the value with each reference replaced by its placeholder."""
-    return replaced(value, lambda reference: reference.placeholder)
+    return replace_references(value, lambda reference: reference.placeholder)
 
 
 def reference_problems(value: Any) -> list[Problem]:
@@ -60,7 +60,7 @@ def reference_problems(value: Any) -> list[Problem]:
 def _objection(inner: Any) -> str | None:
     reference = _parsed(inner)
     if reference is None:
-        return f"expected {{best: {{method: …, backbone: …}}}}, got {shown({'best': inner})}"
+        return f"expected {{best: {{method: …, backbone: …}}}}, got {format_value({'best': inner})}"
     try:
         get_method(reference.method)
     except UnknownMethodError as error:

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.sweep.reading.problems import shown
+from cse_platform.sweep.reading.problems import format_value
 from cse_platform.sweep.spec import SweepSpec
 
-KEPT = (
+IDENTITY_KEYS = (
     *("method", "backbone", "corpus", "dev", "fixed", "space"),
     *("search.sampler", "search.seed", "seeds.search"),
 )
@@ -31,8 +31,8 @@ def refuse_changes(stored: dict[str, Any] | None, spec: SweepSpec) -> None:
     if change := next(changes(stored, spec.model_dump(mode="json")), None):
         path, old, new = change
         raise SweepRefusedError(
-            f"sweep {spec.sweep!r} was started with {path} = {shown(old)}, and now it is "
-            f"{shown(new)}; run it as another sweep: --set sweep=NEWNAME"
+            f"sweep {spec.sweep!r} was started with {path} = {format_value(old)}, and now it is "
+            f"{format_value(new)}; run it as another sweep: --set sweep=NEWNAME"
         )
 
 
@@ -42,7 +42,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Cha
     What one of them lacks and the other has as null or empty is no change: a version that did not
     know the key wrote the one, and a later one's default stands in the other.
     """
-    for name in KEPT:
+    for name in IDENTITY_KEYS:
         yield from _changes(name, _at(before, name), _at(after, name))
 
 

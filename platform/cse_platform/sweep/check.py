@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from cse_methods.contract import Method
 from cse_platform.sweep.best import reference_problems, with_placeholders
-from cse_platform.sweep.reading.coercion import changed_kinds
-from cse_platform.sweep.reading.problems import Path, Problem, nearest
-from cse_platform.sweep.reading.pydantic_errors import reword
+from cse_platform.sweep.reading.coercion import type_changes
+from cse_platform.sweep.reading.problems import Path, Problem, did_you_mean
+from cse_platform.sweep.reading.pydantic_errors import problems_in
 from cse_platform.sweep.space.dimensions import Choices, Dimension, Range, canonical_json
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import METHOD_WIDE, SweepSpec, method_config
@@ -44,7 +44,7 @@ def _misplaced(name: str, section: str, spec: SweepSpec, method: Method) -> str 
         return f"{name!r} belongs at the top of the sweep, and is the same for every trial"
     known = sorted(set(method.config.model_fields) - set(METHOD_WIDE))
     if name not in known:
-        hint = nearest(name, known) or f"; known: {', '.join(known)}"
+        hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
         return f"method {method.name!r} has no setting {name!r}{hint}"
     if section == "space" and name in spec.fixed:
         return f"{name!r} stands under 'fixed' too; keep one of the two"
@@ -82,9 +82,9 @@ def _refused(method: Method, name: str, value: Any, path: Path) -> list[Problem]
         method_config(method.config, {name: with_placeholders(value)})
     except ValidationError as error:
         # The other settings are absent, and their absence is no concern of this value.
-        found = reword(error, {name: value})
+        found = problems_in(error, {name: value})
         problems = [Problem(p.path[1:], p.text) for p in found if p.path[:1] == (name,)]
-    problems = problems or changed_kinds(method.config, name, with_placeholders(value))
+    problems = problems or type_changes(method.config, name, with_placeholders(value))
     return [problem.under(path) for problem in problems]
 
 
@@ -154,7 +154,7 @@ def _objections(spec: SweepSpec, method: Method, assignment: dict[str, Any]) -> 
     try:
         method_config(method.config, values)
     except ValidationError as error:
-        return [_placed(problem, spec) for problem in reword(error, values)]
+        return [_placed(problem, spec) for problem in problems_in(error, values)]
     return []
 
 
@@ -207,7 +207,7 @@ def _outcomes(
     return Space.model_construct(choices).grid_points()
 
 
-def fitted(spec: SweepSpec, method: Method) -> SweepSpec:
+def with_real_ranges(spec: SweepSpec, method: Method) -> SweepSpec:
     """The sweep with ranges of real-valued settings in real numbers, though written 1 to 3."""
     ranges = {
         name: dimension.as_real()

@@ -15,7 +15,7 @@ from cse_platform.sweep.check import representatives
 from cse_platform.sweep.spec import SweepSpec, best_references
 
 
-def pinned(spec: SweepSpec) -> SweepSpec:
+def with_data_source(spec: SweepSpec) -> SweepSpec:
     """The sweep with its data source written out, so that it means the same on every node.
 
     Raises:
@@ -26,7 +26,7 @@ def pinned(spec: SweepSpec) -> SweepSpec:
     return spec.model_copy(update={"data": data})
 
 
-def to_fetch(spec: SweepSpec, method: Method) -> list[str]:
+def missing_downloads(spec: SweepSpec, method: Method) -> list[str]:
     """Everything of this sweep that must come from the hub, one line each.
 
     Raises:
@@ -52,7 +52,7 @@ def to_fetch(spec: SweepSpec, method: Method) -> list[str]:
     ]
 
 
-def unresolved(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list[BestReference]:
+def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list[BestReference]:
     """References to a best encoder that no earlier stage of the same file will train."""
     trained = {(stage.method, stage.backbone) for stage in earlier}
     return [r for r in best_references(spec) if (r.method, r.backbone) not in trained]

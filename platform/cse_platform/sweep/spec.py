@@ -19,11 +19,16 @@ from cse_methods.data.dev_selection import DevSelection
 from cse_methods.registry import get_method
 from cse_methods.settings import Settings
 from cse_platform.errors import SweepRefusedError
-from cse_platform.sweep.best import BestReference, references_in, replaced, with_placeholders
+from cse_platform.sweep.best import (
+    BestReference,
+    references_in,
+    replace_references,
+    with_placeholders,
+)
 from cse_platform.sweep.evaluate import Evaluate
 from cse_platform.sweep.pruners import NoPruner, Pruner
-from cse_platform.sweep.reading.problems import Problem, ProblemsError, dotted, shown
-from cse_platform.sweep.reading.pydantic_errors import reword
+from cse_platform.sweep.reading.problems import Problem, ProblemsError, dotted_path, format_value
+from cse_platform.sweep.reading.pydantic_errors import problems_in
 from cse_platform.sweep.space.space import Space
 
 METHOD_WIDE = ("backbone", "corpus", "data", "dev")
@@ -35,14 +40,16 @@ def _slug(value: str) -> str:
     if not (plain.isascii() and plain.isalnum() and value[0].isalnum()) or len(value) > 100:
         raise ValueError(
             "expected at most 100 letters, digits, '-', '_' and '.', the first a letter or digit, "
-            f"got {shown(value)}"
+            f"got {format_value(value)}"
         )
     return value
 
 
 def _start_point(value: Any) -> Any:
     if value != "published" and not isinstance(value, Mapping):
-        raise ValueError(f"expected 'published' or a mapping name -> value, got {shown(value)}")
+        raise ValueError(
+            f"expected 'published' or a mapping name -> value, got {format_value(value)}"
+        )
     return value
 
 
@@ -82,7 +89,7 @@ class Confirmation(Settings):
     @classmethod
     def _check_distinct(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
         if len(set(seeds)) < len(seeds):
-            raise ValueError(f"seeds must be distinct, got {shown(list(seeds))}")
+            raise ValueError(f"seeds must be distinct, got {format_value(list(seeds))}")
         return seeds
 
 
@@ -193,10 +200,10 @@ class SweepSpec(Settings):
         try:
             return method_config(get_method(self.method).config, settings)
         except ValidationError as error:
-            problems = reword(error, settings)
-            told = "; ".join(f"{dotted(p.path)}: {p.text}".lstrip(": ") for p in problems)
+            problems = problems_in(error, settings)
+            told = "; ".join(f"{dotted_path(p.path)}: {p.text}".lstrip(": ") for p in problems)
             raise SweepRefusedError(
-                f"sweep {self.sweep!r} cannot try {shown(dict(tried))}: {told}"
+                f"sweep {self.sweep!r} cannot try {format_value(dict(tried))}: {told}"
             ) from None
 
     def settings(self, assignment: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,9 +239,9 @@ def with_best(spec: SweepSpec, folders: Mapping[BestReference, str]) -> SweepSpe
         return folders.get(reference, unresolved)
 
     dump = spec.model_dump(mode="json")
-    dump["fixed"] = replaced(dump["fixed"], folder)
-    dump["space"] = replaced(dump["space"], folder)
-    dump["search"]["start_from"] = replaced(dump["search"]["start_from"], folder)
+    dump["fixed"] = replace_references(dump["fixed"], folder)
+    dump["space"] = replace_references(dump["space"], folder)
+    dump["search"]["start_from"] = replace_references(dump["search"]["start_from"], folder)
     return SweepSpec.model_validate(dump)
 
 

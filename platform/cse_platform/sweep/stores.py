@@ -10,7 +10,7 @@ from cse_platform.sweep.spec import SweepSpec
 
 
 @dataclass(frozen=True)
-class Places:
+class SweepStores:
     """The stores and folders of one sweep."""
 
     leaderboard: str
@@ -39,7 +39,9 @@ def mlflow_uri(runs: Path, *, environment: Mapping[str, str] = os.environ) -> st
     return environment.get("CSE_MLFLOW_URI") or f"sqlite:///{runs.absolute() / 'mlflow.db'}"
 
 
-def places(spec: SweepSpec, *, runs: Path, environment: Mapping[str, str] = os.environ) -> Places:
+def sweep_stores(
+    spec: SweepSpec, *, runs: Path, environment: Mapping[str, str] = os.environ
+) -> SweepStores:
     """The sweep file's `stores:` and `storage:`, else the environment's, else files in `runs`.
 
     Raises:
@@ -64,7 +66,7 @@ def places(spec: SweepSpec, *, runs: Path, environment: Mapping[str, str] = os.e
     storage = spec.storage.rstrip("/") if spec.storage else str(runs)
     if "://" not in storage:
         storage = str(Path(storage).absolute())
-    return Places(
+    return SweepStores(
         **urls,
         checkpoints=f"{storage}/sweeps/{spec.sweep}/ray",
         models=f"{storage}/artifacts/models",

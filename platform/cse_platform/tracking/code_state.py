@@ -52,7 +52,7 @@ def git_diff(folder: Path) -> str | None:
     return f"{kept}\n{NOT_WHOLE}{reason}\n"
 
 
-def is_whole(diff: str) -> bool:
+def can_be_applied(diff: str) -> bool:
     """Whether a diff of `git_diff` can be applied."""
     return not diff.rstrip("\n").rpartition("\n")[2].startswith(NOT_WHOLE)
 
@@ -62,14 +62,14 @@ def is_tracked(file: Path) -> bool:
     return bool(_git(file.parent, "ls-files", "--error-unmatch", file.name))
 
 
-def printed(*command: str) -> str | None:
+def command_output(*command: str) -> str | None:
     """What the command prints, without white space around; None if it fails or does not exist."""
     output = _bytes(*command)
     return None if output is None else output.decode("utf-8", "replace").strip()
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    return printed("git", "-C", str(folder), *arguments)
+    return command_output("git", "-C", str(folder), *arguments)
 
 
 def _bytes(*command: str) -> bytes | None:

@@ -27,7 +27,7 @@ from cse_platform.tracking.events import EVENT, Event
 SYNC_SECONDS = 0.2
 """A power cut may cost this much."""
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Journal:
@@ -135,7 +135,7 @@ class Journal:
     def _say_held(self, attempt: RetryCallState) -> None:
         if attempt.attempt_number == 1 and attempt.outcome is not None:
             reason = attempt.outcome.exception()
-            log.warning(
+            _log.warning(
                 "%s cannot be written (%s); everything waits until it can", self.path, reason
             )
 
@@ -151,7 +151,7 @@ class Journal:
         try:
             os.fsync(self._fd)
         except OSError as error:
-            log.warning("%s cannot be brought to the disk: %s", self.path, error.strerror)
+            _log.warning("%s cannot be brought to the disk: %s", self.path, error.strerror)
             return
         self._durable = end
         self._on_durable()

@@ -37,7 +37,7 @@ def unpack_gold(compressed: bytes) -> NDArray[np.float64]:
     return np.frombuffer(zlib.decompress(compressed), "<f8").astype(np.float64)
 
 
-def evaluated(
+def evaluation_event(
     *, sweep: str, trial: str, evaluation: "Evaluation", source: str, settings: str = ""
 ) -> TrialEvaluated:
     """An evaluation as an event of the journal.

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 
-from cse_platform.tracking.code_state import git_diff, git_state, is_tracked, printed
+from cse_platform.tracking.code_state import command_output, git_diff, git_state, is_tracked
 
 SWEEP_PACKAGES = ("cse-platform", "ray", "torch", "transformers", "optuna", "mlflow", "sqlalchemy")
 """The versions that a sweep's provenance has by name."""
@@ -39,7 +39,7 @@ def hide_password(url: str) -> str:
     return f"{user[1]}:***{at}{host}"
 
 
-def who() -> str:
+def user_and_host() -> str:
     """Who runs this process, and on which host: `USER@HOST`."""
     try:
         user = getpass.getuser()
@@ -187,5 +187,5 @@ def _gpu(device: str) -> dict[str, str]:
         "gpu_peak_memory_mib": str(torch.cuda.max_memory_allocated(device) >> 20),
     }
     query = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
-    driver = (printed(*query) or "").splitlines()
+    driver = (command_output(*query) or "").splitlines()
     return facts | ({"gpu_driver": driver[0]} if driver else {})

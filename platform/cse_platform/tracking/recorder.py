@@ -11,14 +11,14 @@ from cse_platform.tracking.events import Event
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.sink import Sink, SinkHealth
 
-BATCH = 500
+_BATCH = 500
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0
 """Seconds between attempts on a sink that is down."""
 FLUSH_SECONDS = 60.0
 """How long the end of a sweep or an evaluation waits for stores that are behind."""
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Recorder:
@@ -149,7 +149,7 @@ class _Feeder:
         # A sink that were ahead of the disk would, after a power cut, miss what comes then.
         durable = self._journal.durable
         news = takewhile(lambda entry: entry[0] <= durable, self._journal.read(self._position))
-        return list(islice(news, BATCH))
+        return list(islice(news, _BATCH))
 
     def _move_to(self, position: int) -> None:
         self._journal.count_after(position)  # refuses a position that is none of this journal's
@@ -159,7 +159,7 @@ class _Feeder:
 
     def _note(self, error: Exception | None) -> None:
         if error is not None and self._error is None:
-            log.warning("%s is behind and will catch up: %s", self._sink.name, error)
+            _log.warning("%s is behind and will catch up: %s", self._sink.name, error)
         if error is None and self._error is not None:
-            log.warning("%s is back", self._sink.name)
+            _log.warning("%s is back", self._sink.name)
         self._error = None if error is None else " ".join(str(error).split()) or repr(error)

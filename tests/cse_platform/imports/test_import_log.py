@@ -9,7 +9,7 @@ import pytest
 
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.apply import Imported, apply_trials
-from cse_platform.imports.log_lines import read_lines
+from cse_platform.imports.log_lines import read_log
 from cse_platform.imports.logs import LogSettings, log_settings, read_logs
 from cse_platform.leaderboard.query.board.rows import board_rows
 from cse_platform.leaderboard.query.trials.curves import DevPoint, dev_curve, trials_of
@@ -187,4 +187,4 @@ def test_settings_are_told_all_at_once() -> None:
 
 def test_what_is_no_number_is_left_out(log: Path) -> None:
     log.write_text("{'a': 'x', 'b': 1}\n{'c': 'x'}\n{1, 2}\n")
-    assert read_lines(log) == [{"b": 1.0}]
+    assert read_log(log) == [{"b": 1.0}]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cse_platform.tracking.code_state import MAX_DIFF_BYTES, git_diff, git_state, is_whole
+from cse_platform.tracking.code_state import MAX_DIFF_BYTES, can_be_applied, git_diff, git_state
 from cse_platform.tracking.provenance import (
     code_diffs,
     installed_packages,
@@ -45,7 +45,7 @@ def test_a_diff_gives_the_changes_back(
         git(repository, "config", name, value)
     change(repository)
     diff = git_diff(repository / seen_from)
-    assert diff is not None and is_whole(diff)
+    assert diff is not None and can_be_applied(diff)
     (tmp_path / "some.diff").write_bytes(diff.encode())
     git(tmp_path, "clone", "--quiet", str(repository), "copy")
     git(tmp_path / "copy", "apply", str(tmp_path / "some.diff"))
@@ -65,7 +65,7 @@ def test_nothing_differs_in_a_clean_tree_or_outside_of_one(
 def test_a_long_diff_is_cut_and_says_so(repository: Path) -> None:
     (repository / "a.py").write_text("x" * 99 + "\n" + "é" * MAX_DIFF_BYTES)
     diff = git_diff(repository)
-    assert diff is not None and not is_whole(diff)
+    assert diff is not None and not can_be_applied(diff)
     assert diff.splitlines()[-1].startswith("### not whole: ")
     assert MAX_DIFF_BYTES <= len(diff.encode()) <= MAX_DIFF_BYTES + 100
 
@@ -73,14 +73,14 @@ def test_a_long_diff_is_cut_and_says_so(repository: Path) -> None:
 def test_a_diff_that_is_not_utf_8_says_so(repository: Path) -> None:
     (repository / "a.py").write_bytes("grüße\n".encode("latin-1"))
     diff = git_diff(repository)
-    assert diff is not None and not is_whole(diff)
+    assert diff is not None and not can_be_applied(diff)
     assert "it is not UTF-8" in diff.splitlines()[-1]
 
 
 def test_a_file_that_quotes_the_mark_is_whole(repository: Path) -> None:
     (repository / "a.py").write_text("### not whole: says a test")
     diff = git_diff(repository)
-    assert diff is not None and is_whole(diff)
+    assert diff is not None and can_be_applied(diff)
 
 
 def test_the_remote_is_told_without_its_password(repository: Path, git: Git) -> None:

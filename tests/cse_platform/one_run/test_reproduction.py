@@ -17,7 +17,7 @@ from cse_platform.export.reproduction.sweep_file import sweep_text
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.reading.loader import load_sweep
-from cse_platform.sweep.reading.source import read_yaml
+from cse_platform.sweep.reading.yaml_reader import read_yaml
 from cse_platform.tracking.events import Event, SweepStarted
 
 Start = Callable[..., SweepStarted]

@@ -21,7 +21,7 @@ from cse_platform.runner.plan import TrialPlan
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.results import Results
 from cse_platform.runner.state import SweepState
-from cse_platform.search.study import Search
+from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec
@@ -106,7 +106,7 @@ class Drive:
         self.recorder = Recorder(journal, [LeaderboardSink(leaderboard)])
         try:
             history = History(event for _, event in journal.read())
-            search = Search(
+            search = SearchStudy(
                 spec,
                 url=f"sqlite:///{folder / 'search.db'}",
                 start_points=start_points(spec, method),

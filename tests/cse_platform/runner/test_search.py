@@ -13,7 +13,7 @@ import pytest
 from cse_platform.errors import StoreError
 from cse_platform.search import study as study_module
 from cse_platform.search.distributions import suggest
-from cse_platform.search.study import Search, preview
+from cse_platform.search.study import SearchStudy, preview
 from cse_platform.sweep.space.dimensions import Dimension
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted, TrialState
@@ -30,11 +30,11 @@ MIXED: dict[str, Any] = {
 }
 
 
-def opened(folder: Path, spec: SweepSpec, *points: dict[str, Any]) -> Search:
-    return Search(spec, url=f"sqlite:///{folder / 'search.db'}", start_points=points)
+def opened(folder: Path, spec: SweepSpec, *points: dict[str, Any]) -> SearchStudy:
+    return SearchStudy(spec, url=f"sqlite:///{folder / 'search.db'}", start_points=points)
 
 
-def asked(search: Search, count: int) -> list[dict[str, Any]]:
+def asked(search: SearchStudy, count: int) -> list[dict[str, Any]]:
     return [search.ask().assignment for _ in range(count)]
 
 
@@ -77,7 +77,7 @@ def lived(
     return History(events)
 
 
-def told(search: Search, history: History) -> list[bool]:
+def told(search: SearchStudy, history: History) -> list[bool]:
     """Tell it live, as it happened; the pruner's verdicts."""
     (trial,) = history.trials.values()
     verdicts = [search.report(trial, step=step) for step in trial.curve]
@@ -287,7 +287,7 @@ def test_a_store_that_lost_a_trial_is_refused(
 )
 def test_a_wrong_url_is_a_store_error_without_password(new_spec: NewSpec, url: str) -> None:
     with pytest.raises(StoreError, match=r"^search store ") as caught:
-        Search(new_spec(), url=url, start_points=())
+        SearchStudy(new_spec(), url=url, start_points=())
     assert "secret" not in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -295,7 +295,7 @@ def test_a_store_that_goes_down_is_a_store_error_until_it_is_back(
     tmp_path: Path, new_spec: NewSpec
 ) -> None:
     url = f"sqlite:///{tmp_path / 'search.db'}?timeout=0.05"
-    search = Search(new_spec(), url=url, start_points=())
+    search = SearchStudy(new_spec(), url=url, start_points=())
     asked(search, 1)
     (trial,) = lived(0, [0.5]).trials.values()
     with sqlite3.connect(tmp_path / "search.db") as other:

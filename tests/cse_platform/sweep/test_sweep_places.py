@@ -13,9 +13,13 @@ from cse_methods.registry import get_method
 from cse_methods.tasks import parse_tasks
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import BestReference
-from cse_platform.sweep.prerequisites import pinned, to_fetch, unresolved
+from cse_platform.sweep.prerequisites import (
+    missing_downloads,
+    references_to_resolve,
+    with_data_source,
+)
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.stores import places
+from cse_platform.sweep.stores import sweep_stores
 
 
 def sweep(**changes: Any) -> SweepSpec:
@@ -27,7 +31,7 @@ def sweep(**changes: Any) -> SweepSpec:
 
 
 def test_without_a_word_everything_lies_in_runs(tmp_path: Path) -> None:
-    here = places(sweep(), runs=tmp_path, environment={})
+    here = sweep_stores(sweep(), runs=tmp_path, environment={})
     assert here.leaderboard == f"sqlite:///{tmp_path}/leaderboard.db"
     assert here.search == f"sqlite:///{tmp_path}/search.db"
     assert here.mlflow == f"sqlite:///{tmp_path}/mlflow.db"
@@ -40,7 +44,7 @@ def test_without_a_word_everything_lies_in_runs(tmp_path: Path) -> None:
 def test_the_file_wins_over_the_environment(tmp_path: Path) -> None:
     spec = sweep(stores={"search": "sqlite:///file.db"}, storage="s3://bucket/lab/")
     environment = {"CSE_SEARCH_STORE": "sqlite:///ignored.db", "CSE_STORE": "sqlite:///kept.db"}
-    here = places(spec, runs=tmp_path, environment=environment)
+    here = sweep_stores(spec, runs=tmp_path, environment=environment)
     assert (here.search, here.leaderboard) == ("sqlite:///file.db", "sqlite:///kept.db")
     assert here.checkpoints == "s3://bucket/lab/sweeps/a/ray"
     assert here.models == "s3://bucket/lab/artifacts/models"
@@ -63,7 +67,7 @@ def test_one_database_for_two_stores_is_refused(
 ) -> None:
     first, second = names
     with pytest.raises(SweepRefusedError, match="have the same URL") as caught:
-        places(sweep(stores=stores), runs=tmp_path, environment=environment)
+        sweep_stores(sweep(stores=stores), runs=tmp_path, environment=environment)
     assert str(caught.value) == (
         f"the stores {first!r} and {second!r} have the same URL; each needs a database of its own "
         "(stores: in the sweep file, CSE_STORE, CSE_SEARCH_STORE, CSE_MLFLOW_URI)"
@@ -74,13 +78,13 @@ def test_a_runs_folder_is_a_store_of_its_own(tmp_path: Path) -> None:
     """A URL of another store that names a file of `runs` is the same database too."""
     environment = {"CSE_MLFLOW_URI": f"sqlite:///{tmp_path / 'search.db'}"}
     with pytest.raises(SweepRefusedError, match="'search' and 'mlflow'"):
-        places(sweep(), runs=tmp_path, environment=environment)
+        sweep_stores(sweep(), runs=tmp_path, environment=environment)
 
 
 def test_two_databases_of_one_server_are_two_stores(tmp_path: Path) -> None:
     server = "postgresql+psycopg://lab@host"
     environment = {"CSE_STORE": f"{server}/one", "CSE_SEARCH_STORE": f"{server}/two"}
-    assert places(sweep(), runs=tmp_path, environment=environment).search == f"{server}/two"
+    assert sweep_stores(sweep(), runs=tmp_path, environment=environment).search == f"{server}/two"
 
 
 def test_the_data_source_is_written_out(
@@ -89,16 +93,16 @@ def test_the_data_source_is_written_out(
     (tmp_path / "data" / "corpus").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CSE_DATA", "data")
-    assert pinned(sweep(data=None)).data == str(tmp_path / "data")
-    assert pinned(sweep()).data == "builtin"
+    assert with_data_source(sweep(data=None)).data == str(tmp_path / "data")
+    assert with_data_source(sweep()).data == "builtin"
     monkeypatch.delenv("CSE_DATA")
-    assert pinned(sweep(data=None)).data == "hub"
+    assert with_data_source(sweep(data=None)).data == "hub"
     with pytest.raises(DataError, match="'nowhere' is not a folder"):
-        pinned(sweep(data="nowhere"))
+        with_data_source(sweep(data="nowhere"))
 
 
 def test_what_ships_with_the_package_needs_no_fetching(toy: Method) -> None:
-    assert to_fetch(sweep(), toy) == []
+    assert missing_downloads(sweep(), toy) == []
 
 
 def test_what_the_hub_has_is_listed(toy: Method, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +110,7 @@ def test_what_the_hub_has_is_listed(toy: Method, monkeypatch: pytest.MonkeyPatch
         method="rankcse", backbone="bert-base", corpus="wiki1m", data="hub",
         fixed={}, space={"teachers": [["simcse-bert-base"], ["nobody/nothing"]]},
     )  # fmt: skip
-    listed = to_fetch(spec, get_method("rankcse"))
+    listed = missing_downloads(spec, get_method("rankcse"))
     assert listed[:3] == [
         "encoder bert-base: google-bert/bert-base-uncased at "
         "86b5e0934494bd15c9632b12f734a8a67f723594",
@@ -119,29 +123,29 @@ def test_what_the_hub_has_is_listed(toy: Method, monkeypatch: pytest.MonkeyPatch
 
 def test_what_no_hub_has_is_refused(toy: Method, tmp_path: Path) -> None:
     with pytest.raises(BackboneError, match=r"no backbone 'brt-base'\. Did you mean 'bert-base'"):
-        to_fetch(sweep(backbone="brt-base"), toy)
+        missing_downloads(sweep(backbone="brt-base"), toy)
     with pytest.raises(BackboneError, match="nowhere is not a folder"):
-        to_fetch(sweep(backbone=str(tmp_path / "nowhere")), toy)
+        missing_downloads(sweep(backbone=str(tmp_path / "nowhere")), toy)
     with pytest.raises(DataError, match="no-such-corpus"):
-        to_fetch(sweep(corpus="no-such-corpus"), toy)
+        missing_downloads(sweep(corpus="no-such-corpus"), toy)
 
 
 def test_a_file_of_a_method_that_is_not_there_is_refused(toy: Method, tmp_path: Path) -> None:
     there, gone = tmp_path / "there.txt", tmp_path / "gone.txt"
     there.write_text("a clause\tanother\n")
     fixed = {"temperature": 0.05}
-    assert to_fetch(sweep(fixed=fixed | {"phrases": str(there)}), toy) == []
+    assert missing_downloads(sweep(fixed=fixed | {"phrases": str(there)}), toy) == []
     searched = sweep(fixed=fixed, space={"phrases": [str(there), str(gone)]})
     with pytest.raises(SweepRefusedError, match=r"gone\.txt': no such file") as caught:
-        to_fetch(searched, toy)
+        missing_downloads(searched, toy)
     assert str(caught.value) == f"sweep 'a': toy is to read {str(gone)!r}: no such file"
 
 
 def test_test_sets_that_are_not_there_are_told_before_the_first_trial(
     toy: Method, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert to_fetch(sweep(evaluate={"top": 1, "tasks": ["mr"]}), toy) == []
-    long = to_fetch(sweep(evaluate={"top": 1, "tasks": ["long"]}), toy)
+    assert missing_downloads(sweep(evaluate={"top": 1, "tasks": ["mr"]}), toy) == []
+    long = missing_downloads(sweep(evaluate={"top": 1, "tasks": ["long"]}), toy)
     assert long == ["yelp (fancyzhx/yelp_polarity)", "imdb (stanfordnlp/imdb)"]
     monkeypatch.setenv("CSE_CACHE", str(tmp_path))
     tasks = parse_tasks(["sts", "mr"])
@@ -154,7 +158,9 @@ def test_test_sets_that_are_not_there_are_told_before_the_first_trial(
 def test_a_best_encoder_is_found_in_an_earlier_stage_or_not_at_all() -> None:
     best = {"best": {"method": "simcse", "backbone": "mini"}}
     spec = sweep(method="rankcse", fixed={"teachers": [best]})
-    assert to_fetch(spec, get_method("rankcse")) == []
-    assert unresolved(spec, []) == [BestReference("simcse", "mini")]
-    assert unresolved(spec, [sweep(method="simcse", fixed={})]) == []
-    assert unresolved(spec, [sweep(method="simcse", backbone="bert-base", fixed={})]) != []
+    assert missing_downloads(spec, get_method("rankcse")) == []
+    assert references_to_resolve(spec, []) == [BestReference("simcse", "mini")]
+    assert references_to_resolve(spec, [sweep(method="simcse", fixed={})]) == []
+    assert (
+        references_to_resolve(spec, [sweep(method="simcse", backbone="bert-base", fixed={})]) != []
+    )

@@ -8,7 +8,7 @@ import pytest
 
 from cse_platform.errors import SweepFileError
 from cse_platform.sweep.reading.loader import load_sweep
-from cse_platform.sweep.reading.source import UnreadableYamlError, read_yaml
+from cse_platform.sweep.reading.yaml_reader import UnreadableYamlError, read_yaml
 
 TOY = """\
 sweep: a

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from cse_platform.leaderboard.query.trials.details_record import SweepStart, TrialDetails
-from cse_platform.tracking.code_state import is_whole
+from cse_platform.tracking.code_state import can_be_applied
 from cse_platform.tracking.provenance import SWEEP_PACKAGES
 
 OURS = "cse-platform"
@@ -24,7 +24,7 @@ class Repository:
     @property
     def can_be_had(self) -> bool:
         """Whether commit and diff give the code that ran."""
-        return not self.dirty or (self.diff is not None and is_whole(self.diff))
+        return not self.dirty or (self.diff is not None and can_be_applied(self.diff))
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Code:
         return OURS in self.packages
 
 
-def code_of(story: TrialDetails) -> Code:
+def code_of_trial(story: TrialDetails) -> Code:
     """The code at the start of the sweep that a trial ran under; nothing where none is known."""
     start = story.starts[0] if story.starts else None
     facts = start.provenance if start else {}

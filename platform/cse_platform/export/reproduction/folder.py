@@ -7,7 +7,7 @@ from typing import Any
 
 from cse_platform.errors import SweepFileError
 from cse_platform.export.folders import make_empty
-from cse_platform.export.reproduction.code import Code, code_of, requirements
+from cse_platform.export.reproduction.code import Code, code_of_trial, requirements
 from cse_platform.export.reproduction.script import PACKAGE_DIFF, script
 from cse_platform.export.reproduction.sweep_file import one_trial_sweep, sweep_text
 from cse_platform.export.reproduction.unknowns import unknowns
@@ -25,7 +25,7 @@ class Reproduction:
     """What may keep the trial from coming out the same again, a sentence each."""
 
 
-def reproduce(story: TrialDetails, folder: Path) -> Reproduction:
+def write_reproduction(story: TrialDetails, folder: Path) -> Reproduction:
     """Write sweep file, packages, changes of the code, a script, and the trial itself.
 
     Args:
@@ -36,7 +36,7 @@ def reproduce(story: TrialDetails, folder: Path) -> Reproduction:
         StoreError: if the folder cannot be used.
     """
     make_empty(folder)
-    code, sweep = code_of(story), one_trial_sweep(story)
+    code, sweep = code_of_trial(story), one_trial_sweep(story)
     expected = _expected(story)
     files = {
         "sweep.yaml": sweep_text(sweep, comment=_comment(story, expected)),

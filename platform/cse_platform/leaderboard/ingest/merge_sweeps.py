@@ -17,7 +17,7 @@ from cse_platform.leaderboard.store.tables import (
     SweepTrialRecord,
 )
 from cse_platform.sweep.changes import changes
-from cse_platform.sweep.reading.problems import nearest, shown
+from cse_platform.sweep.reading.problems import did_you_mean, format_value
 
 OVERWRITTEN = ("spec", "state", "finished")
 """What the sweep's last start decides."""
@@ -113,7 +113,7 @@ def merge_sweep_trials(
 def _check_rename(rename: Mapping[str, str], names: list[str]) -> None:
     for name in rename:
         if name not in names:
-            known = nearest(name, names) or f"; there are {', '.join(names) or 'none'}"
+            known = did_you_mean(name, names) or f"; there are {', '.join(names) or 'none'}"
             raise ImportRefusedError(f"--rename {name}: no sweep of that name is there{known}")
     given = [rename.get(name, name) for name in names]
     if twice := sorted({name for name in given if given.count(name) > 1}):
@@ -128,7 +128,7 @@ def _differences(mine: SweepRecord, other: SweepRecord) -> str:
         {**one.spec, "method": one.method, "backbone": one.backbone} for one in (mine, other)
     )
     return "; ".join(
-        f"{path} = {shown(before)} here, {shown(after)} there"
+        f"{path} = {format_value(before)} here, {format_value(after)} there"
         for path, before, after in changes(here, there)
     )
 

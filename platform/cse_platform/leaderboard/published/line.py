@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from cse_methods.settings import Settings
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.leaderboard.published.row import ABOUT_THE_RUN, MINUTES, SEEDS, Split
-from cse_platform.sweep.reading.problems import Problem, ProblemsError, nearest, shown
+from cse_platform.sweep.reading.problems import Problem, ProblemsError, did_you_mean, format_value
 
 NOTHING = "-"
 """The `configuration` of a row that nothing of ours corresponds to."""
@@ -44,7 +44,7 @@ def _settings(text: str) -> dict[str, str]:
     if not all(name and value for name, value in settings.items()) or len(settings) < len(parts):
         raise ValueError(f"expected NAME=VALUE;NAME=VALUE, each name once, got {text!r}")
     if not settings.get(SEEDS, "1").isdecimal():
-        raise ValueError(f"expected a whole number of seeds, got {shown(settings[SEEDS])}")
+        raise ValueError(f"expected a whole number of seeds, got {format_value(settings[SEEDS])}")
     return settings
 
 
@@ -58,13 +58,17 @@ def _configuration(text: str) -> Any:
     if not isinstance(configuration, dict):
         raise ValueError(
             'expected a JSON object such as {"rank_loss": "listnet"}, or - where nothing of ours '
-            f"corresponds, got {shown(text)}"
+            f"corresponds, got {format_value(text)}"
         )
     if not isinstance(configuration.get(RERUN, True), bool):
-        raise ValueError(f"expected true or false for {RERUN}, got {shown(configuration[RERUN])}")
+        raise ValueError(
+            f"expected true or false for {RERUN}, got {format_value(configuration[RERUN])}"
+        )
     for name, value in configuration.items():
         if isinstance(value, dict) and value.keys() != {NOT}:
-            raise ValueError(f'expected a value or {{"not": VALUE}} for {name}, got {shown(value)}')
+            raise ValueError(
+                f'expected a value or {{"not": VALUE}} for {name}, got {format_value(value)}'
+            )
     return configuration
 
 
@@ -135,11 +139,13 @@ def _problems(line: Line) -> list[Problem]:
     metrics = METRICS.get(line.task)
     if metrics is None:
         known = f"known: {', '.join(METRICS)}"
-        return [Problem(("task",), f"no task {line.task!r}{nearest(line.task, METRICS)}; {known}")]
+        return [
+            Problem(("task",), f"no task {line.task!r}{did_you_mean(line.task, METRICS)}; {known}")
+        ]
     problems = []
     if line.metric not in metrics:
         expected = f"expected {' or '.join(metrics)} for {line.task}, got {line.metric!r}"
-        problems.append(Problem(("metric",), expected + nearest(line.metric, metrics)))
+        problems.append(Problem(("metric",), expected + did_you_mean(line.metric, metrics)))
     if line.task != MINUTES and abs(line.value) > 100:
         text = f"expected a percentage between -100 and 100, got {line.value}"
         problems.append(Problem(("value",), text))

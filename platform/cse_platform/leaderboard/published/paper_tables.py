@@ -9,7 +9,7 @@ from cse_platform.leaderboard.published.match import comparable, matches
 from cse_platform.leaderboard.published.row import MINUTES, PublishedRow
 from cse_platform.leaderboard.published.rows import published_rows
 from cse_platform.leaderboard.row import Estimate, LeaderboardRow
-from cse_platform.sweep.reading.problems import nearest
+from cse_platform.sweep.reading.problems import did_you_mean
 
 LEFT_OUT = (
     "Scores of {n} of our rows left out: they are on built-in or imported data, and cannot be "
@@ -100,7 +100,9 @@ def _rows_of(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[Publi
     if not of_paper:
         papers = list(dict.fromkeys(row.paper for row in rows))
         known = f"known: {', '.join(papers)}"
-        raise PublishedError(f"no tables of a paper {paper!r}{nearest(paper, papers)}; {known}")
+        raise PublishedError(
+            f"no tables of a paper {paper!r}{did_you_mean(paper, papers)}; {known}"
+        )
     found = [row for row in of_paper if _plain(row.table) == _plain(table)]
     if not found:
         tables = ", ".join(dict.fromkeys(row.table for row in of_paper))

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from cse_platform.errors import PublishedError
 from cse_platform.leaderboard.published.line import NOT_STATED, Line
 from cse_platform.leaderboard.published.row import MINUTES, PublishedRow
-from cse_platform.sweep.reading.problems import Problem, dotted, nearest
-from cse_platform.sweep.reading.pydantic_errors import reword
+from cse_platform.sweep.reading.problems import Problem, did_you_mean, dotted_path
+from cse_platform.sweep.reading.pydantic_errors import problems_in
 
 COLUMNS = tuple(Line.model_fields)
 OPTIONAL = {name for name, cell in Line.model_fields.items() if not cell.is_required()}
@@ -43,7 +43,7 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
         try:
             lines.append((place, Line.model_validate(cells)))
         except ValidationError as error:
-            problems += [replace(p, place=place) for p in reword(error, cells, model=Line)]
+            problems += [replace(p, place=place) for p in problems_in(error, cells, model=Line)]
     problems += [*_repeated(lines), *_fractions(lines)]
     if problems:
         raise _malformed(file, problems)
@@ -90,7 +90,7 @@ def _head_problems(head: Sequence[str]) -> Iterator[str]:
             yield f"the column {name!r} is there more than once"
     for name in head:
         if name not in COLUMNS:
-            yield f"no such column: {name!r}{nearest(name, COLUMNS)}"
+            yield f"no such column: {name!r}{did_you_mean(name, COLUMNS)}"
 
 
 def _repeated(lines: Sequence[Placed]) -> Iterator[Problem]:
@@ -145,8 +145,8 @@ def _row(lines: Sequence[Line]) -> PublishedRow:
 
 def _malformed(file: Path | Traversable, problems: Sequence[Problem]) -> PublishedError:
     told = [f"{file} is no file of published numbers:"]
-    for problem in sorted(problems, key=lambda p: (p.place or 0, dotted(p.path))):
+    for problem in sorted(problems, key=lambda p: (p.place or 0, dotted_path(p.path))):
         where = [f"line {problem.place}"] if problem.place else []
-        where += [dotted(problem.path)] if problem.path else []
+        where += [dotted_path(problem.path)] if problem.path else []
         told.append(f"  {', '.join(where)}: {problem.text}" if where else f"  {problem.text}")
     return PublishedError("\n".join(told))

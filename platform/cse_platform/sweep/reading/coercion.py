@@ -6,10 +6,10 @@ from typing import Annotated, Any
 from pydantic import TypeAdapter, ValidationError
 
 from cse_methods.contract import MethodConfig
-from cse_platform.sweep.reading.problems import Path, Problem, shown
+from cse_platform.sweep.reading.problems import Path, Problem, format_value
 
 
-def changed_kinds(config: type[MethodConfig], name: str, value: Any) -> list[Problem]:
+def type_changes(config: type[MethodConfig], name: str, value: Any) -> list[Problem]:
     """Scalars in the value of a setting that would change kind; paths start at the value."""
     try:
         read = _adapter(config, name).validate_python(value)
@@ -33,7 +33,7 @@ def _changes(given: Any, read: Any, path: Path) -> list[Problem]:
         inside = [(given[key], entries.get(key), (*path, key)) for key in given]
     else:
         wanted = _wanted(given, read)
-        text = f"expected {wanted}, got {shown(given)}"
+        text = f"expected {wanted}, got {format_value(given)}"
         return [Problem(path, text)] if wanted else []
     return [problem for step in inside for problem in _changes(*step)]
 

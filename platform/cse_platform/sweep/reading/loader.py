@@ -10,11 +10,16 @@ from cse_methods.contract import Method
 from cse_methods.errors import UnknownMethodError
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepFileError
-from cse_platform.sweep.check import check_against, fitted, value_problems
+from cse_platform.sweep.check import check_against, value_problems, with_real_ranges
 from cse_platform.sweep.reading.overrides import apply_overrides
-from cse_platform.sweep.reading.problems import Problem, dotted, shown
-from cse_platform.sweep.reading.pydantic_errors import reword
-from cse_platform.sweep.reading.source import Source, UnreadableYamlError, read_yaml, real_path
+from cse_platform.sweep.reading.problems import Problem, dotted_path, format_value
+from cse_platform.sweep.reading.pydantic_errors import problems_in
+from cse_platform.sweep.reading.yaml_reader import (
+    UnreadableYamlError,
+    YamlDocument,
+    read_yaml,
+    real_path,
+)
 from cse_platform.sweep.space.start_points import start_problems
 from cse_platform.sweep.spec import METHOD_WIDE, SweepFile, SweepSpec
 
@@ -36,11 +41,13 @@ def load_sweep(path: Path, *, overrides: Sequence[str] = ()) -> SweepFile:
     known = {problem.path for problem in source.problems}
     problems = source.problems + [problem for problem in problems if problem.path not in known]
     if problems:
-        raise SweepFileError("\n".join([f"{path} is not a sweep:", *told(problems, source)]))
+        raise SweepFileError(
+            "\n".join([f"{path} is not a sweep:", *problem_lines(problems, source)])
+        )
     return SweepFile(path, tuple(stages))
 
 
-def _read(path: Path) -> Source:
+def _read(path: Path) -> YamlDocument:
     try:
         source = read_yaml(path.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError:
@@ -55,20 +62,20 @@ def _read(path: Path) -> Source:
     except UnreadableYamlError as error:
         raise SweepFileError(f"{path} is not a sweep:\n  {error}") from None
     if not isinstance(source.data, dict):
-        found = "it is empty" if source.data is None else f"got {shown(source.data)}"
+        found = "it is empty" if source.data is None else f"got {format_value(source.data)}"
         text = f"expected a mapping that begins with 'sweep: NAME', {found}"
         raise SweepFileError(f"{path} is not a sweep:\n  line {source.place(())}: {text}")
     return source
 
 
-def told(problems: Sequence[Problem], source: Source) -> list[str]:
+def problem_lines(problems: Sequence[Problem], source: YamlDocument) -> list[str]:
     """A line for each problem, with its place in the file, in order of the places."""
     lines = []
     for problem in problems:
         path = real_path(problem.path, source.data)
         place = source.place(path) if problem.place is None else problem.place
         where = f"line {place}" if isinstance(place, int) else place
-        name = f", {dotted(path)}" if path else ""
+        name = f", {dotted_path(path)}" if path else ""
         order = (place if isinstance(place, int) else float("inf"), where, name)
         lines.append((order, f"  {where}{name}: {problem.text}"))
     return [text for _, text in sorted(dict.fromkeys(lines))]
@@ -82,7 +89,7 @@ def _stages(data: dict[str, Any]) -> tuple[list[SweepSpec], list[Problem]]:
     text = "stands beside 'stages'; a file is one sweep, or 'stages:' and nothing else"
     problems = [Problem((key,), text) for key in data if key != "stages"]
     if not isinstance(stages, list) or not stages:
-        text = f"expected a list of sweeps, got {shown(stages)}"
+        text = f"expected a list of sweeps, got {format_value(stages)}"
         return [], [*problems, Problem(("stages",), text)]
     specs = []
     for position, stage in enumerate(stages):
@@ -105,17 +112,17 @@ def _shared_names(stages: list[Any]) -> list[Problem]:
 
 def _sweep(data: Any) -> tuple[SweepSpec | None, list[Problem]]:
     if not isinstance(data, dict):
-        return None, [Problem((), f"expected a sweep, a mapping, got {shown(data)}")]
+        return None, [Problem((), f"expected a sweep, a mapping, got {format_value(data)}")]
     try:
         spec = _parsed(data)
     except ValidationError as error:
-        problems = reword(error, data, model=SweepSpec)
+        problems = problems_in(error, data, model=SweepSpec)
         return None, problems + _more_problems(data, problems)
     method = _method(spec.method)
     if isinstance(method, Problem):
         return None, [method]
     problems = check_against(spec, method) + start_problems(spec, method)
-    return (None if problems else fitted(spec, method)), problems
+    return (None if problems else with_real_ranges(spec, method)), problems
 
 
 def _parsed(data: dict[str, Any]) -> SweepSpec:

@@ -3,15 +3,21 @@
 from collections.abc import Sequence
 from typing import Any
 
-from cse_platform.sweep.reading.problems import Path, Problem, dotted, shown, without_passwords
-from cse_platform.sweep.reading.source import Source, UnreadableYamlError, read_yaml
+from cse_platform.sweep.reading.problems import (
+    Path,
+    Problem,
+    dotted_path,
+    format_value,
+    without_passwords,
+)
+from cse_platform.sweep.reading.yaml_reader import UnreadableYamlError, YamlDocument, read_yaml
 
 
 class OverrideError(ValueError):
     """An override that cannot be applied."""
 
 
-def apply_overrides(source: Source, overrides: Sequence[str]) -> None:
+def apply_overrides(source: YamlDocument, overrides: Sequence[str]) -> None:
     """Write each `a.b=VALUE` into the source, in order; the bad ones become its problems."""
     for override in overrides:
         place = f"--set {without_passwords(override)}"
@@ -40,7 +46,7 @@ def _parsed(override: str, *, staged: bool) -> tuple[list[str], Any]:
     return steps, value.data
 
 
-def _write(source: Source, steps: list[str], value: Any, place: str) -> None:
+def _write(source: YamlDocument, steps: list[str], value: Any, place: str) -> None:
     parent, path = source.data, Path()
     for step in steps[:-1]:
         key = _key(parent, step, path)
@@ -61,8 +67,10 @@ def _key(parent: Any, step: str, path: Path) -> str | int:
     if isinstance(parent, dict):
         return step
     if not isinstance(parent, list):
-        raise OverrideError(f"{dotted(path)} is {shown(parent)}, which has no {step!r} inside")
+        raise OverrideError(
+            f"{dotted_path(path)} is {format_value(parent)}, which has no {step!r} inside"
+        )
     for position in range(len(parent)):
         if step == str(position):
             return position
-    raise OverrideError(f"{dotted(path)} has {len(parent)} entries, from 0, and no {step!r}")
+    raise OverrideError(f"{dotted_path(path)} has {len(parent)} entries, from 0, and no {step!r}")

@@ -40,22 +40,22 @@ class ProblemsError(ValueError):
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("; ".join(f"{dotted(p.path)}: {p.text}" for p in problems))
+        super().__init__("; ".join(f"{dotted_path(p.path)}: {p.text}" for p in problems))
         self.problems = tuple(problems)
 
 
-def dotted(path: Path) -> str:
+def dotted_path(path: Path) -> str:
     """A path as `--set` takes it, e.g. `space.tau2.1`."""
     return ".".join(map(str, path))
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The known name that was probably meant, as the end of a sentence; empty if none is near."""
     close = get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value on one short line, as YAML would have it, without the passwords of its URLs."""
     quoted = isinstance(value, str)
     text = repr(value) if quoted else json.dumps(value, ensure_ascii=False, default=str)

@@ -9,8 +9,14 @@ from pydantic import BaseModel, RootModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from cse_methods.errors import SettingError
-from cse_platform.sweep.reading.problems import Path, Problem, ProblemsError, nearest, shown
-from cse_platform.sweep.reading.source import real_path
+from cse_platform.sweep.reading.problems import (
+    Path,
+    Problem,
+    ProblemsError,
+    did_you_mean,
+    format_value,
+)
+from cse_platform.sweep.reading.yaml_reader import real_path
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -39,7 +45,7 @@ _EXPECTED = {
 }
 
 
-def reword(
+def problems_in(
     error: ValidationError, data: Any, *, model: type[BaseModel] | None = None
 ) -> list[Problem]:
     """The problems in a validation error; paths start at `data`, which was validated.
@@ -55,12 +61,12 @@ def reword(
         path = real_path(detail["loc"], data)
         if phrase := _expectation(detail):
             # The members of a union each say what they expect of the same value.
-            expected[path, shown(detail["input"])].append(phrase)
+            expected[path, format_value(detail["input"])].append(phrase)
         else:
             problems += [inner.under(path) for inner in _told(detail, model)]
     for (path, got), phrases in expected.items():
         wanted = " or ".join(dict.fromkeys(phrases))
-        hint = nearest(got.strip("'"), re.findall(r"'([^']+)'", wanted))
+        hint = did_you_mean(got.strip("'"), re.findall(r"'([^']+)'", wanted))
         problems.append(Problem(path, f"expected {wanted}, got {got}{hint}"))
     return list(dict.fromkeys(problems))
 
@@ -92,7 +98,7 @@ def _told(detail: ErrorDetails, model: type[BaseModel] | None) -> list[Problem]:
 
 def _no_such_key(loc: Path, model: type[BaseModel] | None) -> str:
     known = sorted({key for part in _models_at(loc[:-1], model) for key in part.model_fields})
-    hint = nearest(str(loc[-1]), known)
+    hint = did_you_mean(str(loc[-1]), known)
     return f"no such key{hint}" if hint or not known else f"no such key; known: {', '.join(known)}"
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, model_validator
 
 from cse_methods.settings import Settings
-from cse_platform.sweep.reading.problems import Problem, ProblemsError, shown
+from cse_platform.sweep.reading.problems import Problem, ProblemsError, format_value
 
 DIMENSION_EXPECTED = "a list of choices, {choices: [...]} or {low: ..., high: ...}"
 
@@ -31,7 +31,7 @@ def _whole(value: Any) -> Any:
 
 def _number(value: Any) -> int | float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ValueError(f"expected a number, got {shown(value)}")
+        raise ValueError(f"expected a number, got {format_value(value)}")
     return value
 
 
@@ -39,7 +39,7 @@ def _alternatives(value: Any) -> Any:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
-Number = Annotated[int | float, PlainValidator(_number)]
+_Number = Annotated[int | float, PlainValidator(_number)]
 Alternatives = Annotated[tuple[Any, ...], Field(min_length=1), BeforeValidator(_alternatives)]
 
 
@@ -65,7 +65,7 @@ class Choices(_Conditional):
         doubles = []
         for position, choice in enumerate(self.choices):
             if canonical_json(choice) in seen:
-                text = f"{shown(choice)} is listed twice; leave one out"
+                text = f"{format_value(choice)} is listed twice; leave one out"
                 doubles.append(Problem(("choices", position), text))
             seen.add(canonical_json(choice))
         if doubles:
@@ -88,18 +88,18 @@ class Choices(_Conditional):
         return self.choices
 
     def __str__(self) -> str:
-        return shown(list(self.choices))
+        return format_value(list(self.choices))
 
 
 class Range(_Conditional):
     """A dimension that takes numbers between two bounds, both included."""
 
-    low: Number
-    high: Number
+    low: _Number
+    high: _Number
     log: bool = Field(
         default=False, strict=True, description="sample the logarithm evenly; needs low > 0"
     )
-    step: Number | None = Field(default=None, description="distance of the allowed values")
+    step: _Number | None = Field(default=None, description="distance of the allowed values")
 
     @property
     def whole(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from pydantic import ConfigDict, RootModel, model_validator
 
-from cse_platform.sweep.reading.problems import Problem, ProblemsError, nearest, shown
+from cse_platform.sweep.reading.problems import Problem, ProblemsError, did_you_mean, format_value
 from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_json
 
 
@@ -47,13 +47,15 @@ class Space(RootModel[dict[str, Dimension]]):
 
     def _objection(self, parent: str, values: tuple[Any, ...]) -> str | None:
         if parent not in self:
-            return f"no such dimension in space{nearest(parent, self)}"
+            return f"no such dimension in space{did_you_mean(parent, self)}"
         dimension = self[parent]
         if not isinstance(dimension, Choices):
             return "a condition needs a dimension with choices, and this one is a range"
         for value in values:
             if not _among(value, dimension.choices):
-                return f"{shown(value)} is no choice of {parent}; expected one of {dimension}"
+                return (
+                    f"{format_value(value)} is no choice of {parent}; expected one of {dimension}"
+                )
         return None
 
     def _cycle(self) -> list[Problem]:

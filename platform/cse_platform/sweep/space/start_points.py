@@ -6,7 +6,7 @@ from typing import Any
 
 from cse_methods.contract import Method, Published
 from cse_platform.sweep.best import reference_problems
-from cse_platform.sweep.reading.problems import Path, Problem, nearest, shown
+from cse_platform.sweep.reading.problems import Path, Problem, did_you_mean, format_value
 from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.sweep.spec import SweepSpec
 
@@ -106,7 +106,7 @@ def _nothing_published(spec: SweepSpec, method: Method) -> str | None:
     whose = f"no published settings of {method.name!r} for backbone {spec.backbone!r}"
     if spec.backbone in backbones:
         variants = ", ".join(
-            shown(dict(column.variant))
+            format_value(dict(column.variant))
             for column in method.published
             if column.backbone == spec.backbone
         )
@@ -118,12 +118,12 @@ def _nothing_published(spec: SweepSpec, method: Method) -> str | None:
 def _objection(spec: SweepSpec, candidate: _Candidate, name: str) -> Problem | None:
     value, path = candidate.values[name], (*candidate.path, name)
     if name not in spec.space:
-        fixed = "; it is fixed" if name in spec.fixed else nearest(name, spec.space)
+        fixed = "; it is fixed" if name in spec.fixed else did_you_mean(name, spec.space)
         return Problem(path, f"no such dimension in space{fixed}")
     if spec.space.is_excluded(name, candidate.values):
         if candidate.source:
             return None
-        return Problem(path, f"inactive beside the point's other values, got {shown(value)}")
+        return Problem(path, f"inactive beside the point's other values, got {format_value(value)}")
     if problems := reference_problems(value):
         return problems[0].under(path)
     if _has(spec, name, value):
@@ -131,8 +131,8 @@ def _objection(spec: SweepSpec, candidate: _Candidate, name: str) -> Problem | N
     dimension = spec.space[name]
     if candidate.source:
         text = (
-            f"the published {name}={shown(value)} ({candidate.source}) is not in space.{name}, "
-            f"which is {dimension}; add it there, or leave 'published' out"
+            f"the published {name}={format_value(value)} ({candidate.source}) is not in "
+            f"space.{name}, which is {dimension}; add it there, or leave 'published' out"
         )
         return Problem(candidate.path, text)
-    return Problem(path, f"{shown(value)} is not in space.{name}, which is {dimension}")
+    return Problem(path, f"{format_value(value)} is not in space.{name}, which is {dimension}")

@@ -10,7 +10,7 @@ from cse_platform.tracking.events import Event
 from cse_platform.tracking.mlflow.store import check_uri, open_experiment, store_errors
 
 if TYPE_CHECKING:
-    from cse_platform.tracking.mlflow.runs import Runs
+    from cse_platform.tracking.mlflow.runs import RunWriter
 
 
 class MLflowMirror:
@@ -42,7 +42,7 @@ class MLflowMirror:
         self._uri = uri
         self._experiment = experiment
         self._artifacts = artifacts
-        self._runs: Runs | None = None
+        self._runs: RunWriter | None = None
 
     def position(self, journal: str) -> int:
         """The offset up to which that journal has been applied; 0 for one never seen.
@@ -73,7 +73,7 @@ class MLflowMirror:
             runs.move(journal, entries[-1][0])
 
     @contextmanager
-    def _open(self) -> "Iterator[Runs]":
+    def _open(self) -> "Iterator[RunWriter]":
         try:
             runs = self._runs = self._runs or self._connect()
             with store_errors(self._uri):
@@ -83,8 +83,8 @@ class MLflowMirror:
             self._runs = None
             raise
 
-    def _connect(self) -> "Runs":
+    def _connect(self) -> "RunWriter":
         experiment = open_experiment(self._uri, self._experiment, artifacts=self._artifacts)
-        from cse_platform.tracking.mlflow.runs import Runs
+        from cse_platform.tracking.mlflow.runs import RunWriter
 
-        return Runs(experiment)
+        return RunWriter(experiment)

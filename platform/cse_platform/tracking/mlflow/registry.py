@@ -26,7 +26,7 @@ _UPLOAD_SECONDS = "300"
 
 
 @dataclass(frozen=True)
-class Entry:
+class RegistryEntry:
     """What is to be known of a model in the registry."""
 
     trial: str
@@ -39,7 +39,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Version:
+class RegisteredVersion:
     """A version of a registered model."""
 
     name: str
@@ -51,8 +51,8 @@ class Version:
 
 
 def register_model(
-    folder: Path, entry: Entry, *, name: str, uri: str, experiment: str, artifacts: Path
-) -> Version:
+    folder: Path, entry: RegistryEntry, *, name: str, uri: str, experiment: str, artifacts: Path
+) -> RegisteredVersion:
     """Make a model a new version of a registered model, unless its trial has one there.
 
     The model becomes an artifact of the trial's run, as an MLflow model of the flavor
@@ -85,7 +85,7 @@ def register_model(
         _make(opened.client, name)
         run_id = str(run.info.run_id)
         if known := _version(opened.client, name, entry.trial):
-            return Version(name, int(known.version), str(known.run_id), is_new=False)
+            return RegisteredVersion(name, int(known.version), str(known.run_id), is_new=False)
         _upload(opened.client, run_id, folder, entry)
         made = opened.client.create_model_version(
             name,
@@ -94,7 +94,7 @@ def register_model(
             tags=_tags(entry),
             description=entry.description,
         )
-        return Version(name, int(made.version), run_id, is_new=True)
+        return RegisteredVersion(name, int(made.version), run_id, is_new=True)
 
 
 def _run(opened: Experiment, trial: str) -> Any:
@@ -123,12 +123,12 @@ def _version(client: Any, name: str, trial: str) -> Any:
     return next((one for one in versions if one.name == name), None)
 
 
-def _tags(entry: Entry) -> dict[str, str]:
+def _tags(entry: RegistryEntry) -> dict[str, str]:
     tags = {"trial": entry.trial, **entry.tags}
     return {clean_name(name): text(value, limit=TAG_LENGTH) for name, value in tags.items()}
 
 
-def _upload(client: Any, run_id: str, folder: Path, entry: Entry) -> None:
+def _upload(client: Any, run_id: str, folder: Path, entry: RegistryEntry) -> None:
     """The weights first: what says that it is a model comes last."""
     client.log_artifacts(run_id, str(folder), f"{ARTIFACT}/{_WEIGHTS}")
     with tempfile.TemporaryDirectory(prefix="cse-register-") as made:
@@ -136,7 +136,7 @@ def _upload(client: Any, run_id: str, folder: Path, entry: Entry) -> None:
         client.log_artifacts(run_id, made, ARTIFACT)
 
 
-def _describe(folder: Path, run_id: str, entry: Entry) -> None:
+def _describe(folder: Path, run_id: str, entry: RegistryEntry) -> None:
     """The files beside the weights that make it an MLflow model."""
     import numpy as np
     from mlflow import pyfunc

@@ -28,9 +28,9 @@ from cse_platform.tracking.mlflow.values import (
     end_metrics,
     end_tags,
     first_note,
-    identity,
     inherited_tags,
     milliseconds,
+    run_identity,
     sweep_tags,
     trial_params,
     trial_tags,
@@ -45,7 +45,7 @@ _STATUS = {"COMPLETE": "FINISHED", "PRUNED": "KILLED", "FAIL": "FAILED", "INTERR
 _OfTrial = TrialPoint | TrialFinished | TestAccessed | TrialEvaluated
 
 
-class Runs:
+class RunWriter:
     """The runs of one experiment, as one process knows them.
 
     A run that a user deleted stays deleted, and its events are passed over. A trial that starts
@@ -107,7 +107,7 @@ class Runs:
 
     def _start_sweep(self, event: SweepStarted) -> None:
         self._offer_view()
-        name, tags = identity(event.sweep), sweep_tags(event)
+        name, tags = run_identity(event.sweep), sweep_tags(event)
         known = self._find(name)
         if not known:
             noted = tags | {NOTE: first_note(event)}
@@ -140,7 +140,7 @@ class Runs:
 
     def _reuse_trial(self, event: TrialReused) -> None:
         """A finished child with the settings, the search's dev curve and its best value."""
-        run_id = self._open_trial(event, self._find(identity(event.sweep, event.trial)))
+        run_id = self._open_trial(event, self._find(run_identity(event.sweep, event.trial)))
         sweep = self._sweep(event.sweep)
         if run_id is None or sweep is None:
             return
@@ -179,7 +179,7 @@ class Runs:
             self._reopen(run_id, tags)
         elif not known and sweep is not None:
             tags = inherited_tags(sweep.data.tags) | tags | {_PARENT: sweep.info.run_id}
-            name, started = identity(event.sweep, event.trial), milliseconds(event.time)
+            name, started = run_identity(event.sweep, event.trial), milliseconds(event.time)
             run_id = self._create(name, trial_title(event, tags["method"]), started, tags)
         if run_id is not None:
             params = [Param(name, value) for name, value in trial_params(event).items()]
@@ -201,12 +201,12 @@ class Runs:
         While old entries are applied again, runs of later attempts exist already.
         """
         time = milliseconds(event.time)
-        return [r for r in self._find(identity(event.sweep, event.trial)) if _since(r) <= time]
+        return [r for r in self._find(run_identity(event.sweep, event.trial)) if _since(r) <= time]
 
     def _sweep(self, name: str) -> Any:
         """The sweep's run; None if a user deleted it."""
         if name not in self._sweeps:
-            known = [run for run in self._find(identity(name)) if _active(run)]
+            known = [run for run in self._find(run_identity(name)) if _active(run)]
             self._sweeps[name] = known[0] if known else None
         return self._sweeps[name]
 

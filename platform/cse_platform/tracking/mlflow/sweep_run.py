@@ -7,7 +7,14 @@ from typing import Any
 
 from cse_platform.tracking.mlflow.saved_view import view_link
 from cse_platform.tracking.mlflow.store import connect, store_errors
-from cse_platform.tracking.mlflow.values import IDENTITY, NOTE, TAG_LENGTH, YOURS, identity, text
+from cse_platform.tracking.mlflow.values import (
+    IDENTITY,
+    NOTE,
+    TAG_LENGTH,
+    YOURS,
+    run_identity,
+    text,
+)
 
 _PAINTED = "cse.painted"
 
@@ -77,7 +84,7 @@ class SweepRun:
             self.client.set_tag(self.id, _PAINTED, when)
 
     def _run_of(self, trial: str) -> str | None:
-        return _newest(self.client, self.experiment, identity(self.sweep, trial))[0]
+        return _newest(self.client, self.experiment, run_identity(self.sweep, trial))[0]
 
 
 def sweep_run(uri: str, *, experiment: str, sweep: str) -> SweepRun | None:
@@ -96,7 +103,7 @@ def sweep_run(uri: str, *, experiment: str, sweep: str) -> SweepRun | None:
         found = client.get_experiment_by_name(experiment)
         if found is None:
             return None
-        run, tags = _newest(client, found.experiment_id, identity(sweep))
+        run, tags = _newest(client, found.experiment_id, run_identity(sweep))
     return None if run is None else SweepRun(uri, client, found.experiment_id, sweep, run, tags)
 
 

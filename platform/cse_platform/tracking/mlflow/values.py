@@ -23,11 +23,11 @@ NOTE = "mlflow.note.content"
 """Tag that MLflow shows as the description of a run, in Markdown."""
 YOURS = "*What you write below this line stays when the text above is renewed.*"
 """The last line of a description that is ours."""
-HASH_SHOWN = 8
+_HASH_DIGITS = 8
 """Digits of a configuration's hash in the name of a run."""
 
 
-def identity(*names: str) -> str:
+def run_identity(*names: str) -> str:
     """Of a sweep's run, by its name, or of a trial's, by those of sweep and trial."""
     return hashlib.sha256("\n".join(names).encode()).hexdigest()
 
@@ -75,7 +75,7 @@ def first_note(event: SweepStarted) -> str:
 
 def trial_title(event: TrialStarted | TrialReused, method: str) -> str:
     """Name of a trial's run, in which runs of one configuration stand together."""
-    configuration = event.configuration[:HASH_SHOWN]
+    configuration = event.configuration[:_HASH_DIGITS]
     return f"{method} {configuration} seed {event.seed} (#{event.number})"
 
 

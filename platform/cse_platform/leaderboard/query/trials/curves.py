@@ -16,7 +16,7 @@ from cse_platform.leaderboard.store.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.sweep.reading.problems import nearest
+from cse_platform.sweep.reading.problems import did_you_mean
 
 SHOWN_NAMES = 5
 """Of sweeps, in an error."""
@@ -143,7 +143,7 @@ def sweep_named(session: Session, name: str) -> SweepRecord:
     names = session.scalars(select(SweepRecord.name).order_by(SweepRecord.id)).all()
     if not names:
         raise StoreError(f"there is no sweep {name!r}: this leaderboard holds none yet")
-    hint = nearest(name, names) or f"; the last ones are {', '.join(names[-SHOWN_NAMES:])}"
+    hint = did_you_mean(name, names) or f"; the last ones are {', '.join(names[-SHOWN_NAMES:])}"
     raise StoreError(f"there is no sweep {name!r} on this leaderboard{hint}")
 
 

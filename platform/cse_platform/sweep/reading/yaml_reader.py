@@ -10,7 +10,7 @@ from ruamel.yaml.composer import MaxDepthExceededError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from cse_platform.sweep.reading.problems import Path, Problem, shown
+from cse_platform.sweep.reading.problems import Path, Problem, format_value
 
 MAX_DEPTH = 40
 MAX_VALUES = 20_000  # aliases of aliases can stand for more values than memory holds
@@ -27,7 +27,7 @@ class UnreadableYamlError(ValueError):
 
 
 @dataclass
-class Source:
+class YamlDocument:
     """The values of a file, where each of them stands, and what is wrong with the YAML itself."""
 
     data: Any = None
@@ -53,7 +53,7 @@ def real_path(path: Path, data: Any) -> Path:
     return tuple(steps)
 
 
-def read_yaml(text: str) -> Source:
+def read_yaml(text: str) -> YamlDocument:
     """Read one YAML 1.2 document; aliases and merge keys are written out.
 
     Second keys of one name, keys that are not text, and values that JSON has not (NaN, tags) are
@@ -94,7 +94,7 @@ class _Reader:
     """Walks the nodes of one document and fills a source."""
 
     def __init__(self, yaml: YAML) -> None:
-        self.source = Source()
+        self.source = YamlDocument()
         self._construct = yaml.constructor.construct_object
         self._values = 0
 
@@ -187,4 +187,4 @@ def _is_text(value: str) -> bool:
 
 
 def _written(node: Node) -> str:
-    return shown(node.value) if isinstance(node, ScalarNode) else "a list or a mapping"
+    return format_value(node.value) if isinstance(node, ScalarNode) else "a list or a mapping"
