@@ -59,11 +59,14 @@ def chapters(
     """
     overview, rows, found = reader.sweep(sweep), rows_of(reader, sweep), reader.search(sweep)
     papers = reader.published(backbone=overview.backbone)
-    yield Chapter("Ranking", (board.of_rows(rows, papers),), _table(rows))
+    yield Chapter("Ranking", tuple(board.of_rows(rows, papers)), _table(rows))
     yield Chapter("Search", tuple(_of_search(overview, found)))
     yield Chapter("Settings", (*ablation.settings(found), ablation.surface(found)))
     metrics = dict.fromkeys((dev_metric(overview.dev), *CURVES))
-    yield Chapter("Dev curves", tuple(methods.dev_curves(reader, rows, name) for name in metrics))
+    yield Chapter(
+        "Dev curves",
+        tuple(picture for name in metrics for picture in methods.dev_curves(reader, rows, name)),
+    )
     yield Chapter("Beside other methods", tuple(_beside(reader, rows)))
     if embeddings is not None and rows:
         from cse_dashboards.pictures.embeddings import pictures_of_embeddings
@@ -122,8 +125,8 @@ def _of_search(overview: SweepOverview, found: SearchHistory) -> Iterator[Pictur
 
 def _beside(reader: Leaderboard, rows: Sequence[LeaderboardRow]) -> Iterator[Picture]:
     """What takes several methods, or shows more with them."""
-    yield methods.plane(reader, rows)
-    yield methods.ranking_scores(reader, rows)
+    yield from methods.plane(reader, rows)
+    yield from methods.ranking_scores(reader, rows)
     yield methods.buckets(reader, rows[:PANELS])
     if len(rows) > 1:
         yield from _compared(reader, rows[0], next((r for r in rows[1:] if r.scores), rows[1]))

@@ -23,7 +23,7 @@ def on_dev(row: LeaderboardRow) -> LeaderboardRow:
 
 
 def test_the_leaderboard_shows_the_headline_best_on_top(lab: Leaderboard) -> None:
-    picture = board.of_rows(lab.rows())
+    [picture] = board.of_rows(lab.rows())
 
     assert picture.figure.layout.yaxis.categoryarray[0] == "simcse mini"
     assert picture.figure.layout.xaxis.title.text == "STS average test, Spearman × 100"
@@ -33,10 +33,10 @@ def test_the_leaderboard_shows_the_headline_best_on_top(lab: Leaderboard) -> Non
 
 def test_papers_stand_on_the_line_of_their_method_and_backbone(lab: Leaderboard) -> None:
     [row] = lab.rows(Filters(method="simcse"), standing=False)
-    ours = replace(row, backbone="bert-base")
+    ours = replace(on_data(row, "senteval"), backbone="bert-base")
 
     papers = lab.published(backbone="bert-base", method="simcse")
-    picture = board.of_rows([ours], [replace(paper, system="their name") for paper in papers])
+    [picture] = board.of_rows([ours], [replace(paper, system="their name") for paper in papers])
 
     theirs = picture.figure.data[-1]
     assert set(theirs.y) == {"simcse bert-base"}
@@ -44,29 +44,83 @@ def test_papers_stand_on_the_line_of_their_method_and_backbone(lab: Leaderboard)
 
 
 def test_rows_without_the_score_are_counted(rows: list[LeaderboardRow]) -> None:
-    picture = board.of_rows([rows[0], on_dev(rows[1])])
+    [picture] = board.of_rows([rows[0], on_dev(rows[1])])
 
     assert len(picture.figure.data[0].x) == 1
     assert "Rows without that score, which are not shown: 1." in picture.caption
 
 
 def test_without_test_scores_the_leaderboard_is_of_dev(rows: list[LeaderboardRow]) -> None:
-    picture = board.of_rows([on_dev(row) for row in rows])
+    [picture] = board.of_rows([on_dev(row) for row in rows])
 
     assert picture.figure.layout.xaxis.title.text == "STS-B dev, Spearman × 100"
     assert "cse-evaluate" in picture.caption
     assert picture.figure.data[0].x[0] == pytest.approx(100 * rows[0].dev_score.mean)
 
 
+def on_data(row: LeaderboardRow, source: str) -> LeaderboardRow:
+    scores = {column: replace(one, source=source) for column, one in row.scores.items()}
+    return replace(row, scores=scores, dev=replace(row.dev, source=source))
+
+
+def test_unlike_test_data_never_shares_a_figure(
+    lab: Leaderboard, rows: list[LeaderboardRow]
+) -> None:
+    mixed = [on_data(rows[0], "builtin"), on_data(rows[1], "senteval"), on_data(rows[2], "hub")]
+
+    builtin, senteval = board.of_rows(mixed, lab.published(backbone="bert-base"))
+
+    assert [list(trace.y) for trace in builtin.figure.data] == [[f"{rows[0].method} mini"]]
+    ours = [label for trace in senteval.figure.data[:-1] for label in trace.y]
+    assert sorted(ours) == sorted(f"{row.method} mini" for row in rows[1:])
+    assert senteval.figure.data[-1].name == "published"
+    assert (builtin.name, senteval.name) == (
+        "leaderboard_builtin_data",
+        "leaderboard_senteval_data",
+    )
+    assert "builtin data" in builtin.title and "builtin data" in builtin.caption
+    assert "SentEval data" in senteval.title
+
+
+def test_unlike_dev_data_never_shares_a_figure(
+    lab: Leaderboard, rows: list[LeaderboardRow]
+) -> None:
+    mixed = [on_data(rows[0], "builtin"), on_data(rows[1], "senteval"), on_data(rows[2], "hub")]
+
+    builtin, senteval = board.of_rows([on_dev(row) for row in mixed])
+    assert [list(trace.y) for trace in builtin.figure.data] == [[f"{rows[0].method} mini"]]
+    assert "SentEval data" in senteval.caption
+
+    builtin, senteval = methods.dev_curves(lab, mixed, "dev/stsb_spearman")
+    lines = {trace.name.partition(",")[0] for trace in builtin.figure.data}
+    assert lines == {rows[0].method}
+    assert {trace.name.partition(",")[0] for trace in senteval.figure.data} == {
+        row.method for row in rows[1:]
+    }
+    assert len(methods.plane(lab, mixed)) == 2
+    assert len(methods.dev_curves(lab, mixed, "train/loss")) == 1
+
+
+def test_rows_of_several_dev_sets_have_a_figure_for_each(rows: list[LeaderboardRow]) -> None:
+    sickr = replace(rows[1], dev=replace(rows[1].dev, search="sickr"))
+
+    pictures = board.of_rows([on_dev(rows[0]), on_dev(sickr)])
+
+    assert [picture.figure.layout.xaxis.title.text for picture in pictures] == [
+        "STS-B dev, Spearman × 100",
+        "SICK-R dev, Spearman × 100",
+    ]
+
+
 def test_without_rows_the_leaderboard_says_what_makes_some() -> None:
-    picture = board.of_rows([])
+    [picture] = board.of_rows([])
 
     assert picture.figure is None
     assert "cse-sweep" in (picture.missing or "")
 
 
 def test_dev_curves_are_of_each_row(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:
-    picture = methods.dev_curves(lab, rows, "dev/stsb_spearman")
+    [picture] = methods.dev_curves(lab, rows, "dev/stsb_spearman")
 
     names = [trace.name for trace in picture.figure.data]
     assert {"hicl", "simcse", "sncse", "hicl, lowest seed"} <= {*names}
@@ -75,7 +129,7 @@ def test_dev_curves_are_of_each_row(lab: Leaderboard, rows: list[LeaderboardRow]
 
 
 def test_a_metric_that_nobody_reports_is_said(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:
-    picture = methods.dev_curves(lab, rows, "dev/sickr_spearman")
+    [picture] = methods.dev_curves(lab, rows, "dev/sickr_spearman")
 
     assert picture.figure is None
     assert "no dev curve of these rows has dev/sickr_spearman" in (picture.missing or "")
@@ -84,7 +138,7 @@ def test_a_metric_that_nobody_reports_is_said(lab: Leaderboard, rows: list[Leade
 def test_more_rows_than_colours_are_cut_and_counted(
     lab: Leaderboard, rows: list[LeaderboardRow]
 ) -> None:
-    picture = methods.dev_curves(lab, rows * MOST, "train/loss")
+    [picture] = methods.dev_curves(lab, rows * MOST, "train/loss")
 
     assert f"The first {MOST} of {3 * MOST} rows are shown." in picture.caption
 
@@ -94,13 +148,13 @@ def test_more_rows_than_colours_are_cut_and_counted(
     [
         (methods.plane, "cse-sweep"),
         (methods.ranking_scores, "cse-evaluate TRIAL --tasks ranking"),
-        (lambda reader, rows: methods.buckets(reader, rows, "mr"), "tasks sts"),
+        (lambda reader, rows: [methods.buckets(reader, rows, "mr")], "tasks sts"),
     ],
 )
 def test_what_lacks_comes_with_the_way_to_it(
     make: object, way_out: str, lab: Leaderboard, rows: list[LeaderboardRow]
 ) -> None:
-    picture = make(lab, rows)  # type: ignore[operator]
+    [picture] = make(lab, rows)  # type: ignore[operator]
 
     assert picture.figure is None
     assert way_out in (picture.missing or "")

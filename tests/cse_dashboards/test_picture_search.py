@@ -170,6 +170,26 @@ def test_contour_of_the_paper_s_pair_or_of_what_is_asked() -> None:
     )
 
 
+@pytest.mark.parametrize("names", [("rate", "tau2"), ("tau2", "rate")])
+def test_each_axis_of_the_contour_has_the_values_of_its_own_hyperparameter(
+    names: tuple[str, str],
+) -> None:
+    found = found_of(24)
+    figure = figure_of(search.contour(found, *names))
+    between, trials = figure.data
+    tried = [t.values for t in found.trials if t.state == "COMPLETE"]
+    pairs = sorted((one[names[0]], one[names[1]]) for one in tried)
+    assert sorted(zip(map(float, trials.x), map(float, trials.y), strict=True)) == pairs
+    axes = dict(zip(names, (figure.layout.xaxis, figure.layout.yaxis), strict=True))
+    assert {name: axis.title.text for name, axis in axes.items()} == {n: n for n in names}
+    assert [name for name, axis in axes.items() if axis.type == "log"] == ["rate"]
+    sides = dict(zip(names, (between.x, between.y), strict=True))
+    for name, values in sides.items():  # Optuna's grid reaches a little beyond the trials
+        tried_here = [one[name] for one in tried]
+        assert {min(tried_here), max(tried_here)} <= {float(value) for value in values}
+    assert (len(between.z), len(between.z[0])) == (len(between.y), len(between.x))
+
+
 @pytest.mark.parametrize("picture", EVERY)
 def test_nothing_is_complete(picture: Any) -> None:
     told = [searched(0, {"rate": 1e-4, "tau2": 0.025}, state="RUNNING", value=None)]

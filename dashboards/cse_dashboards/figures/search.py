@@ -138,7 +138,18 @@ def contour(study: Study, x: str, y: str, quantity: Quantity) -> go.Figure:
     )
     marks = {"color": colour(1), "size": 8, "line": {"color": colour(6), "width": 1}}
     figure.update_traces(selector={"name": "Feasible Trial"}, name="trial", marker=marks)
+    if x > y:  # Optuna puts the name that sorts first across, whatever the order of `params`
+        _swap_axes(figure)
     return _dressed(figure, title=f"Contour of {x} and {y}", x=x, y=y)
+
+
+def _swap_axes(figure: go.Figure) -> None:
+    for trace in figure.data:
+        trace.x, trace.y = trace.y, trace.x
+        if trace.type == "contour":
+            trace.z = list(zip(*trace.z, strict=True))
+    x, y = (axis.to_plotly_json() for axis in (figure.layout.xaxis, figure.layout.yaxis))
+    figure.update_layout(xaxis=y, yaxis=x, overwrite=True)
 
 
 def _ranges(study: Study) -> dict[str, FloatDistribution | IntDistribution]:

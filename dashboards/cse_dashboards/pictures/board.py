@@ -5,8 +5,10 @@ from collections.abc import Iterable, Sequence
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.leaderboard import leaderboard
-from cse_dashboards.figures.naming import Quantity, dev_quantity, score_quantity
+from cse_dashboards.figures.naming import dev_quantity, score_quantity
 from cse_dashboards.picture import Picture
+from cse_dashboards.pictures.labels import SENTEVAL, data_of, dev_data, picture_per_data
+from cse_platform.leaderboard.published.match import source_of
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.row import Estimate, FamilyName, LeaderboardRow, family_of
@@ -19,47 +21,72 @@ def of_rows(
     rows: Sequence[LeaderboardRow],
     published: Sequence[PublishedRow] = (),
     family: FamilyName | None = None,
-) -> Picture:
+) -> list[Picture]:
     """Rows that are there already, on their headline, or on dev where no row has a test score.
 
     Args:
         rows: of a board, with their intervals as far as they are known.
         published: rows of papers; those on test sets with that headline are shown.
         family: of test scores; left out, the first that any row has.
+
+    Returns:
+        A picture for each source of the test data; without test scores, for each dev set.
     """
     family = family or family_of(rows)
     column = Board(rows, family=family).headline
-    if not any(column in row.scores for row in rows) and not published:
-        return _on_dev(rows)
-    ours = {
-        label: row.scores[column] for label, row in _labelled(rows).items() if column in row.scores
-    }
     theirs = [row for row in published if row.split == "test" and column in row.scores]
-    if not ours and not theirs:
-        return _missing(f"no row and no published one has a score on {column}")
-    without = len(rows) - len(ours)
+    scored = [row for row in rows if column in row.scores]
+    if not scored and not published:
+        return _on_dev(rows)
+    if not scored and not theirs:
+        return [_missing(f"no row and no published one has a score on {column}")]
+    without = len(rows) - len(scored)
     left = f" Rows without that score, which are not shown: {without}." if without else ""
+
+    def draw(data: str) -> Picture:
+        ours = [row for row in scored if _test_data(row, column) == data]
+        return _on_test(ours, theirs if data == SENTEVAL else (), column, left)
+
+    data = [_test_data(row, column) for row in scored]
+    return picture_per_data([*data, *([SENTEVAL] if theirs else [])], draw)
+
+
+def _test_data(row: LeaderboardRow, column: str) -> str:
+    return data_of(source_of(row.scores[column], row.dev))
+
+
+def _on_test(
+    rows: Sequence[LeaderboardRow], theirs: Sequence[PublishedRow], column: str, left: str
+) -> Picture:
+    labelled = _labelled(rows)
+    ours = {label: row.scores[column] for label, row in labelled.items()}
     papers = " Hollow: papers' own numbers, on the papers' data." if theirs else ""
     quantity = score_quantity(column)
     figure = leaderboard(ours, quantity, column=column, published=_placed(theirs, rows))
     return _picture(f"{quantity.title}.{_intervals(ours.values())}{papers}{left}", figure)
 
 
-def _on_dev(rows: Sequence[LeaderboardRow]) -> Picture:
+def _on_dev(rows: Sequence[LeaderboardRow]) -> list[Picture]:
     if not rows:
-        return _missing(
+        why = (
             "no trial is complete among those that the filters let through; "
             "cse-sweep sweeps/quickstart.yaml makes some"
         )
-    sets = sorted({row.dev.search for row in rows})
-    quantity = (
-        dev_quantity(sets[0]) if len(sets) == 1 else Quantity("dev, each on its own × 100", 100.0)
-    )
-    scores = {label: row.dev_score for label, row in _labelled(rows).items()}
-    why = " No row has test scores: `evaluate:` in a sweep file, or cse-evaluate, makes them."
-    return _picture(
-        f"{quantity.title}.{_intervals(scores.values())}{why}", leaderboard(scores, quantity)
-    )
+        return [_missing(why)]
+
+    def draw(name: str) -> Picture:
+        shown = _labelled([row for row in rows if _dev_set(row) == name])
+        quantity = dev_quantity(next(iter(shown.values())).dev.search)
+        scores = {label: row.dev_score for label, row in shown.items()}
+        why = " No row has test scores: `evaluate:` in a sweep file, or cse-evaluate, makes them."
+        caption = f"{quantity.title}.{_intervals(scores.values())}{why}"
+        return _picture(caption, leaderboard(scores, quantity))
+
+    return picture_per_data(map(_dev_set, rows), draw)
+
+
+def _dev_set(row: LeaderboardRow) -> str:
+    return f"{row.dev.search} dev, {dev_data(row)}"
 
 
 def _labelled(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:

@@ -1,7 +1,7 @@
 """Pictures that lay methods side by side: a line, a panel or a bar each."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from cse_dashboards.figures import buckets as buckets_figure
@@ -12,11 +12,12 @@ from cse_dashboards.figures.naming import TASKS, metric_quantity
 from cse_dashboards.figures.plane import ALIGNMENT, UNIFORMITY
 from cse_dashboards.figures.seeds import Seeds, having, over_seeds
 from cse_dashboards.picture import Picture
-from cse_dashboards.pictures.labels import first_rows
-from cse_dashboards.pictures.ranked import RANKING, ranked
+from cse_dashboards.pictures.labels import data_of, dev_data, first_rows, picture_per_data
+from cse_dashboards.pictures.ranked import RANKING, Scores, ranked
 from cse_methods.evaluation.results import Similarities
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.published.match import source_of
 from cse_platform.leaderboard.row import LeaderboardRow
 
 Rows = Sequence[LeaderboardRow]
@@ -26,14 +27,28 @@ Labelled = Mapping[str, LeaderboardRow]
 TO_EVALUATE = "in a sweep file, or cse-evaluate TRIAL --tasks"
 
 
-def dev_curves(reader: Leaderboard, rows: Rows, metric: str) -> Picture:
+def dev_curves(reader: Leaderboard, rows: Rows, metric: str) -> list[Picture]:
     """A metric against the step, with a band over the seeds (CompCSE, figure 3).
+
+    Metrics on dev sets have a picture for each source of the dev data.
 
     Args:
         reader: of the leaderboard that the rows are of.
         rows: those that are shown; more than there are colours are left out.
         metric: of dev curves, e.g. `dev/stsb_spearman`, `train/loss`.
     """
+    if not metric.startswith("dev/"):
+        return [_dev_curves(reader, rows, metric)]
+    return _per_dev_data(rows, lambda shown: _dev_curves(reader, shown, metric))
+
+
+def _per_dev_data(rows: Rows, draw: Callable[[Rows], Picture]) -> list[Picture]:
+    return picture_per_data(
+        map(dev_data, rows), lambda data: draw([row for row in rows if dev_data(row) == data])
+    )
+
+
+def _dev_curves(reader: Leaderboard, rows: Rows, metric: str) -> Picture:
     labelled, left = first_rows(rows)
     curves, seeds = _curves(reader, labelled, metric)
     name = "dev_curves_" + re.sub(r"[^a-z0-9]+", "_", metric.lower())
@@ -53,8 +68,15 @@ def dev_curves(reader: Leaderboard, rows: Rows, metric: str) -> Picture:
     return Picture(name, title, caption, curves_figure.dev_curves(curves, metric))
 
 
-def plane(reader: Leaderboard, rows: Rows) -> Picture:
-    """Alignment against uniformity (CompCSE figure 2, RankCSE figure 4, WhitenedCSE figure 3)."""
+def plane(reader: Leaderboard, rows: Rows) -> list[Picture]:
+    """Alignment against uniformity (CompCSE figure 2, RankCSE figure 4, WhitenedCSE figure 3).
+
+    A picture for each source of the dev data.
+    """
+    return _per_dev_data(rows, lambda shown: _plane(reader, shown))
+
+
+def _plane(reader: Leaderboard, rows: Rows) -> Picture:
     labelled, left = first_rows(rows)
     curves, seeds = _curves(reader, labelled, ALIGNMENT, UNIFORMITY)
     name, title = "alignment_uniformity", "Alignment and uniformity"
@@ -75,14 +97,26 @@ def plane(reader: Leaderboard, rows: Rows) -> Picture:
     return Picture(name, title, caption, plane_figure.plane(curves))
 
 
-def ranking_scores(reader: Leaderboard, rows: Rows) -> Picture:
-    """KCC and NDCG (RankCSE, figure 1)."""
+def ranking_scores(reader: Leaderboard, rows: Rows) -> list[Picture]:
+    """KCC and NDCG (RankCSE, figure 1): a picture for each source of the test data."""
     labelled, left = first_rows(rows)
     scores, told = ranked(reader, labelled)
+    left = _without(labelled, scores, "these scores") + told + left
+    data = {
+        label: data_of(source_of(next(iter(one.values())), labelled[label].dev))
+        for label, one in scores.items()
+    }
+    return picture_per_data(
+        data.values(),
+        lambda name: _ranking_scores({n: s for n, s in scores.items() if data[n] == name}, left),
+    )
+
+
+def _ranking_scores(scores: Mapping[str, Scores], left: str) -> Picture:
     name, title = "ranking_scores", "KCC and NDCG"
     caption = (
         "Mean over the seeds, ± one standard deviation over them; higher is better on both scales. "
-        "After RankCSE, figure 1." + _without(labelled, scores, "these scores") + told + left
+        "After RankCSE, figure 1." + left
     )
     if not scores:
         why = (

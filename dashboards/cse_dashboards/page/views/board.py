@@ -114,12 +114,12 @@ def _shown(address: BoardAddress, rows: list[LeaderboardRow], *, whole: bool) ->
         "grids": [arranged(grid) for grid in board_grids(board, wide=True)],
         "cut": len(rows) == SHOWN and address.every,
         "downloads": {end: name for end, (_, name, _) in DOWNLOADS.items()},
-        "figure": _figure(board) if whole and (board.rows or board.published) else None,
+        "pictures": _pictures(board) if whole and (board.rows or board.published) else [],
         "filtered": any(value for _, value in _question(address).chosen()),
     }
 
 
-def _figure(board: Board) -> Picture:
+def _pictures(board: Board) -> list[Picture]:
     from cse_dashboards.pictures.board import of_rows
 
     return of_rows(board.rows, board.published, board.family)

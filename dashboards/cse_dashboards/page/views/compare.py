@@ -68,7 +68,7 @@ def curves() -> str:
     address = _both()
     rows = _rows(address)
     metrics = dict.fromkeys(dev_metric(row.dev.search) for row in rows)
-    pictures = [dev_curves(reader(), rows, metric) for metric in metrics]
+    pictures = [one for metric in metrics for one in dev_curves(reader(), rows, metric)]
     return render_template("pictures.html", title="Dev curves", pictures=pictures)
 
 

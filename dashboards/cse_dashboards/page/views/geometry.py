@@ -42,9 +42,9 @@ def numbers() -> str:
     address = _address()
     rows = _rows(address)
     pictures = [
-        methods.plane(reader(), rows),
+        *methods.plane(reader(), rows),
         methods.buckets(reader(), rows[:PANELS]),
-        methods.ranking_scores(reader(), rows),
+        *methods.ranking_scores(reader(), rows),
     ]
     return render_template("pictures.html", title="Geometry", pictures=pictures)
 

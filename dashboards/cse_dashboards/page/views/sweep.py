@@ -75,7 +75,7 @@ def best(name: str) -> str:
         grids=[arranged(grid) for grid in board_grids(Board(rows), wide=True)],
         metric=metric,
         metrics=list(dict.fromkeys((dev_metric(overview.dev), *CURVES, metric))),
-        figure=dev_curves(reader(), rows, metric) if rows else None,
+        pictures=dev_curves(reader(), rows, metric) if rows else [],
     )
 
 
