@@ -6,7 +6,7 @@ from typing import IO
 
 import pytest
 
-from cse_methods.cache import cache_folder, cache_key, cannot_store, written_once
+from cse_methods.files.cache import cache_folder, cache_key, cannot_store, written_once
 
 
 @pytest.fixture

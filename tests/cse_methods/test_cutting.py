@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from cse_methods.contract import CorpusSpec
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.language.cutting import cut_sentences, load_tokenizer
-from cse_methods.data.text import sha256_of
 from cse_methods.errors import BackboneError
+from cse_methods.files.text import sha256_of
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1)
 TOKENS = ["a", "dog", "unbelievably", "fast,", "naïve", "–", "日本語", "🤷🏽", "x.y"]

@@ -12,10 +12,10 @@ from torch import Tensor
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.identity import identity
+from cse_methods.evaluation.measures.sts import correlations
 from cse_methods.evaluation.models import OwnModel
-from cse_methods.evaluation.pair_sets import load_pair_set
 from cse_methods.evaluation.results import Evaluation
-from cse_methods.evaluation.sts import correlations
+from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.tasks import STS_TASKS, TRANSFER_TASKS, parse_tasks
 from cse_methods.transfer.protocol import FAST
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cse_methods.data.dev_sets import load_dev_set
-from cse_methods.evaluation.geometry import (
+from cse_methods.evaluation.measures.geometry import (
     BIN_EDGES,
     effective_rank,
     geometry,

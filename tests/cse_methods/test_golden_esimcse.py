@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from cse_methods.encoders.word_pieces import most_repeats, repeat
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.training.momentum import enqueue, moving_average_
-from cse_methods.training.pieces import most_repeats, repeat
 
 Values = dict[str, Tensor]
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from torch import Tensor
 
+from cse_methods.encoders.word_pieces import slices
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.losses.segments import entailment, local_contrast, pool_segments
-from cse_methods.training.pieces import slices
 
 Values = dict[str, Tensor]
 NAMES = [

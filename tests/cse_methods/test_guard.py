@@ -83,7 +83,7 @@ CHEATS = {
     "system": "os.system(f'cat \\'{test}\\'')",
     "spawn": "os.posix_spawn('/bin/cat', ['cat', test], os.environ)",
     "other case": "open(test.replace('sts-test', 'STS-Test'))",
-    "our reader": "import cse_methods.evaluation.pair_sets",
+    "our reader": "import cse_methods.evaluation.test_sets.pairs",
     "our package": "importlib.import_module('cse_methods.evaluation')",
     "caught and again": "suppressed(test) or open(test)",
 }

@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from cse_methods.data.source import HubFile
 from cse_methods.errors import DataError
-from cse_methods.evaluation.long_text import TABLES, load_reviews, missing_reviews
+from cse_methods.evaluation.test_sets.reviews import TABLES, load_reviews, missing_reviews
 
 Place = Callable[[HubFile], Path]
 

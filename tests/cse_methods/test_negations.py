@@ -14,8 +14,8 @@ from cse_methods.data.language import negations
 from cse_methods.data.language.lexicon_tagger import LexiconTagger
 from cse_methods.data.language.negations import find_tagger, negate, negations_of, read_negations
 from cse_methods.data.language.tagging import Role, Word, words_of
-from cse_methods.data.text import sha256_of
 from cse_methods.errors import DataError
+from cse_methods.files.text import sha256_of
 
 CORPUS_SENTENCES = ("He works in London.", "A dog is here.", "She did not go.")
 DENIED = ["He does not work in London.", "A dog is not here.", "She did go."]

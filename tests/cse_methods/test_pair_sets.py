@@ -14,7 +14,7 @@ from cse_methods.data.manifest import manifest
 from cse_methods.data.senteval import ARCHIVE
 from cse_methods.data.source import HubFile
 from cse_methods.errors import DataError
-from cse_methods.evaluation.pair_sets import SHA256, PairSet, load_pair_set
+from cse_methods.evaluation.test_sets.pairs import SHA256, PairSet, load_pair_set
 from cse_methods.tasks import STS_TASKS
 
 STS13 = "downstream/STS/STS13-en-test"

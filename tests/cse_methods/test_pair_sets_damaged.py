@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cse_methods.errors import DataError
-from cse_methods.evaluation.pair_sets import FILES, load_pair_set
+from cse_methods.evaluation.test_sets.pairs import FILES, load_pair_set
 
 Edit = Callable[[list[bytes]], list[bytes]]
 GOLDS = "downstream/STS/STS13-en-test/STS.gs.{}.txt"

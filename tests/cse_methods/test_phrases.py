@@ -14,8 +14,8 @@ from cse_methods.data.language.phrases import (
     split_clauses,
     subsamples,
 )
-from cse_methods.data.text import sha256_of
 from cse_methods.errors import DataError
+from cse_methods.files.text import sha256_of
 
 STRATEGIES: tuple[Subsampling, ...] = ("none", "adjacent", "overlapping", "subsuming")
 LETTERS = ("a", "b", "c", "d", "e")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cse_methods.training.pieces import (
+from cse_methods.encoders.word_pieces import (
     RepetitionBounds,
     batched_by_length,
     most_repeats,

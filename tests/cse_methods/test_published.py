@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cse_methods import published
-from cse_methods.published.settings import published_settings, read_published
+from cse_methods.published.tables import published_settings, read_published
 from cse_methods.registry import available_methods, get_method
 
 ADDED = {name: {"pooler": "cls"} for name in ("simcse", "esimcse", "rankcse")}

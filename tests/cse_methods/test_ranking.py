@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 from sklearn.metrics import ndcg_score
 
-from cse_methods.evaluation.ranking import kendall, ndcg, queries, ranking_scores
+from cse_methods.evaluation.measures.ranking import kendall, ndcg, queries, ranking_scores
 
 
 def stored(shared: Path, name: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
 
-from cse_methods.evaluation.sts import correlations
+from cse_methods.evaluation.measures.sts import correlations
 from cse_methods.metrics import cosines
 
 

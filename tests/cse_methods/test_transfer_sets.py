@@ -16,7 +16,7 @@ from cse_methods.data.transfer_sets import (
     missing_transfer_sets,
 )
 from cse_methods.errors import DataError
-from cse_methods.evaluation.transfer_sets import TEST, load_test_part
+from cse_methods.evaluation.test_sets.transfer import TEST, load_test_part
 from cse_methods.tasks import TRANSFER_TASKS, TransferTask
 
 LINES: dict[TransferTask, str] = {

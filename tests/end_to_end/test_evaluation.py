@@ -176,7 +176,7 @@ from cse_methods.errors import GuardError
 from cse_methods.registry import register
 
 try:  # the driver may; a trial may not, not even before its training begins
-    from cse_methods.evaluation.pair_sets import load_pair_set as peek
+    from cse_methods.evaluation.test_sets.pairs import load_pair_set as peek
 except GuardError:
     peek = None
 

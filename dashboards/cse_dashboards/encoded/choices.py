@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cse_methods.data.dev_sets import DevSet
-from cse_methods.evaluation.ranking import queries
+from cse_methods.evaluation.measures.ranking import queries
 
 TARGETS = 8
 """The most that a case study ranks."""

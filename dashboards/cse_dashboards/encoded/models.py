@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from cse_methods.data.dev_sets import DevSet, load_dev_set
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.word_pieces import batched_by_length
 from cse_methods.evaluation.embeddings import Embeddings as EncodedOnce
 from cse_methods.evaluation.embeddings import Progress
 from cse_methods.evaluation.models import OwnModel
-from cse_methods.training.pieces import batched_by_length
 from cse_platform.export.kept_model import kept_model
 from cse_platform.export.reproduction.sweep_file import one_trial_sweep
 from cse_platform.leaderboard.api import Leaderboard

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from cse_dashboards.figures.look import colour, faded
 from cse_dashboards.figures.naming import TASKS
 from cse_dashboards.figures.panels import panelled
-from cse_methods.evaluation.buckets import in_buckets
+from cse_methods.evaluation.measures.buckets import in_buckets
 from cse_methods.evaluation.results import Similarities
 
 

@@ -23,7 +23,7 @@ from cse_dashboards.picture import Picture
 from cse_dashboards.pictures.positives import whitened_positives
 from cse_methods.data.dev_sets import DevSet
 from cse_methods.errors import CseError
-from cse_methods.evaluation.ranking import kendall
+from cse_methods.evaluation.measures.ranking import kendall
 
 __all__ = [
     "Embeddings",

@@ -10,8 +10,8 @@ from cse_methods.contract import CorpusSpec
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.data.language.cutting import cut_sentences, load_tokenizer
 from cse_methods.data.source import HubFile, Source, data_source
-from cse_methods.data.text import read_lines, sha256_of
 from cse_methods.errors import DataError
+from cse_methods.files.text import read_lines, sha256_of
 
 log = logging.getLogger(__name__)
 

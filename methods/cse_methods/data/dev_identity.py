@@ -5,8 +5,8 @@ from typing import NamedTuple
 from cse_methods.data.dev_selection import DevTask
 from cse_methods.data.dev_sets import load_dev_set, missing_dev_sets
 from cse_methods.data.senteval import ARCHIVE
-from cse_methods.data.text import sha256_of
 from cse_methods.data.transfer_sets import load_transfer_set, missing_transfer_sets
+from cse_methods.files.text import sha256_of
 from cse_methods.tasks import TRANSFER_TASKS
 
 

@@ -22,8 +22,8 @@ from cse_methods.data.pairs import (
     sha256_of_pairs,
 )
 from cse_methods.data.source import HubFile, data_source
-from cse_methods.data.tables import read_columns
 from cse_methods.errors import DataError
+from cse_methods.files.parquet import read_columns
 
 log = logging.getLogger(__name__)
 

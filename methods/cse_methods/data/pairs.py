@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cse_methods.data.manifest import manifest, refuse_count
-from cse_methods.data.text import read_lines, sha256_of
 from cse_methods.errors import DataError
+from cse_methods.files.text import read_lines, sha256_of
 
 HIGHEST = 5.0
 """The highest gold score of every set."""

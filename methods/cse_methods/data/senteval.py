@@ -9,12 +9,12 @@ from typing import IO
 
 from filelock import FileLock
 
-from cse_methods.cache import cache_folder, written_whole
 from cse_methods.data.check import check_corpora, check_files
 from cse_methods.data.corpora import KNOWN
 from cse_methods.data.manifest import manifest
 from cse_methods.data.source import HubFile
 from cse_methods.errors import DataError
+from cse_methods.files.cache import cache_folder, written_whole
 
 ARCHIVE = HubFile("princeton-nlp/datasets-for-simcse", "senteval.tar", "main")
 """What the SimCSE group publishes: the folders of `downstream/`, at its top."""

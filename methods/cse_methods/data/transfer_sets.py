@@ -20,9 +20,9 @@ from cse_methods.data.manifest import manifest, refuse_count
 from cse_methods.data.pairs import existing_file, read_cells
 from cse_methods.data.senteval import fetch_senteval, missing_senteval
 from cse_methods.data.source import Source, data_source
-from cse_methods.data.text import read_lines, sha256_of
-from cse_methods.digest import file_sha256
 from cse_methods.errors import DataError
+from cse_methods.files.digest import file_sha256
+from cse_methods.files.text import read_lines, sha256_of
 from cse_methods.tasks import TRANSFER_TASKS, TransferTask
 
 log = logging.getLogger(__name__)

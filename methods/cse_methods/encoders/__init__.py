@@ -1,0 +1,1 @@
+"""Pre-trained encoders: names, files, pooling, and what follows the pooler."""

@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from cse_methods.contract import Pooler
-from cse_methods.digest import file_sha256
 from cse_methods.encoders.sentence_transformers_format import (
     Pooling,
     dense_folders,
@@ -16,6 +15,7 @@ from cse_methods.encoders.sentence_transformers_format import (
     read_pooling,
 )
 from cse_methods.errors import BackboneError
+from cse_methods.files.digest import file_sha256
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 TOKENIZER = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")

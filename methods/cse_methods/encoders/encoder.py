@@ -14,8 +14,8 @@ from cse_methods.encoders.pooling import pool
 from cse_methods.encoders.post_pooling import Layer, tail_width, write_tail
 from cse_methods.encoders.sentence_transformers_format import Pooling, write_layout
 from cse_methods.encoders.template import Template, plain_template, prompt_template
+from cse_methods.encoders.word_pieces import batched_by_length
 from cse_methods.errors import BackboneError
-from cse_methods.training.pieces import batched_by_length
 
 PIECES_AT_ONCE = {"cpu": 4096, "cuda": 65_536}
 """Word pieces of a batch at test time, padding included, by device: they bound the memory."""

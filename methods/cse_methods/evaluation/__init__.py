@@ -1,0 +1,1 @@
+"""Scoring a trained encoder; no other folder opens a test set."""

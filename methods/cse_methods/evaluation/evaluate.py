@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from cse_methods.data.dev_sets import DevSet, load_dev_set
 from cse_methods.evaluation.embeddings import Embeddings, Progress
-from cse_methods.evaluation.geometry import GEOMETRY_TASK, geometry
 from cse_methods.evaluation.identity import (
     GEOMETRY_PROTOCOL,
     RANKING_PROTOCOL,
@@ -24,13 +23,14 @@ from cse_methods.evaluation.identity import (
     settings_of,
     settings_of_average,
 )
-from cse_methods.evaluation.long_text import Reviews, load_reviews
+from cse_methods.evaluation.measures.geometry import GEOMETRY_TASK, geometry
+from cse_methods.evaluation.measures.ranking import ranking_scores
+from cse_methods.evaluation.measures.sts import correlations
+from cse_methods.evaluation.measures.transfer import transfer_scores, transfer_sentences
 from cse_methods.evaluation.models import Model
-from cse_methods.evaluation.pair_sets import PairSet, load_pair_set
-from cse_methods.evaluation.ranking import ranking_scores
 from cse_methods.evaluation.results import Evaluation, Score, Similarities, Split
-from cse_methods.evaluation.sts import correlations
-from cse_methods.evaluation.transfer import transfer_scores, transfer_sentences
+from cse_methods.evaluation.test_sets.pairs import PairSet, load_pair_set
+from cse_methods.evaluation.test_sets.reviews import Reviews, load_reviews
 from cse_methods.metrics import cosines
 from cse_methods.tasks import (
     AVG_STS,

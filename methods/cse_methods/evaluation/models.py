@@ -13,9 +13,9 @@ from cse_methods.encoders.encoder import Encoder, quiet
 from cse_methods.encoders.loading import load_encoder, lower_cases
 from cse_methods.encoders.post_pooling import Dense, Normalize
 from cse_methods.encoders.template import SPECIAL_PIECES
+from cse_methods.encoders.word_pieces import slices
 from cse_methods.errors import BackboneError, EvaluationError, UnknownModelError
 from cse_methods.losses.segments import pool_segments
-from cse_methods.training.pieces import slices
 
 FOREIGN_BATCH = 32
 

@@ -1,0 +1,1 @@
+"""One loss a file: pure functions of tensors."""

@@ -16,15 +16,15 @@ from torch import Tensor, nn
 from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.language.phrases import Subsampling, composition_examples
+from cse_methods.encoders.word_pieces import partitions
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.losses.composition import Aggregation, aggregate, leading, projection_width
 from cse_methods.losses.info_nce import info_nce
-from cse_methods.published.settings import published_settings
+from cse_methods.published.tables import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
 from cse_methods.training.objective import Objective
-from cse_methods.training.pieces import partitions
 from cse_methods.training.student import Batch, Student, Views
 
 Part = list[int]

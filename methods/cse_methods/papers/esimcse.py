@@ -19,14 +19,14 @@ from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.template import SPECIAL_PIECES
+from cse_methods.encoders.word_pieces import RepetitionBounds, most_repeats, repeat
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
-from cse_methods.published.settings import published_settings
+from cse_methods.published.tables import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
 from cse_methods.training.momentum import enqueue, moving_average_
 from cse_methods.training.objective import Objective
-from cse_methods.training.pieces import RepetitionBounds, most_repeats, repeat
 from cse_methods.training.student import Batch, Student, Views
 
 

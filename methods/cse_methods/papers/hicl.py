@@ -23,7 +23,7 @@ from cse_methods.losses.segments import Negatives, SameSequence, entailment, loc
 from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig
 from cse_methods.papers.simcse import SimCSE, SimCSEConfig
 from cse_methods.papers.sncse import SNCSE, SNCSEConfig, negations_for
-from cse_methods.published.settings import published_settings
+from cse_methods.published.tables import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training

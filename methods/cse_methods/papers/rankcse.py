@@ -21,7 +21,7 @@ from cse_methods.losses.list_mle import list_mle
 from cse_methods.losses.list_net import list_net
 from cse_methods.losses.ranking_consistency import ranking_consistency
 from cse_methods.losses.similarity import cosine_matrix
-from cse_methods.published.settings import published_settings
+from cse_methods.published.tables import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training

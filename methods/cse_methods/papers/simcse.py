@@ -9,7 +9,7 @@ from torch import Tensor
 from cse_methods.contract import Paper, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
-from cse_methods.published.settings import published_settings
+from cse_methods.published.tables import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training

@@ -19,7 +19,7 @@ from cse_methods.encoders.template import prompt_problem
 from cse_methods.errors import SettingError
 from cse_methods.losses.bidirectional_margin import bidirectional_margin
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
-from cse_methods.published.settings import published_settings
+from cse_methods.published.tables import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training

@@ -24,7 +24,7 @@ from cse_methods.encoders.post_pooling import Dense
 from cse_methods.encoders.whitening import Rotation, Whitening, affine, moving, whiten
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.losses.multi_positive import MultiPositive, multi_positive
-from cse_methods.published.settings import published_settings
+from cse_methods.published.tables import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training

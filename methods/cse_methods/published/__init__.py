@@ -1,0 +1,1 @@
+"""The hyperparameters that each paper published and searched, one table a method."""

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.template import Template
+from cse_methods.encoders.word_pieces import slices
 from cse_methods.losses.segments import pool_segments
-from cse_methods.training.pieces import slices
 from cse_methods.training.student import Dress, Views
 
 

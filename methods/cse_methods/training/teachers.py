@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from cse_methods.cache import cache_folder, cache_key, cannot_store, written_once
 from cse_methods.contract import Pooler
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.backbones import fetch, own_pooling, resolve, weights_sha256
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import BackboneError
+from cse_methods.files.cache import cache_folder, cache_key, cannot_store, written_once
 from cse_methods.losses.similarity import cosine_matrix
 from cse_methods.settings import Settings
 

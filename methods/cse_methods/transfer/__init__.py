@@ -1,0 +1,1 @@
+"""Linear classifiers on frozen embeddings, as SentEval trains them."""

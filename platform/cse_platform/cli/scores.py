@@ -110,7 +110,7 @@ def _space(values: Values, evaluation: "Evaluation") -> Iterator[Block]:
 
 def _histogram_counts(evaluation: "Evaluation") -> dict[str, list[int]]:
     """Pairs of the dev set by bucket of gold, in 40 equal bins of cosine; empty without any."""
-    from cse_methods.evaluation.geometry import histogram
+    from cse_methods.evaluation.measures.geometry import histogram
 
     dev = [pairs for pairs in evaluation.similarities if pairs.split == "dev"]
     return dict(histogram(dev[0].cosines, dev[0].gold)) if dev else {}

@@ -12,11 +12,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from cse_methods.contract import Pooler
 from cse_methods.data.source import source_name
-from cse_methods.evaluation.availability import missing_tests
 from cse_methods.evaluation.embeddings import Progress as Told
 from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.models import Model, open_model
 from cse_methods.evaluation.results import Evaluation
+from cse_methods.evaluation.test_sets.availability import missing_tests
 from cse_methods.tasks import Tasks
 from cse_methods.transfer.protocol import TransferProtocol
 from cse_platform.cli.common import RUNS

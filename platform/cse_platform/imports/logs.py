@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from cse_methods.data.dev_selection import DevTask, dev_metric
-from cse_methods.digest import file_sha256
+from cse_methods.files.digest import file_sha256
 from cse_methods.settings import Settings
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.apply import refuse_rivals

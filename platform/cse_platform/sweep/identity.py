@@ -10,8 +10,8 @@ from typing import Any
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.dev_identity import identify_dev_set
-from cse_methods.digest import file_sha256
 from cse_methods.encoders.backbones import fetch, own_pooling, resolve, weights_sha256
+from cse_methods.files.digest import file_sha256
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.spec import SweepSpec
 

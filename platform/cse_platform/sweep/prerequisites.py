@@ -59,7 +59,7 @@ def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list
 
 
 def _missing_tests(spec: SweepSpec) -> list[str]:
-    from cse_methods.evaluation.availability import missing_tests
+    from cse_methods.evaluation.test_sets.availability import missing_tests
 
     return (
         [] if spec.evaluate is None else missing_tests(parse_tasks(spec.evaluate.tasks), spec.data)

@@ -8,7 +8,7 @@ import pytest
 from cse_methods.contract import Method
 from cse_methods.data.senteval import missing_senteval
 from cse_methods.errors import BackboneError, DataError
-from cse_methods.evaluation.availability import missing_tests
+from cse_methods.evaluation.test_sets.availability import missing_tests
 from cse_methods.registry import get_method
 from cse_methods.tasks import parse_tasks
 from cse_platform.errors import SweepRefusedError

@@ -1,0 +1,1 @@
+"""The built-in corpus and data sets, drawn from a small grammar."""

@@ -25,8 +25,8 @@ from cse_methods.data.builtin.drawing import (
 from cse_methods.data.builtin.grammar import gold, tell
 from cse_methods.data.dev_selection import DevTask
 from cse_methods.data.pairs import Pair, sha256_of_pairs
-from cse_methods.data.text import sha256_of
 from cse_methods.errors import DataError
+from cse_methods.files.text import sha256_of
 
 Kind = Literal["graded", "near", "far", "traded", "opposed"]
 

@@ -21,7 +21,7 @@ from cse_methods.data.builtin.drawing import (
 from cse_methods.data.builtin.grammar import Event, Frame, tell
 from cse_methods.data.builtin.pairs import refuse_other_draw
 from cse_methods.data.builtin.vocabulary import OPENINGS
-from cse_methods.data.text import sha256_of
+from cse_methods.files.text import sha256_of
 
 PARTS = {"train": 120, "dev": 60}
 """How many there are of each part that training may see; of folded tasks there is `train` only."""

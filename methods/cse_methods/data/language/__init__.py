@@ -1,0 +1,1 @@
+"""Rules of English: cutting, splitting, tagging and negating sentences."""

@@ -9,12 +9,12 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from cse_methods.cache import cache_folder, cache_key, cannot_store, written_once
 from cse_methods.data.corpora import Corpus
 from cse_methods.data.language.lexicon_tagger import LexiconTagger
 from cse_methods.data.language.tagging import SpacyTagger, Tagger, Word
-from cse_methods.data.text import read_lines
 from cse_methods.errors import DataError
+from cse_methods.files.cache import cache_folder, cache_key, cannot_store, written_once
+from cse_methods.files.text import read_lines
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from cse_methods.data.corpora import Corpus
-from cse_methods.data.text import read_lines, sha256_of
 from cse_methods.errors import DataError
+from cse_methods.files.text import read_lines, sha256_of
 
 Subsampling = Literal["none", "adjacent", "overlapping", "subsuming"]
 """Which pairs of a sentence's phrases become training examples of their own."""

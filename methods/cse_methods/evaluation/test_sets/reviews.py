@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cse_methods.data.source import HubFile
-from cse_methods.data.tables import read_columns
-from cse_methods.data.text import sha256_of
 from cse_methods.errors import DataError
+from cse_methods.files.parquet import read_columns
+from cse_methods.files.text import sha256_of
 from cse_methods.tasks import ReviewTask
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cse_methods.data.dev_selection import DevTask
 from cse_methods.data.dev_sets import DevSet
-from cse_methods.evaluation.buckets import in_buckets
+from cse_methods.evaluation.measures.buckets import in_buckets
 from cse_methods.metrics import alignment, uniformity
 from cse_methods.training.dev_evaluation import SAME_MEANING
 

@@ -23,9 +23,9 @@ from cse_methods.data.pairs import (
 )
 from cse_methods.data.senteval import fetch_senteval
 from cse_methods.data.source import data_source
-from cse_methods.data.text import read_lines
 from cse_methods.errors import DataError
-from cse_methods.evaluation.builtin import builtin_test_pairs
+from cse_methods.evaluation.test_sets.builtin_pairs import builtin_test_pairs
+from cse_methods.files.text import read_lines
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from cse_methods.data.transfer_sets import (
     TransferFile,
     load_part,
 )
-from cse_methods.evaluation.builtin_transfer import builtin_test_rows
+from cse_methods.evaluation.test_sets.builtin_transfer import builtin_test_rows
 from cse_methods.tasks import TransferTask
 
 TEST: dict[TransferTask, TransferFile] = {

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from cse_methods.data.text import sha256_of
 from cse_methods.data.transfer_sets import Labelled, TransferSet, load_transfer_set
-from cse_methods.evaluation.transfer_sets import load_test_part
+from cse_methods.evaluation.test_sets.transfer import load_test_part
+from cse_methods.files.text import sha256_of
 from cse_methods.tasks import TransferTask
 from cse_methods.transfer.features import Vectors, samples_of
 from cse_methods.transfer.folds import Accuracies, cross_validated, nested, split

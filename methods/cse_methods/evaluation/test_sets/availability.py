@@ -7,8 +7,8 @@ from cse_methods.data.manifest import manifest
 from cse_methods.data.senteval import missing_senteval
 from cse_methods.data.source import data_source
 from cse_methods.errors import DataError
-from cse_methods.evaluation.geometry import GEOMETRY_TASK
-from cse_methods.evaluation.long_text import missing_reviews
+from cse_methods.evaluation.measures.geometry import GEOMETRY_TASK
+from cse_methods.evaluation.test_sets.reviews import missing_reviews
 from cse_methods.tasks import Tasks
 
 _FOLDERS = {

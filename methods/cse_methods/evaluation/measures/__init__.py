@@ -1,0 +1,1 @@
+"""What is computed from embeddings and test sets: correlations, rankings, geometry, accuracies."""

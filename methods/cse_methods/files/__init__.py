@@ -1,0 +1,1 @@
+"""Files on this machine: reading text and tables, hashing, and the cache."""
