@@ -14,7 +14,7 @@ from cse_methods.settings import Settings
 Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last", "mask"]
 Precision = Literal["fp32", "bf16", "fp16"]
 
-BEST = "best"
+BEST_FOLDER = "best"
 """The folder of the best encoder inside a checkpoint, in sentence-transformers layout."""
 
 
@@ -223,7 +223,7 @@ class Paper:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedSettings:
     """One column of a paper's hyperparameter table."""
 
     backbone: str
@@ -246,4 +246,4 @@ class Method:
     """Raised when the method's numbers change."""
     train: Callable[[Any, Run], dict[str, float]]
     """(config, run) -> the dev scores of the best checkpoint."""
-    published: tuple[Published, ...] = ()
+    published: tuple[PublishedSettings, ...] = ()

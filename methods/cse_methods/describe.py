@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from cse_methods.contract import Method, MethodConfig, Paper, Published, TrainingConfig
+from cse_methods.contract import Method, MethodConfig, Paper, PublishedSettings, TrainingConfig
 from cse_methods.yaml_words import choices_of, kind_of, yaml_text
 
 _SHARED = {
@@ -101,7 +101,7 @@ def describe(method: Method) -> Description:
 
 
 def setting_rows(
-    config: type[MethodConfig], published: Sequence[Published] = ()
+    config: type[MethodConfig], published: Sequence[PublishedSettings] = ()
 ) -> list[SettingRow]:
     """A row for each setting of a config class, in its order.
 
@@ -153,7 +153,7 @@ def _groups(method: Method) -> Iterator[Group]:
 
 
 def _followed(
-    config: type[MethodConfig], published: Sequence[Published]
+    config: type[MethodConfig], published: Sequence[PublishedSettings]
 ) -> dict[str, dict[str, None]]:
     """By setting: those that its default follows, found by trying their values."""
     alone = config.dependent_defaults({})
@@ -166,7 +166,9 @@ def _followed(
     return followed
 
 
-def _tried(config: type[MethodConfig], published: Sequence[Published]) -> Iterator[tuple[str, Any]]:
+def _tried(
+    config: type[MethodConfig], published: Sequence[PublishedSettings]
+) -> Iterator[tuple[str, Any]]:
     for name, field in config.model_fields.items():
         yield from ((name, choice) for choice in choices_of(field))
     for column in published:
@@ -179,7 +181,7 @@ def _condition(condition: Mapping[str, tuple[Any, ...]]) -> str:
     )
 
 
-def _throughout(published: Sequence[Published]) -> dict[str, Any]:
+def _throughout(published: Sequence[PublishedSettings]) -> dict[str, Any]:
     first = dict(published[0].settings) if published else {}
     rest = published[1:]
     return {
@@ -189,17 +191,17 @@ def _throughout(published: Sequence[Published]) -> dict[str, Any]:
     }
 
 
-def _column(column: Published, told: Collection[str]) -> Column:
+def _column(column: PublishedSettings, told: Collection[str]) -> Column:
     values = {name: yaml_text(value) for name, value in column.settings.items() if name not in told}
     return Column(column.backbone, _variant(column), values, column.source)
 
 
-def _variant(column: Published) -> str:
+def _variant(column: PublishedSettings) -> str:
     return ", ".join(f"{name}: {yaml_text(value)}" for name, value in column.variant.items())
 
 
-def _searched(published: Sequence[Published]) -> Iterator[Searched]:
-    found: dict[str, dict[str, list[Published]]] = {}
+def _searched(published: Sequence[PublishedSettings]) -> Iterator[Searched]:
+    found: dict[str, dict[str, list[PublishedSettings]]] = {}
     for column in published:
         for name, space in column.searched.items():
             found.setdefault(name, {}).setdefault(yaml_text(space), []).append(column)
@@ -208,7 +210,7 @@ def _searched(published: Sequence[Published]) -> Iterator[Searched]:
             yield Searched(name, text, _whose(columns, published))
 
 
-def _whose(chosen: Sequence[Published], published: Sequence[Published]) -> str:
+def _whose(chosen: Sequence[PublishedSettings], published: Sequence[PublishedSettings]) -> str:
     """The columns by variant alone, or backbone alone, where that tells them from the others."""
     if len(chosen) == len(published):
         return "all"

@@ -8,7 +8,7 @@ from pkgutil import iter_modules
 from typing import TypeVar
 
 from cse_methods import papers
-from cse_methods.contract import Method, MethodConfig, Paper, Published, Run
+from cse_methods.contract import Method, MethodConfig, Paper, PublishedSettings, Run
 from cse_methods.errors import UnknownMethodError
 
 ENTRY_POINT_GROUP = "cse.methods"
@@ -25,7 +25,7 @@ def register(
     config: type[Config],
     paper: Paper,
     revision: int,
-    published: Sequence[Published] = (),
+    published: Sequence[PublishedSettings] = (),
 ) -> Callable[[Train[Config]], Train[Config]]:
     """Enter the decorated `train(config, run)` into the registry under `name`.
 

@@ -13,11 +13,11 @@ ReviewTask = Literal["yelp", "imdb"]
 STS_TASKS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 TRANSFER_TASKS: tuple[TransferTask, ...] = get_args(TransferTask)
 LONG_TASKS: tuple[ReviewTask, ...] = get_args(ReviewTask)
-Name = TypeVar("Name", bound=str)
+_Name = TypeVar("_Name", bound=str)
 
 AVG_STS, AVG_TRANSFER = "avg_sts", "avg_transfer"
 
-FAMILIES = ("sts", "transfer", "ranking", "geometry", "long")
+TASK_FAMILIES = ("sts", "transfer", "ranking", "geometry", "long")
 _MEMBERS: dict[str, tuple[str, ...]] = {
     "sts": STS_TASKS,
     "transfer": TRANSFER_TASKS,
@@ -68,12 +68,14 @@ def parse_tasks(words: Sequence[str]) -> Tasks:
             there is none.
     """
     if not words:
-        raise EvaluationError(f"no task is named; name some of {', '.join(FAMILIES)}, or {_each()}")
+        raise EvaluationError(
+            f"no task is named; name some of {', '.join(TASK_FAMILIES)}, or {_each()}"
+        )
     for word in words:
-        if word not in (*FAMILIES, *_each_name()):
+        if word not in (*TASK_FAMILIES, *_each_name()):
             raise EvaluationError(_unknown(word))
 
-    def asked(family: str, members: tuple[Name, ...]) -> tuple[Name, ...]:
+    def asked(family: str, members: tuple[_Name, ...]) -> tuple[_Name, ...]:
         return tuple(task for task in members if family in words or task in words)
 
     return Tasks(
@@ -86,9 +88,9 @@ def parse_tasks(words: Sequence[str]) -> Tasks:
 
 
 def _unknown(word: str) -> str:
-    nearest = get_close_matches(word.lower(), [*FAMILIES, *_each_name()], n=1)
+    nearest = get_close_matches(word.lower(), [*TASK_FAMILIES, *_each_name()], n=1)
     hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
-    return f"no task {word!r}.{hint} Known: {', '.join(FAMILIES)}; {_each()}"
+    return f"no task {word!r}.{hint} Known: {', '.join(TASK_FAMILIES)}; {_each()}"
 
 
 def _each_name() -> list[str]:

@@ -11,9 +11,9 @@ import time
 import numpy as np
 import torch
 
-from cse_methods.transfer.descent import Fold
+from cse_methods.transfer.descent import TrainingFold
 from cse_methods.transfer.folds import nested
-from cse_methods.transfer.protocol import MAX_EPOCHS, SEED, TEST, regularisations
+from cse_methods.transfer.protocol import MAX_EPOCHS, SENTEVAL_SEED, TEST_PROTOCOL, regularisations
 from cse_methods.transfer.samples import Samples
 
 SENTENCES, WIDTH = 10_662, 384
@@ -29,22 +29,24 @@ def overlapping_classes() -> Samples:
     return Samples(torch.from_numpy(features.astype(np.float32)), labels)
 
 
-def plain_fit(samples: Samples, fold: Fold, penalty: float) -> None:
+def plain_fit(samples: Samples, fold: TrainingFold, penalty: float) -> None:
     """SentEval's loop around one torch.nn.Linear."""
-    order = np.random.RandomState(SEED)
-    torch.manual_seed(SEED)
+    order = np.random.RandomState(SENTEVAL_SEED)
+    torch.manual_seed(SENTEVAL_SEED)
     features, labels = samples.features[fold.train], torch.from_numpy(samples.labels[fold.train])
     dev, dev_labels = samples.features[fold.validation], samples.labels[fold.validation]
     model = torch.nn.Linear(WIDTH, 2)
     optimizer = torch.optim.Adam(model.parameters(), weight_decay=penalty)
     best, misses, epochs = -1.0, 0, 0
-    while misses <= TEST.tenacity and epochs <= MAX_EPOCHS:
-        for _ in range(TEST.epoch_size):
-            for batch in torch.from_numpy(order.permutation(len(features))).split(TEST.batch_size):
+    while misses <= TEST_PROTOCOL.tenacity and epochs <= MAX_EPOCHS:
+        for _ in range(TEST_PROTOCOL.epoch_size):
+            for batch in torch.from_numpy(order.permutation(len(features))).split(
+                TEST_PROTOCOL.batch_size
+            ):
                 optimizer.zero_grad()
                 torch.nn.functional.cross_entropy(model(features[batch]), labels[batch]).backward()
                 optimizer.step()
-        epochs += TEST.epoch_size
+        epochs += TEST_PROTOCOL.epoch_size
         accuracy = float(np.mean(model(dev).argmax(dim=1).numpy() == dev_labels))
         best, misses = max(best, accuracy), misses + (accuracy <= best)
 
@@ -52,15 +54,15 @@ def plain_fit(samples: Samples, fold: Fold, penalty: float) -> None:
 def main() -> None:
     """Print the seconds of both, and how many times faster a fit is side by side."""
     samples = overlapping_classes()
-    penalties = regularisations(TEST, folds=False)
+    penalties = regularisations(TEST_PROTOCOL, folds=False)
     started = time.perf_counter()
-    accuracy = nested(samples, TEST, test=True).test
+    accuracy = nested(samples, TEST_PROTOCOL, test=True).test
     together = time.perf_counter() - started
-    fits = TEST.kfold * (TEST.kfold * len(penalties) + 1)
+    fits = TEST_PROTOCOL.kfold * (TEST_PROTOCOL.kfold * len(penalties) + 1)
 
     # A test fold and a validation fold, a tenth and a tenth of the rest, are left out.
     rows = np.random.default_rng(1).permutation(SENTENCES)
-    fold = Fold(rows[2026:], rows[1066:2026])
+    fold = TrainingFold(rows[2026:], rows[1066:2026])
     started = time.perf_counter()
     for penalty in penalties:
         plain_fit(samples, fold, penalty)

@@ -8,11 +8,11 @@ import huggingface_hub.constants
 import pytest
 
 from cse_methods.encoders.backbones import (
-    Source,
-    fetch,
-    locate,
+    Backbone,
+    fetch_backbone,
+    locate_backbone,
     own_pooling,
-    resolve,
+    resolve_backbone,
     weights_sha256,
 )
 from cse_methods.encoders.sentence_transformers_format import Pooling
@@ -44,7 +44,7 @@ def cached(cache: Path, tiny_bert: Path, hub_id: str, revision: str, names: list
 
 @pytest.mark.parametrize("name", SHORT_NAMES)
 def test_short_names_stand_for_hub_ids(name: str) -> None:
-    source = resolve(name)
+    source = resolve_backbone(name)
     assert source.name == name
     assert isinstance(source.model, str)
     assert source.model.count("/") == 1
@@ -53,17 +53,17 @@ def test_short_names_stand_for_hub_ids(name: str) -> None:
 
 
 def test_mini_is_in_the_package() -> None:
-    source = resolve("mini")
-    folder = locate(source)
-    assert folder == fetch(source)
-    assert own_pooling(source, fetch(source)) == Pooling("avg")
-    assert sum(file.stat().st_size for file in fetch(source).iterdir()) < 8e6
+    source = resolve_backbone("mini")
+    folder = locate_backbone(source)
+    assert folder == fetch_backbone(source)
+    assert own_pooling(source, fetch_backbone(source)) == Pooling("avg")
+    assert sum(file.stat().st_size for file in fetch_backbone(source).iterdir()) < 8e6
 
 
 def test_a_folder_carries_its_own_pooler(tiny_bert: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(tiny_bert, tmp_path / "mine")
-    assert resolve(str(folder)) == Source(str(folder), folder, None, None)
-    assert own_pooling(resolve(str(folder)), folder) == Pooling("avg")
+    assert resolve_backbone(str(folder)) == Backbone(str(folder), folder, None, None)
+    assert own_pooling(resolve_backbone(str(folder)), folder) == Pooling("avg")
     file = folder / "1_Pooling" / "config.json"
     file.parent.mkdir()
     for stored, expected in [
@@ -73,8 +73,8 @@ def test_a_folder_carries_its_own_pooler(tiny_bert: Path, tmp_path: Path) -> Non
         ({"pooling_mode": "avg_first_last", "first_layer": 0}, Pooling("avg_first_last", 0)),
     ]:
         file.write_text(json.dumps(stored))
-        assert resolve(str(folder)).pooler == expected.pooler
-        assert own_pooling(resolve(str(folder)), folder) == expected
+        assert resolve_backbone(str(folder)).pooler == expected.pooler
+        assert own_pooling(resolve_backbone(str(folder)), folder) == expected
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_poolings_that_are_not_ours(
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text(text)
     with pytest.raises(BackboneError, match=problem):
-        resolve(str(folder))
+        resolve_backbone(str(folder))
 
 
 @pytest.mark.parametrize(
@@ -113,17 +113,17 @@ def test_poolings_that_are_not_ours(
 )
 def test_unknown_names(name: str, problem: str) -> None:
     with pytest.raises(BackboneError, match=problem):
-        resolve(name)
+        resolve_backbone(name)
 
 
 def test_an_owner_that_is_a_folder_was_meant_as_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert resolve("models/mine") == Source("models/mine", "models/mine")
+    assert resolve_backbone("models/mine") == Backbone("models/mine", "models/mine")
     (tmp_path / "models").mkdir()
     with pytest.raises(BackboneError, match="models/mine is not a folder"):
-        resolve("models/mine")
+        resolve_backbone("models/mine")
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_folders_that_are_not_whole(
     folder = shutil.copytree(tiny_bert, tmp_path / "mine")
     (folder / lacking).unlink()
     with pytest.raises(BackboneError, match=problem):
-        resolve(str(folder))
+        resolve_backbone(str(folder))
     with pytest.raises(BackboneError, match=problem):
         weights_sha256(folder)
 
@@ -149,34 +149,34 @@ def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
     file = tmp_path / "model.bin"
     file.write_bytes(b"")
     with pytest.raises(BackboneError, match=r"model\.bin is not a folder"):
-        resolve(str(file))
+        resolve_backbone(str(file))
 
 
 def test_what_has_to_be_fetched_cannot_be_offline(offline: Path) -> None:
-    source = resolve("bert-base")
-    assert locate(source) is None
+    source = resolve_backbone("bert-base")
+    assert locate_backbone(source) is None
     asked = rf"'bert-base' \({source.model} at revision {source.revision}\): .+ Connect to the hub"
     with pytest.raises(BackboneError, match=asked):
-        fetch(source)
+        fetch_backbone(source)
 
 
 def test_the_hub_s_cache_is_used(offline: Path, tiny_bert: Path) -> None:
-    source = resolve("bert-base")
+    source = resolve_backbone("bert-base")
     assert isinstance(source.model, str)
     assert source.revision is not None
     names = ["config.json", "model.safetensors", "tokenizer.json"]
     snapshot = cached(offline, tiny_bert, source.model, source.revision, names)
-    assert locate(source) == snapshot
-    assert fetch(source) == snapshot
+    assert locate_backbone(source) == snapshot
+    assert fetch_backbone(source) == snapshot
     (snapshot / "model.safetensors").unlink()
-    assert locate(source) is None
+    assert locate_backbone(source) is None
 
 
 def test_a_hub_id_that_the_hub_would_refuse(offline: Path) -> None:
-    source = resolve("owner/bad--name")
-    assert locate(source) is None
+    source = resolve_backbone("owner/bad--name")
+    assert locate_backbone(source) is None
     with pytest.raises(BackboneError, match="cannot fetch backbone 'owner/bad--name'"):
-        fetch(source)
+        fetch_backbone(source)
 
 
 def test_the_hash_follows_the_content(tiny_bert: Path, tmp_path: Path) -> None:

@@ -12,14 +12,22 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from cse_methods.contract import BEST, TrainingConfig
+from cse_methods.contract import BEST_FOLDER, TrainingConfig
 from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.post_pooling import Head
 from cse_methods.errors import CheckpointError
 from cse_methods.papers import simcse
-from cse_methods.training.checkpoint import STATE, Best, load_checkpoint, save_checkpoint
+from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig
+from cse_methods.training.checkpoint import (
+    STATE_FILE,
+    Best,
+    load_checkpoint,
+    save_checkpoint,
+)
 from cse_methods.training.loop import start
 from cse_methods.training.objective import Objective
 from cse_methods.training.schedule import Schedule
+from cse_methods.training.student import Student
 
 SETTINGS = {
     "corpus": "builtin",
@@ -74,7 +82,7 @@ def test_without_a_score_there_is_no_best(tiny_bert: Path, tmp_path: Path) -> No
     best.consider(1, scored(math.nan), state.student.encoder)
     assert best.metrics == {}
     save_checkpoint(tmp_path / "2", state, best)
-    assert not (tmp_path / "2" / BEST).exists()
+    assert not (tmp_path / "2" / BEST_FOLDER).exists()
     load_checkpoint(tmp_path / "2", state, best)
     assert best.metrics == {}
 
@@ -123,29 +131,29 @@ def test_the_data_folder_may_move(tiny_bert: Path, tmp_path: Path) -> None:
 
 
 def shortened(folder: Path) -> None:
-    whole = (folder / STATE).read_bytes()
-    (folder / STATE).write_bytes(whole[: len(whole) // 2])
+    whole = (folder / STATE_FILE).read_bytes()
+    (folder / STATE_FILE).write_bytes(whole[: len(whole) // 2])
 
 
 def emptied(folder: Path) -> None:
-    (folder / STATE).write_bytes(b"")
+    (folder / STATE_FILE).write_bytes(b"")
 
 
 def unfinished(folder: Path) -> None:
-    (folder / STATE).rename(folder / f"{STATE}.part")
+    (folder / STATE_FILE).rename(folder / f"{STATE_FILE}.part")
 
 
 def without_best(folder: Path) -> None:
-    (folder / BEST).rename(folder / "elsewhere")
+    (folder / BEST_FOLDER).rename(folder / "elsewhere")
 
 
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        (shortened, f"its {STATE} cannot be read"),
-        (emptied, f"its {STATE} cannot be read"),
-        (unfinished, f"it has no {STATE}"),
-        (without_best, f"it has no folder {BEST}"),
+        (shortened, f"its {STATE_FILE} cannot be read"),
+        (emptied, f"its {STATE_FILE} cannot be read"),
+        (unfinished, f"it has no {STATE_FILE}"),
+        (without_best, f"it has no folder {BEST_FOLDER}"),
     ],
 )
 def test_a_checkpoint_that_is_not_whole(
@@ -161,7 +169,9 @@ def test_a_trial_says_so_before_it_trains(
 ) -> None:
     config = simcse.SimCSEConfig.model_validate(SETTINGS | {"backbone": str(tiny_bert)})
     run = new_run(resume_from=tmp_path / "gone")
-    with pytest.raises(CheckpointError, match=f"gone is no whole checkpoint: it has no {STATE}"):
+    with pytest.raises(
+        CheckpointError, match=f"gone is no whole checkpoint: it has no {STATE_FILE}"
+    ):
         simcse.train(config, run)
     assert run.curve == {}
 
@@ -207,5 +217,21 @@ def test_killed_half_way_and_resumed(
     simcse.train(config, resumed)
     assert resumed.curve
     assert resumed.curve == {s: p for s, p in undisturbed.curve.items() if s > reported[-1]}
-    last, again = (load_encoder(str(run.folder / "12" / BEST)) for run in (undisturbed, resumed))
+    last, again = (
+        load_encoder(str(run.folder / "12" / BEST_FOLDER)) for run in (undisturbed, resumed)
+    )
     assert_close(again.state_dict(), last.state_dict(), rtol=0, atol=0)
+
+
+def test_checkpoints_name_weights_as_those_of_earlier_versions(tiny_bert: Path) -> None:
+    """Attributes may be renamed; the names in a checkpoint may not, or old ones cannot be read."""
+    encoder = load_encoder(str(tiny_bert)).with_post_pooling(Head(32))
+    student = Student(encoder, Head(32), max_length=16)
+    config = ESimCSEConfig.model_validate(SETTINGS | {"backbone": str(tiny_bert)})
+    model = "model.embeddings.word_embeddings.weight"
+    assert student.state_dict().keys() >= {
+        f"encoder.{model}",
+        "encoder.tail.0.linear.weight",
+        "head.linear.weight",
+    }
+    assert ESimCSE(config, student).state_dict().keys() >= {f"slow.{model}", "_extra_state"}

@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from cse_methods.contract import Method, Published, TrainingConfig
+from cse_methods.contract import Method, PublishedSettings, TrainingConfig
 from cse_methods.describe import Description, Searched, SettingRow, describe
 from cse_methods.registry import available_methods, get_method
 from cse_methods.yaml_words import yaml_text
@@ -159,7 +159,7 @@ class Widened(TrainingConfig):
 
 def test_a_shared_setting_that_a_method_changes_is_its_own() -> None:
     published = tuple(
-        Published(backbone, {"learning_rate": rate}, "table 1", searched={"epochs": (1, 2)})
+        PublishedSettings(backbone, {"learning_rate": rate}, "table 1", searched={"epochs": (1, 2)})
         for backbone, rate in [("bert-base", 3e-5), ("bert-large", 1e-5)]
     )
     simcse = get_method("simcse")

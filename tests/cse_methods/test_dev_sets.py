@@ -10,9 +10,9 @@ from pyarrow import parquet
 
 from cse_methods.data.dev_selection import DevTask
 from cse_methods.data.dev_sets import (
-    FILES,
-    LOWEST,
-    TABLES,
+    DEV_PAIR_FILES,
+    DEV_TABLES,
+    LOWEST_GOLD,
     load_dev_set,
     missing_dev_sets,
 )
@@ -33,10 +33,10 @@ def row(task: DevTask, number: int, *, gold: str = "2.5", first: str = "") -> st
 def write(folder: Path, task: DevTask, edit: Edit = list, *, end: str = "\n") -> Path:
     """A whole dev file with made-up pairs, edited; the only file of its folder."""
     header = ["pair_ID\tsentence_A\tsentence_B\trelatedness_score\tjudgment"]
-    rows = [row(task, number) for number in range(FILES[task].pairs)]
-    path = folder / FILES[task].path
+    rows = [row(task, number) for number in range(DEV_PAIR_FILES[task].pairs)]
+    path = folder / DEV_PAIR_FILES[task].path
     path.parent.mkdir(parents=True)
-    lines = edit([*(header if FILES[task].header else []), *rows])
+    lines = edit([*(header if DEV_PAIR_FILES[task].header else []), *rows])
     path.write_bytes("".join(line + end for line in lines).encode())
     return folder
 
@@ -44,7 +44,7 @@ def write(folder: Path, task: DevTask, edit: Edit = list, *, end: str = "\n") ->
 @pytest.mark.parametrize(("task", "count", "lowest"), [("stsb", 1500, 0), ("sickr", 500, 1)])
 def test_real_files(shared: Path, task: DevTask, count: int, lowest: int) -> None:
     dev = load_dev_set(task, str(shared / "data"))
-    assert (dev.source, dev.sha256) == ("senteval", FILES[task].sha256)
+    assert (dev.source, dev.sha256) == ("senteval", DEV_PAIR_FILES[task].sha256)
     assert len(dev.first) == len(dev.second) == len(dev.gold) == count
     assert (dev.gold.dtype, dev.gold.max(), dev.gold.min()) == (np.float64, 5, lowest)
 
@@ -59,9 +59,9 @@ def test_first_real_rows_by_hand(shared: Path) -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_real_file_minus_a_line_is_refused(shared: Path, tmp_path: Path, task: DevTask) -> None:
-    lines = (shared / "data" / FILES[task].path).read_text().splitlines()
+    lines = (shared / "data" / DEV_PAIR_FILES[task].path).read_text().splitlines()
     folder = write(tmp_path, task, lambda _: lines[:-1])
-    count, name = FILES[task].pairs, Path(FILES[task].path).name
+    count, name = DEV_PAIR_FILES[task].pairs, Path(DEV_PAIR_FILES[task].path).name
     with pytest.raises(DataError, match=f"{name}: expected {count} .*, found {count - 1};"):
         load_dev_set(task, str(folder))
 
@@ -71,7 +71,7 @@ def test_other_pairs_of_the_right_number_are_told_apart(
     tmp_path: Path, task: DevTask, caplog: pytest.LogCaptureFixture
 ) -> None:
     dev = load_dev_set(task, str(write(tmp_path, task)))
-    assert dev.sha256 != FILES[task].sha256
+    assert dev.sha256 != DEV_PAIR_FILES[task].sha256
     assert "not the known pairs" in caplog.text
     assert dev.first[3] == "First sentence 3 ."
 
@@ -93,7 +93,7 @@ def test_unscored_rows_are_dropped(tmp_path: Path, task: DevTask) -> None:
 @pytest.mark.parametrize("gold", ["5.1", "-1", "nan", "high"])
 def test_a_score_off_the_scale_is_refused(tmp_path: Path, task: DevTask, gold: str) -> None:
     folder = write(tmp_path, task, lambda lines: [*lines[:7], row(task, 7, gold=gold), *lines[8:]])
-    match = rf", line 8: gold score '{gold}' is no number from {LOWEST[task]:g} to 5;"
+    match = rf", line 8: gold score '{gold}' is no number from {LOWEST_GOLD[task]:g} to 5;"
     with pytest.raises(DataError, match=match):
         load_dev_set(task, str(folder))
 
@@ -101,7 +101,7 @@ def test_a_score_off_the_scale_is_refused(tmp_path: Path, task: DevTask, gold: s
 @pytest.mark.parametrize("task", TASKS)
 def test_a_row_of_too_few_columns_is_named(tmp_path: Path, task: DevTask) -> None:
     folder = write(tmp_path, task, lambda lines: [*lines[:4], "one\ttwo", *lines[5:]])
-    match = rf", line 5: 2 columns, expected {FILES[task].columns}, separated by tabs"
+    match = rf", line 5: 2 columns, expected {DEV_PAIR_FILES[task].columns}, separated by tabs"
     with pytest.raises(DataError, match=match):
         load_dev_set(task, str(folder))
 
@@ -142,7 +142,7 @@ def test_the_hub_gives_what_is_to_fetch(tmp_path: Path, monkeypatch: pytest.Monk
 
 def cached_on_this_machine(cache: Path, task: DevTask, columns: dict[str, object]) -> None:
     """Put a table where the hub's client keeps what it fetched."""
-    file = TABLES[task].file
+    file = DEV_TABLES[task].file
     home = cache / f"datasets--{file.repository.replace('/', '--')}"
     (home / "refs" / file.revision).parent.mkdir(parents=True)
     (home / "refs" / file.revision).write_text("0" * 40)

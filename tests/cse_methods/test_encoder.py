@@ -13,9 +13,9 @@ from torch import Tensor
 
 from cse_methods.contract import Pooler
 from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.head import Head
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.pooling import pool
+from cse_methods.encoders.post_pooling import Head
 from cse_methods.encoders.sentence_transformers_format import Pooling
 from cse_methods.errors import BackboneError
 from cse_methods.losses.info_nce import info_nce

@@ -84,22 +84,26 @@ def test_negatives_of_the_queue_raise_the_loss(tiny_bert: Path) -> None:
 @pytest.mark.parametrize("momentum", [0.0, 0.9, 1.0])
 def test_the_momentum_encoder_follows(momentum: float, tiny_bert: Path) -> None:
     student, objective = started(configured(tiny_bert, momentum=momentum))
-    assert objective.slow is not None
+    assert objective.momentum_encoder is not None
     before = next(student.encoder.parameters()).detach().clone()
     with torch.no_grad():
         for parameter in student.encoder.parameters():
             parameter.add_(1.0)
     step(student, objective, 0)
-    assert_close(next(objective.slow.parameters()), before + (1 - momentum))
+    assert_close(next(objective.momentum_encoder.parameters()), before + (1 - momentum))
 
 
 def test_where_the_momentum_encoder_starts(tiny_bert: Path) -> None:
     for start, same in [("pretrained", True), ("random", False)]:
         student, objective = started(configured(tiny_bert, momentum_start=start))
-        assert objective.slow is not None
-        pairs = zip(objective.slow.parameters(), student.encoder.parameters(), strict=True)
+        assert objective.momentum_encoder is not None
+        pairs = zip(
+            objective.momentum_encoder.parameters(), student.encoder.parameters(), strict=True
+        )
         assert all(torch.equal(a, b) for a, b in pairs) == same
-        assert not any(parameter.requires_grad for parameter in objective.slow.parameters())
+        assert not any(
+            parameter.requires_grad for parameter in objective.momentum_encoder.parameters()
+        )
 
 
 def test_a_checkpoint_keeps_queue_and_momentum_encoder(
@@ -128,7 +132,7 @@ def test_a_checkpoint_keeps_queue_and_momentum_encoder(
 
 def test_without_a_queue_there_is_no_second_encoder(tiny_bert: Path) -> None:
     _, objective = started(configured(tiny_bert, queue_size=0))
-    assert objective.slow is None
+    assert objective.momentum_encoder is None
     assert not list(objective.parameters())
 
 

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.evaluation.evaluate import evaluate
-from cse_methods.evaluation.identity import identity
+from cse_methods.evaluation.identity import score_identity
 from cse_methods.evaluation.measures.sts import correlations
 from cse_methods.evaluation.models import OwnModel
 from cse_methods.evaluation.results import Evaluation
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.tasks import STS_TASKS, TRANSFER_TASKS, parse_tasks
-from cse_methods.transfer.protocol import FAST
+from cse_methods.transfer.protocol import DEV_PROTOCOL
 
 EVERYTHING = ["sts", "transfer", "ranking", "geometry"]
 
@@ -40,7 +40,7 @@ class Letters:
 @pytest.fixture(scope="module")
 def letters() -> tuple[Letters, Evaluation]:
     model = Letters()
-    return model, evaluate(model, parse_tasks(EVERYTHING), data="builtin", protocol=FAST)
+    return model, evaluate(model, parse_tasks(EVERYTHING), data="builtin", protocol=DEV_PROTOCOL)
 
 
 def values(evaluation: Evaluation) -> dict[tuple[str, str, str], float]:
@@ -78,11 +78,11 @@ def test_averages_are_over_all_seven(letters: tuple[Letters, Evaluation]) -> Non
 def test_an_identity_is_the_hash_of_what_it_says(letters: tuple[Letters, Evaluation]) -> None:
     evaluation = letters[1]
     for name, settings in evaluation.identities.items():
-        assert identity(settings) == name
+        assert score_identity(settings) == name
     of = {(one.task, one.split, one.metric): one.identity for one in evaluation.scores}
     assert of["sts12", "test", "spearman"] == of["sts12", "test", "pearson_mean"]
     assert len({of[task, "test", "spearman"] for task in (*STS_TASKS, "avg_sts")}) == 8
-    other = replace(FAST, kfold=4)
+    other = replace(DEV_PROTOCOL, kfold=4)
     again = evaluate(Letters(), parse_tasks(["mr", "sts12"]), data="builtin", protocol=other)
     changed = {(one.task, one.metric): one.identity for one in again.scores}
     assert changed["sts12", "spearman"] == of["sts12", "test", "spearman"]
@@ -107,5 +107,5 @@ def test_where_the_time_went(letters: tuple[Letters, Evaluation]) -> None:
 def test_an_encoder_of_ours_twice_is_the_same() -> None:
     tasks = parse_tasks(["stsb", "trec"])
     model = OwnModel(load_encoder("mini"))
-    once, twice = (evaluate(model, tasks, data="builtin", protocol=FAST) for _ in range(2))
+    once, twice = (evaluate(model, tasks, data="builtin", protocol=DEV_PROTOCOL) for _ in range(2))
     assert once.scores == twice.scores

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 from torch.testing import assert_close
 
-from cse_methods.contract import BEST, Method, MethodConfig, TrainingConfig
+from cse_methods.contract import BEST_FOLDER, Method, MethodConfig, TrainingConfig
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.registry import available_methods, get_method
@@ -148,7 +148,7 @@ def test_the_best_trained_step_is_returned_and_kept(trial: Trial) -> None:
     name = f"dev/{trial.config.dev.checkpoint}_spearman"
     best = max(trained.values(), key=lambda metrics: metrics[name])  # the earliest of equals
     assert without_perf(trial.returned) == best
-    encoder = load_encoder(str(trial.run.folder / str(trial.steps[-1]) / BEST))
+    encoder = load_encoder(str(trial.run.folder / str(trial.steps[-1]) / BEST_FOLDER))
     scores = DevSuite(trial.config.dev.tasks, data="builtin").evaluate(encoder)
     assert scores == {k: v for k, v in best.items() if k.startswith("dev/")}
 
@@ -178,7 +178,7 @@ def test_resumed_as_if_never_stopped(place: int, trial: Trial, new_run: Callable
     assert {k: v for k, v in returned.items() if k.startswith("dev/")} == dev
     if run.curve:
         resumed, undisturbed = (
-            load_encoder(str(folder / str(last) / BEST)).state_dict()
+            load_encoder(str(folder / str(last) / BEST_FOLDER)).state_dict()
             for folder in (run.folder, trial.run.folder)
         )
         assert_close(resumed, undisturbed, rtol=0, atol=0)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from cse_methods.encoders.head import Head
 from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.post_pooling import Head
 from cse_methods.errors import BackboneError, EvaluationError
-from cse_methods.evaluation.embeddings import Embeddings
+from cse_methods.evaluation.embeddings import StoredEmbeddings
 from cse_methods.evaluation.models import ForeignModel, open_model
 
 pytestmark = pytest.mark.real
@@ -34,7 +34,9 @@ def as_they_encode(
         theirs.max_seq_length = max_length
     expected = torch.tensor(theirs.encode(SENTENCES))
     vectors.mkdir()
-    found = Embeddings(model, SENTENCES, folder=vectors, progress=lambda what, done, total: None)
+    found = StoredEmbeddings(
+        model, SENTENCES, folder=vectors, progress=lambda what, done, total: None
+    )
     torch.testing.assert_close(found(SENTENCES), expected, rtol=1e-4, atol=1e-5)
     assert model.width == expected.shape[1]
     json.dumps(model.reading, allow_nan=False)
@@ -95,7 +97,7 @@ def test_static_embeddings(library: Any, tiny_bert: Path, tmp_path: Path) -> Non
 
 
 def test_what_the_library_cannot_load_either(library: Any, tiny_bert: Path, tmp_path: Path) -> None:
-    load_encoder(str(tiny_bert), pooler="avg").with_tail(Head(32)).save(tmp_path)
+    load_encoder(str(tiny_bert), pooler="avg").with_post_pooling(Head(32)).save(tmp_path)
     layer = tmp_path / "2_Dense"
     (layer / "model.safetensors").unlink()
     (layer / "pytorch_model.bin").write_text("rubbish")

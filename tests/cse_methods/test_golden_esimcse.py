@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cse_methods.encoders.word_pieces import most_repeats, repeat
+from cse_methods.encoders.word_pieces import most_repeats, repeat_pieces
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.training.momentum import enqueue, moving_average_
 
@@ -63,7 +63,7 @@ def test_repetition(golden: Callable[[str], Any]) -> None:
         # Stored positions count [CLS]; zeros fill the row up, and -1 ends it.
         positions = [p - 1 for p in inputs["dup_positions"][row].tolist() if p > 0]
         expected = outputs["ids"][row, : outputs["lengths"][row]].tolist()
-        assert [first, *repeat(content, positions), last] == expected
+        assert [first, *repeat_pieces(content, positions), last] == expected
         assert len(positions) == outputs["num_added"][row]
         most = most_repeats(length, rate=rate, bounds="released")
         assert most == outputs["max_possible_add"][row]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from cse_methods.encoders.word_pieces import slices
+from cse_methods.encoders.word_pieces import cut_segments
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.losses.segments import entailment, local_contrast, pool_segments
 
@@ -63,7 +63,7 @@ def test_loss_and_gradients(name: str, golden: Callable[[str], Any]) -> None:
 def test_slicing(golden: Callable[[str], Any]) -> None:
     case = golden("hicl_slicing_a")
     for row, length in enumerate(case.inputs["lengths"].tolist()):
-        segments = slices(range(length), case.params["slice_len"])
+        segments = cut_segments(range(length), case.params["slice_len"])
         expected = [size for size in case.outputs["segment_lengths"][row].tolist() if size]
         assert [len(segment) for segment in segments] == expected
         assert len(segments) == case.outputs["num_segments"][row]

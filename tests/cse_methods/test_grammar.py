@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cse_methods.data.builtin import drawing
-from cse_methods.data.builtin.grammar import SLOTS, Event, Frame, Lexicon, gold, opposed, tell
+from cse_methods.data.builtin.grammar import (
+    SLOTS,
+    Frame,
+    Lexicon,
+    Scene,
+    gold,
+    opposed,
+    sentence_of,
+)
 from cse_methods.data.builtin.pairs import builtin_corpus, builtin_pairs
 from cse_methods.data.builtin.vocabulary import ACTIONS, ANTONYMS, PEOPLE, PLACES, THINGS
 from cse_methods.data.dev_selection import DevTask
@@ -21,10 +29,10 @@ LAST_WORDS = Lexicon(
     {words[0]: words[-1] for words in (*PEOPLE, *THINGS, *PLACES)},
     {action: verbs[-1] for action, verbs in ACTIONS.items()},
 )
-LOAN = Event("doctor", "lend", "book", "pilot", "in the garden")
+LOAN = Scene("doctor", "lend", "book", "pilot", "in the garden")
 
 events = st.builds(
-    Event, **{slot: st.sampled_from(keys) for slot, keys in SLOTS.items()}, denied=st.booleans()
+    Scene, **{slot: st.sampled_from(keys) for slot, keys in SLOTS.items()}, denied=st.booleans()
 )
 
 
@@ -38,10 +46,10 @@ events = st.builds(
         (replace(LOAN, denied=True), 2),
         (replace(LOAN, denied=True, object="car"), 1.5),
         (replace(LOAN, action="sell", denied=True), 4),
-        (Event("king", "hide", "car", "cook", "on the ship"), 0),
+        (Scene("king", "hide", "car", "cook", "on the ship"), 0),
     ],
 )
-def test_gold_by_hand(other: Event, expected: float) -> None:
+def test_gold_by_hand(other: Scene, expected: float) -> None:
     assert gold(LOAN, other) == expected
 
 
@@ -54,7 +62,7 @@ def test_antonyms_contradict(one: str, other: str) -> None:
 
 
 @given(events, events)
-def test_gold_is_symmetric_and_bounded(first: Event, second: Event) -> None:
+def test_gold_is_symmetric_and_bounded(first: Scene, second: Scene) -> None:
     assert gold(first, second) == gold(second, first)
     assert 0 <= gold(first, second) <= 5
     assert (gold(first, second) == 5) == (first == second)
@@ -84,7 +92,7 @@ def test_gold_is_symmetric_and_bounded(first: Event, second: Event) -> None:
     ],
 )
 def test_wordings_by_hand(frame: Frame, words: Lexicon, sentence: str) -> None:
-    assert tell(LOAN, words, frame) == sentence
+    assert sentence_of(LOAN, words, frame) == sentence
 
 
 @pytest.mark.parametrize(
@@ -97,11 +105,11 @@ def test_wordings_by_hand(frame: Frame, words: Lexicon, sentence: str) -> None:
     ],
 )
 def test_denial_by_hand(frame: Frame, predicate: str) -> None:
-    assert predicate in tell(replace(LOAN, denied=True), FIRST_WORDS, frame)
+    assert predicate in sentence_of(replace(LOAN, denied=True), FIRST_WORDS, frame)
 
 
 def test_a_verb_without_two_objects_stays_active() -> None:
-    told = tell(replace(LOAN, action="hide"), FIRST_WORDS, Frame("two_objects"))
+    told = sentence_of(replace(LOAN, action="hide"), FIRST_WORDS, Frame("two_objects"))
     assert told == "The doctor hides the book from the pilot in the garden."
 
 

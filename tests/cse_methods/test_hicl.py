@@ -18,7 +18,7 @@ from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig
 from cse_methods.papers.hicl import HiCL, HiCLConfig, train
 from cse_methods.papers.simcse import SimCSE, SimCSEConfig
 from cse_methods.papers.sncse import SNCSE, SNCSEConfig
-from cse_methods.training.objective import Objective
+from cse_methods.training.objective import Objective, TwoViews
 from cse_methods.training.sliced import SlicedStudent
 from cse_methods.training.student import Batch, Student
 
@@ -100,7 +100,8 @@ def test_sentences_are_the_means_of_their_segments(
     student, _ = started("simcse", tiny_bert, dropout=0)
     sliced = SlicedStudent(student, length=4, special=special, weighted=weighted)
     contents = [list(range(10, 15)), list(range(20, 31))]
-    (pooled,) = sliced.encode(contents, student.encoder.template)
+    segments_of_both = sliced.encode_segments(contents, student.encoder.template)
+    (pooled,) = segments_of_both.sentences
     size, expected = 4 - special, []
     for content in contents:
         segments = [content[i : i + size] for i in range(0, len(content), size)]
@@ -108,7 +109,7 @@ def test_sentences_are_the_means_of_their_segments(
         weights = [len(s) + special if weighted else 1 for s in segments]
         expected.append(torch.tensor(np.average(vectors.detach(), axis=0, weights=weights)))
     assert_close(pooled, torch.stack(expected).float())
-    assert sliced.calls[0].sequence.tolist() == [0] * -(-5 // size) + [1] * -(-11 // size)
+    assert segments_of_both.sequence.tolist() == [0] * -(-5 // size) + [1] * -(-11 // size)
 
 
 @pytest.mark.parametrize(
@@ -126,8 +127,9 @@ def test_the_losses_of_segments_and_sentences(settings: dict[str, str], tiny_ber
     torch.manual_seed(3)
     sliced = SlicedStudent(student, length=5, special=0, weighted=True)
     plain = student.encoder.template
-    whole, other = sliced.encode(student.pieces(SENTENCES, plain), plain, plain)
-    (first, second), sequence = sliced.calls[0].views, sliced.calls[0].sequence
+    segments = sliced.encode_segments(student.pieces(SENTENCES, plain), plain, plain)
+    (whole, other), (first, second) = segments.sentences, segments.views
+    sequence = segments.sequence
     view: Any = settings.get("negatives_from", "other_view")
     local: dict[str, Any] = {"same_sequence": settings.get("same_sequence_segments", "neither")}
     local |= {"negatives": settings.get("negatives", "summation"), "negatives_from": view}
@@ -140,6 +142,22 @@ def test_the_losses_of_segments_and_sentences(settings: dict[str, str], tiny_ber
     student, hicl = started("simcse", tiny_bert, **weights, **settings)
     torch.manual_seed(3)
     assert numbers(hicl(student, BATCH)) == pytest.approx(numbers(expected), rel=1e-5)
+
+
+class EncodesMoreFirst(SimCSE):
+    """A base that encodes something else before anybody has encoded its two views."""
+
+    def views(self, student: Any, batch: Batch) -> TwoViews:
+        plain = student.encoder.template
+        student.encode(student.pieces(NEGATIONS[:3], plain), plain, plain)
+        return super().views(student, batch)
+
+
+def test_the_order_in_which_a_base_encodes_does_not_matter(tiny_bert: Path) -> None:
+    student, hicl = started("simcse", tiny_bert, dropout=0, slicing_length=6, beta=0.1)
+    expected = numbers(hicl(student, BATCH))
+    other = HiCL(hicl.config, EncodesMoreFirst(hicl.config))
+    assert numbers(other(student, BATCH)) == expected
 
 
 def test_repetitions_stay_within_their_segment(tiny_bert: Path) -> None:

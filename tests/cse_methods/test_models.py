@@ -11,7 +11,7 @@ from torch import Tensor
 from cse_methods.encoders.loading import load_encoder, lower_cases
 from cse_methods.encoders.post_pooling import Normalize
 from cse_methods.errors import BackboneError, EvaluationError
-from cse_methods.evaluation.embeddings import CHUNK, Embeddings
+from cse_methods.evaluation.embeddings import CHUNK, StoredEmbeddings
 from cse_methods.evaluation.models import OwnModel, open_model
 
 SENTENCES = [
@@ -43,13 +43,15 @@ class Counting:
             yield [place], torch.tensor([[value, 1.0]])
 
 
-def embedded(model: Any, sentences: Sequence[str], folder: Path) -> Embeddings:
-    return Embeddings(model, sentences, folder=folder, progress=lambda what, done, total: None)
+def embedded(model: Any, sentences: Sequence[str], folder: Path) -> StoredEmbeddings:
+    return StoredEmbeddings(
+        model, sentences, folder=folder, progress=lambda what, done, total: None
+    )
 
 
 def test_a_sentence_is_encoded_once_and_found_again(tmp_path: Path) -> None:
     model, told = Counting(), []
-    vectors = Embeddings(
+    vectors = StoredEmbeddings(
         model, SENTENCES, folder=tmp_path, progress=lambda *count: told.append(count)
     )
     assert sorted(model.seen) == sorted(set(SENTENCES))
@@ -126,7 +128,7 @@ def test_segments_fit_what_the_encoder_reads(tiny_bert: Path) -> None:
 def test_what_a_reading_tells(tiny_bert: Path, tiny_roberta: Path) -> None:
     plain = OwnModel(load_encoder(str(tiny_bert), pooler="avg")).reading
     first = load_encoder(str(tiny_bert), pooler="avg_first_last", first_layer=0)
-    other = OwnModel(first.with_tail(Normalize()), max_length=9, slicing_length=8).reading
+    other = OwnModel(first.with_post_pooling(Normalize()), max_length=9, slicing_length=8).reading
     assert plain["pooler"] == "avg" and not plain["normalized"] and "prompt" not in plain
     assert plain["dense_layers"] == 0 and plain["slicing_length"] is None
     assert other["first_layer"] == 0 and other["normalized"]

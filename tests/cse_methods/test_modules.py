@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 
-from cse_methods.encoders.backbones import Source, fetch, locate, own_pooling, resolve
+from cse_methods.encoders.backbones import (
+    Backbone,
+    fetch_backbone,
+    locate_backbone,
+    own_pooling,
+    resolve_backbone,
+)
 from cse_methods.encoders.sentence_transformers_format import Pooling
 from cse_methods.errors import UnknownModelError
 
@@ -37,7 +43,7 @@ def test_modules_that_are_not_ours(
     """Nothing else is asked of such a folder: it may well have no configuration of ours."""
     list_modules(tmp_path, *((f"sentence_transformers.models.{k}", path) for k, path in modules))
     with pytest.raises(UnknownModelError, match=f"has modules that are not read here: .*{found}"):
-        resolve(str(tmp_path))
+        resolve_backbone(str(tmp_path))
 
 
 def test_a_model_s_own_code_is_not_ours(tiny_bert: Path, tmp_path: Path) -> None:
@@ -45,7 +51,7 @@ def test_a_model_s_own_code_is_not_ours(tiny_bert: Path, tmp_path: Path) -> None
     ours = ("sentence_transformers.models.Pooling", "1_Pooling")
     list_modules(folder, ("custom_st.Transformer", ""), ours)
     with pytest.raises(UnknownModelError, match=r"not read here: custom_st\.Transformer, Pooling"):
-        resolve(str(folder))
+        resolve_backbone(str(folder))
 
 
 def test_a_cached_model_of_another_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,8 +60,8 @@ def test_a_cached_model_of_another_make(tmp_path: Path, monkeypatch: pytest.Monk
     folder = tmp_path / "models--owner--static" / "snapshots" / ("0" * 40)
     folder.mkdir(parents=True)
     list_modules(folder, ("sentence_transformers.models.StaticEmbedding", ""))
-    source = Source("owner/static", "owner/static", "0" * 40)
-    for find in (locate, fetch):
+    source = Backbone("owner/static", "owner/static", "0" * 40)
+    for find in (locate_backbone, fetch_backbone):
         with pytest.raises(UnknownModelError, match="not read here: StaticEmbedding"):
             find(source)
 
@@ -97,10 +103,10 @@ def test_modules_are_read_before_weights_are_fetched(
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", one_file)
     monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
-    source = resolve("owner/name")
+    source = resolve_backbone("owner/name")
     if ours:
-        assert own_pooling(source, fetch(source)) == Pooling("cls")
+        assert own_pooling(source, fetch_backbone(source)) == Pooling("cls")
     else:
         with pytest.raises(UnknownModelError, match="not read here: Transformer in 0_Transformer"):
-            fetch(source)
+            fetch_backbone(source)
     assert (target / "model.safetensors").exists() == ours

@@ -13,7 +13,7 @@ from cse_methods.data.corpora import Corpus
 from cse_methods.data.language import negations
 from cse_methods.data.language.lexicon_tagger import LexiconTagger
 from cse_methods.data.language.negations import find_tagger, negate, negations_of, read_negations
-from cse_methods.data.language.tagging import Role, Word, words_of
+from cse_methods.data.language.tagging import Word, WordRole, words_of
 from cse_methods.errors import DataError
 from cse_methods.files.text import sha256_of
 
@@ -43,7 +43,7 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> Absent:
     return hide
 
 
-def parsed(sentence: str, *marked: tuple[str, str, str, Role]) -> list[Word]:
+def parsed(sentence: str, *marked: tuple[str, str, str, WordRole]) -> list[Word]:
     """The words of a sentence of which (word, tag, lemma, role) are known."""
     return [
         Word(sentence.index(text), sentence.index(text) + len(text), tag, lemma, role)
@@ -89,7 +89,7 @@ def parsed(sentence: str, *marked: tuple[str, str, str, Role]) -> list[Word]:
     ],
 )
 def test_rules_by_hand(
-    sentence: str, marked: list[tuple[str, str, str, Role]], expected: str
+    sentence: str, marked: list[tuple[str, str, str, WordRole]], expected: str
 ) -> None:
     assert negate(sentence, parsed(sentence, *marked)) == expected
 

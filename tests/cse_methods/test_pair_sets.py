@@ -14,7 +14,7 @@ from cse_methods.data.manifest import manifest
 from cse_methods.data.senteval import ARCHIVE
 from cse_methods.data.source import HubFile
 from cse_methods.errors import DataError
-from cse_methods.evaluation.test_sets.pairs import SHA256, PairSet, load_pair_set
+from cse_methods.evaluation.test_sets.pairs import KNOWN_SHA256, PairSet, load_pair_set
 from cse_methods.tasks import STS_TASKS
 
 STS13 = "downstream/STS/STS13-en-test"
@@ -43,7 +43,7 @@ def write_task(folder: Path, task_folder: str, *, seed: int = 0, end: str = "\n"
 @pytest.mark.parametrize("task", STS_TASKS)
 def test_real_files(shared: Path, task: str, caplog: pytest.LogCaptureFixture) -> None:
     pairs = load_pair_set(task, str(shared / "data"))
-    assert (pairs.task, pairs.source, pairs.sha256) == (task, "senteval", SHA256[task])
+    assert (pairs.task, pairs.source, pairs.sha256) == (task, "senteval", KNOWN_SHA256[task])
     assert len(pairs.first) == len(pairs.second) == len(pairs.gold) == COUNTS[task]
     assert sum(pairs.subsets.values()) == COUNTS[task]
     assert (pairs.gold.dtype, pairs.gold.max()) == (np.float64, 5)
@@ -92,7 +92,7 @@ def test_other_pairs_of_the_right_number_are_told_apart(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     pairs = load_pair_set("sts13", str(write_task(tmp_path, STS13)))
-    assert pairs.sha256 != SHA256["sts13"]
+    assert pairs.sha256 != KNOWN_SHA256["sts13"]
     assert "not the known pairs of sts13, only as many" in caplog.text
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cse_methods.errors import DataError
-from cse_methods.evaluation.test_sets.pairs import FILES, load_pair_set
+from cse_methods.evaluation.test_sets.pairs import TEST_PAIR_FILES, load_pair_set
 
 Edit = Callable[[list[bytes]], list[bytes]]
 GOLDS = "downstream/STS/STS13-en-test/STS.gs.{}.txt"
@@ -20,9 +20,12 @@ def folder(tmp_path: Path) -> Path:
     for name, count in SUBSETS.items():
         write(tmp_path / INPUTS.format(name), ["A man .\tA dog ."] * count)
         write(tmp_path / GOLDS.format(name), ["2.5"] * count)
-    write(tmp_path / FILES["stsb"].path, ["\t".join("abcd") + "\t2.5\tA man .\tA dog ."] * 1379)
+    write(
+        tmp_path / TEST_PAIR_FILES["stsb"].path,
+        ["\t".join("abcd") + "\t2.5\tA man .\tA dog ."] * 1379,
+    )
     rows = [f"{number}\tA man .\tA dog .\t2.5\tNEUTRAL" for number in range(4927)]
-    write(tmp_path / FILES["sickr"].path, ["\t".join("abcde"), *rows], end="\r\n")
+    write(tmp_path / TEST_PAIR_FILES["sickr"].path, ["\t".join("abcde"), *rows], end="\r\n")
     return tmp_path
 
 
@@ -75,7 +78,7 @@ def test_a_subset_cut_alike_in_both_files(folder: Path) -> None:
 
 @pytest.mark.parametrize(("task", "known"), [("stsb", 1379), ("sickr", 4927)])
 def test_a_file_cut_short(folder: Path, task: str, known: int) -> None:
-    path = folder / FILES[task].path
+    path = folder / TEST_PAIR_FILES[task].path
     edit(path, lambda lines: lines[:-1])
     refuses(folder, task, f"{path.name}: expected {known} records, found {known - 1};")
 
@@ -93,7 +96,7 @@ def test_a_score_off_the_scale(folder: Path, score: str) -> None:
 
 
 def test_the_scale_of_sick_begins_at_one(folder: Path) -> None:
-    edit(folder / FILES["sickr"].path, line(2, b"1\tA man .\tA dog .\t0.9\tNEUTRAL"))
+    edit(folder / TEST_PAIR_FILES["sickr"].path, line(2, b"1\tA man .\tA dog .\t0.9\tNEUTRAL"))
     refuses(folder, "sickr", r"annotated\.txt, line 2: gold score '0.9' is no number from 1 to 5;")
 
 
@@ -115,17 +118,17 @@ def test_a_scored_line_that_is_no_pair(folder: Path, content: bytes, problem: st
 
 @pytest.mark.parametrize(("task", "columns"), [("stsb", 7), ("sickr", 5)])
 def test_a_row_of_too_few_columns(folder: Path, task: str, columns: int) -> None:
-    edit(folder / FILES[task].path, line(9, b"one\ttwo"))
+    edit(folder / TEST_PAIR_FILES[task].path, line(9, b"one\ttwo"))
     refuses(folder, task, f", line 9: 2 columns, expected {columns}, separated by tabs")
 
 
 def test_sick_without_its_header(folder: Path) -> None:
-    edit(folder / FILES["sickr"].path, lambda lines: lines[1:])
+    edit(folder / TEST_PAIR_FILES["sickr"].path, lambda lines: lines[1:])
     refuses(folder, "sickr", r"annotated\.txt: expected 4927 records, found 4926;")
 
 
 def test_a_blank_line_at_the_end(folder: Path) -> None:
-    edit(folder / FILES["stsb"].path, lambda lines: [*lines, b"\n"])
+    edit(folder / TEST_PAIR_FILES["stsb"].path, lambda lines: [*lines, b"\n"])
     refuses(folder, "stsb", r"sts-test\.csv, line 1380: 1 columns, expected 7")
 
 

@@ -7,22 +7,22 @@ from hypothesis import strategies as st
 from cse_methods.encoders.word_pieces import (
     RepetitionBounds,
     batched_by_length,
+    cut_parts,
+    cut_segments,
     most_repeats,
-    partitions,
-    repeat,
-    slices,
+    repeat_pieces,
 )
 
 contents = st.lists(st.integers(0, 30000), max_size=70)
 
 
 def test_pieces_are_doubled_in_place() -> None:
-    assert repeat([7, 8, 8, 9], {0, 2}) == [7, 7, 8, 8, 8, 9]
-    assert repeat([7, 8], []) == [7, 8]
-    assert repeat([7, 8], [1, 1]) == [7, 8, 8]
+    assert repeat_pieces([7, 8, 8, 9], {0, 2}) == [7, 7, 8, 8, 8, 9]
+    assert repeat_pieces([7, 8], []) == [7, 8]
+    assert repeat_pieces([7, 8], [1, 1]) == [7, 8, 8]
     for position in (-1, 2):
         with pytest.raises(ValueError, match=f"no piece {position} among 2"):
-            repeat([7, 8], [position])
+            repeat_pieces([7, 8], [position])
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_the_most_that_is_repeated(
 
 @given(content=contents, length=st.integers(1, 40))
 def test_slices_are_full_but_for_the_last(content: list[int], length: int) -> None:
-    segments = slices(content, length)
+    segments = cut_segments(content, length)
     assert [piece for segment in segments for piece in segment] == content
     assert all(len(segment) == length for segment in segments[:-1])
     assert len(segments) == 1 + max(len(content) - 1, 0) // length
@@ -50,7 +50,7 @@ def test_slices_are_full_but_for_the_last(content: list[int], length: int) -> No
 
 @given(content=contents, count=st.integers(1, 6))
 def test_parts_are_even_and_the_longer_ones_first(content: list[int], count: int) -> None:
-    parts = partitions(content, count)
+    parts = cut_parts(content, count)
     if len(content) < count:
         assert parts == [content] * count
         return
@@ -62,16 +62,16 @@ def test_parts_are_even_and_the_longer_ones_first(content: list[int], count: int
 
 
 def test_parts_by_hand() -> None:
-    assert partitions([1, 2, 3, 4, 5], 2) == [[1, 2, 3], [4, 5]]
-    assert partitions([1, 2, 3, 4, 5], 3) == [[1, 2], [3, 4], [5]]
-    assert partitions([1], 2) == [[1], [1]]
+    assert cut_parts([1, 2, 3, 4, 5], 2) == [[1, 2, 3], [4, 5]]
+    assert cut_parts([1, 2, 3, 4, 5], 3) == [[1, 2], [3, 4], [5]]
+    assert cut_parts([1], 2) == [[1], [1]]
 
 
 def test_cuts_that_are_none() -> None:
     with pytest.raises(ValueError, match="segment's length must be 1 or more, got 0"):
-        slices([1], 0)
+        cut_segments([1], 0)
     with pytest.raises(ValueError, match="number of parts must be 1 or more, got 0"):
-        partitions([1], 0)
+        cut_parts([1], 0)
 
 
 def test_batches_by_length_by_hand() -> None:

@@ -93,7 +93,7 @@ def test_both_views_hold_the_same_words_of_a_long_sentence(tiny_bert: Path) -> N
 def test_embeddings_are_the_first_prompt_s_without_head(tiny_bert: Path) -> None:
     prompt = 'The nurse "{}" [MASK]'
     student, objective = started(configured(tiny_bert, prompts=[prompt, SECOND]))
-    encoder = objective.tested(student)
+    encoder = objective.evaluation_encoder(student)
     long = " ".join(SENTENCES * 2)  # more than the 32 pieces of training, which do not bind here
     student.head = torch.nn.Identity()
     expected = [at_the_mask(student.eval(), prompt, text) for text in (SENTENCES[0], long)]

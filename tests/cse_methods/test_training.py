@@ -18,10 +18,10 @@ from cse_methods.data.corpora import Corpus
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.papers import simcse
-from cse_methods.training.loop import batches, optimise, start, train
+from cse_methods.training.loop import optimise, start, train, training_batches
 from cse_methods.training.objective import Objective
 from cse_methods.training.schedule import Schedule
-from cse_methods.training.student import Student, Views, dropout_views
+from cse_methods.training.student import Student, StudentProtocol, dropout_views
 
 CORPUS = Corpus("numbers", [f"the pilot counts {number}" for number in range(22)], "")
 
@@ -87,7 +87,7 @@ def test_the_learning_rate_is_never_negative_nor_above_its_peak(steps: int, rati
 def orders(state: Any, *, until: int) -> list[list[int]]:
     """The corpus rows of each step."""
     found = []
-    for batch in batches(state, CORPUS, until=until):
+    for batch in training_batches(state, CORPUS, until=until):
         assert batch.sentences == [CORPUS.sentences[row] for row in batch.rows]
         found.append(batch.rows.tolist())
         state.step += 1
@@ -227,7 +227,7 @@ def test_a_loss_that_is_not_a_number_ends_the_trial(
     losses = iter([1.0, math.nan])
 
     class Failing(Objective):
-        def forward(self, student: Views, batch: Any) -> dict[str, Tensor]:
+        def forward(self, student: StudentProtocol, batch: Any) -> dict[str, Tensor]:
             (view,) = dropout_views(student, batch.sentences, count=1)
             return {"contrastive": view.sum() * next(losses)}
 

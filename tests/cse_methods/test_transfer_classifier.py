@@ -15,10 +15,15 @@ from sklearn.metrics import f1_score
 from sklearn.model_selection import StratifiedKFold
 
 from cse_methods.errors import EvaluationError
-from cse_methods.transfer.classifier import fit
-from cse_methods.transfer.descent import Fold
+from cse_methods.transfer.classifier import fit_classifiers
+from cse_methods.transfer.descent import TrainingFold
 from cse_methods.transfer.folds import Accuracies, cross_validated, nested, split
-from cse_methods.transfer.protocol import FAST, TEST, TransferProtocol, regularisations
+from cse_methods.transfer.protocol import (
+    DEV_PROTOCOL,
+    TEST_PROTOCOL,
+    TransferProtocol,
+    regularisations,
+)
 from cse_methods.transfer.samples import Samples, design
 
 PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2)
@@ -118,8 +123,8 @@ def test_weights_are_those_of_one_fit_at_a_time(
     data = samples(121, classes=3, seed=seed, noise=4.0)
     rows = [(np.delete(np.arange(121), part), part) for part in np.split(np.arange(120), 8)]
     penalties = np.random.default_rng(0).choice([0.0, 1e-3, 0.03, 0.1, 1.0], size=(8, 3))
-    given = [Fold(train, part if validated else None) for train, part in rows]
-    found = fit(design(data), given, penalties, protocol)
+    given = [TrainingFold(train, part if validated else None) for train, part in rows]
+    found = fit_classifiers(design(data), given, penalties, protocol)
     for fold, (train, part) in enumerate(rows):
         one, other = (Samples(data.features[own], data.labels[own]) for own in (train, part))
         for model, penalty in enumerate(penalties[fold]):
@@ -178,9 +183,13 @@ def test_given_splits(protocol: TransferProtocol) -> None:
 
 
 def test_the_protocols_of_the_field() -> None:
-    assert TransferProtocol("pytorch", 10, "adam", 64, 5, 4) == TEST
-    assert TransferProtocol("pytorch", 5, "rmsprop", 128, 3, 2) == FAST
-    assert regularisations(TEST, folds=True) == regularisations(FAST, folds=False) == PENALTIES
+    assert TransferProtocol("pytorch", 10, "adam", 64, 5, 4) == TEST_PROTOCOL
+    assert TransferProtocol("pytorch", 5, "rmsprop", 128, 3, 2) == DEV_PROTOCOL
+    assert (
+        regularisations(TEST_PROTOCOL, folds=True)
+        == regularisations(DEV_PROTOCOL, folds=False)
+        == PENALTIES
+    )
 
 
 @settings(max_examples=3, deadline=None)

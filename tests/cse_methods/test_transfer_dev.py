@@ -11,7 +11,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from cse_methods.contract import BEST
+from cse_methods.contract import BEST_FOLDER
 from cse_methods.data.dev_identity import identify_dev_set, missing_dev_data
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.data.transfer_sets import load_transfer_set
@@ -23,7 +23,7 @@ from cse_methods.tasks import TRANSFER_TASKS
 from cse_methods.training.checkpoint import Best
 from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.transfer.features import dev_accuracy, samples_of
-from cse_methods.transfer.protocol import FAST, TransferProtocol
+from cse_methods.transfer.protocol import DEV_PROTOCOL, TransferProtocol
 
 QUICK = TransferProtocol(kfold=3, optimizer="rmsprop", tenacity=0, epoch_size=1)
 SKLEARN = TransferProtocol(classifier="scikit-learn", kfold=3)
@@ -42,7 +42,7 @@ def bag_of_words(sentences: Sequence[str]) -> torch.Tensor:
 
 @pytest.mark.parametrize("task", ["cr", "sst2", "trec", "mrpc"])
 def test_what_can_be_read_from_the_words_is_found(task: str) -> None:
-    found = transfer_scores(task, bag_of_words, "builtin", FAST)
+    found = transfer_scores(task, bag_of_words, "builtin", DEV_PROTOCOL)
     chance = 1 / 6 if task == "trec" else 1 / 2
     assert found.task == task
     assert 0 <= found.dev <= 1
@@ -105,7 +105,7 @@ def test_a_dev_suite_reports_each_task_and_their_mean(tiny_bert: Path) -> None:
         mean(metrics[name] for name in NAMES[:-1])
     )
     sst2 = load_transfer_set("sst2", "builtin")
-    assert metrics["dev/sst2_accuracy"] == dev_accuracy(sst2, encoder.encode, FAST)
+    assert metrics["dev/sst2_accuracy"] == dev_accuracy(sst2, encoder.encode, DEV_PROTOCOL)
     both = DevSuite(["stsb", "transfer_dev"], data="builtin").evaluate(encoder)
     assert both.items() >= metrics.items()
     assert {"dev/stsb_spearman", "dev/alignment"} <= both.keys()
@@ -139,7 +139,7 @@ def test_a_trial_that_climbs_transfer_accuracies(
     returned = simcse.train(config, run)
     name = dev_metric("transfer_dev")
     assert returned[name] == max(run.curve[step][name] for step in (1, 2))
-    assert (run.folder / "2" / BEST).is_dir()
+    assert (run.folder / "2" / BEST_FOLDER).is_dir()
 
 
 def test_what_tells_the_dev_sets_apart() -> None:

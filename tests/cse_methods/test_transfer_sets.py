@@ -9,14 +9,14 @@ import pytest
 from cse_methods.data.builtin.transfer import builtin_rows
 from cse_methods.data.manifest import manifest
 from cse_methods.data.transfer_sets import (
-    DEV,
+    DEV_FILES,
     FOLDED,
-    TRAIN,
+    TRAIN_FILES,
     load_transfer_set,
     missing_transfer_sets,
 )
 from cse_methods.errors import DataError
-from cse_methods.evaluation.test_sets.transfer import TEST, load_test_part
+from cse_methods.evaluation.test_sets.transfer import TEST_FILES, load_test_part
 from cse_methods.tasks import TRANSFER_TASKS, TransferTask
 
 LINES: dict[TransferTask, str] = {
@@ -35,7 +35,11 @@ Edit = Callable[[list[str]], list[str]]
 
 def write(folder: Path, task: TransferTask, edit: Edit = list, *, end: str = "\n") -> str:
     """All files of a task with as many lines as are known, the first of them edited."""
-    files = [*TRAIN[task], *DEV.get(task, ()), *([TEST[task]] if task in TEST else [])]
+    files = [
+        *TRAIN_FILES[task],
+        *DEV_FILES.get(task, ()),
+        *([TEST_FILES[task]] if task in TEST_FILES else []),
+    ]
     for place, file in enumerate(files):
         known = manifest()[file.path]
         lines = [LINES[task].format(n=number) for number in range(known.records)]
@@ -147,7 +151,7 @@ def test_a_malformed_line_is_named(
 
 @KINDS
 def test_a_missing_line_is_told_with_both_counts(tmp_path: Path, task: TransferTask) -> None:
-    path, count = TRAIN[task][0].path, manifest()[TRAIN[task][0].path].records
+    path, count = TRAIN_FILES[task][0].path, manifest()[TRAIN_FILES[task][0].path].records
     data = write(tmp_path, task, lambda lines: lines[:-1])
     with pytest.raises(DataError, match=rf"{path}: expected {count} records, found {count - 1}"):
         load_transfer_set(task, data)
@@ -155,7 +159,7 @@ def test_a_missing_line_is_told_with_both_counts(tmp_path: Path, task: TransferT
 
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     data = write(tmp_path, "sst2")
-    path = tmp_path / TRAIN["sst2"][0].path
+    path = tmp_path / TRAIN_FILES["sst2"][0].path
     path.write_bytes(path.read_bytes().replace(b"fine 3 ", b"f\xffne 3 "))
     with pytest.raises(DataError, match=r"sentiment-train, line 4: byte 0xff is not UTF-8"):
         load_transfer_set("sst2", data)
@@ -168,9 +172,11 @@ def test_training_opens_no_test_file(tmp_path: Path, task: TransferTask) -> None
     if task in FOLDED:
         assert load_test_part(task, data) is None
         return
-    (tmp_path / TEST[task].path).unlink()
+    (tmp_path / TEST_FILES[task].path).unlink()
     assert load_transfer_set(task, data).sha256 == whole.sha256
-    with pytest.raises(DataError, match=rf"{TEST[task].path}: no such file, and {task} is read"):
+    with pytest.raises(
+        DataError, match=rf"{TEST_FILES[task].path}: no such file, and {task} is read"
+    ):
         load_test_part(task, data)
 
 
@@ -178,7 +184,7 @@ def test_a_missing_training_file_is_named_before_the_start(tmp_path: Path) -> No
     for task in TRANSFER_TASKS:
         write(tmp_path, task)
     assert missing_transfer_sets(str(tmp_path)) == []
-    (tmp_path / DEV["sst2"][0].path).unlink()
+    (tmp_path / DEV_FILES["sst2"][0].path).unlink()
     with pytest.raises(DataError, match=r"sentiment-dev: no such file, and sst2 is read from it"):
         missing_transfer_sets(str(tmp_path))
 

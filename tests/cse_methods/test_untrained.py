@@ -10,7 +10,7 @@ import torch
 from pydantic import ValidationError
 from torch.testing import assert_close
 
-from cse_methods.contract import BEST
+from cse_methods.contract import BEST_FOLDER
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import TrainingError
@@ -33,7 +33,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def kept_vectors(run: Any, sentences: list[str]) -> torch.Tensor:
-    return load_encoder(str(run.folder / "1" / BEST)).encode(sentences)
+    return load_encoder(str(run.folder / "1" / BEST_FOLDER)).encode(sentences)
 
 
 @pytest.mark.parametrize("dimensions", [5, 32])

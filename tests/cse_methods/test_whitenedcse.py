@@ -150,7 +150,7 @@ def test_statistics_that_span_too_little_give_no_nan(tiny_bert: Path) -> None:
         tiny_bert, whitening="zca", statistics_momentum=0, positives=2, test_head=True
     )
     assert step(student, objective).isfinite()
-    assert objective.tested(student).encode(SENTENCES).isfinite().all()
+    assert objective.evaluation_encoder(student).encode(SENTENCES).isfinite().all()
 
 
 @pytest.mark.parametrize(
@@ -172,14 +172,14 @@ def test_with_test_head_the_embedding_is_the_head_s(
         white[:, own] = white[:, own] @ torch.from_numpy(axes / np.sqrt(values) @ axes.T)
     with torch.no_grad():
         expected = student.head((white if width else rows).float())
-    objective.tested(student).save(tmp_path / "kept")
+    objective.evaluation_encoder(student).save(tmp_path / "kept")
     loaded = load_encoder(str(tmp_path / "kept")).encode(SENTENCES)
     assert_close(loaded, expected, rtol=1e-3, atol=1e-4)
 
 
 def test_otherwise_it_is_the_pooler_s(tiny_bert: Path) -> None:
     student, objective = started(tiny_bert)
-    assert objective.tested(student) is student.encoder
+    assert objective.evaluation_encoder(student) is student.encoder
 
 
 @pytest.mark.parametrize(

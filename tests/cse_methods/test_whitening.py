@@ -11,8 +11,8 @@ from torch import Tensor
 
 from cse_methods.encoders.whitening import (
     Rotation,
-    affine,
-    moving,
+    affine_whitening,
+    moving_statistics,
     principal_axes,
     statistics,
     whiten,
@@ -128,7 +128,7 @@ def test_single_and_mixed_precision() -> None:
 @given(seed=seeds, momentum=st.floats(0, 1))
 def test_running_statistics(seed: int, momentum: float) -> None:
     old, new = drawn(seed, 9, 3), drawn(seed + 1, 7, 3)
-    mean, covariance = moving(*statistics(old), new, momentum=momentum)
+    mean, covariance = moving_statistics(*statistics(old), new, momentum=momentum)
     kept, added = momentum, 1 - momentum
     torch.testing.assert_close(mean, kept * old.mean(dim=0) + added * new.mean(dim=0))
     expected = kept * covariance_of(old) + added * covariance_of(new)
@@ -145,7 +145,7 @@ def test_statistics_by_hand() -> None:
 def test_from_the_identity_small_batches_never_make_it_singular() -> None:
     mean, covariance = torch.zeros(16), torch.eye(16)
     for step in range(5):
-        mean, covariance = moving(mean, covariance, drawn(step, 3, 16), momentum=0.9)
+        mean, covariance = moving_statistics(mean, covariance, drawn(step, 3, 16), momentum=0.9)
     assert whitening_matrix(covariance).isfinite().all()
 
 
@@ -153,7 +153,7 @@ def test_from_the_identity_small_batches_never_make_it_singular() -> None:
 @pytest.mark.parametrize("groups", [1, 2, 6])
 def test_stored_statistics_whiten_as_the_batch_does(kind: Rotation, groups: int) -> None:
     rows = drawn(5, 30, 6)
-    weight, bias = affine(*statistics(rows), groups=groups, kind=kind)
+    weight, bias = affine_whitening(*statistics(rows), groups=groups, kind=kind)
     torch.testing.assert_close(rows @ weight + bias, whiten(rows, groups=groups, kind=kind))
 
 
@@ -180,7 +180,7 @@ def test_groups_that_do_not_divide(groups: int) -> None:
     with pytest.raises(ValueError, match=message):
         whiten(drawn(0, 20, 6), groups=groups)
     with pytest.raises(ValueError, match=message):
-        affine(torch.zeros(6), torch.eye(6), groups=groups)
+        affine_whitening(torch.zeros(6), torch.eye(6), groups=groups)
 
 
 @pytest.mark.parametrize(("size", "groups"), [(1, 6), (3, 2), (2, 3), (6, 1)])
@@ -224,8 +224,8 @@ def test_pca_has_no_full_gradient() -> None:
 def test_statistics_that_cannot_move() -> None:
     mean, covariance = torch.zeros(4), torch.eye(4)
     with pytest.raises(ValueError, match=r"momentum must be in \[0, 1\], got 1.5"):
-        moving(mean, covariance, drawn(0, 8, 4), momentum=1.5)
+        moving_statistics(mean, covariance, drawn(0, 8, 4), momentum=1.5)
     with pytest.raises(ValueError, match=r"expected rows \(N, 4\), got \(8, 5\)"):
-        moving(mean, covariance, drawn(0, 8, 5), momentum=0.9)
+        moving_statistics(mean, covariance, drawn(0, 8, 5), momentum=0.9)
     with pytest.raises(ValueError, match=r"expected embeddings \(N, D\), got \(4,\)"):
         whiten(mean)

@@ -24,7 +24,7 @@ from transformers import (
 
 from cse_methods.contract import TrainingConfig
 from cse_methods.data.builtin.pairs import builtin_corpus
-from cse_methods.encoders.backbones import resolve
+from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.registry import get_method
 from cse_platform.sweep.check import representatives
 from cse_platform.sweep.reading.loader import load_sweep
@@ -75,7 +75,7 @@ def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def _bert(folder: Path, sizes: Mapping[str, int]) -> Path:
-    pieces = AutoTokenizer.from_pretrained(resolve("mini").model)
+    pieces = AutoTokenizer.from_pretrained(resolve_backbone("mini").model)
     pieces.save_pretrained(folder)
     config = BertConfig(vocab_size=len(pieces), **ONE_LAYER, **sizes)
     BertModel(config, add_pooling_layer=False).save_pretrained(folder)

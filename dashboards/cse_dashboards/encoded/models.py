@@ -13,8 +13,8 @@ from cse_methods.data.dev_sets import DevSet, load_dev_set
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.word_pieces import batched_by_length
-from cse_methods.evaluation.embeddings import Embeddings as EncodedOnce
-from cse_methods.evaluation.embeddings import Progress
+from cse_methods.evaluation.embeddings import OnProgress
+from cse_methods.evaluation.embeddings import StoredEmbeddings as EncodedOnce
 from cse_methods.evaluation.models import OwnModel
 from cse_platform.export.kept_model import kept_model
 from cse_platform.export.reproduction.sweep_file import one_trial_sweep
@@ -41,7 +41,7 @@ class Embeddings:
         progress: told what is going on, and how many of how many sentences are done.
     """
 
-    def __init__(self, reader: Leaderboard, *, progress: Progress = _silent) -> None:
+    def __init__(self, reader: Leaderboard, *, progress: OnProgress = _silent) -> None:
         self._reader, self._progress = reader, progress
         self._stories: dict[str, TrialDetails] = {}
         self._vectors: dict[str, dict[str, Vectors]] = {}

@@ -12,7 +12,7 @@ from cse_methods.data.corpora import KNOWN
 from cse_methods.data.manifest import DataFile, manifest
 from cse_methods.errors import DataError
 
-State = Literal["ok", "missing", "other checksum", "wrong count"]
+FileState = Literal["ok", "missing", "other checksum", "wrong count"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class FileCheck:
 
     path: str
     """Below the data folder."""
-    state: State
+    state: FileState
     """`other checksum`: as many records, but other bytes, e.g. of another tokenisation."""
     expected: str
     """For people: the count, or of `other checksum` the first digits of the sum."""
@@ -67,7 +67,7 @@ def check_corpora(folder: Path) -> list[FileCheck]:
     for path in sorted(folder.glob("corpus/*.txt")):
         lines = _read(path).lines
         wanted = expected.get(path.name, lines)
-        state: State = "ok" if lines == wanted else "wrong count"
+        state: FileState = "ok" if lines == wanted else "wrong count"
         name = path.relative_to(folder).as_posix()
         checks.append(FileCheck(name, state, f"{wanted} lines", f"{lines} lines"))
     return checks

@@ -9,11 +9,11 @@ from pathlib import Path
 from cse_methods.contract import CorpusSpec
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.data.language.cutting import cut_sentences, load_tokenizer
-from cse_methods.data.source import HubFile, Source, data_source
+from cse_methods.data.source import DataSource, HubFile, data_source
 from cse_methods.errors import DataError
 from cse_methods.files.text import read_lines, sha256_of
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
     return list(dict.fromkeys(f"corpus {name} ({place.repository})" for name, place in missing))
 
 
-def _load(spec: CorpusSpec, source: Source) -> Sequence[str]:
+def _load(spec: CorpusSpec, source: DataSource) -> Sequence[str]:
     places = _locate(spec.name, source)
     if not places:
         return builtin_corpus()
@@ -137,11 +137,11 @@ def _without_empty(lines: list[str], path: Path, *, drop: bool) -> list[str]:
             "remove them, or set drop_empty: true for this corpus"
         )
     if empty:
-        log.info("%s: dropped %d empty lines", path, empty)
+        _log.info("%s: dropped %d empty lines", path, empty)
     return sentences
 
 
-def _locate(name: str, source: Source) -> tuple[Path | HubFile, ...]:
+def _locate(name: str, source: DataSource) -> tuple[Path | HubFile, ...]:
     """The files of a corpus; none for the built-in one."""
     if name == "builtin":
         return ()
@@ -160,7 +160,7 @@ def _locate(name: str, source: Source) -> tuple[Path | HubFile, ...]:
     raise _unknown(name, source)
 
 
-def _unknown(name: str, source: Source) -> DataError:
+def _unknown(name: str, source: DataSource) -> DataError:
     local = {path.stem for path in source.glob("corpus/*.txt")} if isinstance(source, Path) else ()
     names = sorted({"builtin", *KNOWN, *local})
     nearest = get_close_matches(name, names, n=1)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cse_methods.data.builtin.pairs import builtin_pairs
 from cse_methods.data.dev_selection import DevTask
 from cse_methods.data.pairs import (
-    Pair,
+    GradedPair,
     PairFile,
     existing_file,
     gold_of,
@@ -25,7 +25,7 @@ from cse_methods.data.source import HubFile, data_source
 from cse_methods.errors import DataError
 from cse_methods.files.parquet import read_columns
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +54,8 @@ class _Table(NamedTuple):
 
 _SPLIT = "default/validation/0000.parquet"
 _REVISION = "refs/convert/parquet"
-LOWEST: dict[DevTask, float] = {"stsb": 0.0, "sickr": 1.0}
-FILES: dict[DevTask, PairFile] = {
+LOWEST_GOLD: dict[DevTask, float] = {"stsb": 0.0, "sickr": 1.0}
+DEV_PAIR_FILES: dict[DevTask, PairFile] = {
     "stsb": PairFile(
         path="downstream/STS/STSBenchmark/sts-dev.csv",
         header=False,
@@ -63,7 +63,7 @@ FILES: dict[DevTask, PairFile] = {
         first=5,
         second=6,
         gold=4,
-        lowest=LOWEST["stsb"],
+        lowest=LOWEST_GOLD["stsb"],
         sha256="4f7ca0af52e21c17e97d921ab8f7c09aa79aaa11fd2863b9573f2d6237690c8f",
     ),
     "sickr": PairFile(
@@ -73,12 +73,12 @@ FILES: dict[DevTask, PairFile] = {
         first=1,
         second=2,
         gold=3,
-        lowest=LOWEST["sickr"],
+        lowest=LOWEST_GOLD["sickr"],
         sha256="3d022b188ec75933324e3fbbb55082f2b8e95de0ea9919ba016821af3a64c3d8",
     ),
 }
 # The hub's SICK comes from a later, corrected edition: 495 of the 500 trial pairs.
-TABLES: dict[DevTask, _Table] = {
+DEV_TABLES: dict[DevTask, _Table] = {
     "stsb": _Table(
         file=HubFile("mteb/stsbenchmark-sts", _SPLIT, _REVISION),
         first="sentence1",
@@ -115,9 +115,9 @@ def load_dev_set(task: DevTask, data: str | None) -> DevSet:
         return _dev_set(task, "builtin", builtin_pairs(task))
     if source == "hub":
         return _dev_set(task, "hub", _read_table(task))
-    dev = _dev_set(task, "senteval", read_pairs(source, FILES[task], what=f"{task} dev"))
-    if dev.sha256 != FILES[task].sha256:
-        log.warning("%s: not the known pairs, only as many", source / FILES[task].path)
+    dev = _dev_set(task, "senteval", read_pairs(source, DEV_PAIR_FILES[task], what=f"{task} dev"))
+    if dev.sha256 != DEV_PAIR_FILES[task].sha256:
+        _log.warning("%s: not the known pairs, only as many", source / DEV_PAIR_FILES[task].path)
     return dev
 
 
@@ -131,14 +131,14 @@ def missing_dev_sets(tasks: Iterable[DevTask], data: str | None) -> list[str]:
     missing = []
     for task in tasks:
         if isinstance(source, Path):
-            existing_file(source, FILES[task].path, what=f"{task} dev")
-        elif source == "hub" and not TABLES[task].file.cached:
-            missing.append(f"dev set {task} ({TABLES[task].file.repository})")
+            existing_file(source, DEV_PAIR_FILES[task].path, what=f"{task} dev")
+        elif source == "hub" and not DEV_TABLES[task].file.cached:
+            missing.append(f"dev set {task} ({DEV_TABLES[task].file.repository})")
     return missing
 
 
 def _dev_set(
-    task: DevTask, source: Literal["builtin", "hub", "senteval"], pairs: Sequence[Pair]
+    task: DevTask, source: Literal["builtin", "hub", "senteval"], pairs: Sequence[GradedPair]
 ) -> DevSet:
     return DevSet(
         task=task,
@@ -150,8 +150,8 @@ def _dev_set(
     )
 
 
-def _read_table(task: DevTask) -> list[Pair]:
-    table = TABLES[task]
+def _read_table(task: DevTask) -> list[GradedPair]:
+    table = DEV_TABLES[task]
     path = table.file.fetch()
     pairs = []
     rows = read_columns(path, table.first, table.second, table.gold)
@@ -159,7 +159,7 @@ def _read_table(task: DevTask) -> list[Pair]:
         where = f"{path}, row {number}"
         if gold is not None:
             # The hub's scores are 32-bit: 3.7 is stored as 3.7000000477.
-            score = read_score(f"{gold:.4f}", where, lowest=LOWEST[task])
+            score = read_score(f"{gold:.4f}", where, lowest=LOWEST_GOLD[task])
             pairs.append(read_pair(first, second, score, where))
     if len(pairs) != table.pairs:
         raise DataError(

@@ -18,7 +18,7 @@ HIGHEST = 5.0
 """The highest gold score of every set."""
 
 
-class Pair(NamedTuple):
+class GradedPair(NamedTuple):
     """Two sentences and how similar they are."""
 
     first: str
@@ -61,7 +61,7 @@ def existing_file(folder: Path, path: str, *, what: str) -> Path:
     return file
 
 
-def read_pairs(folder: Path, file: PairFile, *, what: str) -> list[Pair]:
+def read_pairs(folder: Path, file: PairFile, *, what: str) -> list[GradedPair]:
     """The pairs of a file, counted; rows without a gold score are dropped.
 
     Raises:
@@ -115,7 +115,7 @@ def read_score(text: str, where: str, *, lowest: float) -> float:
     return score
 
 
-def read_pair(first: str, second: str, gold: float, where: str) -> Pair:
+def read_pair(first: str, second: str, gold: float, where: str) -> GradedPair:
     """A pair of tidy sentences.
 
     Raises:
@@ -124,16 +124,16 @@ def read_pair(first: str, second: str, gold: float, where: str) -> Pair:
     sentences = [" ".join(text.split()) for text in (first, second)]
     if not all(sentences):
         raise DataError(f"{where}: a sentence of the pair is empty; fetch the file again")
-    return Pair(sentences[0], sentences[1], gold)
+    return GradedPair(sentences[0], sentences[1], gold)
 
 
-def gold_of(pairs: Iterable[Pair]) -> NDArray[np.float64]:
+def gold_of(pairs: Iterable[GradedPair]) -> NDArray[np.float64]:
     """Their gold scores, shape (pairs,), read-only."""
     gold = np.array([pair.gold for pair in pairs], dtype=np.float64)
     gold.flags.writeable = False
     return gold
 
 
-def sha256_of_pairs(pairs: Iterable[Pair]) -> str:
+def sha256_of_pairs(pairs: Iterable[GradedPair]) -> str:
     """Hex digest of the pairs and their gold, in order."""
     return sha256_of(f"{pair.first}\t{pair.second}\t{pair.gold!r}" for pair in pairs)

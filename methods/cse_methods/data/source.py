@@ -7,10 +7,10 @@ from typing import Literal
 
 from cse_methods.errors import DataError
 
-Source = Literal["builtin", "hub"] | Path
+DataSource = Literal["builtin", "hub"] | Path
 
 
-def data_source(data: str | None) -> Source:
+def data_source(data: str | None) -> DataSource:
     """The source that the setting `data:` names; without it CSE_DATA; without that the hub.
 
     Args:

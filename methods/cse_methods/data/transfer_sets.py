@@ -15,26 +15,26 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cse_methods.data.builtin.transfer import Row, builtin_rows
+from cse_methods.data.builtin.transfer import LabelledSentence, builtin_rows
 from cse_methods.data.manifest import manifest, refuse_count
 from cse_methods.data.pairs import existing_file, read_cells
 from cse_methods.data.senteval import fetch_senteval, missing_senteval
-from cse_methods.data.source import Source, data_source
+from cse_methods.data.source import DataSource, data_source
 from cse_methods.errors import DataError
 from cse_methods.files.digest import file_sha256
 from cse_methods.files.text import read_lines, sha256_of
 from cse_methods.tasks import TRANSFER_TASKS, TransferTask
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 FOLDED: frozenset[TransferTask] = frozenset({"mr", "cr", "subj", "mpqa"})
 """Tasks without a test set."""
-QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+QUESTION_CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 """TREC's coarse classes, in the order of their numbers."""
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class LabelledSentences:
     """Sentences, or pairs of them, with their classes, in SentEval's order: short ones first."""
 
     first: tuple[str, ...]
@@ -62,9 +62,9 @@ class TransferSet:
 
     task: TransferTask
     source: Literal["builtin", "hub", "senteval"]
-    train: Labelled
+    train: LabelledSentences
     """All there is of a folded task."""
-    dev: Labelled | None
+    dev: LabelledSentences | None
     """Of sst2 alone; elsewhere folds take its place."""
 
     @property
@@ -77,7 +77,7 @@ class TransferFile(NamedTuple):
     """A file in the SentEval layout, a sentence or a pair a line."""
 
     path: str
-    parse: Callable[[str, str], Row]
+    parse: Callable[[str, str], LabelledSentence]
     """Reads a line; its second argument names the line in errors."""
     header: bool = False
     encoding: Literal["utf-8", "latin-1"] = "utf-8"
@@ -96,10 +96,10 @@ def load_transfer_set(task: TransferTask, data: str | None) -> TransferSet:
             line), or the number of sentences is not the known one.
     """
     source = data_source(data)
-    train = load_part(task, source, TRAIN[task], builtin=lambda: builtin_rows(task, "train"))
+    train = load_part(task, source, TRAIN_FILES[task], builtin=lambda: builtin_rows(task, "train"))
     dev = None
-    if task in DEV:
-        dev = load_part(task, source, DEV[task], builtin=lambda: builtin_rows(task, "dev"))
+    if task in DEV_FILES:
+        dev = load_part(task, source, DEV_FILES[task], builtin=lambda: builtin_rows(task, "dev"))
     name = source if isinstance(source, str) else "senteval"
     return TransferSet(task=task, source=name, train=train, dev=dev)
 
@@ -113,18 +113,18 @@ def missing_transfer_sets(data: str | None) -> list[str]:
     source = data_source(data)
     if isinstance(source, Path):
         for task in TRANSFER_TASKS:
-            for file in (*TRAIN[task], *DEV.get(task, ())):
+            for file in (*TRAIN_FILES[task], *DEV_FILES.get(task, ())):
                 existing_file(source, file.path, what=task)
     return missing_senteval() if source == "hub" else []
 
 
 def load_part(
     task: TransferTask,
-    source: Source,
+    source: DataSource,
     files: Iterable[TransferFile],
     *,
-    builtin: Callable[[], Sequence[Row]],
-) -> Labelled:
+    builtin: Callable[[], Sequence[LabelledSentence]],
+) -> LabelledSentences:
     """One part of a task, be it for training or for testing.
 
     Args:
@@ -142,7 +142,7 @@ def load_part(
     return _labelled([row for file in files for row in _read(folder, file, what=task)])
 
 
-def _labelled(rows: Sequence[Row]) -> Labelled:
+def _labelled(rows: Sequence[LabelledSentence]) -> LabelledSentences:
     # As SentEval sorts; sorting is stable, so the order of the files decides between equals.
     rows = sorted(
         rows, key=lambda row: (len(row.first.split()), len(row.second.split()), row.label)
@@ -150,10 +150,12 @@ def _labelled(rows: Sequence[Row]) -> Labelled:
     labels = np.array([row.label for row in rows], dtype=np.int64)
     labels.flags.writeable = False
     second = tuple(row.second for row in rows)
-    return Labelled(tuple(row.first for row in rows), second if any(second) else None, labels)
+    return LabelledSentences(
+        tuple(row.first for row in rows), second if any(second) else None, labels
+    )
 
 
-def _read(folder: Path, file: TransferFile, *, what: str) -> list[Row]:
+def _read(folder: Path, file: TransferFile, *, what: str) -> list[LabelledSentence]:
     path = existing_file(folder, file.path, what=what)
     lines = read_lines(path, encoding=file.encoding)
     rows = [
@@ -163,7 +165,7 @@ def _read(folder: Path, file: TransferFile, *, what: str) -> list[Row]:
     ]
     refuse_count(folder, file.path, found=len(rows))
     if file_sha256(path) != manifest()[file.path].sha256:
-        log.warning("%s: not the known sentences, only as many", path)
+        _log.warning("%s: not the known sentences, only as many", path)
     return rows
 
 
@@ -171,22 +173,22 @@ def _tidy(text: str) -> str:
     return " ".join(text.split())
 
 
-def _sentence(line: str, where: str, *, label: int) -> Row:
+def _sentence(line: str, where: str, *, label: int) -> LabelledSentence:
     del where  # any line is a sentence
-    return Row(_tidy(line), "", label)
+    return LabelledSentence(_tidy(line), "", label)
 
 
-def _sentence_and_class(line: str, where: str) -> Row:
+def _sentence_and_class(line: str, where: str) -> LabelledSentence:
     sentence, label = read_cells(line, where, columns=2)[:2]
     return _row(sentence, "", label.strip(), ("0", "1"), where)
 
 
-def _question(line: str, where: str) -> Row:
+def _question(line: str, where: str) -> LabelledSentence:
     label, _, question = line.partition(" ")
-    return _row(question, "", label.partition(":")[0], QUESTIONS, where)
+    return _row(question, "", label.partition(":")[0], QUESTION_CLASSES, where)
 
 
-def _pair(line: str, where: str) -> Row:
+def _pair(line: str, where: str) -> LabelledSentence:
     cells = read_cells(line, where, columns=5)
     row = _row(cells[3], cells[4], cells[0], ("0", "1"), where)
     if not row.second:
@@ -194,14 +196,16 @@ def _pair(line: str, where: str) -> Row:
     return row
 
 
-def _row(first: str, second: str, label: str, classes: Sequence[str], where: str) -> Row:
+def _row(
+    first: str, second: str, label: str, classes: Sequence[str], where: str
+) -> LabelledSentence:
     if label not in classes:
         raise DataError(
             f"{where}: class {label!r} is none of {', '.join(classes)}; fetch the file again"
         )
     if not (sentence := _tidy(first)):
         raise DataError(f"{where}: the sentence is empty; fetch the file again")
-    return Row(sentence, _tidy(second), classes.index(label))
+    return LabelledSentence(sentence, _tidy(second), classes.index(label))
 
 
 def _halves(one: str, zero: str) -> tuple[TransferFile, ...]:
@@ -216,7 +220,7 @@ SST = TransferFile("downstream/SST/binary/sentiment-train", _sentence_and_class)
 # One question, of the oldest release, has a byte that is no UTF-8.
 TREC = TransferFile("downstream/TREC/train_5500.label", _question, encoding="latin-1")
 MRPC = TransferFile("downstream/MRPC/msr_paraphrase_train.txt", _pair, header=True)
-TRAIN: dict[TransferTask, tuple[TransferFile, ...]] = {
+TRAIN_FILES: dict[TransferTask, tuple[TransferFile, ...]] = {
     "mr": _halves("MR/rt-polarity.pos", "MR/rt-polarity.neg"),
     "cr": _halves("CR/custrev.pos", "CR/custrev.neg"),
     "subj": _halves("SUBJ/subj.objective", "SUBJ/subj.subjective"),
@@ -225,6 +229,6 @@ TRAIN: dict[TransferTask, tuple[TransferFile, ...]] = {
     "trec": (TREC,),
     "mrpc": (MRPC,),
 }
-DEV: dict[TransferTask, tuple[TransferFile, ...]] = {
+DEV_FILES: dict[TransferTask, tuple[TransferFile, ...]] = {
     "sst2": (SST._replace(path="downstream/SST/binary/sentiment-dev"),)
 }

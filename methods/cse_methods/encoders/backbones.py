@@ -29,7 +29,7 @@ _SAFETENSORS = ("model*.safetensors", "model.safetensors.index.json")
 
 
 @dataclass(frozen=True)
-class Source:
+class Backbone:
     """Where a pre-trained encoder comes from."""
 
     name: str
@@ -45,26 +45,26 @@ class Source:
 _KNOWN = {
     source.name: source
     for source in (
-        Source("mini", Path(__file__).parents[1] / "mini", None, "avg"),
-        Source(
+        Backbone("mini", Path(__file__).parents[1] / "mini", None, "avg"),
+        Backbone(
             "bert-base",
             "google-bert/bert-base-uncased",
             "86b5e0934494bd15c9632b12f734a8a67f723594",
             "avg",
         ),
-        Source(
+        Backbone(
             "bert-large",
             "google-bert/bert-large-uncased",
             "6da4b6a26a1877e173fca3225479512db81a5e5b",
             "avg",
         ),
-        Source(
+        Backbone(
             "roberta-base",
             "FacebookAI/roberta-base",
             "e2da8e2f811d1448a5b465c236feacd80ffbac7b",
             "avg",
         ),
-        Source(
+        Backbone(
             "roberta-large",
             "FacebookAI/roberta-large",
             "722cf37b1afa9454edce342e7895e588b6ff1d59",
@@ -72,22 +72,22 @@ _KNOWN = {
         ),
         # Where the revision is None no commit could be confirmed: the newest is taken, and the
         # hash of the weights still tells two versions apart.
-        Source("simcse-bert-base", "princeton-nlp/unsup-simcse-bert-base-uncased", None, "cls"),
-        Source("simcse-bert-large", "princeton-nlp/unsup-simcse-bert-large-uncased", None, "cls"),
-        Source("simcse-roberta-base", "princeton-nlp/unsup-simcse-roberta-base", None, "cls"),
-        Source(
+        Backbone("simcse-bert-base", "princeton-nlp/unsup-simcse-bert-base-uncased", None, "cls"),
+        Backbone("simcse-bert-large", "princeton-nlp/unsup-simcse-bert-large-uncased", None, "cls"),
+        Backbone("simcse-roberta-base", "princeton-nlp/unsup-simcse-roberta-base", None, "cls"),
+        Backbone(
             "simcse-roberta-large",
             "princeton-nlp/unsup-simcse-roberta-large",
             "d3f863b476c59b0673264042f159cea15842e265",
             "cls",
         ),
-        Source("diffcse-bert-base", "voidism/diffcse-bert-base-uncased-sts", None, "cls"),
-        Source("diffcse-roberta-base", "voidism/diffcse-roberta-base-sts", None, "cls"),
+        Backbone("diffcse-bert-base", "voidism/diffcse-bert-base-uncased-sts", None, "cls"),
+        Backbone("diffcse-roberta-base", "voidism/diffcse-roberta-base-sts", None, "cls"),
     )
 }
 
 
-def resolve(name: str) -> Source:
+def resolve_backbone(name: str) -> Backbone:
     """What a name stands for: a short name, an existing folder, or a hub id `owner/name`.
 
     Nothing is fetched, and a hub id is not looked up.
@@ -103,9 +103,9 @@ def resolve(name: str) -> Source:
         if problem := _problem(folder):
             raise BackboneError(f"backbone {name!r}: {problem}")
         pooling = read_pooling(folder)
-        return Source(name, folder, None, pooling.pooler if pooling else None)
+        return Backbone(name, folder, None, pooling.pooler if pooling else None)
     if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", name):
-        return Source(name, name)
+        return Backbone(name, name)
     nearest = get_close_matches(name.lower(), _KNOWN, n=1)
     hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
     raise BackboneError(
@@ -114,7 +114,7 @@ def resolve(name: str) -> Source:
     )
 
 
-def locate(source: Source) -> Path | None:
+def locate_backbone(source: Backbone) -> Path | None:
     """The folder of the encoder on this machine; None if it has to be fetched first.
 
     Raises:
@@ -138,14 +138,14 @@ def locate(source: Source) -> Path | None:
     return None if _problem(Path(folder)) else Path(folder)
 
 
-def fetch(source: Source) -> Path:
+def fetch_backbone(source: Backbone) -> Path:
     """The folder of the encoder on this machine, downloaded if it is not there yet.
 
     Raises:
         UnknownModelError: if its modules are not ours; its weights are then not fetched.
         BackboneError: if it cannot be downloaded, or what the hub has is not an encoder.
     """
-    if folder := locate(source):
+    if folder := locate_backbone(source):
         return folder
     asked = f"{source.name!r} ({source.model} at revision {source.revision or 'main'})"
     try:
@@ -160,7 +160,7 @@ def fetch(source: Source) -> Path:
     return folder
 
 
-def own_pooling(source: Source, folder: Path) -> Pooling:
+def own_pooling(source: Backbone, folder: Path) -> Pooling:
     """How an encoder's vectors are meant to be read; the mean where nobody says.
 
     Args:
@@ -191,7 +191,7 @@ def weights_sha256(folder: Path) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _download(source: Source) -> Path:
+def _download(source: Backbone) -> Path:
     from huggingface_hub import hf_hub_download, snapshot_download
     from huggingface_hub.errors import RemoteEntryNotFoundError
 

@@ -1,6 +1,6 @@
 """Encoders: sentences in, one vector a sentence out."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -11,8 +11,8 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers.utils import logging
 
 from cse_methods.encoders.pooling import pool
-from cse_methods.encoders.post_pooling import Layer, tail_width, write_tail
-from cse_methods.encoders.sentence_transformers_format import Pooling, write_layout
+from cse_methods.encoders.post_pooling import Layer, output_width, write_layers
+from cse_methods.encoders.sentence_transformers_format import Pooling, write_format
 from cse_methods.encoders.template import Template, plain_template, prompt_template
 from cse_methods.encoders.word_pieces import batched_by_length
 from cse_methods.errors import BackboneError
@@ -29,7 +29,7 @@ class Encoder(nn.Module):
         tokenizer: the model's own.
         pooling: how the vectors of word pieces become one.
         limit: word pieces the model can read, special ones included.
-        tail: what comes after the pooler.
+        post_pooling: the layers after the pooler, in order.
 
     Attributes:
         template: what stands around a sentence at test time.
@@ -42,30 +42,37 @@ class Encoder(nn.Module):
         pooling: Pooling,
         *,
         limit: int,
-        tail: Sequence[Layer] = (),
+        post_pooling: Sequence[Layer] = (),
     ) -> None:
         super().__init__()
         self.model = model
         self.tokenizer = tokenizer
         self.pooling = pooling
         self.limit = limit
-        self.tail = nn.ModuleList(tail)
+        # Checkpoints hold the weights of these layers under the name `tail`.
+        self.add_module("tail", nn.ModuleList(post_pooling))
         prompt = pooling.prompt
         self.template = prompt_template(prompt, tokenizer) if prompt else plain_template(tokenizer)
 
-    def with_tail(self, *tail: Layer) -> "Encoder":
-        """The same model, and its weights themselves, with more layers at the end."""
-        layers = [*self._layers, *tail]
-        return Encoder(self.model, self.tokenizer, self.pooling, limit=self.limit, tail=layers)
+    def with_post_pooling(self, *layers: Layer) -> "Encoder":
+        """An encoder that shares this one's weights and has further layers at the end."""
+        return Encoder(
+            self.model,
+            self.tokenizer,
+            self.pooling,
+            limit=self.limit,
+            post_pooling=[*self.post_pooling, *layers],
+        )
+
+    @property
+    def post_pooling(self) -> list[Layer]:
+        """The layers after the pooler, in order."""
+        return list(cast(Iterable[Layer], self.tail))
 
     @property
     def width(self) -> int:
         """D of the embeddings."""
-        return tail_width(self._layers) or self._hidden_width
-
-    @property
-    def _layers(self) -> list[Layer]:
-        return cast(list[Layer], list(self.tail))
+        return output_width(self.post_pooling) or self._hidden_width
 
     @property
     def _hidden_width(self) -> int:
@@ -143,7 +150,7 @@ class Encoder(nn.Module):
             self.pooling,
             marked=self._marked(inputs["input_ids"]),
         )
-        for layer in self.tail:
+        for layer in self.post_pooling:
             embeddings = layer(embeddings)
         return embeddings
 
@@ -184,11 +191,11 @@ class Encoder(nn.Module):
             yield places, vectors
 
     def save(self, folder: Path) -> None:
-        """Write a folder that `load_encoder` reads back to the same vectors.
+        """Write a folder from which `load_encoder` gives an encoder with the same vectors.
 
-        It has the layout of sentence-transformers (release 6), which loads it to the
-        same vectors for the poolers `cls` and `avg`. For the other poolers it has no module; it
-        refuses such a folder, and only `load_encoder` reads it.
+        The folder is in the format of sentence-transformers (release 6). That library gives the
+        same vectors for the poolers `cls` and `avg`. It has no module for the other poolers and
+        refuses such a folder; only `load_encoder` reads it.
 
         Args:
             folder: made if it is not there.
@@ -198,9 +205,12 @@ class Encoder(nn.Module):
         with quiet():
             self.model.save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
-        tail = write_tail(folder, self._layers)
-        write_layout(
-            folder, self.pooling, width=self._hidden_width, max_length=self.limit, tail=tail
+        write_format(
+            folder,
+            self.pooling,
+            width=self._hidden_width,
+            max_length=self.limit,
+            post_pooling=write_layers(folder, self.post_pooling),
         )
 
     def _marked(self, ids: Tensor) -> Tensor | None:

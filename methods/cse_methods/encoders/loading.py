@@ -8,9 +8,9 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from cse_methods.contract import Pooler
-from cse_methods.encoders.backbones import fetch, own_pooling, resolve
+from cse_methods.encoders.backbones import fetch_backbone, own_pooling, resolve_backbone
 from cse_methods.encoders.encoder import Encoder, quiet
-from cse_methods.encoders.post_pooling import read_tail
+from cse_methods.encoders.post_pooling import read_layers
 from cse_methods.encoders.sentence_transformers_format import (
     Pooling,
     read_length,
@@ -51,8 +51,8 @@ def load_encoder(
         BackboneError: if it is unknown, cannot be fetched, or its weights do not fit its
             configuration.
     """
-    source = resolve(name)
-    folder = fetch(source)
+    source = resolve_backbone(name)
+    folder = fetch_backbone(source)
     own = own_pooling(source, folder)
     pooling = Pooling(
         pooler or own.pooler,
@@ -87,7 +87,7 @@ def load_encoder(
         )
     positions = config.max_position_embeddings - _POSITION_OFFSET[config.model_type]
     limit = min(positions, tokenizer.model_max_length, read_length(folder) or positions)
-    return Encoder(model, tokenizer, pooling, limit=limit, tail=read_tail(folder)).eval()
+    return Encoder(model, tokenizer, pooling, limit=limit, post_pooling=read_layers(folder)).eval()
 
 
 def lower_cases(tokenizer: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What comes after an encoder's pooler, at test time too: dense layers, normalisation."""
+"""Post-pooling layers: what follows the pooler, in training only (`Head`) or always."""
 
 import json
 from collections.abc import Sequence
@@ -56,6 +56,19 @@ class Dense(nn.Module):
         return projected.tanh() if self.activation == "tanh" else projected
 
 
+class Head(Dense):
+    """The dense layer with tanh that follows the pooler in training only.
+
+    Args:
+        width: D of the embeddings; weights are drawn from N(0, 0.02), the bias is 0.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__(nn.Linear(width, width), "tanh")
+        nn.init.normal_(self.linear.weight, std=0.02)
+        nn.init.zeros_(self.linear.bias)
+
+
 class Normalize(nn.Module):
     """Brings every vector to length 1, as sentence-transformers does at the end of some models."""
 
@@ -67,13 +80,13 @@ class Normalize(nn.Module):
 Layer = Dense | Normalize
 
 
-def tail_width(tail: Sequence[Layer]) -> int | None:
+def output_width(layers: Sequence[Layer]) -> int | None:
     """D of the vectors after these layers; None where they leave it as it was."""
-    widths = [layer.linear.out_features for layer in tail if isinstance(layer, Dense)]
+    widths = [layer.linear.out_features for layer in layers if isinstance(layer, Dense)]
     return widths[-1] if widths else None
 
 
-def read_tail(folder: Path) -> list[Layer]:
+def read_layers(folder: Path) -> list[Layer]:
     """The layers of a saved encoder, in order; none where the folder names none.
 
     Raises:
@@ -87,11 +100,11 @@ def read_tail(folder: Path) -> list[Layer]:
     ]
 
 
-def write_tail(folder: Path, tail: Sequence[Layer]) -> list[Module]:
+def write_layers(folder: Path, layers: Sequence[Layer]) -> list[Module]:
     """Write the layers below the folder of an encoder; return what to list in its modules."""
-    kinds = ["Dense" if isinstance(layer, Dense) else "Normalize" for layer in tail]
+    kinds = ["Dense" if isinstance(layer, Dense) else "Normalize" for layer in layers]
     modules = [Module(kind, f"{place}_{kind}") for place, kind in enumerate(kinds, start=2)]
-    for module, layer in zip(modules, tail, strict=True):
+    for module, layer in zip(modules, layers, strict=True):
         (folder / module.path).mkdir(parents=True, exist_ok=True)
         if isinstance(layer, Dense):
             _write(folder / module.path, layer)

@@ -1,4 +1,4 @@
-"""The folder of a saved encoder, as sentence-transformers lays it out: what says how it pools.
+"""The sentence-transformers format: the files of a saved encoder that say how it pools.
 
 Beside the model and tokenizer files lie modules.json, sentence_bert_config.json,
 config_sentence_transformers.json, 1_Pooling/config.json and a folder for each layer after the
@@ -136,8 +136,13 @@ def read_words_in_front(folder: Path) -> str | None:
     return prompts.get(name) or None
 
 
-def write_layout(
-    folder: Path, pooling: Pooling, *, width: int, max_length: int, tail: Sequence[Module] = ()
+def write_format(
+    folder: Path,
+    pooling: Pooling,
+    *,
+    width: int,
+    max_length: int,
+    post_pooling: Sequence[Module] = (),
 ) -> None:
     """Add to a folder of model and tokenizer files what makes it a sentence encoder.
 
@@ -146,7 +151,7 @@ def write_layout(
         pooling: of the encoder.
         width: of the pooler's vectors.
         max_length: word pieces it can read, special ones included.
-        tail: the modules after the pooler, in order.
+        post_pooling: the modules after the pooler, in order.
     """
     first = [Module("Transformer", ""), Module("Pooling", _POOLING_FOLDER)]
     modules = [
@@ -156,7 +161,7 @@ def write_layout(
             "path": path,
             "type": f"sentence_transformers.models.{kind}",
         }
-        for place, (kind, path) in enumerate([*first, *tail])
+        for place, (kind, path) in enumerate([*first, *post_pooling])
     ]
     _write(folder / _MODULES_FILE, modules)
     _write(folder / _TEXTS_FILE, {"max_seq_length": max_length})
@@ -172,8 +177,8 @@ def _kind(type_: str) -> str:
 
 def _is_ours(modules: Sequence[Module]) -> bool:
     match modules:
-        case [Module("Transformer", "."), Module("Pooling"), *tail]:
-            return {module.kind for module in tail} <= {"Dense", "Normalize"}
+        case [Module("Transformer", "."), Module("Pooling"), *rest]:
+            return {module.kind for module in rest} <= {"Dense", "Normalize"}
     return False
 
 

@@ -95,7 +95,7 @@ def statistics(rows: Tensor) -> tuple[Tensor, Tensor]:
     return mean, centred.T @ centred / len(exact)
 
 
-def moving(
+def moving_statistics(
     mean: Tensor, covariance: Tensor, rows: Tensor, *, momentum: float
 ) -> tuple[Tensor, Tensor]:
     r"""Running statistics after one more batch.
@@ -128,7 +128,7 @@ def moving(
     return new_mean.lerp(mean, momentum), new_covariance.lerp(covariance, momentum)
 
 
-def affine(
+def affine_whitening(
     mean: Tensor, covariance: Tensor, *, groups: int = 1, kind: Rotation = "zca"
 ) -> tuple[Tensor, Tensor]:
     """Whitening by stored statistics, as a map of single embeddings: `x @ weight + bias`.

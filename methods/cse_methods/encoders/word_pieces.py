@@ -12,7 +12,7 @@ RepetitionBounds = Literal["released", "paper"]
 _RELEASED_LIMIT = 10
 
 
-def repeat(content: Sequence[int], positions: Collection[int]) -> list[int]:
+def repeat_pieces(content: Sequence[int], positions: Collection[int]) -> list[int]:
     """The pieces, with those at `positions` doubled in place.
 
     Raises:
@@ -45,7 +45,7 @@ def most_repeats(length: int, *, rate: float, bounds: RepetitionBounds) -> int:
     return max(0, min(most, length - 2))
 
 
-def slices(content: Sequence[int], length: int) -> list[list[int]]:
+def cut_segments(content: Sequence[int], length: int) -> list[list[int]]:
     """Consecutive segments of `length` pieces, of which the last may be shorter.
 
     An empty content is one empty segment, so that every sentence has one.
@@ -61,7 +61,7 @@ def slices(content: Sequence[int], length: int) -> list[list[int]]:
     return [list(content[i : i + length]) for i in range(0, max(len(content), 1), length)]
 
 
-def partitions(content: Sequence[int], count: int) -> list[list[int]]:
+def cut_parts(content: Sequence[int], count: int) -> list[list[int]]:
     """Consecutive parts whose sizes differ by one at most, the longer ones first.
 
     A content of fewer pieces than parts stands whole in every part.

@@ -14,11 +14,11 @@ from cse_methods.evaluation.models import Model
 CHUNK = 4096
 """Sentences whose word pieces are in memory at once."""
 
-Progress = Callable[[str, int, int], None]
+OnProgress = Callable[[str, int, int], None]
 """Told what is going on, and how many of how many are done."""
 
 
-class Embeddings:
+class StoredEmbeddings:
     """Gives the vectors of sentences, which lie in a file; memory holds what is asked for.
 
     Sentences are encoded shortest first, among sentences of their length.
@@ -34,7 +34,7 @@ class Embeddings:
     """
 
     def __init__(
-        self, model: Model, sentences: Iterable[str], *, folder: Path, progress: Progress
+        self, model: Model, sentences: Iterable[str], *, folder: Path, progress: OnProgress
     ) -> None:
         ordered = sorted(dict.fromkeys(sentences), key=len)
         self._place: dict[str, int] = {}

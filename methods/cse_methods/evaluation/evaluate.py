@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cse_methods.data.dev_sets import DevSet, load_dev_set
-from cse_methods.evaluation.embeddings import Embeddings, Progress
+from cse_methods.evaluation.embeddings import OnProgress, StoredEmbeddings
 from cse_methods.evaluation.identity import (
     GEOMETRY_PROTOCOL,
     RANKING_PROTOCOL,
     STS_PROTOCOL,
-    identity,
+    score_identity,
     settings_of,
     settings_of_average,
 )
@@ -41,7 +41,7 @@ from cse_methods.tasks import (
     TransferTask,
 )
 from cse_methods.transfer.folds import nested
-from cse_methods.transfer.protocol import TEST, TransferProtocol
+from cse_methods.transfer.protocol import TEST_PROTOCOL, TransferProtocol
 from cse_methods.transfer.samples import Samples
 
 
@@ -50,8 +50,8 @@ def evaluate(
     tasks: Tasks,
     *,
     data: str | None = None,
-    protocol: TransferProtocol = TEST,
-    progress: Progress = lambda what, done, total: None,
+    protocol: TransferProtocol = TEST_PROTOCOL,
+    progress: OnProgress = lambda what, done, total: None,
 ) -> Evaluation:
     """Score an encoder. Opens test sets.
 
@@ -74,7 +74,9 @@ def evaluate(
     with tempfile.TemporaryDirectory(prefix="cse-vectors-") as folder:
         scoring = _Scoring(model.reading)
         with scoring.timed("encoding"):
-            vectors = Embeddings(model, asked.sentences(), folder=Path(folder), progress=progress)
+            vectors = StoredEmbeddings(
+                model, asked.sentences(), folder=Path(folder), progress=progress
+            )
         for pairs in asked.pair_sets:
             _score_pairs(scoring, vectors, pairs, tasks)
         if asked.dev is not None:
@@ -164,7 +166,7 @@ class _Scoring:
                     self.add(task, split, self._identity(own), {metric: mean})
 
     def _identity(self, settings: Mapping[str, Any]) -> str:
-        own = identity(settings)
+        own = score_identity(settings)
         self.identities[own] = settings
         return own
 
@@ -179,7 +181,9 @@ class _Scoring:
         )
 
 
-def _score_pairs(scoring: _Scoring, vectors: Embeddings, pairs: PairSet, tasks: Tasks) -> None:
+def _score_pairs(
+    scoring: _Scoring, vectors: StoredEmbeddings, pairs: PairSet, tasks: Tasks
+) -> None:
     with scoring.timed(pairs.task):
         # The scores are those of the stored, 32-bit cosines, so that they can be had again.
         found = cosines(vectors(pairs.first), vectors(pairs.second)).numpy().astype(np.float32)
@@ -194,7 +198,7 @@ def _score_pairs(scoring: _Scoring, vectors: Embeddings, pairs: PairSet, tasks: 
             scoring.add(pairs.task, "test", ranked, values)
 
 
-def _measure_space(scoring: _Scoring, vectors: Embeddings, dev: DevSet) -> None:
+def _measure_space(scoring: _Scoring, vectors: StoredEmbeddings, dev: DevSet) -> None:
     with scoring.timed("geometry"):
         first, second = vectors(dev.first), vectors(dev.second)
         own = scoring.identify(GEOMETRY_TASK, GEOMETRY_PROTOCOL, dev.sha256)
@@ -216,7 +220,7 @@ def _similarities(
 
 def _score_transfer(
     scoring: _Scoring,
-    vectors: Embeddings,
+    vectors: StoredEmbeddings,
     task: TransferTask,
     data: str | None,
     protocol: TransferProtocol,
@@ -230,7 +234,7 @@ def _score_transfer(
 
 
 def _score_reviews(
-    scoring: _Scoring, vectors: Embeddings, reviews: Reviews, protocol: TransferProtocol
+    scoring: _Scoring, vectors: StoredEmbeddings, reviews: Reviews, protocol: TransferProtocol
 ) -> None:
     """By nested folds over the test reviews; HiCL names no protocol, so this one is ours."""
     with scoring.timed(reviews.task):

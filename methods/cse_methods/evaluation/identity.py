@@ -23,7 +23,7 @@ GEOMETRY_PROTOCOL = {
 }
 
 
-def identity(settings: Mapping[str, Any]) -> str:
+def score_identity(settings: Mapping[str, Any]) -> str:
     """sha256 of JSON with sorted keys, as hex digits."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 

@@ -13,7 +13,7 @@ from cse_methods.encoders.encoder import Encoder, quiet
 from cse_methods.encoders.loading import load_encoder, lower_cases
 from cse_methods.encoders.post_pooling import Dense, Normalize
 from cse_methods.encoders.template import SPECIAL_PIECES
-from cse_methods.encoders.word_pieces import slices
+from cse_methods.encoders.word_pieces import cut_segments
 from cse_methods.errors import BackboneError, EvaluationError, UnknownModelError
 from cse_methods.losses.segments import pool_segments
 
@@ -64,7 +64,7 @@ class OwnModel:
     @property
     def reading(self) -> Mapping[str, Any]:
         """All that makes a vector beside the weights."""
-        pooling, layers = self.encoder.pooling, list(self.encoder.tail)
+        pooling, layers = self.encoder.pooling, self.encoder.post_pooling
         own = {
             "pooler": pooling.pooler,
             "dense_layers": sum(isinstance(layer, Dense) for layer in layers),
@@ -87,7 +87,7 @@ class OwnModel:
             yield list(range(len(contents))), self._sliced(contents, self.slicing_length)
 
     def _sliced(self, contents: Sequence[list[int]], length: int) -> Tensor:
-        cut = [slices(content, length - SPECIAL_PIECES) for content in contents]
+        cut = [cut_segments(content, length - SPECIAL_PIECES) for content in contents]
         segments = [segment for own in cut for segment in own]
         vectors = torch.empty(len(segments), self.width)
         rows = [self.encoder.template(segment) for segment in segments]

@@ -31,7 +31,7 @@ from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
 VOCABULARY, WIDTH, LAYERS, HEADS = 8192, 192, 3, 3
 BATCH, PEAK_RATE, WARMUP_STEPS, MASKED_SHARE = 96, 1e-3, 300, 0.2
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def train_tokenizer(texts: list[str]) -> Tokenizer:
@@ -41,7 +41,7 @@ def train_tokenizer(texts: list[str]) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     trainer = trainers.WordPieceTrainer(
-        vocab_size=VOCABULARY, special_tokens=list(SPECIAL), min_frequency=2
+        vocab_size=VOCABULARY, special_tokens=list(SPECIAL_TOKENS), min_frequency=2
     )
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -54,14 +54,14 @@ def train_tokenizer(texts: list[str]) -> Tokenizer:
 
 def save_tokenizer(tokenizer: Tokenizer, output: Path) -> None:
     """Write the tokenizer as `AutoTokenizer` reads it."""
-    names = {f"{name.strip('[]').lower()}_token": name for name in SPECIAL}
+    names = {f"{name.strip('[]').lower()}_token": name for name in SPECIAL_TOKENS}
     wrapped = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer, model_max_length=512, **names
     )
     wrapped.save_pretrained(output)
 
 
-def batches(ids: list[list[int]]) -> Iterator[Tensor]:
+def length_batches(ids: list[list[int]]) -> Iterator[Tensor]:
     """One pass: batches of sentences of similar length, in random order, shape (BATCH, L)."""
     order = list(range(len(ids)))
     random.shuffle(order)
@@ -76,12 +76,12 @@ def batches(ids: list[list[int]]) -> Iterator[Tensor]:
 
 def mask(tokens: Tensor, mask_id: int) -> tuple[Tensor, Tensor]:
     """The tokens as the model sees them, and which of them it has to guess."""
-    special = tokens < len(SPECIAL)
+    special = tokens < len(SPECIAL_TOKENS)
     picked = (torch.rand(tokens.shape) < MASKED_SHARE) & ~special
     draw, masked = torch.rand(tokens.shape), tokens.clone()
     masked[picked & (draw < 0.8)] = mask_id
     replaced = picked & (draw >= 0.9)
-    masked[replaced] = torch.randint(len(SPECIAL), VOCABULARY, (int(replaced.sum()),))
+    masked[replaced] = torch.randint(len(SPECIAL_TOKENS), VOCABULARY, (int(replaced.sum()),))
     return masked, picked
 
 
@@ -107,7 +107,7 @@ def train(model: BertForMaskedLM, ids: list[list[int]], mask_id: int, *, minutes
     )
     started, step = time.monotonic(), 0
     while True:
-        for tokens in batches(ids):
+        for tokens in length_batches(ids):
             done = (time.monotonic() - started) / (60 * minutes)
             if done >= 1:
                 return
@@ -132,7 +132,7 @@ def main(corpus: Path, output: Path, minutes: float) -> None:
     save_tokenizer(tokenizer, output)
     ids = [encoded.ids[:64] for encoded in tokenizer.encode_batch(texts)]
     model = new_model()
-    train(model, ids, SPECIAL.index("[MASK]"), minutes=minutes)
+    train(model, ids, SPECIAL_TOKENS.index("[MASK]"), minutes=minutes)
     model.save_pretrained(output)
 
 

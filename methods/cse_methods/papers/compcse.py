@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.language.phrases import Subsampling, composition_examples
-from cse_methods.encoders.word_pieces import partitions
+from cse_methods.encoders.word_pieces import cut_parts
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.losses.composition import Aggregation, aggregate, leading, projection_width
 from cse_methods.losses.info_nce import info_nce
@@ -25,7 +25,7 @@ from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
 from cse_methods.training.objective import Objective
-from cse_methods.training.student import Batch, Student, Views
+from cse_methods.training.student import Batch, Student, StudentProtocol
 
 Part = list[int]
 
@@ -110,7 +110,7 @@ class CompCSE(Objective):
         read = projection_width(config.aggregation, config.partitions)
         self.projection = nn.Linear(read * width, width, bias=False) if read else None
 
-    def forward(self, student: Views, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """The contrastive loss between anchors and positives."""
         compose, d0 = self.config.compose, self.config.d0
         anchors = (self._whole if compose == "z+" else self._composed)(student, batch)
@@ -120,11 +120,11 @@ class CompCSE(Objective):
         )
         return {"contrastive": contrastive}
 
-    def _whole(self, student: Views, batch: Batch) -> Tensor:
+    def _whole(self, student: StudentProtocol, batch: Batch) -> Tensor:
         plain = student.encoder.template
         return student.encode(student.pieces(batch.sentences, plain), plain)[0]
 
-    def _composed(self, student: Views, batch: Batch) -> Tensor:
+    def _composed(self, student: StudentProtocol, batch: Batch) -> Tensor:
         plain, after = student.encoder.template, self.config.aggregate_after_head
         parts = [self._parts(student, int(row)) for row in batch.rows]
         # Part-major: all first parts, then all second ones.
@@ -140,14 +140,14 @@ class CompCSE(Objective):
         embeddings: Tensor = student.head(composed)
         return embeddings
 
-    def _parts(self, student: Views, row: int) -> list[Part]:
+    def _parts(self, student: StudentProtocol, row: int) -> list[Part]:
         """The word pieces of each part, each cut by itself."""
         plain, texts = student.encoder.template, self.examples[row]
         if len(texts) > 1:
             return student.pieces(texts, plain)
         (content,) = student.encoder.pieces(texts, plain)
         room = self.config.max_length - len(plain)
-        return [part[:room] for part in partitions(content, self.config.partitions)]
+        return [part[:room] for part in cut_parts(content, self.config.partitions)]
 
 
 @register(

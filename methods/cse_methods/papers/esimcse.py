@@ -9,7 +9,7 @@ own are never loaded, which `momentum_start: random` imitates.
 
 import copy
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor
@@ -19,15 +19,15 @@ from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.template import SPECIAL_PIECES
-from cse_methods.encoders.word_pieces import RepetitionBounds, most_repeats, repeat
+from cse_methods.encoders.word_pieces import RepetitionBounds, most_repeats, repeat_pieces
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
 from cse_methods.published.tables import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
 from cse_methods.training.momentum import enqueue, moving_average_
-from cse_methods.training.objective import Objective
-from cse_methods.training.student import Batch, Student, Views
+from cse_methods.training.objective import TwoViewObjective, TwoViews
+from cse_methods.training.student import Batch, Student, StudentProtocol
 
 
 class ESimCSEConfig(TrainingConfig):
@@ -87,10 +87,10 @@ class Repetition:
             return list(content)
         count = int(torch.randint(most + 1, ()))
         places: list[int] = torch.randperm(len(content))[:count].tolist()
-        return repeat(content, places)
+        return repeat_pieces(content, places)
 
 
-class ESimCSE(Objective):
+class ESimCSE(TwoViewObjective):
     """SimCSE between a sentence and its repetition, among the batch and a queue of negatives."""
 
     def __init__(
@@ -104,16 +104,37 @@ class ESimCSE(Objective):
         self.config = config
         self.negatives_from = negatives_from
         self.repetition = Repetition(config.repetition_rate, config.repetition_bounds)
-        self.slow = _slow_encoder(student.encoder, config) if config.queue_size else None
+        momentum = _momentum_encoder(student.encoder, config) if config.queue_size else None
+        # Checkpoints hold the weights of the momentum encoder under the name `slow`.
+        self.add_module("slow", momentum)
         self.queue = torch.empty(0, student.encoder.width)
 
-    def forward(self, student: Views, batch: Batch) -> dict[str, Tensor]:
-        """The contrastive loss; then the batch enters the queue."""
+    @property
+    def momentum_encoder(self) -> Encoder | None:
+        """The encoder that fills the queue; None without a queue."""
+        return cast(Encoder | None, self.slow)
+
+    def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
+        """The sentence as it is, and with some of its pieces doubled."""
         plain = student.encoder.template
-        contents = student.pieces(batch.sentences, plain)
         # Beyond max_length, as in the released code, but not beyond what the model can read.
         room = student.encoder.limit - len(plain)
-        first, second = student.encode(contents, plain, lambda c: plain(self.repetition(c)[:room]))
+        return TwoViews(
+            student.pieces(batch.sentences, plain),
+            (plain, lambda content: plain(self.repetition(content)[:room])),
+        )
+
+    def losses(
+        self,
+        first: Tensor,
+        second: Tensor,
+        *,
+        views: TwoViews,
+        student: StudentProtocol,
+        batch: Batch,
+    ) -> dict[str, Tensor]:
+        """The contrastive loss; then the batch enters the queue."""
+        del batch
         contrastive = info_nce(
             first,
             second,
@@ -121,14 +142,15 @@ class ESimCSE(Objective):
             queue=self.queue.to(first.device) if len(self.queue) else None,
             negatives_from=self.negatives_from,
         )
-        if self.slow is not None:
-            moving_average_(self.slow, student.encoder, momentum=self.config.momentum)
-            with torch.no_grad():
-                (entries,) = student.encode(contents, plain, encoder=self.slow)
-            self.queue = enqueue(
-                self.queue.to(entries.device), entries, size=self.config.queue_size
-            )
+        if self.momentum_encoder is not None:
+            self._fill_queue(self.momentum_encoder, views, student)
         return {"contrastive": contrastive}
+
+    def _fill_queue(self, encoder: Encoder, views: TwoViews, student: StudentProtocol) -> None:
+        moving_average_(encoder, student.encoder, momentum=self.config.momentum)
+        with torch.no_grad():
+            (entries,) = student.encode(views.contents, views.templates[0], encoder=encoder)
+        self.queue = enqueue(self.queue.to(entries.device), entries, size=self.config.queue_size)
 
     def get_extra_state(self) -> dict[str, Tensor]:
         """The queue, which grows, so that it is no buffer."""
@@ -139,13 +161,13 @@ class ESimCSE(Objective):
         self.queue = state["queue"]
 
 
-def _slow_encoder(encoder: Encoder, config: ESimCSEConfig) -> Encoder:
+def _momentum_encoder(encoder: Encoder, config: ESimCSEConfig) -> Encoder:
     """A copy of the encoder that takes no gradient and drops nothing out."""
-    slow = copy.deepcopy(encoder)
+    copied = copy.deepcopy(encoder)
     if config.momentum_start == "random":
         auto: Any = AutoModel
-        slow.model = auto.from_config(encoder.model.config, add_pooling_layer=False)
-    return slow.requires_grad_(False).eval()
+        copied.model = auto.from_config(encoder.model.config, add_pooling_layer=False)
+    return copied.requires_grad_(False).eval()
 
 
 @register(

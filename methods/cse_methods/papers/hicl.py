@@ -27,14 +27,16 @@ from cse_methods.published.tables import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
-from cse_methods.training.objective import Objective
+from cse_methods.training.objective import Objective, TwoViewObjective
 from cse_methods.training.sliced import SlicedStudent
-from cse_methods.training.student import Batch, Student, Views
+from cse_methods.training.student import Batch, Student, StudentProtocol
 
-Base = Literal["simcse", "esimcse", "sncse"]
+HiCLBase = Literal["simcse", "esimcse", "sncse"]
 
 
-def _only_with(base: Base, config: type[SimCSEConfig | ESimCSEConfig | SNCSEConfig]) -> Conditions:
+def _only_with(
+    base: HiCLBase, config: type[SimCSEConfig | ESimCSEConfig | SNCSEConfig]
+) -> Conditions:
     own = set(config.model_fields) - set(SimCSEConfig.model_fields)
     return {name: {"base": (base,)} for name in own}
 
@@ -61,7 +63,7 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig, SimCSEConfig):
     temperature: float = setting(
         0.05, gt=0, description="divides cosines", symbol="τ", source="eq. 1, 2"
     )
-    base: Base = setting(
+    base: HiCLBase = setting(
         "simcse", description="the method that gives views and the global loss", source="table 1"
     )
     slicing_length: int = setting(
@@ -133,12 +135,12 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig, SimCSEConfig):
 class HiCL(Objective):
     """A base's loss on pooled segments, and the losses of the segments themselves."""
 
-    def __init__(self, config: HiCLConfig, base: Objective) -> None:
+    def __init__(self, config: HiCLConfig, base: TwoViewObjective) -> None:
         super().__init__()
         self.config = config
         self.base = base
 
-    def forward(self, student: Views, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """The global, local and entailment losses, and the margin loss of the base sncse."""
         config = self.config
         sliced = SlicedStudent(
@@ -147,8 +149,9 @@ class HiCL(Objective):
             special=SPECIAL_PIECES if config.count_special else 0,
             weighted=config.pooling == "weighted",
         )
-        whole = self.base(sliced, batch)
-        segments = sliced.calls[0]
+        views = self.base.views(sliced, batch)
+        segments = sliced.encode_segments(views.contents, *views.templates)
+        whole = self.base.losses(*segments.sentences, views=views, student=sliced, batch=batch)
         first, second = segments.views
         local = local_contrast(
             first,
@@ -171,7 +174,7 @@ class HiCL(Objective):
         return parts
 
 
-def _base(config: HiCLConfig, corpus: Corpus, student: Student) -> Objective:
+def _base(config: HiCLConfig, corpus: Corpus, student: Student) -> TwoViewObjective:
     if config.base == "sncse":
         negations = negations_for(config, corpus)
         return SNCSE(config, negations, negatives_from=config.negatives_from)

@@ -26,7 +26,7 @@ from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
 from cse_methods.training.objective import Objective
-from cse_methods.training.student import Batch, Views, dropout_views
+from cse_methods.training.student import Batch, StudentProtocol, dropout_views
 from cse_methods.training.teachers import TeacherRanking, TeacherSpec
 
 
@@ -143,7 +143,7 @@ class RankCSE(Objective):
         self.config = config
         self.teachers = teachers
 
-    def forward(self, student: Views, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """The contrastive, consistency and ranking terms."""
         config = self.config
         first, second = dropout_views(student, batch.sentences, count=2)

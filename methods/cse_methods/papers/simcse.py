@@ -4,6 +4,8 @@ Paper: Gao, Yao, Chen, EMNLP 2021, https://arxiv.org/abs/2104.08821.
 Departs from it: the last, incomplete batch of an epoch is dropped.
 """
 
+from typing import Any
+
 from torch import Tensor
 
 from cse_methods.contract import Paper, Run, TrainingConfig
@@ -13,8 +15,8 @@ from cse_methods.published.tables import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
-from cse_methods.training.objective import Objective
-from cse_methods.training.student import Batch, Views, dropout_views
+from cse_methods.training.objective import TwoViewObjective, TwoViews
+from cse_methods.training.student import Batch, StudentProtocol
 
 
 class SimCSEConfig(TrainingConfig):
@@ -25,8 +27,8 @@ class SimCSEConfig(TrainingConfig):
     )
 
 
-class SimCSE(Objective):
-    """Each sentence finds its other view among those of the batch."""
+class SimCSE(TwoViewObjective):
+    """Each sentence finds its other view, under another dropout mask, among those of the batch."""
 
     def __init__(
         self, config: SimCSEConfig, *, negatives_from: NegativesFrom = "other_view"
@@ -35,9 +37,13 @@ class SimCSE(Objective):
         self.temperature = config.temperature
         self.negatives_from = negatives_from
 
-    def forward(self, student: Views, batch: Batch) -> dict[str, Tensor]:
+    def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
+        """The sentence twice."""
+        template = student.encoder.template
+        return TwoViews(student.pieces(batch.sentences, template), (template, template))
+
+    def losses(self, first: Tensor, second: Tensor, **_: Any) -> dict[str, Tensor]:
         """The contrastive loss."""
-        first, second = dropout_views(student, batch.sentences, count=2)
         contrastive = info_nce(
             first, second, temperature=self.temperature, negatives_from=self.negatives_from
         )

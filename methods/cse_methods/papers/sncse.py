@@ -23,8 +23,8 @@ from cse_methods.published.tables import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
-from cse_methods.training.objective import Objective
-from cse_methods.training.student import Batch, Views
+from cse_methods.training.objective import TwoViewObjective, TwoViews
+from cse_methods.training.student import Batch, StudentProtocol
 
 
 class SNCSEConfig(TrainingConfig):
@@ -104,7 +104,7 @@ class SNCSEConfig(TrainingConfig):
         return {} if self.negations else {"tagger": find_tagger().identity}
 
 
-class SNCSE(Objective):
+class SNCSE(TwoViewObjective):
     """A sentence in two prompts, and its negation in the second one."""
 
     def __init__(
@@ -119,13 +119,26 @@ class SNCSE(Objective):
         self.negations = negations
         self.negatives_from = negatives_from
 
-    def forward(self, student: Views, batch: Batch) -> dict[str, Tensor]:
-        """The contrastive loss and the weighted margin loss."""
-        config = self.config
-        prompt, other = (student.encoder.prompt(words) for words in config.prompts)
+    def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
+        """The sentence in each of the two prompts."""
+        prompt, other = (student.encoder.prompt(words) for words in self.config.prompts)
         longest = max(prompt, other, key=len)  # both views hold the same words of a long sentence
+        return TwoViews(student.pieces(batch.sentences, longest), (prompt, other))
+
+    def losses(
+        self,
+        first: Tensor,
+        second: Tensor,
+        *,
+        views: TwoViews,
+        student: StudentProtocol,
+        batch: Batch,
+    ) -> dict[str, Tensor]:
+        """The contrastive loss and the weighted margin loss."""
+        del views
+        config = self.config
+        other = student.encoder.prompt(config.prompts[1])
         negations = [self.negations[row] for row in batch.rows]
-        first, second = student.encode(student.pieces(batch.sentences, longest), prompt, other)
         (negated,) = student.encode(student.pieces(negations, other), other)
         contrastive = info_nce(
             first, second, temperature=config.temperature, negatives_from=self.negatives_from

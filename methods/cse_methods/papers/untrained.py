@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import torch
 
-from cse_methods.contract import BEST, Conditions, MethodConfig, Paper, Run
+from cse_methods.contract import BEST_FOLDER, Conditions, MethodConfig, Paper, Run
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
@@ -61,7 +61,7 @@ def train(config: UntrainedConfig, run: Run) -> dict[str, float]:
     """Score the backbone as it is, then as it is kept; return the latter's dev metrics."""
     dev = DevSuite(config.dev.tasks, data=config.data)
     if run.resume_from is not None:
-        return dev.evaluate(load_encoder(str(run.resume_from / BEST)))
+        return dev.evaluate(load_encoder(str(run.resume_from / BEST_FOLDER)))
     encoder = load_encoder(
         config.backbone,
         pooler=config.pooler,
@@ -87,8 +87,8 @@ def _whitened(encoder: Encoder, config: UntrainedConfig, seed: int) -> Encoder:
         raise TrainingError(
             f"the vectors of {len(chosen)} sentences cannot be whitened: {problem}"
         ) from problem
-    return encoder.with_tail(Dense.affine(weight, -mean @ weight)).to(encoder.device)
+    return encoder.with_post_pooling(Dense.affine(weight, -mean @ weight)).to(encoder.device)
 
 
 def _save(encoder: Encoder, folder: Path) -> None:
-    encoder.save(folder / BEST)
+    encoder.save(folder / BEST_FOLDER)

@@ -21,7 +21,13 @@ from cse_methods.contract import Conditions, Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.post_pooling import Dense
-from cse_methods.encoders.whitening import Rotation, Whitening, affine, moving, whiten
+from cse_methods.encoders.whitening import (
+    Rotation,
+    Whitening,
+    affine_whitening,
+    moving_statistics,
+    whiten,
+)
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.losses.multi_positive import MultiPositive, multi_positive
 from cse_methods.published.tables import published_settings
@@ -29,7 +35,7 @@ from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
 from cse_methods.training.objective import Objective
-from cse_methods.training.student import Batch, Student, Views
+from cse_methods.training.student import Batch, Student, StudentProtocol
 
 GROUPED: tuple[Whitening, ...] = ("group", "shuffled-group")
 WHOLE: tuple[Whitening, ...] = ("pca", "zca")
@@ -129,7 +135,7 @@ class WhitenedCSE(Objective):
         self.register_buffer("mean", torch.zeros(width, dtype=torch.float64))
         self.register_buffer("covariance", torch.eye(width, dtype=torch.float64))
 
-    def forward(self, student: Views, batch: Batch) -> dict[str, Tensor]:
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """The multi-positive contrastive loss."""
         plain = student.encoder.template
         contents = student.pieces(batch.sentences, plain)
@@ -146,16 +152,16 @@ class WhitenedCSE(Objective):
         )
         return {"contrastive": contrastive}
 
-    def tested(self, student: Student) -> Encoder:
+    def evaluation_encoder(self, student: Student) -> Encoder:
         """The pooler's vectors; with `test_head` the head's, of what running statistics whiten."""
         if not self.config.test_head:
             return student.encoder
-        tail = [] if self.config.whitening == "none" else [Dense.affine(*self._affine())]
+        whitening = [] if self.config.whitening == "none" else [Dense.affine(*self._affine())]
         head = [student.head] if isinstance(student.head, Dense) else []
-        return student.encoder.with_tail(*tail, *head)
+        return student.encoder.with_post_pooling(*whitening, *head)
 
     def _gather(self, views: tuple[Tensor, ...]) -> None:
-        mean, covariance = moving(
+        mean, covariance = moving_statistics(
             self.mean,
             self.covariance,
             torch.cat(views),
@@ -187,7 +193,7 @@ class WhitenedCSE(Objective):
         kind: Rotation = "pca" if self.config.whitening == "pca" else "zca"
         covariance = self.covariance + RIDGE * torch.eye(len(self.mean)).to(self.covariance)
         try:
-            return affine(self.mean, covariance, groups=self.groups, kind=kind)
+            return affine_whitening(self.mean, covariance, groups=self.groups, kind=kind)
         except ValueError as problem:  # embeddings that are not finite
             raise TrainingError(f"running statistics cannot be whitened: {problem}") from problem
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cse_methods.contract import Published
+from cse_methods.contract import PublishedSettings
 
 _HEAD = ["backbone", "variant", "hyperparameter", "value", "source"]
 _SEARCHED = "search_"
@@ -31,12 +31,12 @@ class _Row(NamedTuple):
         return ValueError(f"{self.place}: {problem}")
 
 
-def published_settings(method: str) -> tuple[Published, ...]:
+def published_settings(method: str) -> tuple[PublishedSettings, ...]:
     """The columns of a method of this package, as `read_published` gives them."""
     return read_published(Path(__file__).parent / f"{method}.csv")
 
 
-def read_published(table: Path) -> tuple[Published, ...]:
+def read_published(table: Path) -> tuple[PublishedSettings, ...]:
     """The columns of a table, in its order.
 
     Whole numbers are int, other numbers float. A column's settings hold its variant too; its source
@@ -64,7 +64,7 @@ def _rows(table: Path) -> Iterator[_Row]:
                 yield _Row(backbone, variant, name, value, source, place)
 
 
-def _column(rows: list[_Row]) -> Published:
+def _column(rows: list[_Row]) -> PublishedSettings:
     variant = _variant(rows[0])
     settings = dict(variant)
     searched: dict[str, Any] = {}
@@ -75,7 +75,7 @@ def _column(rows: list[_Row]) -> Published:
             raise row.malformed(f"{row.name} is given twice for one column")
         into[name] = read(row)
     sources = dict.fromkeys(row.source for row in rows if not row.name.startswith(_SEARCHED))
-    return Published(rows[0].backbone, settings, ", ".join(sources), variant, searched)
+    return PublishedSettings(rows[0].backbone, settings, ", ".join(sources), variant, searched)
 
 
 def _variant(row: _Row) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from cse_methods.contract import BEST, TrainingConfig
+from cse_methods.contract import BEST_FOLDER, TrainingConfig
 from cse_methods.data.dev_selection import DevTask, dev_metric
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import CheckpointError
@@ -20,7 +20,7 @@ from cse_methods.training.objective import Objective
 from cse_methods.training.schedule import Schedule
 from cse_methods.training.student import Student
 
-STATE = "training.pt"
+STATE_FILE = "training.pt"
 
 
 @dataclass
@@ -82,10 +82,10 @@ def save_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     if best.metrics:
-        shutil.copytree(best.folder, folder / BEST)
-    unfinished = folder / f"{STATE}.part"
+        shutil.copytree(best.folder, folder / BEST_FOLDER)
+    unfinished = folder / f"{STATE_FILE}.part"
     torch.save(_everything(state, best), unfinished)
-    unfinished.rename(folder / STATE)
+    unfinished.rename(folder / STATE_FILE)
 
 
 def load_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
@@ -107,23 +107,25 @@ def load_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
     state.step = stored["step"]
     best.step, best.metrics = stored["best_step"], stored["best_metrics"]
     if best.metrics:
-        shutil.copytree(folder / BEST, best.folder, dirs_exist_ok=True)
+        shutil.copytree(folder / BEST_FOLDER, best.folder, dirs_exist_ok=True)
     torch.set_rng_state(stored["rng"])
     torch.cuda.set_rng_state_all(stored["cuda_rng"][: torch.cuda.device_count()])
 
 
 def _read(folder: Path) -> dict[str, Any]:
     try:
-        stored: dict[str, Any] = torch.load(folder / STATE, weights_only=True, map_location="cpu")
+        stored: dict[str, Any] = torch.load(
+            folder / STATE_FILE, weights_only=True, map_location="cpu"
+        )
     except (OSError, RuntimeError, EOFError, UnpicklingError) as problem:
         missing = isinstance(problem, FileNotFoundError)
-        reason = f"it has no {STATE}" if missing else f"its {STATE} cannot be read"
+        reason = f"it has no {STATE_FILE}" if missing else f"its {STATE_FILE} cannot be read"
         raise CheckpointError(
             f"{folder} is no whole checkpoint: {reason}; resume from an earlier one, or start over"
         ) from problem
-    if stored["best_metrics"] and not (folder / BEST).is_dir():
+    if stored["best_metrics"] and not (folder / BEST_FOLDER).is_dir():
         raise CheckpointError(
-            f"{folder} is no whole checkpoint: it has no folder {BEST}; "
+            f"{folder} is no whole checkpoint: it has no folder {BEST_FOLDER}; "
             "resume from an earlier one, or start over"
         )
     return stored

@@ -11,7 +11,7 @@ from cse_methods.errors import EvaluationError
 from cse_methods.metrics import alignment, cosines, spearman, uniformity
 from cse_methods.tasks import TRANSFER_TASKS
 from cse_methods.transfer.features import dev_accuracy
-from cse_methods.transfer.protocol import FAST
+from cse_methods.transfer.protocol import DEV_PROTOCOL
 
 SAME_MEANING = 4.0
 """Pairs with a gold score above this one count as positives for the alignment."""
@@ -73,6 +73,6 @@ class DevSuite:
 
 def _accuracy(task: TransferSet, encoder: Encoder) -> float:
     try:
-        return dev_accuracy(task, encoder.encode, FAST)
+        return dev_accuracy(task, encoder.encode, DEV_PROTOCOL)
     except EvaluationError:
         return math.nan  # as the other dev sets tell it: the trial goes on, this step is not kept

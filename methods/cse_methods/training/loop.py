@@ -56,7 +56,7 @@ def train(
     while state.step < schedule.total:
         losses = train_until(schedule.next_report(state.step), state, corpus)
         progress = {"train/progress": state.step / schedule.total}
-        encoder = state.objective.tested(state.student)
+        encoder = state.objective.evaluation_encoder(state.student)
         metrics = losses | progress | dev.evaluate(encoder)
         best.consider(state.step, metrics, encoder)
         run.report(
@@ -106,7 +106,7 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
     started, first = time.perf_counter(), state.step
     sums: dict[str, Tensor] = {}
     state.student.train()
-    for batch in batches(state, corpus, until=step):
+    for batch in training_batches(state, corpus, until=step):
         for name, part in optimise(state, state.objective(state.student, batch)).items():
             sums[name] = sums[name] + part if name in sums else part
     means = {f"train/loss_{name}": total.item() / (step - first) for name, total in sums.items()}
@@ -127,7 +127,7 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
     }
 
 
-def batches(state: TrainingState, corpus: Corpus, *, until: int) -> Iterator[Batch]:
+def training_batches(state: TrainingState, corpus: Corpus, *, until: int) -> Iterator[Batch]:
     """The batches of the steps up to `until`.
 
     Each epoch has its own order, drawn from (seed, epoch), so the step alone is the position.

@@ -1,20 +1,22 @@
 """What a paper hands to the training loop."""
 
+from dataclasses import dataclass
+
 from torch import Tensor, nn
 
 from cse_methods.encoders.encoder import Encoder
-from cse_methods.training.student import Batch, Student, Views
+from cse_methods.training.student import Batch, RowTemplate, Student, StudentProtocol
 
 
 class Objective(nn.Module):
     """A paper's loss, with what it keeps between steps: further encoders, queues, projections.
 
-    Parameters of it that take gradients are trained beside the student's, and all of its state is
-    in every checkpoint.
+    Its parameters that take gradients are trained beside the student's. Every checkpoint holds its
+    whole state.
     """
 
-    def forward(self, student: Views, batch: Batch) -> dict[str, Tensor]:
-        """The parts of the loss by name, each a weighted scalar; they are summed.
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        """The parts of the loss by name, each a weighted scalar; their sum is the loss.
 
         Args:
             student: what is trained.
@@ -22,6 +24,58 @@ class Objective(nn.Module):
         """
         raise NotImplementedError
 
-    def tested(self, student: Student) -> Encoder:
-        """The encoder whose vectors are the method's embeddings at test time."""
+    def evaluation_encoder(self, student: Student) -> Encoder:
+        """The encoder that is scored and saved: its vectors are the method's embeddings."""
         return student.encoder
+
+
+@dataclass(frozen=True)
+class TwoViews:
+    """How the two views of a batch are read: the same word pieces, in one template each."""
+
+    contents: list[list[int]]
+    """The word pieces of B sentences, without special ones."""
+    templates: tuple[RowTemplate, RowTemplate]
+
+
+class TwoViewObjective(Objective):
+    """An objective on two views of each sentence.
+
+    It says how the views are read and what their loss is. The caller encodes in between: `forward`
+    encodes whole sentences, and HiCL encodes them by segments.
+    """
+
+    def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
+        """How the two views of each sentence are read.
+
+        Args:
+            student: what is trained.
+            batch: B training sentences.
+        """
+        raise NotImplementedError
+
+    def losses(
+        self,
+        first: Tensor,
+        second: Tensor,
+        *,
+        views: TwoViews,
+        student: StudentProtocol,
+        batch: Batch,
+    ) -> dict[str, Tensor]:
+        """The parts of the loss by name, as `forward` gives them; one is `contrastive`.
+
+        Args:
+            first: embeddings of the first view, shape (B, D).
+            second: embeddings of the second view, shape (B, D).
+            views: what `views` gave for the batch.
+            student: what is trained; it encodes whatever else the loss needs.
+            batch: B training sentences.
+        """
+        raise NotImplementedError
+
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        """The parts of the loss of whole sentences."""
+        views = self.views(student, batch)
+        first, second = student.encode(views.contents, *views.templates)
+        return self.losses(first, second, views=views, student=student, batch=batch)

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.template import Template
-from cse_methods.encoders.word_pieces import slices
+from cse_methods.encoders.word_pieces import cut_segments
 from cse_methods.losses.segments import pool_segments
-from cse_methods.training.student import Dress, Views
+from cse_methods.training.student import RowTemplate, StudentProtocol
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,15 @@ class SlicedStudent:
         length: of a segment in word pieces, without prompt.
         special: how many special pieces a segment's length counts.
         weighted: whether a segment counts by its length in the mean over a sentence's segments.
-
-    Attributes:
-        calls: what each call of `encode` has encoded, in order.
     """
 
-    def __init__(self, student: Views, *, length: int, special: int, weighted: bool) -> None:
+    def __init__(
+        self, student: StudentProtocol, *, length: int, special: int, weighted: bool
+    ) -> None:
         self.student = student
         self.length = length
         self.special = special
         self.weighted = weighted
-        self.calls: list[Segments] = []
 
     @property
     def encoder(self) -> Encoder:
@@ -65,19 +63,35 @@ class SlicedStudent:
     def encode(
         self,
         contents: Sequence[list[int]],
-        *dresses: Dress,
+        *templates: RowTemplate,
         head: bool = True,
         encoder: Encoder | None = None,
     ) -> tuple[Tensor, ...]:
-        """As a student's: one vector a sentence, pooled from its segments, in each dress."""
-        sliced = [slices(content, self.length - self.special) for content in contents]
+        """As a student's: one vector a sentence, pooled from its segments, in each template."""
+        return self.encode_segments(contents, *templates, head=head, encoder=encoder).sentences
+
+    def encode_segments(
+        self,
+        contents: Sequence[list[int]],
+        *templates: RowTemplate,
+        head: bool = True,
+        encoder: Encoder | None = None,
+    ) -> Segments:
+        """The segments of each content in each template, and their sentences' pooled vectors.
+
+        Args:
+            contents: as for `Student.encode`.
+            templates: as for `Student.encode`; one stands around every segment.
+            head: whether the head follows the pooler.
+            encoder: another one of the same family in place of the student's own.
+        """
+        sliced = [cut_segments(content, self.length - self.special) for content in contents]
         segments = [segment for own in sliced for segment in own]
         sequence = torch.tensor([row for row, own in enumerate(sliced) for _ in own])
         weights = torch.tensor([max(1, len(segment) + self.special) for segment in segments])
-        views = self.student.encode(segments, *dresses, head=head, encoder=encoder)
+        views = self.student.encode(segments, *templates, head=head, encoder=encoder)
         sequence, weights = sequence.to(views[0].device), weights.to(views[0].device)
         pooled = tuple(
             pool_segments(view, sequence, weights if self.weighted else None) for view in views
         )
-        self.calls.append(Segments(views, sequence, pooled))
-        return pooled
+        return Segments(views, sequence, pooled)

@@ -12,8 +12,8 @@ from torch.utils.checkpoint import checkpoint
 
 from cse_methods.contract import Precision, TrainingConfig
 from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.head import Head
 from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.post_pooling import Head
 from cse_methods.encoders.template import Template
 
 AUTOCAST: dict[Precision, torch.dtype | None] = {
@@ -23,7 +23,7 @@ AUTOCAST: dict[Precision, torch.dtype | None] = {
 }
 
 
-Dress = Callable[[Sequence[int]], list[int]]
+RowTemplate = Callable[[Sequence[int]], list[int]]
 """Makes a row that the model reads of a sentence's word pieces: a template, say."""
 
 
@@ -36,7 +36,7 @@ class Batch:
     """Their places in the corpus, shape (B,): where what belongs to a sentence is looked up."""
 
 
-class Views(Protocol):
+class StudentProtocol(Protocol):
     """What an objective asks of a student: the views of a batch, as `Student` gives them."""
 
     @property
@@ -50,7 +50,7 @@ class Views(Protocol):
     def encode(
         self,
         contents: Sequence[list[int]],
-        *dresses: Dress,
+        *templates: RowTemplate,
         head: bool = True,
         encoder: Encoder | None = None,
     ) -> tuple[Tensor, ...]: ...
@@ -111,25 +111,25 @@ class Student(nn.Module):
     def encode(
         self,
         contents: Sequence[list[int]],
-        *dresses: Dress,
+        *templates: RowTemplate,
         head: bool = True,
         encoder: Encoder | None = None,
     ) -> tuple[Tensor, ...]:
-        """One encoding of each content in each dress.
+        """One encoding of each content in each template.
 
         Args:
             contents: B >= 1 sentences' word pieces without special ones.
-            dresses: what makes the row that the model reads of a content, one a view.
+            templates: what makes the row that the model reads of a content, one a view.
             head: whether the head follows the pooler.
             encoder: another one of the same family in place of the student's own.
 
         Returns:
-            A tensor of shape (B, D), float32, for each dress.
+            A tensor of shape (B, D), float32, for each template.
         """
-        rows = [dress(content) for dress in dresses for content in contents]
+        rows = [template(content) for template in templates for content in contents]
         encoder = encoder or self.encoder
         layers = nn.Sequential(encoder, self.head) if head else encoder
-        return self._chunked(layers, encoder.pad(rows)).chunk(len(dresses))
+        return self._chunked(layers, encoder.pad(rows)).chunk(len(templates))
 
     def _chunked(self, layers: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
         if self.chunks == 1:
@@ -150,7 +150,9 @@ class Student(nn.Module):
         return embeddings.float()
 
 
-def dropout_views(student: Views, sentences: Sequence[str], *, count: int) -> tuple[Tensor, ...]:
+def dropout_views(
+    student: StudentProtocol, sentences: Sequence[str], *, count: int
+) -> tuple[Tensor, ...]:
     """`count` encodings of each sentence, which differ by dropout alone.
 
     Returns:

@@ -15,7 +15,12 @@ from torch import Tensor
 
 from cse_methods.contract import Pooler
 from cse_methods.data.corpora import Corpus
-from cse_methods.encoders.backbones import fetch, own_pooling, resolve, weights_sha256
+from cse_methods.encoders.backbones import (
+    fetch_backbone,
+    own_pooling,
+    resolve_backbone,
+    weights_sha256,
+)
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import BackboneError
 from cse_methods.files.cache import cache_folder, cache_key, cannot_store, written_once
@@ -107,8 +112,8 @@ def teacher_vectors(
 
 
 def _key(teacher: TeacherSpec, corpus: Corpus, max_length: int) -> str:
-    source = resolve(teacher.model)
-    folder = fetch(source)
+    source = resolve_backbone(teacher.model)
+    folder = fetch_backbone(source)
     own = own_pooling(source, folder)
     return cache_key(
         {

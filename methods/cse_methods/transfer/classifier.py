@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cse_methods.transfer.descent import Fold, descend
-from cse_methods.transfer.protocol import SEED, TransferProtocol
+from cse_methods.transfer.descent import TrainingFold, descend
+from cse_methods.transfer.protocol import SENTEVAL_SEED, TransferProtocol
 from cse_methods.transfer.samples import Design
 
 _SIDE_BY_SIDE = 25
@@ -20,9 +20,9 @@ _ITERATIONS = 10_000
 """More than any fit needs: 100, scikit-learn's own limit, ends some before they converge."""
 
 
-def fit(
+def fit_classifiers(
     data: Design,
-    folds: Sequence[Fold],
+    folds: Sequence[TrainingFold],
     regularisations: NDArray[np.float64],
     protocol: TransferProtocol,
 ) -> Tensor:
@@ -73,7 +73,9 @@ def _threads_apart() -> Iterator[int]:
         torch.set_num_threads(threads)
 
 
-def _converge(data: Design, folds: Sequence[Fold], regularisations: NDArray[np.float64]) -> Tensor:
+def _converge(
+    data: Design, folds: Sequence[TrainingFold], regularisations: NDArray[np.float64]
+) -> Tensor:
     shape = (*regularisations.shape, data.classes, data.inputs.shape[1])
     weights = data.inputs.new_zeros(shape, device="cpu")
     inputs, labels = data.inputs[:, : data.width].cpu().numpy(), data.labels.cpu().numpy()
@@ -93,7 +95,7 @@ def _logistic(
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    model = LogisticRegression(C=inverse, random_state=SEED, max_iter=_ITERATIONS)
+    model = LogisticRegression(C=inverse, random_state=SENTEVAL_SEED, max_iter=_ITERATIONS)
     with warnings.catch_warnings():
         # It also warns where rounding leaves nothing to gain, which no user can mend.
         warnings.simplefilter("ignore", ConvergenceWarning)

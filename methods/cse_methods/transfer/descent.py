@@ -13,22 +13,22 @@ import torch
 from torch import Tensor, nn
 
 from cse_methods.transfer.optimizers import Adam, Optimizer, RMSprop
-from cse_methods.transfer.protocol import MAX_EPOCHS, SEED, TransferProtocol
-from cse_methods.transfer.samples import Design, Rows
+from cse_methods.transfer.protocol import MAX_EPOCHS, SENTEVAL_SEED, TransferProtocol
+from cse_methods.transfer.samples import Design, RowNumbers
 
 _HELD_OUT = 0.05
 """Share of the rows that validates where no validation rows are given."""
 
 
-class Fold(NamedTuple):
+class TrainingFold(NamedTuple):
     """Rows of a design to train on, and those that say when to stop."""
 
-    train: Rows
-    validation: Rows | None = None
+    train: RowNumbers
+    validation: RowNumbers | None = None
     """None draws them from the training rows; they are then not trained on."""
 
 
-def right(data: Design, weights: Tensor, rows: Rows) -> Tensor:
+def measure_accuracies(data: Design, weights: Tensor, rows: RowNumbers) -> Tensor:
     """The share of these rows that each model classifies rightly.
 
     Args:
@@ -40,11 +40,11 @@ def right(data: Design, weights: Tensor, rows: Rows) -> Tensor:
         Shape (R,), float64, fractions.
     """
     places = torch.from_numpy(rows).to(data.labels.device)
-    found = predicted(data, weights, rows) == data.labels[places]
+    found = predict(data, weights, rows) == data.labels[places]
     return found.double().mean(dim=1)
 
 
-def predicted(data: Design, weights: Tensor, rows: Rows) -> Tensor:
+def predict(data: Design, weights: Tensor, rows: RowNumbers) -> Tensor:
     """The classes that R models of shape (R, C, W) give these N rows, shape (R, N)."""
     places = torch.from_numpy(rows).to(data.labels.device)
     logits = weights.flatten(end_dim=1) @ data.inputs.index_select(0, places).T
@@ -53,7 +53,7 @@ def predicted(data: Design, weights: Tensor, rows: Rows) -> Tensor:
 
 @torch.no_grad()
 def descend(
-    data: Design, folds: Sequence[Fold], penalties: Tensor, protocol: TransferProtocol
+    data: Design, folds: Sequence[TrainingFold], penalties: Tensor, protocol: TransferProtocol
 ) -> Tensor:
     """Train a softmax regression for every fold and penalty, each until it stops by itself.
 
@@ -66,7 +66,7 @@ def descend(
     Returns:
         Shape (F, R, C, W): each model at its best look at the validation accuracy.
     """
-    order = np.random.RandomState(SEED)
+    order = np.random.RandomState(SENTEVAL_SEED)
     train, validation = _with_validation(folds, order)
     rows = torch.from_numpy(np.stack(train)).to(data.labels.device)
     step = _Step(data, penalties, protocol)
@@ -80,7 +80,7 @@ def descend(
         epochs += protocol.epoch_size
         weights = _by_model(step.weights, data.classes)
         accuracies = [
-            right(data, models, validation[place])
+            measure_accuracies(data, models, validation[place])
             for models, place in zip(weights, best.active.tolist(), strict=True)
         ]
         step.keep(best.look(torch.stack(accuracies), weights, protocol.tenacity))
@@ -88,8 +88,8 @@ def descend(
 
 
 def _with_validation(
-    folds: Sequence[Fold], order: np.random.RandomState
-) -> tuple[list[Rows], list[Rows]]:
+    folds: Sequence[TrainingFold], order: np.random.RandomState
+) -> tuple[list[RowNumbers], list[RowNumbers]]:
     """Training and validation rows; where none are given, all folds draw them in one order."""
     given = [fold.validation for fold in folds if fold.validation is not None]
     if len(given) == len(folds):
@@ -172,7 +172,7 @@ class _Best:
 
 def _first_weights(data: Design) -> Tensor:
     """What torch.nn.Linear starts from after torch.manual_seed, shape (C, W)."""
-    generator = torch.Generator().manual_seed(SEED)
+    generator = torch.Generator().manual_seed(SENTEVAL_SEED)
     weights = torch.empty(data.classes, data.width)
     nn.init.kaiming_uniform_(weights, a=5**0.5, generator=generator)
     bias = torch.empty(data.classes)

@@ -5,16 +5,16 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from cse_methods.data.transfer_sets import FOLDED, Labelled, TransferSet
+from cse_methods.data.transfer_sets import FOLDED, LabelledSentences, TransferSet
 from cse_methods.transfer.folds import cross_validated, nested, split
 from cse_methods.transfer.protocol import TransferProtocol
 from cse_methods.transfer.samples import Samples
 
-Vectors = Callable[[Sequence[str]], Tensor]
+Embed = Callable[[Sequence[str]], Tensor]
 """Embeddings of N sentences, shape (N, D), float32."""
 
 
-def samples_of(part: Labelled, vectors: Vectors) -> Samples:
+def samples_of(part: LabelledSentences, vectors: Embed) -> Samples:
     """The features of sentences with their classes.
 
     Returns:
@@ -27,7 +27,7 @@ def samples_of(part: Labelled, vectors: Vectors) -> Samples:
     return Samples(torch.cat([(first - second).abs(), first * second], dim=1), part.labels)
 
 
-def dev_accuracy(task: TransferSet, vectors: Vectors, protocol: TransferProtocol) -> float:
+def dev_accuracy(task: TransferSet, vectors: Embed, protocol: TransferProtocol) -> float:
     """The accuracy that chooses the regularisation of a task; no test set has a part in it.
 
     Args:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cse_methods.transfer.classifier import fit
-from cse_methods.transfer.descent import Fold, predicted, right
-from cse_methods.transfer.protocol import SEED, TransferProtocol, regularisations
-from cse_methods.transfer.samples import Design, Rows, Samples, design
+from cse_methods.transfer.classifier import fit_classifiers
+from cse_methods.transfer.descent import TrainingFold, measure_accuracies, predict
+from cse_methods.transfer.protocol import SENTEVAL_SEED, TransferProtocol, regularisations
+from cse_methods.transfer.samples import Design, RowNumbers, Samples, design
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def nested(samples: Samples, protocol: TransferProtocol, *, test: bool) -> Accur
     data = design(samples)
     outer = _stratified(samples.labels, protocol.kfold)
     inner = [
-        Fold(rows[train], rows[validation])
+        TrainingFold(rows[train], rows[validation])
         for rows, _ in outer
         for train, validation in _stratified(samples.labels[rows], protocol.kfold)
     ]
@@ -73,9 +73,9 @@ def cross_validated(train: Samples, test: Samples | None, protocol: TransferProt
     """
     data = design(train) if test is None else design(train, test)
     values = regularisations(protocol, folds=True)
-    folds = [Fold(*rows) for rows in _stratified(train.labels, protocol.kfold)]
+    folds = [TrainingFold(*rows) for rows in _stratified(train.labels, protocol.kfold)]
     means = _scores(data, folds, values, protocol).mean(axis=0)
-    final = Fold(data.parts[0])
+    final = TrainingFold(data.parts[0])
     return _tested(data, means, values, final, protocol, rows=data.parts[1:])
 
 
@@ -95,27 +95,30 @@ def split(
     """
     data = design(train, dev) if test is None else design(train, dev, test)
     values = regularisations(protocol, folds=False)
-    fold = Fold(data.parts[0], data.parts[1])
+    fold = TrainingFold(data.parts[0], data.parts[1])
     means = _scores(data, [fold], values, protocol)[0]
     return _tested(data, means, values, fold, protocol, rows=data.parts[2:])
 
 
-def _stratified(labels: Rows, folds: int) -> list[tuple[Rows, Rows]]:
+def _stratified(labels: RowNumbers, folds: int) -> list[tuple[RowNumbers, RowNumbers]]:
     """Rows to train on and rows left out, fold by fold, each with the classes in proportion."""
     from sklearn.model_selection import StratifiedKFold
 
-    splitter = StratifiedKFold(folds, shuffle=True, random_state=SEED)
+    splitter = StratifiedKFold(folds, shuffle=True, random_state=SENTEVAL_SEED)
     return list(splitter.split(np.zeros(len(labels)), labels))
 
 
 def _scores(
-    data: Design, folds: Sequence[Fold], values: Sequence[float], protocol: TransferProtocol
+    data: Design, folds: Sequence[TrainingFold], values: Sequence[float], protocol: TransferProtocol
 ) -> NDArray[np.float64]:
     """Validation accuracies, shape (F, R)."""
-    weights = fit(data, folds, np.tile(values, (len(folds), 1)), protocol)
+    weights = fit_classifiers(data, folds, np.tile(values, (len(folds), 1)), protocol)
     rows = (fold.validation for fold in folds if fold.validation is not None)
     return np.array(
-        [right(data, models, own).tolist() for models, own in zip(weights, rows, strict=True)]
+        [
+            measure_accuracies(data, models, own).tolist()
+            for models, own in zip(weights, rows, strict=True)
+        ]
     )
 
 
@@ -126,13 +129,15 @@ def _first_best(accuracies: NDArray[np.float64]) -> int:
 
 def _outer_test(
     data: Design,
-    outer: Sequence[tuple[Rows, Rows]],
+    outer: Sequence[tuple[RowNumbers, RowNumbers]],
     chosen: Sequence[float],
     protocol: TransferProtocol,
 ) -> float:
-    weights = fit(data, [Fold(rows) for rows, _ in outer], np.array(chosen)[:, None], protocol)
+    weights = fit_classifiers(
+        data, [TrainingFold(rows) for rows, _ in outer], np.array(chosen)[:, None], protocol
+    )
     accuracies = [
-        right(data, models, left_out).item()
+        measure_accuracies(data, models, left_out).item()
         for models, (_, left_out) in zip(weights, outer, strict=True)
     ]
     return float(np.mean(accuracies))
@@ -142,23 +147,23 @@ def _tested(
     data: Design,
     means: NDArray[np.float64],
     values: Sequence[float],
-    final: Fold,
+    final: TrainingFold,
     protocol: TransferProtocol,
     *,
-    rows: Sequence[Rows],
+    rows: Sequence[RowNumbers],
 ) -> Accuracies:
     """Choose by these mean accuracies, shape (R,), and test on the rows of the test set, if any."""
     best = _first_best(means)
     dev, chosen = float(means[best]), values[best]
     if not rows:
         return Accuracies(dev, None, (chosen,))
-    weights = fit(data, [final], np.array([[chosen]]), protocol)[0]
-    found = predicted(data, weights, rows[0])[0].cpu().numpy()
+    weights = fit_classifiers(data, [final], np.array([[chosen]]), protocol)[0]
+    found = predict(data, weights, rows[0])[0].cpu().numpy()
     labels = data.labels.cpu().numpy()[rows[0]]
     return Accuracies(dev, float(np.mean(found == labels)), (chosen,), _f1(found, labels))
 
 
-def _f1(found: Rows, labels: Rows) -> float:
+def _f1(found: RowNumbers, labels: RowNumbers) -> float:
     """Harmonic mean of precision and recall of class 1; 0 where nothing is found."""
     hits = int(np.sum((found == 1) & (labels == 1)))
     return 2 * hits / max(1, int(np.sum(found == 1) + np.sum(labels == 1)))

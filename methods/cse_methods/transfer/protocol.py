@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-SEED = 1111
+SENTEVAL_SEED = 1111
 """Of the folds, of every classifier's first weights and of the order of its batches."""
 MAX_EPOCHS = 200
 """No look at the validation accuracy is followed by more training after this many."""
@@ -32,9 +32,11 @@ class TransferProtocol:
     """Epochs between two looks at the validation accuracy."""
 
 
-TEST = TransferProtocol()
+TEST_PROTOCOL = TransferProtocol()
 """What papers report."""
-FAST = TransferProtocol(kfold=5, optimizer="rmsprop", batch_size=128, tenacity=3, epoch_size=2)
+DEV_PROTOCOL = TransferProtocol(
+    kfold=5, optimizer="rmsprop", batch_size=128, tenacity=3, epoch_size=2
+)
 """What SimCSE scores its checkpoints with while it trains."""
 
 

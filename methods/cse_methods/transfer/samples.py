@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cse_methods.errors import EvaluationError
 
-Rows = NDArray[np.int64]
+RowNumbers = NDArray[np.int64]
 _ALIGNMENT = 16
 """Rows whose length is a multiple of this are gathered and multiplied faster."""
 
@@ -21,7 +21,7 @@ class Samples(NamedTuple):
 
     features: Tensor
     """Shape (N, D), float32 as encoders give them."""
-    labels: Rows
+    labels: RowNumbers
     """Shape (N,), classes from 0."""
 
 
@@ -36,7 +36,7 @@ class Design:
     width: int
     """D."""
     classes: int
-    parts: tuple[Rows, ...]
+    parts: tuple[RowNumbers, ...]
     """The rows of each set."""
 
 
@@ -76,6 +76,6 @@ def _refuse_nonsense(features: Tensor) -> None:
         )
 
 
-def _rows(ends: Sequence[int] | Rows) -> tuple[Rows, ...]:
+def _rows(ends: Sequence[int] | RowNumbers) -> tuple[RowNumbers, ...]:
     starts = [0, *ends[:-1]]
     return tuple(np.arange(a, b, dtype=np.int64) for a, b in zip(starts, ends, strict=True))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cse_methods.data.corpora import KNOWN
-from cse_methods.encoders.backbones import resolve
+from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.errors import BackboneError, UnknownMethodError
 from cse_methods.registry import get_method
 from cse_platform.export.kept_model import COMMON_POOLERS
@@ -64,7 +64,7 @@ def _head(story: TrialDetails, pooler: str) -> str:
 def _base_model(story: TrialDetails) -> str | None:
     """The backbone's id on the hub; None for one that is not there."""
     try:
-        model = resolve(story.backbone).model
+        model = resolve_backbone(story.backbone).model
     except BackboneError:
         return None
     return model if isinstance(model, str) else None

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from cse_methods.contract import Pooler
 from cse_methods.data.source import source_name
-from cse_methods.evaluation.embeddings import Progress as Told
+from cse_methods.evaluation.embeddings import OnProgress as Told
 from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.models import Model, open_model
 from cse_methods.evaluation.results import Evaluation

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from pyarrow.fs import FileSystem, FileType, LocalFileSystem, copy_files
 
-from cse_methods.contract import BEST
+from cse_methods.contract import BEST_FOLDER
 from cse_methods.errors import BackboneError
 
 TRIAL_FILE = "cse_trial.txt"
@@ -39,7 +39,7 @@ def keep_model(checkpoint: str, target: str, *, trial: str) -> str | None:
 
     Args:
         checkpoint: the last checkpoint of a complete trial.
-        target: the folder that keeps the model, in sentence-transformers layout.
+        target: the folder that keeps the model, in the sentence-transformers format.
         trial: the trial's key, which the folder then holds, wherever it is copied.
     """
     source_files, source = filesystem(checkpoint)
@@ -47,7 +47,7 @@ def keep_model(checkpoint: str, target: str, *, trial: str) -> str | None:
     try:
         target_files.create_dir(folder, recursive=True)
         copy_files(
-            f"{source}/{BEST}",
+            f"{source}/{BEST_FOLDER}",
             folder,
             source_filesystem=source_files,
             destination_filesystem=target_files,

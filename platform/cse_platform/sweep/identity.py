@@ -10,7 +10,12 @@ from typing import Any
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.dev_identity import identify_dev_set
-from cse_methods.encoders.backbones import fetch, own_pooling, resolve, weights_sha256
+from cse_methods.encoders.backbones import (
+    fetch_backbone,
+    own_pooling,
+    resolve_backbone,
+    weights_sha256,
+)
 from cse_methods.files.digest import file_sha256
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.spec import SweepSpec
@@ -69,7 +74,7 @@ class Identity:
             "method": self.method.name,
             "revision": self.method.revision,
             "configuration": _by_content(config.hyperparameters(), _contents(config)),
-            "backbone": weights_sha256(fetch(resolve(config.backbone))),
+            "backbone": weights_sha256(fetch_backbone(resolve_backbone(config.backbone))),
             "corpus": self.corpus_sha256,
             "dev": self.selection.model_dump(mode="json"),
             "dev_data": self.dev_sha256,
@@ -92,8 +97,8 @@ def _by_content(value: Any, contents: Mapping[str, Callable[[str], Any]]) -> Any
 
 
 def _teacher(name: str) -> dict[str, Any]:
-    source = resolve(name)
-    folder = fetch(source)
+    source = resolve_backbone(name)
+    folder = fetch_backbone(source)
     return {"weights": weights_sha256(folder), **asdict(own_pooling(source, folder))}
 
 

@@ -7,7 +7,7 @@ from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpora import missing_corpora
 from cse_methods.data.dev_identity import missing_dev_data
 from cse_methods.data.source import data_source
-from cse_methods.encoders.backbones import locate, resolve
+from cse_methods.encoders.backbones import locate_backbone, resolve_backbone
 from cse_methods.tasks import parse_tasks
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import BestReference
@@ -40,7 +40,9 @@ def missing_downloads(spec: SweepSpec, method: Method) -> list[str]:
     placeholders = {reference.placeholder for reference in best_references(spec)}
     names = dict.fromkeys(name for config in configs for name in config.encoders())
     encoders = [name for name in names if name not in placeholders]
-    sources = [source for name in encoders if locate(source := resolve(name)) is None]
+    sources = [
+        source for name in encoders if locate_backbone(source := resolve_backbone(name)) is None
+    ]
     return [
         *(
             f"encoder {source.name}: {source.model} at {source.revision or 'main'}"

@@ -106,7 +106,7 @@ class TrialFinished(Recorded):
     best_metrics: dict[str, float] = Field(default_factory=dict)
     """All metrics of `best_step`."""
     model: str | None = None
-    """Folder of the best checkpoint, in sentence-transformers layout."""
+    """Folder of the best checkpoint, in the sentence-transformers format."""
     error: str | None = None
     """One line, for FAIL."""
     wall_seconds: float | None = None

@@ -12,7 +12,7 @@ import pytest
 from optuna.storages._rdb.storage import _VersionManager
 from pydantic import Field, model_validator
 
-from cse_methods.contract import BEST, Method, MethodConfig, Paper, Run
+from cse_methods.contract import BEST_FOLDER, Method, MethodConfig, Paper, Run
 from cse_methods.registry import get_method, register
 from cse_methods.settings import Settings
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
@@ -147,7 +147,7 @@ class Drive:
         given = {"dev/stsb_spearman": value, "train/progress": step / STEPS[-1], **metrics}
         checkpoint = self.folder / "checkpoints" / key[:12] / str(step) if step else None
         if checkpoint is not None:
-            (checkpoint / BEST).mkdir(parents=True, exist_ok=True)
+            (checkpoint / BEST_FOLDER).mkdir(parents=True, exist_ok=True)
         place = str(checkpoint) if checkpoint else None
         return self.results.point(key, step=step, metrics=given, checkpoint=place)
 

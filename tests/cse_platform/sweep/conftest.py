@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BeforeValidator, Field, model_validator
 
-from cse_methods.contract import Method, Paper, Published, Run, TrainingConfig
+from cse_methods.contract import Method, Paper, PublishedSettings, Run, TrainingConfig
 from cse_methods.errors import SettingError
 from cse_methods.registry import get_method, register
 from cse_methods.settings import Settings
@@ -42,8 +42,8 @@ class ToyConfig(TrainingConfig):
         return self
 
 
-def _column(rank_loss: str, **settings: Any) -> Published:
-    return Published("mini", settings, "table 1", variant={"rank_loss": rank_loss})
+def _column(rank_loss: str, **settings: Any) -> PublishedSettings:
+    return PublishedSettings("mini", settings, "table 1", variant={"rank_loss": rank_loss})
 
 
 @register(
@@ -54,7 +54,7 @@ def _column(rank_loss: str, **settings: Any) -> Published:
     published=[
         _column("listnet", temperature=0.05, tau3=0.2, batch_size=128),
         _column("listmle", temperature=0.1),
-        Published("bert-base", {"temperature": 0.05}, "table 2"),
+        PublishedSettings("bert-base", {"temperature": 0.05}, "table 2"),
     ],
 )
 def train_toy(config: ToyConfig, run: Run) -> dict[str, float]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cse_methods.contract import Method
-from cse_methods.encoders.backbones import resolve
+from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.identity import Identity, canonical_hash, dev_identity
@@ -25,7 +25,7 @@ SENTENCES = "A dog runs.\nA cat sleeps.\n"
 @pytest.fixture
 def encoder(tmp_path: Path) -> Path:
     """The mini encoder in a folder of its own."""
-    source = resolve("mini").model
+    source = resolve_backbone("mini").model
     assert isinstance(source, Path)
     target = tmp_path / "encoder"
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.py"))

@@ -8,10 +8,10 @@ from dataclasses import asdict, replace
 from random import Random
 from typing import TypeVar
 
-from cse_methods.data.builtin.grammar import SLOTS, Clause, Event, Frame, Lexicon
+from cse_methods.data.builtin.grammar import SLOTS, Clause, Frame, Lexicon, Scene
 from cse_methods.data.builtin.vocabulary import ACTIONS, ANTONYMS, OPENINGS, PEOPLE, PLACES, THINGS
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 DENIED, PLACE_FIRST, OPENED, REWORDED = 0.1, 0.3, 0.6, 0.2
 """Shares: of denied events, of sentences with the place in front or an opening, and of the words
@@ -24,15 +24,15 @@ def below(rng: Random, bound: int) -> int:
     return int(rng.random() * bound)
 
 
-def pick(rng: Random, items: Sequence[T]) -> T:
+def pick(rng: Random, items: Sequence[_T]) -> _T:
     """One of them."""
     return items[below(rng, len(items))]
 
 
-def draw_event(rng: Random) -> Event:
+def draw_scene(rng: Random) -> Scene:
     """An event of two different people; one in ten is denied."""
     subject = pick(rng, SLOTS["subject"])
-    return Event(
+    return Scene(
         subject=subject,
         action=pick(rng, SLOTS["action"]),
         object=pick(rng, SLOTS["object"]),
@@ -42,17 +42,17 @@ def draw_event(rng: Random) -> Event:
     )
 
 
-def changed(rng: Random, event: Event, *, slots: int) -> Event:
+def changed(rng: Random, event: Scene, *, slots: int) -> Scene:
     """The event with other concepts in that many slots."""
     left, concepts = list(SLOTS), asdict(event)
     for _ in range(slots):
         slot = left.pop(below(rng, len(left)))
         taken = {concepts[slot], concepts["subject"], concepts["role"]}
         concepts[slot] = pick(rng, [concept for concept in SLOTS[slot] if concept not in taken])
-    return Event(**concepts)
+    return Scene(**concepts)
 
 
-def opposite(rng: Random, event: Event) -> Event:
+def opposite(rng: Random, event: Scene) -> Scene:
     """The event denied or affirmed, or with the antonym of its action."""
     antonyms = [a for pair in ANTONYMS if event.action in pair for a in pair - {event.action}]
     if antonyms and rng.random() < 0.5:

@@ -24,7 +24,7 @@ SLOTS: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Event:
+class Scene:
     """A meaning: a concept for each slot, and whether the action is denied."""
 
     subject: str
@@ -53,7 +53,7 @@ class Frame:
     opening: str = ""
 
 
-def gold(first: Event, second: Event) -> float:
+def gold(first: Scene, second: Scene) -> float:
     """How far two events agree in meaning, 0 to 5, the same in either order.
 
     One point for each of subject, action, object, role and place that means the same. Opposite
@@ -66,14 +66,14 @@ def gold(first: Event, second: Event) -> float:
     return float(len(agreeing))
 
 
-def opposed(first: Event, second: Event) -> bool:
+def opposed(first: Scene, second: Scene) -> bool:
     """Whether one event affirms the action that the other denies, or does its antonym."""
     if first.action == second.action:
         return first.denied != second.denied
     return first.denied == second.denied and {first.action, second.action} in ANTONYMS
 
 
-def tell(event: Event, lexicon: Lexicon, frame: Frame) -> str:
+def sentence_of(event: Scene, lexicon: Lexicon, frame: Frame) -> str:
     """The event as one English sentence.
 
     A verb that does not take two objects is told in the active clause instead.
@@ -85,7 +85,7 @@ def tell(event: Event, lexicon: Lexicon, frame: Frame) -> str:
     return sentence[0].upper() + sentence[1:]
 
 
-def _clause(event: Event, verb: Verb, lexicon: Lexicon, frame: Frame) -> str:
+def _clause(event: Scene, verb: Verb, lexicon: Lexicon, frame: Frame) -> str:
     subject, other, thing = (
         _with_article(lexicon.nouns[key], frame)
         for key in (event.subject, event.role, event.object)
@@ -107,7 +107,7 @@ def _with_article(noun: str, frame: Frame) -> str:
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
-def _predicate(verb: Verb, event: Event, frame: Frame) -> str:
+def _predicate(verb: Verb, event: Scene, frame: Frame) -> str:
     is_or_not = "is not" if event.denied else "is"
     if frame.clause == "passive":
         being = " being" if frame.progressive else ""

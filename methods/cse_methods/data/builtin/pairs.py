@@ -16,28 +16,28 @@ from cse_methods.data.builtin.drawing import (
     below,
     changed,
     contrary,
-    draw_event,
     draw_frame,
     draw_lexicon,
+    draw_scene,
     opposite,
     reworded,
 )
-from cse_methods.data.builtin.grammar import gold, tell
+from cse_methods.data.builtin.grammar import gold, sentence_of
 from cse_methods.data.dev_selection import DevTask
-from cse_methods.data.pairs import Pair, sha256_of_pairs
+from cse_methods.data.pairs import GradedPair, sha256_of_pairs
 from cse_methods.errors import DataError
 from cse_methods.files.text import sha256_of
 
-Kind = Literal["graded", "near", "far", "traded", "opposed"]
+PairKind = Literal["graded", "near", "far", "traded", "opposed"]
 
 CORPUS_SENTENCES = 6000
 CORPUS_SEED, CORPUS_SHA256 = 20, "3564dd6e67be714a22e0e8ff4a37f9168125dbdbb534f4d1cfe72156e13a5f67"
-SHA256: dict[DevTask, str] = {
+DEV_PAIR_SHA256: dict[DevTask, str] = {
     "stsb": "de663fa9d609393529855e214cb2c218e4698e1d7eaab0d9871d6b3cd75759d9",
     "sickr": "c1ce2b2c4ee805d2a1d1468aa8f9ce3fa77a3b69b07683ee660ddac37ade7ff9",
 }
-SEEDS: dict[DevTask, int] = {"stsb": 21, "sickr": 22}
-MIXES: dict[DevTask, dict[Kind, int]] = {
+DEV_PAIR_SEEDS: dict[DevTask, int] = {"stsb": 21, "sickr": 22}
+MIXES: dict[DevTask, dict[PairKind, int]] = {
     "stsb": {"graded": 330, "near": 40, "far": 10, "traded": 10, "opposed": 10},
     "sickr": {"graded": 200, "near": 25, "far": 5, "traded": 10, "opposed": 10},
 }
@@ -55,7 +55,7 @@ def builtin_corpus() -> tuple[str, ...]:
     sentences: dict[str, None] = {}
     while len(sentences) < CORPUS_SENTENCES:
         frame = draw_frame(rng, progressive=rng.random() < 0.5)
-        sentence = tell(draw_event(rng), draw_lexicon(rng), frame)
+        sentence = sentence_of(draw_scene(rng), draw_lexicon(rng), frame)
         if sentence not in dev:
             sentences[sentence] = None
     refuse_other_draw("corpus", sha256_of(sentences), CORPUS_SHA256)
@@ -63,7 +63,7 @@ def builtin_corpus() -> tuple[str, ...]:
 
 
 @cache
-def builtin_pairs(task: DevTask) -> tuple[Pair, ...]:
+def builtin_pairs(task: DevTask) -> tuple[GradedPair, ...]:
     """400 pairs for stsb in the simple present, 250 for sickr in the progressive.
 
     Gold is that of the grammar: 0 to 5 for stsb, brought to 1 to 5 for sickr.
@@ -71,12 +71,12 @@ def builtin_pairs(task: DevTask) -> tuple[Pair, ...]:
     Raises:
         DataError: if this machine draws other pairs than the known ones.
     """
-    pairs = draw_pairs(MIXES[task], like=task, seed=SEEDS[task])
-    refuse_other_draw(f"{task} pairs", sha256_of_pairs(pairs), SHA256[task])
+    pairs = draw_pairs(MIXES[task], like=task, seed=DEV_PAIR_SEEDS[task])
+    refuse_other_draw(f"{task} pairs", sha256_of_pairs(pairs), DEV_PAIR_SHA256[task])
     return pairs
 
 
-def draw_pairs(mix: Mapping[Kind, int], *, like: DevTask, seed: int) -> tuple[Pair, ...]:
+def draw_pairs(mix: Mapping[PairKind, int], *, like: DevTask, seed: int) -> tuple[GradedPair, ...]:
     """Different pairs of different sentences, kind after kind.
 
     Args:
@@ -85,7 +85,7 @@ def draw_pairs(mix: Mapping[Kind, int], *, like: DevTask, seed: int) -> tuple[Pa
         seed: fixes the draw.
     """
     rng = Random(seed)
-    pairs: dict[tuple[str, str], Pair] = {}
+    pairs: dict[tuple[str, str], GradedPair] = {}
     for kind, count in mix.items():
         wanted = len(pairs) + count
         while len(pairs) < wanted:
@@ -113,10 +113,10 @@ def refuse_other_draw(what: str, found: str, expected: str) -> None:
         )
 
 
-def _pair(rng: Random, kind: Kind, task: DevTask) -> Pair:
+def _pair(rng: Random, kind: PairKind, task: DevTask) -> GradedPair:
     progressive = task == "sickr"
     event, words, frame = (
-        draw_event(rng),
+        draw_scene(rng),
         draw_lexicon(rng),
         draw_frame(rng, progressive=progressive),
     )
@@ -137,8 +137,8 @@ def _pair(rng: Random, kind: Kind, task: DevTask) -> Pair:
     else:
         other = changed(rng, opposite(rng, event), slots=below(rng, 2))
     score = gold(event, other)
-    return Pair(
-        tell(event, words, frame),
-        tell(other, other_words, other_frame),
+    return GradedPair(
+        sentence_of(event, words, frame),
+        sentence_of(other, other_words, other_frame),
         1 + score * 4 / 5 if task == "sickr" else score,
     )

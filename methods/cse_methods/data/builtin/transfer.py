@@ -13,20 +13,20 @@ from typing import NamedTuple
 from cse_methods.data.builtin.drawing import (
     changed,
     contrary,
-    draw_event,
     draw_frame,
     draw_lexicon,
+    draw_scene,
     pick,
 )
-from cse_methods.data.builtin.grammar import Event, Frame, tell
+from cse_methods.data.builtin.grammar import Frame, Scene, sentence_of
 from cse_methods.data.builtin.pairs import refuse_other_draw
 from cse_methods.data.builtin.vocabulary import OPENINGS
 from cse_methods.files.text import sha256_of
 
 PARTS = {"train": 120, "dev": 60}
 """How many there are of each part that training may see; of folded tasks there is `train` only."""
-SEEDS = {"mr": 41, "cr": 42, "subj": 43, "mpqa": 44, "sst2": 45, "trec": 46, "mrpc": 47}
-SHA256 = {
+LABELLED_SEEDS = {"mr": 41, "cr": 42, "subj": 43, "mpqa": 44, "sst2": 45, "trec": 46, "mrpc": 47}
+LABELLED_SHA256 = {
     ("mr", "train"): "bb4793aaf7ed7b1736394498cd2b03d640299f83144f6647700984c1bf8ac44d",
     ("cr", "train"): "3ea5de6773054bac06371380ef666e25064a6bca7452896b3004e3407a6f3a64",
     ("subj", "train"): "0dfaf0c800e2a860499f6324818dd07f255566e9341146739d9a8fae9b4c80a7",
@@ -41,7 +41,7 @@ CLASSES = ("lend", "sell", "give", "steal", "show", "send")
 """The action of each class of trec."""
 
 
-class Row(NamedTuple):
+class LabelledSentence(NamedTuple):
     """A sentence, or two, with a class."""
 
     first: str
@@ -51,26 +51,26 @@ class Row(NamedTuple):
 
 
 @cache
-def builtin_rows(task: str, part: str) -> tuple[Row, ...]:
+def builtin_rows(task: str, part: str) -> tuple[LabelledSentence, ...]:
     """A part that training may see; its classes are of one size.
 
     Args:
-        task: one of `SEEDS`.
+        task: one of `LABELLED_SEEDS`.
         part: `train`, of sst2 also `dev`.
 
     Raises:
         DataError: if this machine draws other sentences than the known ones.
     """
     seen = {row.first for row in builtin_rows(task, "train")} if part == "dev" else frozenset()
-    seed = SEEDS[task] + (100 if part == "dev" else 0)
+    seed = LABELLED_SEEDS[task] + (100 if part == "dev" else 0)
     rows = draw_rows(task, PARTS[part], seed=seed, without=seen)
-    refuse_other_draw(f"{task} {part}", sha256_of_rows(rows), SHA256[task, part])
+    refuse_other_draw(f"{task} {part}", sha256_of_rows(rows), LABELLED_SHA256[task, part])
     return rows
 
 
 def draw_rows(
     task: str, count: int, *, seed: int, without: Set[str] = frozenset()
-) -> tuple[Row, ...]:
+) -> tuple[LabelledSentence, ...]:
     """Different sentences, class after class in turn.
 
     What makes the class: mr whether the event is denied, cr whether the action is kind, subj
@@ -79,13 +79,13 @@ def draw_rows(
     no word mean the same.
 
     Args:
-        task: one of `SEEDS`.
+        task: one of `LABELLED_SEEDS`.
         count: of rows.
         seed: fixes the draw.
         without: first sentences that may not be drawn.
     """
     rng, classes = Random(seed), len(CLASSES) if task == "trec" else 2
-    rows: dict[str, Row] = {}
+    rows: dict[str, LabelledSentence] = {}
     while len(rows) < count:
         row = _row(rng, task, label=len(rows) % classes)
         if row.first not in without:
@@ -93,23 +93,23 @@ def draw_rows(
     return tuple(rows.values())
 
 
-def sha256_of_rows(rows: tuple[Row, ...]) -> str:
+def sha256_of_rows(rows: tuple[LabelledSentence, ...]) -> str:
     """Hex digest of sentences and classes."""
     return sha256_of(f"{row.first}\t{row.second}\t{row.label}" for row in rows)
 
 
-def _row(rng: Random, task: str, *, label: int) -> Row:
-    event, words = draw_event(rng), draw_lexicon(rng)
+def _row(rng: Random, task: str, *, label: int) -> LabelledSentence:
+    event, words = draw_scene(rng), draw_lexicon(rng)
     frame = draw_frame(rng, progressive=task == "mrpc")
     if task == "mrpc":
         other = event if label else changed(rng, event, slots=2)
-        second = tell(other, contrary(rng, words), frame)
-        return Row(tell(event, words, frame), second, label)
+        second = sentence_of(other, contrary(rng, words), frame)
+        return LabelledSentence(sentence_of(event, words, frame), second, label)
     event, frame = _classed(rng, task, event, frame, label)
-    return Row(tell(event, words, frame), "", label)
+    return LabelledSentence(sentence_of(event, words, frame), "", label)
 
 
-def _classed(rng: Random, task: str, event: Event, frame: Frame, label: int) -> tuple[Event, Frame]:
+def _classed(rng: Random, task: str, event: Scene, frame: Frame, label: int) -> tuple[Scene, Frame]:
     """The event and the shape of its sentence, changed so that they are of this class."""
     if task == "mr":
         return replace(event, denied=not label), frame

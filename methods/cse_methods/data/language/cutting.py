@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from cse_methods.encoders.backbones import fetch, resolve
+from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
 from cse_methods.errors import BackboneError
 
 _CHUNK = 4096
@@ -55,7 +55,7 @@ def load_tokenizer(name: str) -> Any:
     """
     from transformers import AutoTokenizer
 
-    folder = fetch(resolve(name))
+    folder = fetch_backbone(resolve_backbone(name))
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError, KeyError) as problem:

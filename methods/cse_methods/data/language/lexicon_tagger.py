@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import version
 
-from cse_methods.data.language.tagging import Role, Word
+from cse_methods.data.language.tagging import Word, WordRole
 
 _REVISION = 1
 """Raised when the rules below change what is read."""
@@ -104,8 +104,8 @@ def _mended(word: str, tags: Sequence[str], place: int, *, before: str, after: s
     return tag
 
 
-def _roles(words: Sequence[str], tags: Sequence[str]) -> list[Role]:
-    roles: list[Role] = ["other"] * len(words)
+def _roles(words: Sequence[str], tags: Sequence[str]) -> list[WordRole]:
+    roles: list[WordRole] = ["other"] * len(words)
     verb = _main_verb(words, tags)
     if verb is None:
         return roles

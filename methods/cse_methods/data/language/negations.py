@@ -16,7 +16,7 @@ from cse_methods.errors import DataError
 from cse_methods.files.cache import cache_folder, cache_key, cannot_store, written_once
 from cse_methods.files.text import read_lines
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _CHUNK = 50_000
 """Sentences between two reports of progress."""
@@ -175,6 +175,6 @@ def _write(corpus: Corpus, tagger: Tagger, stream: IO[bytes]) -> None:
     sentences = corpus.sentences
     read = tagger.read(sentences)
     for start in range(0, len(sentences), _CHUNK):
-        log.info("negations of %s: %d of %d sentences", corpus.name, start, len(sentences))
+        _log.info("negations of %s: %d of %d sentences", corpus.name, start, len(sentences))
         for sentence, words in zip(sentences[start:], islice(read, _CHUNK), strict=False):
             stream.write(f"{negate(sentence, words)}\n".encode())

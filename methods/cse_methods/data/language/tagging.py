@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from typing import Any, Literal, NamedTuple, Protocol
 
-Role = Literal["auxiliary", "root", "other"]
+WordRole = Literal["auxiliary", "root", "other"]
 
-_ROLES: dict[str, Role] = {"aux": "auxiliary", "auxpass": "auxiliary", "ROOT": "root"}
+_ROLES: dict[str, WordRole] = {"aux": "auxiliary", "auxpass": "auxiliary", "ROOT": "root"}
 _MODEL = "en_core_web_sm"
 
 
@@ -20,7 +20,7 @@ class Word(NamedTuple):
     tag: str
     """Of the Penn Treebank, e.g. "VBZ"."""
     lemma: str
-    role: Role
+    role: WordRole
 
 
 class Tagger(Protocol):

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from cse_methods.data.transfer_sets import Labelled, TransferSet, load_transfer_set
+from cse_methods.data.transfer_sets import LabelledSentences, TransferSet, load_transfer_set
 from cse_methods.evaluation.test_sets.transfer import load_test_part
 from cse_methods.files.text import sha256_of
 from cse_methods.tasks import TransferTask
-from cse_methods.transfer.features import Vectors, samples_of
+from cse_methods.transfer.features import Embed, samples_of
 from cse_methods.transfer.folds import Accuracies, cross_validated, nested, split
 from cse_methods.transfer.protocol import TransferProtocol
 
@@ -27,7 +27,7 @@ class TransferResult:
 
 
 def transfer_scores(
-    task: TransferTask, vectors: Vectors, data: str | None, protocol: TransferProtocol
+    task: TransferTask, vectors: Embed, data: str | None, protocol: TransferProtocol
 ) -> TransferResult:
     """Train and test classifiers on the embeddings of a task.
 
@@ -64,12 +64,12 @@ def transfer_sentences(task: TransferTask, data: str | None) -> tuple[str, ...]:
     return tuple(sentence for part in parts if part is not None for sentence in part.sentences)
 
 
-def _load(task: TransferTask, data: str | None) -> tuple[TransferSet, Labelled | None]:
+def _load(task: TransferTask, data: str | None) -> tuple[TransferSet, LabelledSentences | None]:
     return load_transfer_set(task, data), load_test_part(task, data)
 
 
 def _accuracies(
-    task: TransferSet, test: Labelled | None, vectors: Vectors, protocol: TransferProtocol
+    task: TransferSet, test: LabelledSentences | None, vectors: Embed, protocol: TransferProtocol
 ) -> Accuracies:
     train = samples_of(task.train, vectors)
     if test is None:

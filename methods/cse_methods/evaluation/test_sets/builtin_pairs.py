@@ -7,16 +7,24 @@ from collections.abc import Mapping
 from functools import cache
 from itertools import islice
 
-from cse_methods.data.builtin.pairs import Kind, draw_pairs, refuse_other_draw
-from cse_methods.data.pairs import Pair, sha256_of_pairs
+from cse_methods.data.builtin.pairs import PairKind, draw_pairs, refuse_other_draw
+from cse_methods.data.pairs import GradedPair, sha256_of_pairs
 
-SUBSETS: dict[str, dict[Kind, int]] = {
+SUBSETS: dict[str, dict[PairKind, int]] = {
     "contrast": {"near": 18, "far": 6, "traded": 12, "opposed": 12},
     "graded": {"graded": 72},
 }
 # With these seeds, no sentence of a built-in dev set or of the built-in corpus is drawn.
-SEEDS = {"sts12": 31, "sts13": 32, "sts14": 33, "sts15": 34, "sts16": 35, "stsb": 36, "sickr": 37}
-SHA256 = {
+TEST_PAIR_SEEDS = {
+    "sts12": 31,
+    "sts13": 32,
+    "sts14": 33,
+    "sts15": 34,
+    "sts16": 35,
+    "stsb": 36,
+    "sickr": 37,
+}
+TEST_PAIR_SHA256 = {
     "sts12": "ab55ca9c1ca8eac9679141fc1fc9ee457d0c11a7947e98d62fdb06209d0cccf8",
     "sts13": "31427d2781468d6b367d95414bdc639e952df6ca58ee932fae38af617e8b9361",
     "sts14": "0a8d67d04a5a6a78cc1142674897cf7992ac5962b8f6407adaff9f01a642de94",
@@ -28,14 +36,14 @@ SHA256 = {
 
 
 @cache
-def builtin_test_pairs(task: str) -> Mapping[str, tuple[Pair, ...]]:
+def builtin_test_pairs(task: str) -> Mapping[str, tuple[GradedPair, ...]]:
     """120 pairs of a task, by subset.
 
     sickr is in the progressive with gold from 1 to 5, the others in the simple present with gold
     from 0 to 5. No sentence stands in a built-in dev set or in the built-in corpus.
 
     Args:
-        task: one of `SEEDS`.
+        task: one of `TEST_PAIR_SEEDS`.
 
     Raises:
         DataError: if this machine draws other pairs than the known ones.
@@ -43,8 +51,8 @@ def builtin_test_pairs(task: str) -> Mapping[str, tuple[Pair, ...]]:
     pairs = draw_pairs(
         {kind: count for mix in SUBSETS.values() for kind, count in mix.items()},
         like="sickr" if task == "sickr" else "stsb",
-        seed=SEEDS[task],
+        seed=TEST_PAIR_SEEDS[task],
     )
-    refuse_other_draw(f"{task} test pairs", sha256_of_pairs(pairs), SHA256[task])
+    refuse_other_draw(f"{task} test pairs", sha256_of_pairs(pairs), TEST_PAIR_SHA256[task])
     rest = iter(pairs)
     return {name: tuple(islice(rest, sum(mix.values()))) for name, mix in SUBSETS.items()}

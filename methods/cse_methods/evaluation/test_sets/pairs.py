@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cse_methods.data.dev_sets import FILES as DEV_FILES
+from cse_methods.data.dev_sets import DEV_PAIR_FILES as DEV_FILES
 from cse_methods.data.manifest import manifest, refuse_count
 from cse_methods.data.pairs import (
-    Pair,
+    GradedPair,
     existing_file,
     gold_of,
     read_cells,
@@ -27,9 +27,9 @@ from cse_methods.errors import DataError
 from cse_methods.evaluation.test_sets.builtin_pairs import builtin_test_pairs
 from cse_methods.files.text import read_lines
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
-FILES = {
+TEST_PAIR_FILES = {
     "stsb": DEV_FILES["stsb"]._replace(
         path="downstream/STS/STSBenchmark/sts-test.csv",
         sha256="59d8279de50656aeaa7de3acc122950c8790c8c28b7132a39234bd620be418c2",
@@ -39,16 +39,16 @@ FILES = {
         sha256="37371c77d2b7071d0a2b78f0509ba8e0c4730ba9da87eafde99656d075fcbd74",
     ),
 }
-LOWEST = 0.0
+LOWEST_STS_GOLD = 0.0
 """The lowest gold score of STS12 to STS16."""
-FOLDERS = {f"sts{year}": f"downstream/STS/STS{year}-en-test" for year in range(12, 17)}
-SHA256 = {
+STS_FOLDERS = {f"sts{year}": f"downstream/STS/STS{year}-en-test" for year in range(12, 17)}
+KNOWN_SHA256 = {
     "sts12": "86733c63af6a4d623467ccde9c5c737df1ae520480df19feaed5baf057d6ceba",
     "sts13": "4b9c1f8b03c62c62469281b94213fe750cce3a031b60fbc8931e651632a7f5a1",
     "sts14": "ece77445e6afa61a961ce999bd1c3515ec2d3b19abae9069321f80859b3ed36f",
     "sts15": "90d0b1f92c830fe7e0d2c64ee4852fe366f4bbad7d126b4789977ab7fc3a1467",
     "sts16": "69ebf5aff367d881fd498b4dea506a954965607ae13f4f86e1bbb5e742ae6dd8",
-    **{task: file.sha256 for task, file in FILES.items()},
+    **{task: file.sha256 for task, file in TEST_PAIR_FILES.items()},
 }
 """Of the known pairs of each task."""
 
@@ -85,20 +85,20 @@ def load_pair_set(task: str, data: str | None) -> PairSet:
         DataError: if the task is unknown, a file is missing or cannot be fetched, a line is
             malformed (names file and line), or a file has not the known number of pairs.
     """
-    if task not in SHA256:
-        raise DataError(f"no test pairs {task!r}; there are: {', '.join(SHA256)}")
+    if task not in KNOWN_SHA256:
+        raise DataError(f"no test pairs {task!r}; there are: {', '.join(KNOWN_SHA256)}")
     source = data_source(data)
     if source == "builtin":
         return _pair_set(task, "builtin", builtin_test_pairs(task))
     folder = fetch_senteval() if source == "hub" else source
     pairs = _pair_set(task, "senteval", _read(task, folder))
-    if pairs.sha256 != SHA256[task]:
-        log.warning("%s: not the known pairs of %s, only as many", folder, task)
+    if pairs.sha256 != KNOWN_SHA256[task]:
+        _log.warning("%s: not the known pairs of %s, only as many", folder, task)
     return pairs
 
 
 def _pair_set(
-    task: str, source: Literal["builtin", "senteval"], subsets: Mapping[str, Sequence[Pair]]
+    task: str, source: Literal["builtin", "senteval"], subsets: Mapping[str, Sequence[GradedPair]]
 ) -> PairSet:
     pairs = [pair for subset in subsets.values() for pair in subset]
     return PairSet(
@@ -112,16 +112,16 @@ def _pair_set(
     )
 
 
-def _read(task: str, folder: Path) -> dict[str, list[Pair]]:
-    if task in FILES:
-        return {"test": read_pairs(folder, FILES[task], what=task)}
-    start, end = f"{FOLDERS[task]}/STS.input.", ".txt"
+def _read(task: str, folder: Path) -> dict[str, list[GradedPair]]:
+    if task in TEST_PAIR_FILES:
+        return {"test": read_pairs(folder, TEST_PAIR_FILES[task], what=task)}
+    start, end = f"{STS_FOLDERS[task]}/STS.input.", ".txt"
     names = [path[len(start) : -len(end)] for path in manifest() if path.startswith(start)]
     return {name: _read_subset(task, name, folder) for name in sorted(names)}
 
 
-def _read_subset(task: str, name: str, folder: Path) -> list[Pair]:
-    inputs, golds = (f"{FOLDERS[task]}/STS.{part}.{name}.txt" for part in ("input", "gs"))
+def _read_subset(task: str, name: str, folder: Path) -> list[GradedPair]:
+    inputs, golds = (f"{STS_FOLDERS[task]}/STS.{part}.{name}.txt" for part in ("input", "gs"))
     input_file, gold_file = (existing_file(folder, path, what=task) for path in (inputs, golds))
     lines, scores = read_lines(input_file), read_lines(gold_file)
     if len(lines) != len(scores):
@@ -132,7 +132,7 @@ def _read_subset(task: str, name: str, folder: Path) -> list[Pair]:
     pairs = []
     for number, (line, gold) in enumerate(zip(lines, scores, strict=True), start=1):
         if gold := gold.strip():
-            score = read_score(gold, f"{gold_file}, line {number}", lowest=LOWEST)
+            score = read_score(gold, f"{gold_file}, line {number}", lowest=LOWEST_STS_GOLD)
             where = f"{input_file}, line {number}"
             first, second, *_ = read_cells(line, where, columns=2)
             pairs.append(read_pair(first, second, score, where))

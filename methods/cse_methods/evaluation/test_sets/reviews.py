@@ -38,7 +38,7 @@ class _Table(NamedTuple):
 
 
 _SPLIT, _REVISION = "plain_text/test/0000.parquet", "refs/convert/parquet"
-TABLES: dict[ReviewTask, _Table] = {
+REVIEW_TABLES: dict[ReviewTask, _Table] = {
     "yelp": _Table(HubFile("fancyzhx/yelp_polarity", _SPLIT, _REVISION), reviews=38_000),
     "imdb": _Table(HubFile("stanfordnlp/imdb", _SPLIT, _REVISION), reviews=25_000),
 }
@@ -53,7 +53,7 @@ def load_reviews(task: ReviewTask) -> Reviews:
         DataError: if the file cannot be fetched or is no such table, a review is empty or has
             another label than 0 and 1 (names the row), or there are not as many as are known.
     """
-    table = TABLES[task]
+    table = REVIEW_TABLES[task]
     path = table.file.fetch()
     texts, labels = [], []
     for number, (text, label) in enumerate(read_columns(path, "text", "label"), start=1):
@@ -73,7 +73,7 @@ def load_reviews(task: ReviewTask) -> Reviews:
 
 def missing_reviews(tasks: Iterable[ReviewTask]) -> list[str]:
     """What `load_reviews` would have to fetch from the hub first, for people; loads nothing."""
-    files = {task: TABLES[task].file for task in tasks}
+    files = {task: REVIEW_TABLES[task].file for task in tasks}
     return [f"{task} ({file.repository})" for task, file in files.items() if not file.cached]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cse_methods.contract import Method, Published
+from cse_methods.contract import Method, PublishedSettings
 from cse_platform.sweep.best import reference_problems
 from cse_platform.sweep.reading.problems import Path, Problem, did_you_mean, format_value
 from cse_platform.sweep.space.dimensions import canonical_json
@@ -70,7 +70,7 @@ def _defaults(spec: SweepSpec, method: Method) -> dict[str, Any]:
     return {name: value for name, value in defaults.items() if _has(spec, name, value)}
 
 
-def _columns(spec: SweepSpec, method: Method) -> list[Published]:
+def _columns(spec: SweepSpec, method: Method) -> list[PublishedSettings]:
     return [
         column
         for column in method.published
@@ -78,7 +78,7 @@ def _columns(spec: SweepSpec, method: Method) -> list[Published]:
     ]
 
 
-def _contradicted(column: Published, spec: SweepSpec, method: Method) -> bool:
+def _contradicted(column: PublishedSettings, spec: SweepSpec, method: Method) -> bool:
     """Whether the column is of a variant that this sweep does not train."""
     for name, value in column.variant.items():
         if name in spec.space:
