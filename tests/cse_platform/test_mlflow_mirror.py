@@ -27,8 +27,8 @@ from cse_platform.tracking.events import (
     TrialStarted,
 )
 from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.mlflow.limits import clean_name, text
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
-from cse_platform.tracking.mlflow.values import clean_name, text
 from cse_platform.tracking.recorder import Recorder
 
 BEGIN = datetime(2026, 1, 2, tzinfo=UTC)

@@ -15,7 +15,7 @@ from cse_platform.runner.painting import SweepPainting
 from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.events import SweepFinished
 from cse_platform.tracking.mlflow.sweep_run import sweep_run
-from cse_platform.tracking.mlflow.values import YOURS
+from cse_platform.tracking.mlflow.tags import YOURS
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def test_a_sink_that_is_down_catches_up_and_harms_no_other(
         assert recorder.flush(30) == [SinkHealth("down", 0, None), SinkHealth("up", 0, None)]
     assert down.steps == up.steps == [0, 1]
     assert [record.getMessage() for record in caplog.records] == [
-        "down is behind and will catch up: no route\nto host",
+        "down is behind and will catch up: no route to host",
         "down is back",
     ]
 

@@ -8,7 +8,7 @@ import click
 
 from cse_dashboards.errors import ServeError
 from cse_dashboards.page.app import create_app
-from cse_platform.tracking.provenance import hide_password
+from cse_platform.secrets import mask_url
 
 THREADS = 8
 """Parts of one page are asked for at once, and some take seconds."""
@@ -44,7 +44,7 @@ def serve(
     with _listening(host, port) as listening:
         taken = listening.getsockname()[1]
         server = create_server(app, sockets=[listening], threads=THREADS, ident=None)
-        click.echo(f"http://{named}:{taken}/ shows {hide_password(url)}; Ctrl-C ends it")
+        click.echo(f"http://{named}:{taken}/ shows {mask_url(url)}; Ctrl-C ends it")
         server.run()
 
 

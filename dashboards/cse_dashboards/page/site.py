@@ -13,7 +13,7 @@ from cse_dashboards.picture import Picture
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison
-from cse_platform.tracking.provenance import hide_password
+from cse_platform.secrets import mask_url
 
 PART = "X-Part"
 """Header of a request that wants a part of a page alone."""
@@ -37,7 +37,7 @@ class Site:
     @property
     def place(self) -> str:
         """The store for people: without a password."""
-        return hide_password(self.url)
+        return mask_url(self.url)
 
 
 def site() -> Site:

@@ -100,9 +100,9 @@ def leaderboard_options(runs: Path | None, store: str | None) -> str:
     if runs is not None:
         return f" --runs {shlex.quote(str(runs))}"
     if store is not None and _store_is_typed():
-        from cse_platform.tracking.provenance import hide_password
+        from cse_platform.secrets import mask_url
 
-        return f" --store {shlex.quote(hide_password(store))}"
+        return f" --store {shlex.quote(mask_url(store))}"
     return ""
 
 

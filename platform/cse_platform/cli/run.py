@@ -15,11 +15,11 @@ from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.write import write
 from cse_platform.leaderboard.row import family_of
 from cse_platform.runner.launch import Outcome, run_sweep
+from cse_platform.secrets import mask_url
 from cse_platform.sweep.prerequisites import missing_downloads, with_data_source
 from cse_platform.sweep.spec import SweepFile, SweepSpec
 from cse_platform.sweep.stores import SweepStores, sweep_stores
 from cse_platform.tracking.history import History
-from cse_platform.tracking.provenance import hide_password
 
 HEAD = 5
 """Rows of the leaderboard shown at the end."""
@@ -99,7 +99,7 @@ def _tell_where(spec: SweepSpec, where: SweepStores, console: Console) -> None:
     else:
         write(Board(rows, family=family_of(rows)), form="table")
     console.print()
-    uri = hide_password(where.mlflow)
+    uri = mask_url(where.mlflow)
     target = uri if uri.startswith("http") else f"mlflow ui --backend-store-uri {uri}"
     console.print(f"Compare runs: {target}", soft_wrap=True)
 

@@ -1,1 +1,1 @@
-"""What leaves the leaderboard with a single trial: its model, and how to run it again."""
+"""What leaves the leaderboard with one trial: its model, its registry entry, its reproduction."""

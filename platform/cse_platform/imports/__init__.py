@@ -1,0 +1,1 @@
+"""Trials that ran elsewhere (MLflow runs, training logs) as events of our own journal."""

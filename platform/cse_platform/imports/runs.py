@@ -19,9 +19,9 @@ from cse_platform.imports.mapping import (
 )
 from cse_platform.imports.records import IMPORTED, RECORD, ImportedPoint, ImportedTrial
 from cse_platform.imports.values import config_of, parse_text, typed_values
+from cse_platform.secrets import mask_url
 from cse_platform.sweep.reading.problems import Problem, did_you_mean, dotted_path, format_value
-from cse_platform.tracking.mlflow.export import LoggedRun, LoggedRuns
-from cse_platform.tracking.provenance import hide_password
+from cse_platform.tracking.mlflow.logged_runs import LoggedRun, LoggedRuns
 
 UNFINISHED = ("RUNNING", "SCHEDULED")
 MAX_TOLD = 20
@@ -57,7 +57,7 @@ def read_runs(uri: str, mapping_file: Path) -> RunsToImport:
     ended = [run for run in found if run.status not in UNFINISHED]
     if problems := list(_unknown_names(mapping, ended)):
         raise mapping_error(mapping_file, problems, source)
-    reader = _Reader(mapping, store, hide_password(uri))
+    reader = _Reader(mapping, store, mask_url(uri))
     trials = [trial for run in ended if (trial := reader.trial(run))]
     if reader.problems:
         raise ImportRefusedError(_told(reader.problems, mapping_file))
@@ -65,7 +65,7 @@ def read_runs(uri: str, mapping_file: Path) -> RunsToImport:
     for trial in trials:
         sweeps[mapping.sweep_of(trial.method, trial.backbone)].append(trial)
     refuse_rivals(sweeps)
-    return RunsToImport(sweeps, hide_password(uri), len(found), len(found) - len(ended))
+    return RunsToImport(sweeps, mask_url(uri), len(found), len(found) - len(ended))
 
 
 def _unknown_names(mapping: RunMapping, runs: Sequence[LoggedRun]) -> Iterator[Problem]:

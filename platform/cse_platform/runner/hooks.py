@@ -18,6 +18,7 @@ from ray.tune.search import Searcher
 from cse_methods.errors import CseError
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.results import Results
+from cse_platform.secrets import mask_text
 
 
 class Hooks:
@@ -105,7 +106,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             key,
             error=one_line(error),
             crashed=isinstance(error, RayActorError),
-            traceback=re.sub(r"\x1b\[\d*m", "", str(error)),  # Ray colours it
+            traceback=mask_text(re.sub(r"\x1b\[\d*m", "", str(error))),  # Ray colours it
         )
 
     def _guarded(self, call: Callable[[str], None], trial: Trial) -> None:
@@ -142,7 +143,7 @@ def _error(trial: Trial) -> Exception:
 
 
 def one_line(error: Exception) -> str:
-    """The first line of what went wrong in a worker, without Ray's words around it."""
+    """The first line of what went wrong in a worker, without Ray's words and without secrets."""
     cause = error.cause if isinstance(error, RayTaskError) else error
-    lines = str(cause).strip().splitlines() or [""]
-    return lines[0] if isinstance(cause, CseError) else f"{type(cause).__name__}: {lines[0]}"
+    line = mask_text((str(cause).strip().splitlines() or [""])[0])
+    return line if isinstance(cause, CseError) else f"{type(cause).__name__}: {line}"

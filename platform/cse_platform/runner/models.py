@@ -13,6 +13,7 @@ from pyarrow.fs import FileSystem, FileType, LocalFileSystem, copy_files
 
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.errors import BackboneError
+from cse_platform.secrets import mask_text, mask_url
 
 TRIAL_FILE = "cse_trial.txt"
 """In the folder of a kept model: the key of its trial."""
@@ -55,7 +56,11 @@ def keep_model(checkpoint: str, target: str, *, trial: str) -> str | None:
         with target_files.open_output_stream(f"{folder}/{TRIAL_FILE}") as stream:
             stream.write(f"{trial}\n".encode())
     except OSError as error:
-        _log.warning("the best checkpoint in %s cannot be kept: %s", checkpoint, error)
+        _log.warning(
+            "the best checkpoint in %s cannot be kept: %s",
+            mask_url(checkpoint),
+            mask_text(str(error)),
+        )
         return None
     return target
 
@@ -81,7 +86,9 @@ def local_copy(place: str) -> Iterator[Path]:
         try:
             copy_files(path, folder, source_filesystem=files)
         except OSError as error:
-            raise BackboneError(f"the model in {place} cannot be had: {error}") from error
+            raise BackboneError(
+                f"the model in {mask_url(place)} cannot be had: {mask_text(str(error))}"
+            ) from error
         yield Path(folder)
 
 

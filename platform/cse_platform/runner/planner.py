@@ -11,6 +11,7 @@ from cse_platform.runner.models import exists
 from cse_platform.runner.plan import TrialPlan
 from cse_platform.runner.state import SweepState
 from cse_platform.search.study import Proposal
+from cse_platform.secrets import mask_url
 from cse_platform.tracking.events import Role, TrialFinished, TrialReused, TrialStarted
 from cse_platform.tracking.history import TrialHistory
 
@@ -142,7 +143,7 @@ class Planner:
             return None
         step, checkpoint = trial.checkpoint or (0, None)
         if checkpoint is not None and not exists(checkpoint):
-            _log.warning("trial %d starts over: %s is gone", trial.number, checkpoint)
+            _log.warning("trial %d starts over: %s is gone", trial.number, mask_url(checkpoint))
             step, checkpoint = 0, None
         return TrialPlan(
             key=trial.key,

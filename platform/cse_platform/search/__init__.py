@@ -1,0 +1,1 @@
+"""The only import of Optuna: studies, samplers, pruners and distributions."""

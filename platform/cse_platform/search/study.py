@@ -18,9 +18,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from cse_platform.errors import StoreError
 from cse_platform.search import samplers
 from cse_platform.search.distributions import encode, suggest
+from cse_platform.secrets import mask_url
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
-from cse_platform.tracking.provenance import hide_password
 
 _log = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ class SearchStudy:
             frozen = known.get(trial.search_number)
             if frozen is None or frozen.state == TrialState.WAITING:
                 raise StoreError(
-                    f"search store {hide_password(self.url)} has lost trial {trial.search_number} "
+                    f"search store {mask_url(self.url)} has lost trial {trial.search_number} "
                     f"of sweep {self.spec.sweep!r}, which the journal knows; put the newest copy "
                     "of the store back, or start anew, with --set sweep=NEWNAME"
                 )
@@ -165,7 +165,7 @@ class SearchStudy:
             yield
         except (StorageInternalError, SQLAlchemyError) as error:
             cause = str(error.__cause__ or error).splitlines()[0]
-            raise StoreError(f"search store {hide_password(self.url)}: {cause}") from error
+            raise StoreError(f"search store {mask_url(self.url)}: {cause}") from error
 
 
 def preview(
@@ -220,7 +220,7 @@ def _storage(url: str) -> RDBStorage:
     try:
         storage = RDBStorage(url, engine_kwargs={"pool_pre_ping": True})
     except (ImportError, ValueError, RuntimeError) as error:  # driver, port, schema
-        raise StoreError(f"search store {hide_password(url)}: {error}") from error
+        raise StoreError(f"search store {mask_url(url)}: {error}") from error
     if storage.engine.dialect.name == "sqlite":
         with storage.engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")

@@ -12,31 +12,13 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 
+from cse_platform.secrets import mask_url
 from cse_platform.tracking.code_state import command_output, git_diff, git_state, is_tracked
 
 SWEEP_PACKAGES = ("cse-platform", "ray", "torch", "transformers", "optuna", "mlflow", "sqlalchemy")
 """The versions that a sweep's provenance has by name."""
 
 _TRIAL_PACKAGES = ("cse-platform", "torch", "transformers")
-_SECRET_PARAMETER = re.compile(r"(?i)([?&]\w*(?:password|passwd|pwd|token|secret)=)[^&#\s]*")
-_TO_PASSWORD = re.compile(r"((?:.*?://)?[^:]*)(:?)", re.DOTALL)
-
-
-def hide_password(url: str) -> str:
-    """The URL, or an argument that holds one, with `***` for each password in it.
-
-    A malformed URL does no harm: all from the first colon after the scheme to the last `@`
-    counts as password, so rather too much is hidden than too little.
-    """
-    shown = _SECRET_PARAMETER.sub(r"\1***", url)
-    if "@" not in url:
-        return shown
-    # A password with a "?" in it can look like parameters, and take the "@" with it.
-    credentials, at, host = shown.rpartition("@") if "@" in shown else (shown, "", "")
-    user = _TO_PASSWORD.match(credentials)
-    if user is None or not user[2]:
-        return shown
-    return f"{user[1]}:***{at}{host}"
 
 
 def user_and_host() -> str:
@@ -62,7 +44,7 @@ def sweep_provenance(repository: Path | None) -> dict[str, str]:
     """
     return {
         **{
-            f"{name}_{fact}": hide_password(value)
+            f"{name}_{fact}": mask_url(value)
             for name, folder in _repositories(repository).items()
             for fact, value in git_state(folder).items()
         },
@@ -144,7 +126,7 @@ def _repositories(repository: Path | None) -> dict[str, Path]:
 
 def _command() -> str:
     program, *arguments = sys.argv
-    return shlex.join([Path(program).name, *map(hide_password, arguments)])
+    return shlex.join([Path(program).name, *map(mask_url, arguments)])
 
 
 def _versions(packages: Iterable[str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import islice, takewhile
 from typing import Self
 
+from cse_platform.secrets import mask_text
 from cse_platform.tracking.events import Event
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.sink import Sink, SinkHealth
@@ -158,8 +159,9 @@ class _Feeder:
             self._moved.notify_all()
 
     def _note(self, error: Exception | None) -> None:
-        if error is not None and self._error is None:
-            _log.warning("%s is behind and will catch up: %s", self._sink.name, error)
-        if error is None and self._error is not None:
+        reason = None if error is None else mask_text(" ".join(str(error).split()) or repr(error))
+        if reason is not None and self._error is None:
+            _log.warning("%s is behind and will catch up: %s", self._sink.name, reason)
+        if reason is None and self._error is not None:
             _log.warning("%s is back", self._sink.name)
-        self._error = None if error is None else " ".join(str(error).split()) or repr(error)
+        self._error = reason

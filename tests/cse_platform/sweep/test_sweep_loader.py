@@ -200,7 +200,7 @@ SECTIONS = [
     ("stores: {search: 'sqlite:///a', mlflow: 'sqlite:///a'}",
      "stores.mlflow: the same URL as 'search'; each store needs a database of its own"),
     ("stores: postgresql://me:secret@host/db",
-     "stores: expected a mapping, got 'postgresql://***@host/db'"),
+     "stores: expected a mapping, got 'postgresql://me:***@host/db'"),
     ("dev: {search: stsbb}",
      "dev.search: expected 'stsb', 'sickr' or 'transfer_dev', got 'stsbb'; did you mean 'stsb'?"),
     ("data: 3", "data: expected text, got 3"),

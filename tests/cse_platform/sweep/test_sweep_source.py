@@ -168,13 +168,13 @@ def test_overrides_replace_and_add(tmp_path: Path) -> None:
         ("search.trials=0", ", search.trials: expected at least 1, got 0"),
         ("fixed.temperature=0", ", fixed.temperature: expected more than 0, got 0"),
         ("stores.search=[sql://me:pw@h]", ", stores.search: expected text, got "
-         '["sql://***@h"]'),
+         '["sql://me:***@h"]'),
     ],
 )  # fmt: skip
 def test_a_bad_override_is_named(tmp_path: Path, override: str, problem: str) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(TOY)
-    shown = override.replace("me:pw", "***")
+    shown = override.replace("me:pw", "me:***")
     first, *rest = refusal(path, [override]).splitlines()
     assert first == "FILE is not a sweep:"
     assert rest == [f"  --set {shown}{problem}"]

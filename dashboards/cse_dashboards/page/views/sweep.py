@@ -20,7 +20,7 @@ from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
 from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_grid import board_grids
-from cse_platform.tracking.provenance import hide_password
+from cse_platform.secrets import mask_url
 
 view = Blueprint("sweep", __name__)
 
@@ -135,7 +135,7 @@ def mlflow(name: str) -> BaseResponse:
 
     run = sweep_run(server, experiment=spec.get("experiment", "cse"), sweep=name)
     if run is None:
-        raise StoreError(f"MLflow at {hide_password(server)} has no run of the sweep {name!r}")
+        raise StoreError(f"MLflow at {mask_url(server)} has no run of the sweep {name!r}")
     return redirect(f"{server.rstrip('/')}/#/experiments/{run.experiment}/runs/{run.id}")
 
 

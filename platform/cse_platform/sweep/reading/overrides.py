@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from cse_platform.secrets import mask_url
 from cse_platform.sweep.reading.problems import (
     Path,
     Problem,
     dotted_path,
     format_value,
-    without_passwords,
 )
 from cse_platform.sweep.reading.yaml_reader import UnreadableYamlError, YamlDocument, read_yaml
 
@@ -20,7 +20,7 @@ class OverrideError(ValueError):
 def apply_overrides(source: YamlDocument, overrides: Sequence[str]) -> None:
     """Write each `a.b=VALUE` into the source, in order; the bad ones become its problems."""
     for override in overrides:
-        place = f"--set {without_passwords(override)}"
+        place = f"--set {mask_url(override)}"
         try:
             steps, value = _parsed(override, staged="stages" in source.data)
             _write(source, steps, value, place)

@@ -1,11 +1,12 @@
 """A problem of a sweep file: where, and what; and how names and values are shown in one."""
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
+
+from cse_platform.secrets import mask_values
 
 Path = tuple[str | int, ...]
 """Keys and list positions from the top of a sweep down to a value."""
@@ -56,13 +57,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def format_value(value: Any) -> str:
-    """A value on one short line, as YAML would have it, without the passwords of its URLs."""
+    """A value on one short line, as YAML would have it, with secrets masked."""
+    value = mask_values(value)
     quoted = isinstance(value, str)
     text = repr(value) if quoted else json.dumps(value, ensure_ascii=False, default=str)
-    text = without_passwords(text)
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
-
-
-def without_passwords(text: str) -> str:
-    """The text with `user:password@` of each URL hidden."""
-    return re.sub(r"://\S*@", "://***@", text)

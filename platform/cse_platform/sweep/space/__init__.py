@@ -1,0 +1,1 @@
+"""Search spaces: dimensions, conditions between them, and the points that a search starts from."""

@@ -10,7 +10,7 @@ from cse_platform.tracking.events import Event
 from cse_platform.tracking.mlflow.store import check_uri, open_experiment, store_errors
 
 if TYPE_CHECKING:
-    from cse_platform.tracking.mlflow.runs import RunWriter
+    from cse_platform.tracking.mlflow.run_writer import RunWriter
 
 
 class MLflowMirror:
@@ -85,6 +85,6 @@ class MLflowMirror:
 
     def _connect(self) -> "RunWriter":
         experiment = open_experiment(self._uri, self._experiment, artifacts=self._artifacts)
-        from cse_platform.tracking.mlflow.runs import RunWriter
+        from cse_platform.tracking.mlflow.run_writer import RunWriter
 
         return RunWriter(experiment)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from cse_platform.errors import StoreError
-from cse_platform.tracking.mlflow.existence import check_there
+from cse_platform.secrets import mask_url
 from cse_platform.tracking.mlflow.store import Experiment, open_experiment, store_errors
-from cse_platform.tracking.mlflow.values import TAG_LENGTH, clean_name, text
-from cse_platform.tracking.provenance import hide_password
+from cse_platform.tracking.mlflow.store_check import check_there
+from cse_platform.tracking.mlflow.tags import TRIAL, model_version_tags
 
 ARTIFACT = "model"
 """Where the model lies among the artifacts of its run."""
@@ -78,7 +78,7 @@ def register_model(
         run = _run(opened, entry.trial)
         if run is None:
             raise StoreError(
-                f"MLflow at {hide_password(uri)} has no finished run of trial {entry.trial[:16]} "
+                f"MLflow at {mask_url(uri)} has no finished run of trial {entry.trial[:16]} "
                 f"in experiment {experiment!r}; CSE_MLFLOW_URI names the store that the sweep "
                 "wrote to, and cse-sweep on its file again brings over what a store lacks"
             )
@@ -91,7 +91,7 @@ def register_model(
             name,
             source=f"{run.info.artifact_uri}/{ARTIFACT}",
             run_id=run_id,
-            tags=_tags(entry),
+            tags=model_version_tags(entry.trial, entry.tags),
             description=entry.description,
         )
         return RegisteredVersion(name, int(made.version), run_id, is_new=True)
@@ -101,7 +101,7 @@ def _run(opened: Experiment, trial: str) -> Any:
     """The finished run of a trial: of the sweep that ran it rather than of one that reused it."""
     found = opened.client.search_runs(
         [opened.id],
-        f"tags.trial = '{trial}' AND attributes.status = 'FINISHED'",
+        f"tags.{TRIAL} = '{trial}' AND attributes.status = 'FINISHED'",
         order_by=["attributes.start_time DESC"],
     )
     return min(found, key=lambda run: "reused" in run.data.tags, default=None)
@@ -119,13 +119,8 @@ def _make(client: Any, name: str) -> None:
 
 def _version(client: Any, name: str, trial: str) -> Any:
     # Not asked for by name, which may hold quotes.
-    versions = client.search_model_versions(f"tags.trial = '{trial}'")
+    versions = client.search_model_versions(f"tags.{TRIAL} = '{trial}'")
     return next((one for one in versions if one.name == name), None)
-
-
-def _tags(entry: RegistryEntry) -> dict[str, str]:
-    tags = {"trial": entry.trial, **entry.tags}
-    return {clean_name(name): text(value, limit=TAG_LENGTH) for name, value in tags.items()}
 
 
 def _upload(client: Any, run_id: str, folder: Path, entry: RegistryEntry) -> None:

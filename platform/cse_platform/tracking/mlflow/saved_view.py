@@ -5,8 +5,8 @@ import json
 import zlib
 from urllib.parse import quote
 
-KEY = "cse"
-TAG = f"mlflow.sharedViewState.{KEY}"
+_KEY = "cse"
+VIEW_TAG = f"mlflow.sharedViewState.{_KEY}"
 """Of the experiment. MLflow 3.17 keeps a saved view so; an older one passes it over."""
 
 _STATE = {
@@ -46,5 +46,5 @@ def view_link(experiment: str) -> str:
     Args:
         experiment: its id.
     """
-    asked = f"workflowType=machine_learning&viewStateShareKey={KEY}"
+    asked = f"workflowType=machine_learning&viewStateShareKey={_KEY}"
     return f"#/experiments/{quote(experiment)}/runs?{asked}"

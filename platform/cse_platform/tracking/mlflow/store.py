@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cse_platform.errors import StoreError
-from cse_platform.tracking.provenance import hide_password
+from cse_platform.secrets import mask_text, mask_url
 
 _DATABASE = re.compile(r"(postgresql|mysql|mssql|sqlite)(\+\w+)?://")
 _SQLITE_FILE = re.compile(r"sqlite(?:\+\w+)?:///(?P<path>[^?]+)")
@@ -42,7 +42,7 @@ def check_uri(uri: str) -> None:
     """
     if not is_server(uri) and not _DATABASE.match(uri):
         raise StoreError(
-            f"{hide_password(uri)!r} is no MLflow store; "
+            f"{mask_url(uri)!r} is no MLflow store; "
             "give http://HOST:PORT of a server, sqlite:///FILE or postgresql+psycopg://…"
         )
 
@@ -64,9 +64,9 @@ def store_errors(uri: str) -> Iterator[None]:
         yield
     except (MlflowException, SQLAlchemyError, OSError, ImportError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        reason = re.sub(r"\S+://\S+", lambda url: hide_password(url[0]), lines[0])
+        reason = mask_text(lines[0])
         raise StoreError(
-            f"MLflow at {hide_password(uri)} refuses or does not answer: {reason[:_MESSAGE_LENGTH]}"
+            f"MLflow at {mask_url(uri)} refuses or does not answer: {reason[:_MESSAGE_LENGTH]}"
         ) from error
 
 
@@ -89,7 +89,7 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
     if experiment.lifecycle_stage == "deleted":
         number = experiment.experiment_id
         raise StoreError(
-            f"the MLflow experiment {name!r} at {hide_password(uri)} was deleted; `mlflow "
+            f"the MLflow experiment {name!r} at {mask_url(uri)} was deleted; `mlflow "
             f"experiments restore --experiment-id {number}` restores it, `experiment:` in the "
             "sweep file names another"
         )

@@ -5,16 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cse_platform.tracking.mlflow.limits import TAG_LENGTH, text
 from cse_platform.tracking.mlflow.saved_view import view_link
 from cse_platform.tracking.mlflow.store import connect, store_errors
-from cse_platform.tracking.mlflow.values import (
-    IDENTITY,
-    NOTE,
-    TAG_LENGTH,
-    YOURS,
-    run_identity,
-    text,
-)
+from cse_platform.tracking.mlflow.tags import IDENTITY, NOTE, YOURS, run_identity
 
 _PAINTED = "cse.painted"
 

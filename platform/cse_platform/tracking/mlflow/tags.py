@@ -1,24 +1,33 @@
-"""What stands in MLflow: names, tags, parameters and metrics of events, within MLflow's limits."""
+"""Every tag that the mirror and the model registry write to MLflow: names and values."""
 
 import hashlib
-import json
-import posixpath
-import re
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from cse_methods.data.dev_selection import DevSelection
-from cse_platform.tracking.events import SweepStarted, TrialFinished, TrialReused, TrialStarted
-from cse_platform.tracking.provenance import hide_password
-
-NAME_LENGTH = 250
-PARAM_LENGTH = 6000
-TAG_LENGTH = 8000
-"""MLflow's limits, in characters; longer text is cut and ends in an ellipsis."""
+from cse_platform.tracking.events import (
+    MAIN_METRICS,
+    SweepStarted,
+    TestAccessed,
+    TrialEvaluated,
+    TrialFinished,
+    TrialReused,
+    TrialStarted,
+)
+from cse_platform.tracking.mlflow.limits import TAG_LENGTH, clean_name, text
 
 IDENTITY = "cse.run"
 """Tag by which a run is found again: a hash of sweep and trial, which needs no quoting."""
+TRIAL = "trial"
+"""Tag of a trial's run and of its model: the trial's key."""
+TESTS_OPENED = "tests_opened"
+"""Tag of a trial for which test sets were opened: when first, and by whom."""
+PARENT = "mlflow.parentRunId"
+"""Tag by which MLflow nests the run of a trial under that of its sweep."""
+POSITION = "cse.position"
+"""Start of a tag of the experiment: how far the journal of that id has been applied."""
+VIEW_OFFERED = "cse.view"
+"""Tag of the experiment: the saved view was offered once; users may delete it."""
 NOTE = "mlflow.note.content"
 """Tag that MLflow shows as the description of a run, in Markdown."""
 YOURS = "*What you write below this line stays when the text above is renewed.*"
@@ -28,27 +37,8 @@ _HASH_DIGITS = 8
 
 
 def run_identity(*names: str) -> str:
-    """Of a sweep's run, by its name, or of a trial's, by those of sweep and trial."""
+    """The `IDENTITY` of a sweep's run, by its name, or of a trial's, by sweep and key."""
     return hashlib.sha256("\n".join(names).encode()).hexdigest()
-
-
-def milliseconds(time: datetime) -> int:
-    """Since 1970, as MLflow keeps time."""
-    return round(time.timestamp() * 1000)
-
-
-def text(value: Any, *, limit: int) -> str:
-    """A string as it is, anything else as canonical JSON; cut to `limit` characters."""
-    if not isinstance(value, str):
-        value = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    value = value.replace("\0", "")  # PostgreSQL takes none
-    return value if len(value) <= limit else f"{value[: limit - 1]}…"
-
-
-def clean_name(name: str) -> str:
-    """The name in the characters, the path form and the length that MLflow takes."""
-    path = posixpath.normpath(re.sub(r"[^\w\-./ :]", "_", name, flags=re.ASCII)).lstrip("/.")
-    return path[:NAME_LENGTH] or "_"
 
 
 def sweep_tags(event: SweepStarted) -> dict[str, str]:
@@ -62,7 +52,7 @@ def sweep_tags(event: SweepStarted) -> dict[str, str]:
         "dev_checkpoint": dev.checkpoint,
         "dev_search": dev.search,
         "tags": ", ".join(event.spec.get("tags", ())) or None,
-        "spec": _without_passwords(event.spec),
+        "spec": event.spec,
     }
     return _texts(tags | _provenance_tags(event.provenance))
 
@@ -88,8 +78,8 @@ def inherited_tags(tags: Mapping[str, str]) -> dict[str, str]:
 
 def trial_tags(event: TrialStarted | TrialReused) -> dict[str, str]:
     """Tags of a trial's run at its start, beside the inherited ones."""
-    tags = {
-        "trial": event.trial,
+    tags: dict[str, Any] = {
+        TRIAL: event.trial,
         "number": event.number,
         "role": event.role,
         "seed": event.seed,
@@ -111,24 +101,27 @@ def end_tags(event: TrialFinished) -> dict[str, str]:
     return _texts(tags | _provenance_tags(event.provenance))
 
 
-def trial_params(event: TrialStarted | TrialReused) -> dict[str, str]:
-    """All hyperparameters and the seed."""
-    values = {**event.values, "seed": event.seed}
-    return {clean_name(name): text(value, limit=PARAM_LENGTH) for name, value in values.items()}
+def model_version_tags(trial: str, tags: Mapping[str, str]) -> dict[str, str]:
+    """Tags of a trial's model in the model registry.
+
+    Args:
+        trial: the trial's key.
+        tags: what else is to be known of the model.
+    """
+    return _texts({TRIAL: trial, **tags})
 
 
-def end_metrics(event: TrialFinished) -> dict[str, float]:
-    """`best/…` for each `dev/…` of the best step, that step, and the seconds it all took."""
-    metrics = {
-        name.replace("dev/", "best/", 1): value
-        for name, value in event.best_metrics.items()
-        if name.startswith("dev/")
-    }
-    if event.best_step is not None:
-        metrics["best/step"] = event.best_step
-    if event.wall_seconds is not None:
-        metrics["perf/wall_seconds"] = event.wall_seconds
-    return metrics
+def evaluation_tags(event: TestAccessed | TrialEvaluated) -> dict[str, str]:
+    """Tags that an access to test sets, or its scores, add to a trial's run.
+
+    `evaluation.<task>` is the identity of the task's main metric; `tests_opened` says when test
+    sets were first opened for the trial, and by whom.
+    """
+    if isinstance(event, TestAccessed):
+        return _texts({TESTS_OPENED: f"{event.time.isoformat()} {event.who}"})
+    # The main metric comes last, so that its identity is the one that stays.
+    main_last = sorted(event.scores, key=lambda score: score.metric in MAIN_METRICS)
+    return _texts({f"evaluation.{score.task}": score.identity for score in main_last})
 
 
 def _provenance_tags(provenance: Mapping[str, str]) -> dict[str, str]:
@@ -137,16 +130,6 @@ def _provenance_tags(provenance: Mapping[str, str]) -> dict[str, str]:
     if commit := provenance.get("git_commit"):
         tags["mlflow.source.git.commit"] = commit
     return tags
-
-
-def _without_passwords(value: Any) -> Any:
-    if isinstance(value, str):
-        return hide_password(value)
-    if isinstance(value, dict):
-        return {name: _without_passwords(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_without_passwords(inner) for inner in value]
-    return value
 
 
 def _texts(tags: Mapping[str, Any]) -> dict[str, str]:

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cse_platform.errors import StoreError
-from cse_platform.tracking.mlflow.existence import check_there
+from cse_platform.secrets import mask_url
 from cse_platform.tracking.mlflow.store import connect, store_errors
-from cse_platform.tracking.provenance import hide_password
+from cse_platform.tracking.mlflow.store_check import check_there
 
 PAGE = 1000
 
@@ -98,7 +98,7 @@ class LoggedRuns:
             known = [] if found else [one.name for one in self._client.search_experiments()]
         if found is None:
             raise StoreError(
-                f"MLflow at {hide_password(self._uri)} has no experiment {name!r}; "
+                f"MLflow at {mask_url(self._uri)} has no experiment {name!r}; "
                 f"there are {', '.join(sorted(known)) or 'none'}"
             )
         return str(found.experiment_id)

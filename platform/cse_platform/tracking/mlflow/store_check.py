@@ -6,8 +6,8 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from cse_platform.errors import StoreError
+from cse_platform.secrets import mask_url
 from cse_platform.tracking.mlflow.store import check_uri, is_server, store_errors
-from cse_platform.tracking.provenance import hide_password
 
 _TABLE = "experiments"
 _EXPERIMENT = "meta.yaml"
@@ -50,10 +50,10 @@ def _check_database(uri: str) -> None:
             return
     if _TABLE not in there:
         raise StoreError(
-            f"the database {hide_password(uri)} is no MLflow store: it has no table {_TABLE!r}"
+            f"the database {mask_url(uri)} is no MLflow store: it has no table {_TABLE!r}"
         )
     raise StoreError(
-        f"the MLflow store {hide_password(uri)} is of an older schema, without the table "
+        f"the MLflow store {mask_url(uri)} is of an older schema, without the table "
         f"{min(lacking)!r}; `mlflow db upgrade` with its URI upgrades it"
     )
 

@@ -1,0 +1,75 @@
+"""Every metric and parameter that the mirror writes to MLflow."""
+
+from mlflow.entities import Metric, Param
+
+from cse_methods.data.dev_selection import dev_metric
+from cse_platform.tracking.events import (
+    TrialEvaluated,
+    TrialFinished,
+    TrialPoint,
+    TrialReused,
+    TrialStarted,
+)
+from cse_platform.tracking.mlflow.limits import PARAM_LENGTH, clean_name, milliseconds, text
+
+_FOLDERS = {"test": "test", "dev": "evaluation"}
+"""Where the scores of a split stand; `dev/…` is the dev curve, which follows another protocol."""
+
+
+def trial_params(event: TrialStarted | TrialReused) -> list[Param]:
+    """All hyperparameters and the seed."""
+    values = {**event.values, "seed": event.seed}
+    return [Param(clean_name(name), text(v, limit=PARAM_LENGTH)) for name, v in values.items()]
+
+
+def point_metrics(event: TrialPoint) -> list[Metric]:
+    """Everything that was reported at one step."""
+    time = milliseconds(event.time)
+    return [
+        Metric(clean_name(name), value, time, event.step) for name, value in event.metrics.items()
+    ]
+
+
+def end_metrics(event: TrialFinished) -> list[Metric]:
+    """`best/…` for each `dev/…` of the best step, that step, and the seconds it all took."""
+    values = {
+        name.replace("dev/", "best/", 1): value
+        for name, value in event.best_metrics.items()
+        if name.startswith("dev/")
+    }
+    if event.best_step is not None:
+        values["best/step"] = event.best_step
+    if event.wall_seconds is not None:
+        values["perf/wall_seconds"] = event.wall_seconds
+    end, step = milliseconds(event.time), event.best_step or 0
+    return [Metric(clean_name(name), value, end, step) for name, value in values.items()]
+
+
+def reused_metrics(event: TrialReused, *, dev_search: str) -> list[Metric]:
+    """The dev curve and the best value of a trial that another sweep has completed.
+
+    Args:
+        event: of the trial.
+        dev_search: the dev set that the sweep climbs.
+    """
+    name, time = dev_metric(dev_search), milliseconds(event.time)
+    best = name.replace("dev/", "best/", 1)
+    return [
+        *(Metric(name, value, time, step) for step, value in event.curve.items()),
+        Metric(best, event.best_value, time, event.best_step),
+        Metric("best/step", event.best_step, time, event.best_step),
+    ]
+
+
+def evaluation_metrics(event: TrialEvaluated, *, step: int) -> list[Metric]:
+    """`test/<task>_<metric>` for each test score; `evaluation/…` for a score on a dev set.
+
+    Args:
+        event: of the evaluation.
+        step: of the kept checkpoint.
+    """
+    time = milliseconds(event.time)
+    return [
+        Metric(clean_name(f"{_FOLDERS[one.split]}/{one.task}_{one.metric}"), one.value, time, step)
+        for one in event.scores
+    ]

@@ -1,0 +1,94 @@
+"""No password is written, wherever a text goes."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ray.exceptions import RayTaskError
+
+from cse_methods.errors import CseError
+from cse_platform.runner.hooks import one_line
+from cse_platform.secrets import mask_text, mask_url, mask_values
+from cse_platform.sweep.reading.problems import format_value
+from cse_platform.tracking.events import TrialFinished
+from cse_platform.tracking.mlflow.tags import end_tags
+
+PASSWORDS = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1)
+
+
+@given(password=PASSWORDS.filter(lambda text: "=" not in text))
+def test_any_password_is_hidden_quoted_or_not(password: str) -> None:
+    for written in (password, quote(password), quote(password, safe="")):
+        for before in ("postgresql+psycopg://user", "https://", "--store=sqlite://lab"):
+            url = f"{before}:{written}@lab:5432/cse"
+            assert mask_url(url) == f"{before}:***@lab:5432/cse"
+
+
+@given(password=PASSWORDS, parameter=st.sampled_from(["password", "PWD", "sslpassword", "token"]))
+def test_any_password_among_the_parameters_is_hidden(password: str, parameter: str) -> None:
+    url = f"postgresql://lab/cse?{parameter}={quote(password, safe='')}&sslmode=require"
+    assert mask_url(url) == f"postgresql://lab/cse?{parameter}=***&sslmode=require"
+
+
+@given(text=st.text())
+def test_hiding_never_fails_and_what_is_hidden_stays_so(text: str) -> None:
+    assert mask_url(mask_url(text)) == mask_url(text)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["sqlite:///runs/cse.db", "http://lab:5000/", "postgresql://user@lab/cse", "rankcse@c0ffee"],
+)
+def test_what_holds_no_password_stays_as_it_is(url: str) -> None:
+    assert mask_url(url) == url
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql:/user:secret@lab/cse", "postgresql:***@lab/cse"),
+        ("user:secret@lab", "user:***@lab"),
+        ("postgresql://user:sec?ret&pwd=x@lab", "postgresql://user:***"),
+        ("postgresql://user:se@cr@lab", "postgresql://user:***@lab"),
+        ("postgresql://u:a@lab/x?password=b@c", "postgresql://u:***@lab/x?password=***"),
+        ("stores: {a: p://u:secret@h, b: p://u:secret@h}", "stores: {a: p://u:***@h}"),
+    ],
+)
+def test_malformed_urls(url: str, shown: str) -> None:
+    assert mask_url(url) == shown
+
+
+def test_a_sentence_keeps_all_but_the_passwords_of_its_urls() -> None:
+    text = "http://lab:5000 and s3://key:pa@ss@bucket/x answer: mail ann@lab"
+    assert mask_text(text) == "http://lab:5000 and s3://key:***@bucket/x answer: mail ann@lab"
+
+
+def test_values_are_masked_at_every_depth() -> None:
+    value = {"a": ["p://u:secret@h", 1, None], "b": {"c": "http://h?token=secret"}}
+    assert mask_values(value) == {"a": ["p://u:***@h", 1, None], "b": {"c": "http://h?token=***"}}
+    assert "secret" not in format_value(value)
+
+
+def test_a_quote_in_a_password_does_not_end_it() -> None:
+    assert "cret" not in format_value({"search": 'p://u:se"cret@h'})
+
+
+@pytest.mark.parametrize("wrap", [lambda e: e, lambda e: RayTaskError("f", "trace", e)])
+def test_an_error_out_of_a_worker_is_masked(wrap: Callable[[Exception], Exception]) -> None:
+    assert one_line(wrap(CseError("no s3://key:secret@bucket/m"))) == "no s3://key:***@bucket/m"
+
+
+def test_a_model_kept_in_an_object_store_has_a_masked_tag() -> None:
+    event = TrialFinished(
+        time=datetime(2026, 1, 1, tzinfo=UTC),
+        sweep="s",
+        trial="t",
+        state="COMPLETE",
+        best_step=1,
+        best_value=0.5,
+        model="s3://key:secret@bucket/models/t",
+    )
+    assert end_tags(event)["model"] == "s3://key:***@bucket/models/t"
