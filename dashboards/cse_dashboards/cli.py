@@ -6,6 +6,7 @@ import click
 
 from cse_platform.cli.common import (
     CONTEXT,
+    RUNS,
     leaderboard_url,
     published_option,
     refuse_options_before,
@@ -104,3 +105,42 @@ def export(
 
     with open_leaderboard(leaderboard_url(runs, store), published=published_files) as reader:
         export_sweep(reader, sweep, folder, form=form)
+
+
+@main.command(context_settings=CONTEXT)
+@click.argument("sweep")
+@click.option(
+    "--mlflow",
+    envvar="CSE_MLFLOW_URI",
+    show_envvar=True,
+    help="MLflow server or database that the sweep is in.  [default: mlflow.db in --runs]",
+)
+@published_option
+@store_options
+@shows_errors
+def publish(
+    *,
+    sweep: str,
+    mlflow: str | None,
+    published_files: tuple[Path, ...],
+    runs: Path | None,
+    store: str | None,
+) -> None:
+    """Bring a SWEEP's run in MLflow up to date: its description, report and figures.
+
+    The description has the state of the sweep and its best configurations; text that you wrote
+    below it stays. report.html is put among the artifacts, and for a sweep that is complete
+    figures/ with a file for each chapter. cse-sweep runs this every few minutes and at its end.
+
+    \b
+    Examples:
+        cse-dashboard publish quickstart-rankcse
+        cse-dashboard publish rankcse-bert-base --mlflow http://localhost:5000
+    """
+    from cse_dashboards.publish import publish_sweep
+    from cse_platform.leaderboard import open_leaderboard
+    from cse_platform.sweep.stores import mlflow_uri
+
+    uri = mlflow or mlflow_uri(runs or RUNS, environment={})
+    with open_leaderboard(leaderboard_url(runs, store), published=published_files) as board:
+        publish_sweep(board, sweep, uri)

@@ -9,8 +9,7 @@ CseError (cse_methods.errors)
     │   └── NoStoreError    there is none, and it is not to be made
     ├── JournalError        a journal that is damaged before its last line
     ├── ImportRefusedError  what comes from elsewhere means nothing, or contradicts what is here
-    ├── PublishedError      a file of published numbers that means nothing, or an unknown table
-    └── PaintingError       pictures of a sweep were not made
+    └── PublishedError      a file of published numbers that means nothing, or an unknown table
 """
 
 from cse_methods.errors import CseError
@@ -50,7 +49,3 @@ class ImportRefusedError(PlatformError):
 
 class PublishedError(PlatformError):
     """A file of published numbers means nothing, or a paper's table is not known."""
-
-
-class PaintingError(PlatformError):
-    """Pictures of a sweep were not made."""

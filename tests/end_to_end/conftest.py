@@ -1,19 +1,14 @@
 """Sweeps that are run by the real command with real stores, and what all of these hold then."""
 
-import atexit
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,8 +58,8 @@ class Sweep:
     file: Path
     runs: Path
     name: str
-    painted: bool = False
-    """Whether pictures of it are made, which takes longer than a tiny sweep."""
+    published: bool = False
+    """Whether its run in MLflow gets a report, which takes longer than a tiny sweep."""
 
     @property
     def journal_file(self) -> Path:
@@ -76,7 +71,7 @@ class Sweep:
         return subprocess.Popen(
             [script("cse-sweep"), str(self.file), "--runs", str(self.runs), *arguments],
             cwd=self.file.parent,
-            env=environment() | ({} if self.painted else _without_painters()),
+            env=environment() | ({} if self.published else {"CSE_DASHBOARD": ""}),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -146,22 +141,6 @@ def environment() -> dict[str, str]:
     return kept | {"OMP_NUM_THREADS": "1"}
 
 
-def _without_painters() -> dict[str, str]:
-    """Where this distribution stands first as one that brings no painters."""
-    return {"PYTHONPATH": os.pathsep.join([_painterless(), os.environ.get("PYTHONPATH", "")])}
-
-
-@cache
-def _painterless() -> str:
-    """A folder with this distribution's metadata, but no entry points."""
-    folder = Path(tempfile.mkdtemp())
-    atexit.register(shutil.rmtree, folder)
-    installed = folder / "cse_platform-0.dist-info"
-    installed.mkdir()
-    (installed / "METADATA").write_text(metadata("cse-platform").as_string())
-    return str(folder)
-
-
 def _journal_points(events: list[Event]) -> Points:
     points: Points = {}
     for event in events:
@@ -226,11 +205,11 @@ def _optuna(sweep: Sweep) -> dict[int, tuple[str, float | None, dict[int, float]
 def new_sweep() -> Callable[..., Sweep]:
     """Writes a sweep file: the tiny one, with changes at its top level."""
 
-    def write(folder: Path, *, painted: bool = False, **changes: Any) -> Sweep:
+    def write(folder: Path, *, published: bool = False, **changes: Any) -> Sweep:
         content = TINY | changes
         file = folder / "sweep.yaml"
         file.write_text(json.dumps(content))  # JSON is YAML
-        return Sweep(file, folder / "runs", str(content["sweep"]), painted)
+        return Sweep(file, folder / "runs", str(content["sweep"]), published)
 
     return write
 
@@ -248,11 +227,11 @@ def undisturbed(
 
 @pytest.fixture(scope="session")
 def swept(tmp_path_factory: pytest.TempPathFactory, new_sweep: Callable[..., Sweep]) -> Sweep:
-    """A tiny sweep at its end, with pictures, and two configurations scored on STS; read only."""
+    """A tiny sweep at its end, published, two configurations of it scored on STS; read only."""
     evaluate = {"top": 2, "tasks": ["sts"]}
     folder = tmp_path_factory.mktemp("swept")
     search = {"sampler": "random", "trials": 3, "seed": 3}  # tries both temperatures
-    sweep = new_sweep(folder, sweep="swept", painted=True, evaluate=evaluate, search=search)
+    sweep = new_sweep(folder, sweep="swept", published=True, evaluate=evaluate, search=search)
     ended = sweep.run()
     assert (ended.returncode, ended.stderr) == (0, "")
     return sweep

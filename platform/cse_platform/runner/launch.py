@@ -20,8 +20,8 @@ from cse_platform.runner.cluster import (
 from cse_platform.runner.evaluation import evaluate_selected
 from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.models import delete_folder
-from cse_platform.runner.painting import SweepPainting
 from cse_platform.runner.planner import Planner
+from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.results import Results
 from cse_platform.runner.state import SweepState
 from cse_platform.search.study import SearchStudy
@@ -90,19 +90,19 @@ def run_sweep(
         unchanged = history.complete and asks_for_no_more(history.spec, spec)
         begin = None if unchanged else prepare(spec, places, history, leaderboard)
         recorder = Recorder(journal, [LeaderboardSink(leaderboard), mirror])
-        painting = SweepPainting(spec, places, journal, recorder)
+        publisher = Publisher(spec.sweep, places, journal)
         state: EndState = "INTERRUPTED" if begin else "UNCHANGED"
         try:
             if begin is not None:
-                painting.start()
+                publisher.start()
                 state = run_to_end(begin(recorder), places, address=address, watch=watch)
         finally:
             health = recorder.close(FLUSH_SECONDS)
             behind = tuple(sink for sink in health if sink.behind)
             if behind:  # the next start shows what these stores lack
-                painting.stop()
+                publisher.stop()
             else:
-                painting.finish(whole=state != "INTERRUPTED")
+                publisher.finish(complete=state != "INTERRUPTED")
     return Outcome(state, history, behind)
 
 

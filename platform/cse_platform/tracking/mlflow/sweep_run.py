@@ -10,8 +10,6 @@ from cse_platform.tracking.mlflow.saved_view import view_link
 from cse_platform.tracking.mlflow.store import connect, store_errors
 from cse_platform.tracking.mlflow.tags import IDENTITY, NOTE, YOURS, run_identity
 
-_PAINTED = "cse.painted"
-
 
 @dataclass(frozen=True)
 class SweepRun:
@@ -24,11 +22,6 @@ class SweepRun:
     sweep: str
     id: str
     tags: dict[str, str]
-
-    @property
-    def painted(self) -> str | None:
-        """As of when all its pictures are, as `mark_painted` was told; None if some are lacking."""
-        return self.tags.get(_PAINTED)
 
     @property
     def view(self) -> str:
@@ -67,15 +60,6 @@ class SweepRun:
         """
         with store_errors(self.uri):
             self.client.log_artifacts(self.id, str(folder))
-
-    def mark_painted(self, when: str) -> None:
-        """Remember as of when all its pictures are.
-
-        Raises:
-            StoreError: if the store does not answer.
-        """
-        with store_errors(self.uri):
-            self.client.set_tag(self.id, _PAINTED, when)
 
     def _run_of(self, trial: str) -> str | None:
         return _newest(self.client, self.experiment, run_identity(self.sweep, trial))[0]

@@ -1,0 +1,56 @@
+"""A sweep's run in MLflow, brought up to date: its description, report and figures."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from cse_dashboards.report import chapters, written, written_chapter
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard import Filters, Leaderboard
+from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
+from cse_platform.leaderboard.render.summary import summary
+from cse_platform.tracking.mlflow.sweep_run import sweep_run
+from cse_platform.tracking.provenance import hide_password
+
+RANKED = 10
+"""Configurations in the description."""
+LEAD = (
+    "`report.html` among the artifacts has the figures, `cse-dashboard` serves them live, and "
+    "[this view]({view}) compares all trials with their seeds averaged."
+)
+
+
+def publish_sweep(board: Leaderboard, sweep: str, mlflow: str) -> None:
+    """Renew the description of a sweep's run, and the report among its artifacts.
+
+    Figures that need an encoder are left out: trials may be running on the same machine.
+
+    Args:
+        board: the leaderboard that holds the sweep.
+        sweep: its name.
+        mlflow: URI of the tracking server or database that holds its run.
+
+    Raises:
+        StoreError: if the sweep or its run is not there, or a store does not answer.
+    """
+    overview = board.sweep(sweep)
+    experiment = board.sweep_spec(sweep).get("experiment", "cse")
+    run = sweep_run(mlflow, experiment=experiment, sweep=sweep)
+    if run is None:
+        raise StoreError(f"MLflow at {hide_password(mlflow)} has no run of the sweep {sweep!r}")
+    rows = board.rows(Filters(sweep=sweep), per_configuration=True, limit=RANKED, standing=False)
+    links = run.links([row.best_trial for row in rows if row.best_trial])
+    run.describe(f"{summary(overview, rows, links=links)}\n{LEAD.format(view=run.view)}")
+    if rows:
+        with TemporaryDirectory(prefix="cse-report-") as name:
+            _write_report(board, overview, Path(name))
+            run.add(Path(name))
+
+
+def _write_report(board: Leaderboard, overview: SweepOverview, folder: Path) -> None:
+    made = list(chapters(board, overview.name))
+    (folder / "report.html").write_text(written(overview, made), encoding="utf-8")
+    if overview.state == "COMPLETE":  # a file for each figure would be 100 MB: each holds Plotly
+        (folder / "figures").mkdir()
+        for chapter in made:
+            file = folder / "figures" / f"{chapter.name}.html"
+            file.write_text(written_chapter(overview, chapter), encoding="utf-8")

@@ -1,0 +1,123 @@
+"""Keeps the run of a sweep in MLflow up to date, by `cse-dashboard publish`."""
+
+import logging
+import os
+import shutil
+import subprocess
+import sysconfig
+import threading
+
+from cse_platform.sweep.stores import SweepStores
+from cse_platform.tracking.journal import Journal
+
+PUBLISH_SECONDS = 300.0
+"""From one publication of a running sweep to the next."""
+LONGEST_SECONDS = 600.0
+"""How long one of them may take."""
+END_SECONDS = 120.0
+"""How long the end of a sweep waits for its publication."""
+INTERRUPTED_SECONDS = 15.0
+"""The same after a Ctrl-C."""
+NICENESS = 10
+"""Trials on the same machine go first."""
+
+_log = logging.getLogger(__name__)
+
+
+class Publisher:
+    """Runs `cse-dashboard publish SWEEP` every few minutes, and once at the end.
+
+    Each run is a process of its own. The sweep does not depend on it: a command that fails, takes
+    too long or is not installed costs one line of warning. `CSE_DASHBOARD` names another command
+    than the one beside this Python; empty, it turns publishing off.
+
+    Args:
+        sweep: its name.
+        stores: of the sweep.
+        journal: of the sweep; while it does not grow there is nothing new to publish.
+    """
+
+    def __init__(self, sweep: str, stores: SweepStores, journal: Journal) -> None:
+        self._sweep, self._stores, self._journal = sweep, stores, journal
+        self._command = os.environ.get("CSE_DASHBOARD", _installed())
+        self._process: subprocess.Popen[str] | None = None
+        self._starting = threading.Lock()
+        self._ending = threading.Event()
+        self._warned = False
+        self._thread = threading.Thread(target=self._repeat, name="publisher", daemon=True)
+
+    def start(self) -> None:
+        """Publish every few minutes from here on."""
+        if self._command:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Publish no more; a process at work is ended."""
+        with self._starting:
+            self._ending.set()
+            if self._process is not None:
+                self._process.kill()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def finish(self, *, complete: bool) -> None:
+        """Publish once more, unless this end of the sweep has been; waits, but not too long.
+
+        Args:
+            complete: whether the sweep has come to its end; else it was interrupted.
+        """
+        self.stop()
+        end, published = str(self._journal.end), self._stores.folder / "published"
+        if not self._command or (published.is_file() and published.read_text() == end):
+            return
+        done = self._publish(END_SECONDS if complete else INTERRUPTED_SECONDS, last=True)
+        if done and complete:
+            published.write_text(end)
+
+    def _repeat(self) -> None:
+        published = -1
+        while not self._ending.wait(PUBLISH_SECONDS):
+            if (end := self._journal.end) != published and self._publish(LONGEST_SECONDS):
+                published = end
+
+    def _publish(self, seconds: float, *, last: bool = False) -> bool:
+        try:
+            problem = self._run(seconds, last=last)
+        except subprocess.TimeoutExpired:
+            problem = f"it takes longer than {seconds:g} s"
+        except OSError as error:
+            problem = str(error)
+        if problem and not self._warned and (last or not self._ending.is_set()):
+            says = "%r is not up to date in MLflow: %s; `cse-dashboard publish` does it by hand"
+            _log.warning(says, self._sweep, problem)
+        self._warned = bool(problem)
+        return not problem
+
+    def _run(self, seconds: float, *, last: bool) -> str:
+        """The last line of the command's complaint, empty if it has none."""
+        # Not among the arguments, which everyone can see: a URL can hold a password.
+        stores = {"CSE_STORE": self._stores.leaderboard, "CSE_MLFLOW_URI": self._stores.mlflow}
+        with self._starting:
+            if self._ending.is_set() and not last:
+                return "the sweep has ended"
+            self._process = process = subprocess.Popen(
+                [self._command, "publish", self._sweep],
+                env=os.environ | stores,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,  # a Ctrl-C is the sweep's to deal with
+            )
+        try:
+            os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
+            _, said = process.communicate(timeout=seconds)
+        finally:
+            process.kill()
+            process.wait()
+        lines = said.strip().splitlines() or ["it failed"]
+        return lines[-1].removeprefix("Error: ") if process.returncode else ""
+
+
+def _installed() -> str:
+    return shutil.which("cse-dashboard", path=sysconfig.get_path("scripts")) or "cse-dashboard"

@@ -1,0 +1,147 @@
+"""When a sweep runs `cse-dashboard publish`, and what it does when that goes wrong."""
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cse_platform.runner import publishing
+from cse_platform.runner.publishing import Publisher
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.stores import sweep_stores
+from cse_platform.tracking.events import SweepFinished
+from cse_platform.tracking.journal import Journal
+
+SPEC = SweepSpec.model_validate(
+    {"sweep": "first", "method": "simcse", "backbone": "mini", "corpus": "builtin"}
+    | {"data": "builtin", "space": {"temperature": [0.05, 0.1]}, "search": {"trials": 2}}
+)
+SECRET = "postgresql+psycopg://me:secret@db/lab"
+NOTES = """#!/bin/sh
+echo "$@ $CSE_STORE $CSE_MLFLOW_URI" >> "$LAB/calls"
+"""
+FAILS = NOTES + "echo Traceback >&2; echo 'Error: no ink left' >&2; exit 1\n"
+HANGS = NOTES + 'echo $$ > "$LAB/pid"; exec sleep 600\n'
+
+
+@dataclass
+class Lab:
+    """A sweep, and the command that publishes it."""
+
+    folder: Path
+    journal: Journal
+    warned: Callable[[], list[str]]
+
+    def install(self, script: str) -> None:
+        file = self.folder / "publishes"
+        file.write_text(script)
+        file.chmod(0o755)
+
+    def publisher(self) -> Publisher:
+        environment = {"CSE_STORE": SECRET, "CSE_MLFLOW_URI": "http://mlflow"}
+        stores = sweep_stores(SPEC, runs=self.folder, environment=environment)
+        stores.folder.mkdir(parents=True, exist_ok=True)
+        return Publisher("first", stores, self.journal)
+
+    @property
+    def calls(self) -> list[str]:
+        file = self.folder / "calls"
+        return file.read_text().splitlines() if file.exists() else []
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Lab:
+    caplog.set_level(logging.WARNING, "cse_platform")
+    monkeypatch.setenv("LAB", str(tmp_path))
+    monkeypatch.setenv("CSE_DASHBOARD", str(tmp_path / "publishes"))
+    made = Lab(tmp_path, Journal(tmp_path / "journal"), lambda: list(caplog.messages))
+    made.install(NOTES)
+    return made
+
+
+def eventually(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_the_end_is_published_once_with_the_stores_in_the_environment(lab: Lab) -> None:
+    lab.publisher().finish(complete=True)
+    assert lab.calls == [f"publish first {SECRET} http://mlflow"]
+    lab.publisher().finish(complete=True)  # the next start has nothing to add
+    assert len(lab.calls) == 1
+    lab.journal.append(SweepFinished(sweep="first", state="COMPLETE"))
+    lab.publisher().finish(complete=True)
+    assert len(lab.calls) == 2
+    assert lab.warned() == []
+
+
+def test_an_interrupted_sweep_is_published_again(lab: Lab) -> None:
+    lab.publisher().finish(complete=False)
+    lab.publisher().finish(complete=False)
+    assert len(lab.calls) == 2
+
+
+def test_a_running_sweep_is_published_when_there_is_news(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publishing, "PUBLISH_SECONDS", 0.01)
+    publisher = lab.publisher()
+    publisher.start()
+    eventually(lambda: len(lab.calls) == 1)
+    lab.journal.append(SweepFinished(sweep="first", state="INTERRUPTED"))
+    eventually(lambda: len(lab.calls) == 2)
+    publisher.stop()
+    assert len(lab.calls) == 2
+
+
+def test_a_failure_is_one_line_of_warning_and_is_tried_again(lab: Lab) -> None:
+    lab.install(FAILS)
+    lab.publisher().finish(complete=True)
+    [warning] = lab.warned()
+    assert "'first'" in warning and "no ink left" in warning and "Traceback" not in warning
+    assert "\n" not in warning
+    lab.install(NOTES)
+    lab.publisher().finish(complete=True)
+    assert len(lab.calls) == 2
+
+
+def test_a_command_that_is_absent_is_one_line_of_warning(lab: Lab) -> None:
+    (lab.folder / "publishes").unlink()
+    lab.publisher().finish(complete=True)
+    assert len(lab.warned()) == 1
+
+
+def test_it_can_be_turned_off(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CSE_DASHBOARD", "")
+    publisher = lab.publisher()
+    publisher.start()
+    publisher.finish(complete=True)
+    assert (lab.calls, lab.warned()) == ([], [])
+
+
+def test_the_end_does_not_wait_for_one_at_work(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.install(HANGS)
+    monkeypatch.setattr(publishing, "PUBLISH_SECONDS", 0.01)
+    publisher = lab.publisher()
+    publisher.start()
+    eventually(lambda: (lab.folder / "pid").exists() and (lab.folder / "pid").read_text())
+    lab.install(NOTES)
+    publisher.finish(complete=True)
+    assert len(lab.calls) == 2
+    assert lab.warned() == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((lab.folder / "pid").read_text()), 0)
+
+
+def test_the_end_waits_so_long_and_no_longer(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.install(HANGS)
+    monkeypatch.setattr(publishing, "END_SECONDS", 0.01)
+    lab.publisher().finish(complete=True)
+    [warning] = lab.warned()
+    assert "0.01 s" in warning
