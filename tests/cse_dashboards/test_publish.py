@@ -10,7 +10,7 @@ from mlflow_lab import SPEC, A, Lab
 from cse_dashboards.cli import main
 from cse_platform.tracking.events import SweepFinished
 from cse_platform.tracking.mlflow.sweep_run import sweep_run
-from cse_platform.tracking.mlflow.values import YOURS
+from cse_platform.tracking.mlflow.tags import YOURS
 
 
 def publish(lab: Lab, sweep: str = "first", *, mlflow: str | None = None) -> Result:
