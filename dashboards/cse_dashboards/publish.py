@@ -8,8 +8,8 @@ from cse_platform.errors import StoreError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
 from cse_platform.leaderboard.render.summary import summary
+from cse_platform.secrets import mask_url
 from cse_platform.tracking.mlflow.sweep_run import sweep_run
-from cse_platform.tracking.provenance import hide_password
 
 RANKED = 10
 """Configurations in the description."""
@@ -36,7 +36,7 @@ def publish_sweep(board: Leaderboard, sweep: str, mlflow: str) -> None:
     experiment = board.sweep_spec(sweep).get("experiment", "cse")
     run = sweep_run(mlflow, experiment=experiment, sweep=sweep)
     if run is None:
-        raise StoreError(f"MLflow at {hide_password(mlflow)} has no run of the sweep {sweep!r}")
+        raise StoreError(f"MLflow at {mask_url(mlflow)} has no run of the sweep {sweep!r}")
     rows = board.rows(Filters(sweep=sweep), per_configuration=True, limit=RANKED, standing=False)
     links = run.links([row.best_trial for row in rows if row.best_trial])
     run.describe(f"{summary(overview, rows, links=links)}\n{LEAD.format(view=run.view)}")
