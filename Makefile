@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart docs test check test-slow test-real test-postgres screenshots bench-hicl bench-eval bench-resampling bench-leaderboard bench-dashboard clean
+.PHONY: help quickstart docs docs-record test check test-slow test-real test-postgres screenshots bench-hicl bench-eval bench-resampling bench-leaderboard bench-dashboard clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -13,12 +13,14 @@ help:  ## show this
 quickstart: .venv/installed  ## run a first sweep and show its leaderboard
 	$(BIN)/cse-sweep sweeps/quickstart.yaml
 
-docs: .venv/installed  ## write docs/methods.md, the methods' settings
-	$(BIN)/cse-sweep describe --markdown > docs/methods.new
-	mv docs/methods.new docs/methods.md
+docs: .venv/installed-dev  ## write what is generated in README.md and docs/: outputs, settings, options, diagram
+	$(BIN)/python tests/documents/doc_write.py
+
+docs-record: .venv/installed-dev  ## run the quickstart for the outputs in docs/ anew, ten minutes; then: make docs
+	$(BIN)/python tests/documents/doc_record.py
 
 test: check  ## lint, types, imports, tests
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 tests/cse_methods tests/cse_platform tests/cse_dashboards
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 tests/cse_methods tests/cse_platform tests/cse_dashboards tests/documents
 	$(BIN)/pytest tests/end_to_end
 
 check: .venv/installed-dev  ## lint, types and imports only

@@ -1,0 +1,117 @@
+"""The code blocks of the pages: read, run, compared and written anew.
+
+What a fence's language says of its block:
+
+- `console`: commands with their real output. Tests run each command in the prepared folder of
+  `doc_world` and compare. A comment before the fence, `<!-- lines 1-8, 20- -->`, keeps these lines
+  of the output; each gap is a line with `…`.
+- `yaml`: a sweep file, or, with its name in a first comment (`# mine.yaml`), a file that the
+  commands after it read.
+- `python`: a script. Tests run it in the prepared folder, too.
+- `sh`: commands to copy. They show no output; tests check that the options of ours exist.
+- `text`: what was printed once, on the machine and the day that the page names. Not checked.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "dashboards/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+LANGUAGES = ("console", "yaml", "python", "sh", "text", "mermaid")
+GAP = "…"
+
+_BLOCK = re.compile(
+    r"(?:<!-- lines (?P<lines>[\d, -]+) -->\n)?"
+    r"^(?P<indent> *)```(?P<language>\w*)\n(?P<body>.*?)^ *```$",
+    re.DOTALL | re.MULTILINE,
+)
+_COMMAND = re.compile(r"^\$ (?P<command>(?:.*\\\n)*.*)\n?", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command of a console block and the output that the page shows."""
+
+    command: str
+    shown: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """A code block; `start` and `end` are the places of its body in the page's text."""
+
+    page: Path
+    language: str
+    body: str
+    lines: str | None
+    start: int
+    end: int
+
+    @property
+    def name(self) -> str:
+        """Page and first line."""
+        first = self.body.partition("\n")[0].removeprefix("$ ")
+        return f"{self.page.relative_to(ROOT)}: {first}"
+
+    @property
+    def steps(self) -> list[Step]:
+        """The commands of a console block, in order."""
+        found = list(_COMMAND.finditer(self.body))
+        ends = [*(match.start() for match in found[1:]), len(self.body)]
+        return [
+            Step(match["command"], self.body[match.end() : end])
+            for match, end in zip(found, ends, strict=True)
+        ]
+
+    @property
+    def file(self) -> str | None:
+        """The file name in the first comment of a YAML block, where there is one."""
+        named = re.match(r"# ([\w./-]+\.ya?ml)$", self.body.partition("\n")[0])
+        return named[1] if named and self.language == "yaml" else None
+
+
+def blocks(page: Path) -> list[Block]:
+    """All code blocks of a page, in order."""
+    return list(_blocks(page, page.read_text(encoding="utf-8")))
+
+
+def _blocks(page: Path, text: str) -> Iterator[Block]:
+    for match in _BLOCK.finditer(text):
+        body = re.sub(rf"^{match['indent']}", "", match["body"], flags=re.MULTILINE)
+        yield Block(
+            page, match["language"], body, match["lines"], match.start("body"), match.end("body")
+        )
+
+
+def excerpt(printed: str, lines: str | None) -> str:
+    """What a page shows of an output.
+
+    Args:
+        printed: the output; blanks at the ends of its lines are left out.
+        lines: the lines to keep, counted from 1, such as `1-3, 7, 20-`; None keeps all.
+    """
+    every = [line.rstrip() for line in printed.splitlines()]
+    while every and not every[-1]:
+        every.pop()
+    if lines is None:
+        return "".join(f"{line}\n" for line in every)
+    kept = sorted({number for part in lines.split(",") for number in _numbers(part, len(every))})
+    shown, last = [], 0
+    for number in kept:
+        if number > last + 1:
+            shown.append(GAP)
+        shown.append(every[number - 1])
+        last = number
+    if last < len(every):
+        shown.append(GAP)
+    return "".join(f"{line}\n" for line in shown)
+
+
+def _numbers(part: str, count: int) -> range:
+    first, dash, last = part.strip().partition("-")
+    return range(int(first), (int(last or count) if dash else int(first)) + 1)

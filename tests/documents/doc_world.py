@@ -1,0 +1,177 @@
+"""The folder that the pages' commands run in: a checkout after `make quickstart`.
+
+Nothing is trained for it. `recorded/` holds the journals of real sweeps, made by `doc_record.py`;
+the leaderboard is filled from them as `cse-sweep` fills it.
+"""
+
+import gzip
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from importlib.metadata import entry_points
+from io import StringIO
+from pathlib import Path
+from unittest.mock import patch
+
+import click
+from click.testing import CliRunner
+from doc_blocks import PAGES, ROOT, Block, blocks, excerpt
+
+RECORDED = Path(__file__).parent / "recorded"
+QUICKSTART = RECORDED / "quickstart.txt"
+HOME = "/home/you/cse-platform"
+"""What the pages call the checkout."""
+
+
+def scripts() -> dict[str, click.Command]:
+    """Our console scripts, by name."""
+    return {
+        script.name: script.load()
+        for script in entry_points(group="console_scripts")
+        if script.name.startswith("cse-")
+    }
+
+
+def build(folder: Path) -> Path:
+    """Make the checkout `folder/cse-platform` and, beside it, the runs of a colleague."""
+    checkout = folder / "cse-platform"
+    checkout.mkdir(parents=True)
+    (checkout / "sweeps").symlink_to(ROOT / "sweeps")
+    _fill(checkout / "runs", "quickstart-simcse", "quickstart-rankcse")
+    _fill(folder / "colleague" / "runs", "colleague-esimcse")
+    _log_runs(folder / "colleague" / "mlruns")
+    shutil.copytree(RECORDED / "files", checkout, dirs_exist_ok=True)
+    return checkout
+
+
+def _log_runs(folder: Path) -> None:
+    """A folder of MLflow runs, as another lab's own script would have logged them."""
+    from cse_platform.tracking.mlflow.store import connect
+
+    folder.mkdir()
+    with patch.dict(os.environ, MLFLOW_ALLOW_FILE_STORE="true"):
+        client = connect(folder.as_uri())
+        experiment = client.create_experiment("simcse")
+        for seed in range(4):
+            run = client.create_run(experiment).info.run_id
+            params = {"model_name_or_path": "bert-base-uncased", "seed": seed, "stage": "final"}
+            for name, value in (params | {"lr": 3e-5, "temp": 0.05}).items():
+                client.log_param(run, name, value)
+            for step in (0, 125, 250):
+                client.log_metric(run, "eval_stsb_spearman", 76 + seed / 10 + step / 100, step=step)
+            client.log_metric(run, "test/sts12", 68.4 + seed / 10)
+            client.log_metric(run, "test/mr", 0.81)
+            if seed < 3:
+                client.set_terminated(run, "FINISHED")
+
+
+def _fill(runs: Path, *sweeps: str) -> None:
+    from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+    from cse_platform.leaderboard.store.opening import open_store
+    from cse_platform.tracking.journal import read_journal
+
+    with open_store(f"sqlite:///{runs / 'leaderboard.db'}") as store:
+        for sweep in sweeps:
+            journal = runs / "sweeps" / sweep / "journal.jsonl"
+            journal.parent.mkdir(parents=True)
+            journal.write_bytes(gzip.decompress((RECORDED / f"{sweep}.jsonl.gz").read_bytes()))
+            LeaderboardSink(store).apply(sweep, list(read_journal(journal)))
+
+
+@contextmanager
+def page_world(built: Path, folder: Path) -> Iterator[Path]:
+    """A copy of the built folder as the working directory, without network and CSE_ variables."""
+    shutil.copytree(built.parent, folder, symlinks=True)
+    checkout, before = folder / built.name, Path.cwd()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("CSE_")}
+    with (
+        patch.dict(os.environ, kept | {"TZ": "UTC"}, clear=True),
+        patch("huggingface_hub.constants.HF_HUB_CACHE", str(folder / "hub")),
+    ):
+        time.tzset()
+        os.chdir(checkout)
+        try:
+            yield checkout
+        finally:
+            os.chdir(before)
+    time.tzset()
+
+
+def output(command: str) -> str:
+    """What a command prints in the working directory: to a pipe, if it ends in `| …`.
+
+    Raises:
+        AssertionError: if its exit code and an `Error:` in its output do not agree.
+    """
+    command = command.replace("\\\n", " ")
+    if command == "make quickstart":
+        return QUICKSTART.read_text(encoding="utf-8")
+    typed, pipe, rest = command.partition(" | ")
+    script, *arguments = shlex.split(typed, comments=True)
+    with patch("waitress.create_server"):  # `cse-dashboard` says its address, and ends at once
+        result = CliRunner().invoke(scripts()[script], arguments, prog_name=script)
+    refused = any(line.startswith(("Error:", "Usage:")) for line in result.output.splitlines())
+    assert (result.exit_code != 0) == refused, (command, result.output, result.exception)
+    if not pipe:
+        return result.output.replace(str(Path.cwd()), HOME)
+    done = subprocess.run(
+        rest, shell=True, input=result.stdout, capture_output=True, text=True, check=True
+    )
+    return done.stdout.replace(str(Path.cwd()), HOME)
+
+
+def true_body(block: Block) -> str:
+    """A console block with the output that its commands have now."""
+    return "".join(
+        f"$ {step.command}\n{excerpt(output(step.command), block.lines)}" for step in block.steps
+    )
+
+
+def agrees(shown: str, printed: str, *, tolerance: float) -> bool:
+    """Whether two texts are the same, but for numbers that differ by so much at most."""
+    number = r"-?\d+\.\d+"
+    pairs = zip(re.findall(number, shown), re.findall(number, printed), strict=False)
+    return re.sub(number, "", shown) == re.sub(number, "", printed) and all(
+        abs(float(a) - float(b)) <= tolerance for a, b in pairs
+    )
+
+
+def run_python(block: Block) -> str:
+    """Run a Python block, and return what it prints."""
+    printed = StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed):
+        exec(compile(block.body, block.name, "exec"), {"__name__": "__main__"})
+    return printed.getvalue()
+
+
+def write_file(block: Block) -> None:
+    """Put a YAML block that names its file where the commands find it."""
+    assert block.file is not None
+    Path(block.file).parent.mkdir(parents=True, exist_ok=True)
+    Path(block.file).write_text(block.body, encoding="utf-8")
+
+
+def rewrite(page: Path) -> None:
+    """Write the console blocks of a page anew; the working directory is its world."""
+    text = page.read_text(encoding="utf-8")
+    changed, last = "", 0
+    for block in blocks(page):
+        if block.file is not None:
+            write_file(block)
+        if block.language == "console":
+            changed += text[last : block.start] + true_body(block)
+            last = block.end
+    page.write_text(changed + text[last:], encoding="utf-8")
+
+
+def rewrite_all(folder: Path) -> None:
+    """Write the console blocks of all pages anew, in a temporary folder of the caller."""
+    built = build(folder / "built")
+    for number, page in enumerate(PAGES):
+        with page_world(built, folder / str(number)):
+            rewrite(page)

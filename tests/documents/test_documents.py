@@ -1,0 +1,238 @@
+"""README, docs/ and CONTRIBUTING say what is so: outputs, files, links, options, diagram."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import doc_architecture
+import doc_commands
+import pytest
+from doc_blocks import LANGUAGES, PAGES, ROOT, Block, blocks, excerpt
+from doc_world import (
+    QUICKSTART,
+    agrees,
+    build,
+    page_world,
+    run_python,
+    scripts,
+    true_body,
+    write_file,
+)
+from ruamel.yaml import YAML
+
+from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.sweep.spec import SweepSpec
+
+EVERY = [block for page in PAGES for block in blocks(page)]
+README = ROOT / "README.md"
+GENERATED = (doc_commands.PAGE, ROOT / "docs" / "methods.md")
+FOLDERS = ("methods", "platform", "dashboards", "sweeps", "tests", "docs")
+
+
+def id_of(found: object) -> str | None:
+    """Of a page or block, for the name of its test."""
+    if isinstance(found, Block):
+        return found.name
+    return found.relative_to(ROOT).as_posix() if isinstance(found, Path) else None
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The prepared checkout; each page works on a copy."""
+    return build(tmp_path_factory.mktemp("documents") / "built")
+
+
+def of_language(language: str) -> list[Block]:
+    """The blocks of that language; there are some."""
+    found = [block for block in EVERY if block.language == language]
+    assert found, language
+    return found
+
+
+def trains(block: Block) -> bool:
+    """Whether a script starts Ray, which takes minutes."""
+    return "from ray import" in block.body
+
+
+@pytest.mark.parametrize("page", PAGES, ids=id_of)
+def test_commands_print_what_the_page_shows(page: Path, built: Path, tmp_path: Path) -> None:
+    with page_world(built, tmp_path / "world"):
+        for block in blocks(page):
+            if block.file is not None:
+                write_file(block)
+            if block.language == "console":
+                check(block)
+            if block.language == "python" and page.name != "CONTRIBUTING.md" and not trains(block):
+                run_python(block)
+
+
+def check(block: Block) -> None:
+    """Compare; of encoders, the last digit depends on the processor."""
+    encodes = block.body.startswith("$ cse-evaluate")
+    true = true_body(block)
+    if not (encodes and agrees(block.body, true, tolerance=0.05)):
+        assert block.body == true, "run: make docs"
+
+
+def test_encoders_may_differ_in_the_last_digit_and_nothing_else() -> None:
+    assert agrees("stsb  25.23\n", "stsb  25.24\n", tolerance=0.05)
+    assert not agrees("stsb  25.23\n", "stsb  25.33\n", tolerance=0.05)
+    assert not agrees("stsb  25.23\n", "sickr  25.23\n", tolerance=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", list(filter(trains, of_language("python"))), ids=id_of)
+def test_scripts_with_ray_run(block: Block, built: Path, tmp_path: Path) -> None:
+    with page_world(built, tmp_path / "world"):
+        assert run_python(block)
+
+
+@pytest.mark.parametrize("block", of_language("yaml"), ids=id_of)
+def test_yaml_is_a_sweep_file_or_fits_into_one(block: Block, tmp_path: Path) -> None:
+    """A block that names its file is read by the commands below it."""
+    if block.file is not None:
+        assert any(block.file in other.body for other in EVERY if other.language == "console")
+    elif re.search(r"^(sweep|stages):", block.body, re.MULTILINE):
+        (tmp_path / "sweep.yaml").write_text(block.body)
+        assert load_sweep(tmp_path / "sweep.yaml").stages
+    else:
+        part = YAML(typ="safe").load(block.body)
+        overrides = [f"{key}={json.dumps(value)}" for key, value in part.items()]
+        assert load_sweep(ROOT / "sweeps" / "rankcse.yaml", overrides=overrides).stages
+
+
+@pytest.mark.parametrize("block", of_language("sh"), ids=id_of)
+def test_commands_to_copy_have_options_that_exist(block: Block) -> None:
+    known = scripts()
+    for line in block.body.replace("\\\n", " ").splitlines():
+        name, *arguments = shlex.split(line, comments=True) or [""]
+        while "=" in name and arguments:  # VARIABLE=value before the command
+            name, *arguments = arguments
+        if name.startswith("cse-"):
+            parse(known[name], name, arguments)
+        if name == "make":
+            assert f"\n{arguments[0]}:" in (ROOT / "Makefile").read_text()
+
+
+def parse(
+    command: click.Command, name: str, arguments: list[str], parent: click.Context | None = None
+) -> None:
+    """Read a command line as the command does, without running it."""
+    with command.make_context(name, arguments, parent) as context:
+        rest = [*context._protected_args, *context.args]
+        if isinstance(command, click.Group) and rest:
+            sub, found, further = command.resolve_command(context, rest)
+            assert found is not None and sub is not None
+            parse(found, sub, further, context)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=id_of)
+def test_blocks_have_a_language_that_says_how_they_are_checked(page: Path) -> None:
+    for block in blocks(page):
+        assert block.language in LANGUAGES, block.name
+        if block.language == "console":
+            commands = {step.command.split()[0] for step in block.steps}
+            assert block.body.startswith("$ ") and commands <= {"make", *scripts()}, block.name
+    assert page.read_text().count("```") == 2 * len(blocks(page))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=id_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=id_of)
+def test_paths_in_the_text_exist(page: Path) -> None:
+    """Of this repository: those that begin with one of its folders and hold no capitals."""
+    for path in re.findall(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]*)`", prose(page)):
+        if not re.search(r"[A-Z]{3}", path.removesuffix("README.md")):
+            assert (ROOT / path).exists(), path
+
+
+def prose(page: Path) -> str:
+    """A page without its code blocks."""
+    return re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """What GitHub names the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-") for text in headings}
+
+
+def test_the_readme_is_short_and_leads_to_every_page() -> None:
+    text = README.read_text()
+    assert len(text.splitlines()) <= 180
+    for page in PAGES[1:]:
+        assert f"({page.relative_to(ROOT).as_posix()})" in text
+
+
+def test_every_picture_is_shown() -> None:
+    text = "".join(prose(page) for page in PAGES)
+    for picture in (ROOT / "docs" / "images").iterdir():
+        assert f"images/{picture.name})" in text, picture.name
+
+
+def test_every_key_of_a_sweep_file_is_explained() -> None:
+    text = (ROOT / "docs" / "sweep-files.md").read_text()
+    for key in SweepSpec.model_fields:
+        assert f"`{key}`" in text, key
+
+
+def test_the_page_of_commands_is_up_to_date() -> None:
+    assert doc_commands.PAGE.read_text() == doc_commands.page(), "run: make docs"
+
+
+@pytest.mark.parametrize("command", [name for name, _ in doc_commands.commands()])
+def test_every_command_is_named_in_a_page_that_people_write(command: str) -> None:
+    written = [page for page in PAGES if page not in GENERATED]
+    assert any(command in page.read_text() for page in written)
+
+
+def test_the_architecture_is_drawn_from_the_code_as_it_stands() -> None:
+    text = doc_architecture.PAGE.read_text()
+    assert text == doc_architecture.filled(text), "run: make docs"
+
+
+def test_the_diagram_keeps_what_no_detour_replaces() -> None:
+    """a imports b and c, b imports c; c and d are a circle, which stays as it is."""
+    edges = {("a", "b"), ("a", "c"), ("b", "c"), ("c", "d"), ("d", "c")}
+    assert doc_architecture.without_detours(edges) == edges - {("a", "c")}
+
+
+def test_an_excerpt_marks_what_it_leaves_out() -> None:
+    printed = "one\ntwo  \nthree\nfour\n\n"
+    assert excerpt(printed, None) == "one\ntwo\nthree\nfour\n"
+    assert excerpt(printed, "2") == "…\ntwo\n…\n"
+    assert excerpt(printed, "1-2, 4-") == "one\ntwo\n…\nfour\n"
+
+
+@pytest.mark.slow
+def test_the_quickstart_prints_what_was_recorded(tmp_path: Path) -> None:
+    """Numbers agree to a point: the last digits of a training depend on the processor."""
+    (tmp_path / "sweeps").symlink_to(ROOT / "sweeps")
+    cse_sweep = str(Path(sys.executable).with_name("cse-sweep"))
+    done = subprocess.run(
+        [cse_sweep, "sweeps/quickstart.yaml"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    now, then = (results(text) for text in (done.stdout, QUICKSTART.read_text()))
+    assert now.keys() == then.keys()
+    for trial, value in then.items():
+        assert now[trial] == pytest.approx(value, abs=1), trial
+
+
+def results(text: str) -> dict[tuple[str, ...], float]:
+    """Settings of each trial of the quickstart, and its dev score."""
+    lines = re.findall(r"^trial +(\d+) COMPLETE dev +([\d.]+) at step \d+ +(.*)$", text, re.M)
+    return {(number, settings): float(dev) for number, dev, settings in lines}
