@@ -10,6 +10,7 @@ from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.runner.launch import best_folders
 from cse_platform.search.study import preview
 from cse_platform.sweep.changes import refuse_changes
+from cse_platform.sweep.identity import DevData
 from cse_platform.sweep.prerequisites import references_to_resolve, with_data_source
 from cse_platform.sweep.reading.problems import format_value
 from cse_platform.sweep.space.start_points import start_points
@@ -40,7 +41,8 @@ def rehearse(sweeps: SweepFile, *, runs: Path, offline: bool) -> None:
 
 def _check_changes(spec: SweepSpec, where: SweepStores) -> None:
     if where.journal.exists():
-        refuse_changes(History(event for _, event in read_journal(where.journal)).spec, spec)
+        stored = History(event for _, event in read_journal(where.journal)).spec
+        refuse_changes(stored, spec.model_dump(mode="json"))
 
 
 def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: SweepStores) -> None:
@@ -48,7 +50,7 @@ def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: SweepStores) -
     if not wanted:
         return
     with open_store(where.leaderboard, create=False) as leaderboard:
-        best_folders(spec, leaderboard, wanted)
+        best_folders(spec, DevData(spec), leaderboard, wanted)
 
 
 def _tell(spec: SweepSpec, missing: list[str]) -> None:

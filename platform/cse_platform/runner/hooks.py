@@ -50,12 +50,11 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
     def suggest(self, trial_id: str) -> Any:
         hooks = self.hooks
         try:
-            plan = hooks.planner.next() if hooks.broken is None else None
+            if hooks.broken is None and (trial := hooks.planner.next()):
+                hooks.keys[trial_id] = trial.key
+                return hooks.planner.param_space(trial)
         except Exception as error:
-            hooks.broken, plan = error, None
-        if plan is not None:
-            hooks.keys[trial_id] = plan.key
-            return plan.param_space()
+            hooks.broken = error
         done = hooks.planner.state.finished or hooks.broken is not None
         return Searcher.FINISHED if done else None
 

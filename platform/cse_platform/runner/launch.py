@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
@@ -27,7 +27,7 @@ from cse_platform.runner.state import SweepState
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.changes import asks_for_no_more, refuse_changes
-from cse_platform.sweep.identity import Identity, dev_identity
+from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.stores import SweepStores
@@ -85,10 +85,11 @@ def run_sweep(
         Journal(places.journal) as journal,
     ):
         history = History(event for _, event in journal.read())
-        refuse_changes(history.spec, spec)
+        asked = spec.model_dump(mode="json", exclude={"stores"})  # URLs can hold passwords
+        refuse_changes(history.spec, asked)
         mirror = MLflowMirror(places.mlflow, experiment=spec.experiment, artifacts=places.artifacts)
-        unchanged = history.complete and asks_for_no_more(history.spec, spec)
-        begin = None if unchanged else prepare(spec, places, history, leaderboard)
+        unchanged = history.complete and asks_for_no_more(history.spec, asked)
+        begin = None if unchanged else prepare(spec, asked, places, history, leaderboard)
         recorder = Recorder(journal, [LeaderboardSink(leaderboard), mirror])
         publisher = Publisher(spec.sweep, places, journal)
         state: EndState = "INTERRUPTED" if begin else "UNCHANGED"
@@ -107,23 +108,34 @@ def run_sweep(
 
 
 def prepare(
-    spec: SweepSpec, places: SweepStores, history: History, leaderboard: Store
+    spec: SweepSpec,
+    asked: dict[str, Any],
+    places: SweepStores,
+    history: History,
+    leaderboard: Store,
 ) -> Callable[[Recorder], SweepState]:
     """Everything that can fail before the first trial: encoders, data, the search store.
+
+    Args:
+        spec: the sweep.
+        asked: the sweep as JSON, for the journal.
+        places: its stores and folders.
+        history: what the journal says of it.
+        leaderboard: where its best encoders are looked up.
 
     Returns:
         What begins the sweep: nothing is recorded of one that is refused here.
     """
-    method = get_method(spec.method)
-    best = history.best or best_folders(spec, leaderboard, best_references(spec))
-    resolved = with_best(spec, {r: best[r.placeholder] for r in best_references(spec)})
-    identity = Identity(resolved, method)
+    method, dev, references = get_method(spec.method), DevData(spec), best_references(spec)
+    best = history.best or best_folders(spec, dev, leaderboard, references)
+    resolved = with_best(spec, {r: best[r.placeholder] for r in references})
+    identity = Identity(resolved, method, dev)
     search = SearchStudy(resolved, url=places.search, start_points=start_points(resolved, method))
     started = SweepStarted(
         sweep=spec.sweep,
         method=spec.method,
         backbone=spec.backbone,
-        spec=spec.model_dump(mode="json", exclude={"stores"}),  # URLs can hold passwords
+        spec=asked,
         best=best,
         provenance=sweep_provenance(None),
         packages=installed_packages(),
@@ -167,7 +179,7 @@ def run_to_end(
 
 
 def best_folders(
-    spec: SweepSpec, leaderboard: Store, references: Sequence[BestReference]
+    spec: SweepSpec, dev: DevData, leaderboard: Store, references: Sequence[BestReference]
 ) -> dict[str, str]:
     """The folder of each of these best encoders, by placeholder.
 
@@ -181,7 +193,7 @@ def best_folders(
                 session,
                 method=reference.method,
                 backbone=reference.backbone,
-                dev_identity=dev_identity(spec)["identity"],
+                dev_identity=dev.columns["identity"],
             )
         if best is None:
             raise SweepRefusedError(

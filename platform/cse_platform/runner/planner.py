@@ -3,16 +3,17 @@
 import logging
 import statistics
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from cse_methods.contract import MethodConfig
 from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.query.trials.curves import completed_trial
 from cse_platform.runner.models import exists
-from cse_platform.runner.plan import TrialPlan
 from cse_platform.runner.state import SweepState
 from cse_platform.search.study import Proposal
 from cse_platform.secrets import mask_url
-from cse_platform.tracking.events import Role, TrialFinished, TrialReused, TrialStarted
+from cse_platform.sweep.identity import ConfigurationIdentity
+from cse_platform.tracking.events import Role, TrialFinished, TrialReused, TrialStarted, asked_of
 from cse_platform.tracking.history import TrialHistory
 
 _log = logging.getLogger(__name__)
@@ -31,27 +32,33 @@ class Planner:
         state.search.reconcile(state.history)
         state.left_over.extend(state.history.unfinished())
 
-    def next(self) -> TrialPlan | None:
-        """The next trial to start; None to wait, and for good once `state.finished` is set."""
+    def next(self) -> TrialHistory | None:
+        """Start the next trial; None to wait, and for good once `state.finished` is set."""
         if len(self.state.live) >= self.capacity():
             return None
         while self.state.left_over:
-            if plan := self._resume(self.state.left_over.pop(0)):
-                return self._start(plan)
+            if again := self._resume(self.state.left_over.pop(0)):
+                return self._start(again)
         while self._searched() < self.state.spec.budget:
             proposal = self.state.with_search(self._propose)
             if proposal is None:
                 return None
-            if plan := self._unless_reused(self._plan_for(proposal)):
-                return self._start(plan)
+            if planned := self._unless_reused(self._plan_proposal(proposal)):
+                return self._start(planned)
         if self._searching():
             return None  # which configurations to confirm needs every value of the search
         for further in self._confirmations():
-            if plan := self._unless_reused(further):
-                return self._start(plan)
+            if planned := self._unless_reused(further):
+                return self._start(planned)
         if not self.state.live:  # one that crashes has to go on
             self.state.finished = self.state.with_search(self._close_surplus) is not None
         return None
+
+    def param_space(self, trial: TrialHistory) -> dict[str, Any]:
+        """What the trainable is called with for a trial that `next` has started."""
+        config = self.state.spec.config_of(trial.values)
+        checkpoint = None if trial.checkpoint is None else trial.checkpoint[1]
+        return {**config.model_dump(mode="json"), "seed": trial.seed, "resume_from": checkpoint}
 
     def _searching(self) -> bool:
         trials = self.state.history.trials
@@ -75,20 +82,22 @@ class Planner:
             self.state.search.close(number, why="the budget was spent")
         return True
 
-    def _plan_for(self, proposal: Proposal) -> TrialPlan:
+    def _plan_proposal(self, proposal: Proposal) -> TrialStarted:
         """The search's seed, or one more seed of a configuration that was proposed before."""
         spec = self.state.spec
         config = spec.config(proposal.assignment)
-        earlier = self._seeds(self.state.identity.configuration(config))
+        identity = self.state.identity.of(config)
+        earlier = self._seeds(identity.hash)
         return self._plan(
             config,
-            "repeat" if earlier else "search",
+            identity,
+            role="repeat" if earlier else "search",
             seed=max(earlier) + 1 if earlier else spec.seeds.search,
             searched=tuple(name for name in spec.space if name in proposal.assignment),
             search_number=proposal.number,
         )
 
-    def _confirmations(self) -> Iterator[TrialPlan]:
+    def _confirmations(self) -> Iterator[TrialStarted]:
         """Further seeds of the best configurations, best first."""
         confirm = self.state.spec.seeds.confirm
         if confirm is None:
@@ -105,10 +114,15 @@ class Planner:
         best = sorted(means, key=lambda name: (-means[name], found[name][0].number))
         for name in best[: confirm.top]:
             first = found[name][0]
+            further = [seed for seed in confirm.seeds if seed not in self._seeds(name)]
+            if not further:
+                continue
             config = self.state.spec.config_of(first.values)
-            for seed in confirm.seeds:
-                if seed not in self._seeds(name):
-                    yield self._plan(config, "confirm", seed=seed, searched=first.searched)
+            identity = self.state.identity.of(config)
+            for seed in further:
+                yield self._plan(
+                    config, identity, role="confirm", seed=seed, searched=first.searched
+                )
 
     def _seeds(self, configuration: str) -> set[int]:
         trials = self.state.history.trials.values()
@@ -117,56 +131,56 @@ class Planner:
     def _plan(
         self,
         config: MethodConfig,
-        role: Role,
+        identity: ConfigurationIdentity,
         *,
+        role: Role,
         seed: int,
         searched: tuple[str, ...],
         search_number: int | None = None,
-    ) -> TrialPlan:
-        return TrialPlan(
-            key=self.state.identity.key(config, seed=seed),
+    ) -> TrialStarted:
+        return TrialStarted(
+            trial=identity.key(seed),
             number=len(self.state.history.trials),
             role=role,
             search_number=search_number,
             seed=seed,
-            configuration=self.state.identity.configuration(config),
+            configuration=identity.hash,
             values=config.hyperparameters(),
             searched=searched,
-            settings=config.model_dump(mode="json"),
+            **self._of_sweep(),
         )
 
-    def _resume(self, trial: TrialHistory) -> TrialPlan | None:
+    def _of_sweep(self) -> dict[str, Any]:
+        """What the first event of every trial says of its sweep."""
+        spec = self.state.spec
+        return {
+            "sweep": spec.sweep,
+            "method": spec.method,
+            "revision": self.state.method.revision,
+            "backbone": spec.backbone,
+            "dev": self.state.identity.dev,
+        }
+
+    def _resume(self, trial: TrialHistory) -> TrialStarted | None:
         """The rest of a trial that was cut off; None, and FAIL, if it cannot be had."""
-        config = self._again(trial)
-        if config is None:
+        if not self._means_the_same(trial):
             self._give_up(trial, "cannot be resumed: weights, data or the method have changed")
             return None
         step, checkpoint = trial.checkpoint or (0, None)
         if checkpoint is not None and not exists(checkpoint):
             _log.warning("trial %d starts over: %s is gone", trial.number, mask_url(checkpoint))
-            step, checkpoint = 0, None
-        return TrialPlan(
-            key=trial.key,
-            number=trial.number,
-            role=trial.role,
-            search_number=trial.search_number,
-            seed=trial.seed,
-            configuration=trial.configuration,
-            values=trial.values,
-            searched=trial.searched,
-            settings=config.model_dump(mode="json"),
-            resumed_from=step,
-            checkpoint=checkpoint,
+            step = 0
+        return TrialStarted(
+            trial=trial.key, resumed_from=step, **asked_of(trial), **self._of_sweep()
         )
 
-    def _again(self, trial: TrialHistory) -> MethodConfig | None:
-        """The configuration of a trial, if it still means what it meant."""
+    def _means_the_same(self, trial: TrialHistory) -> bool:
+        """Whether the trial's numbers still follow from what its key is the hash of."""
         try:
             config = self.state.spec.config_of(trial.values)
         except SweepRefusedError:
-            return None
-        same = self.state.identity.key(config, seed=trial.seed) == trial.key
-        return config if same else None
+            return False
+        return self.state.identity.of(config).key(trial.seed) == trial.key
 
     def _give_up(self, trial: TrialHistory, error: str) -> None:
         self.state.record(
@@ -181,59 +195,35 @@ class Planner:
         )
         self.state.with_search(lambda: self.state.search.tell(trial))
 
-    def _start(self, plan: TrialPlan) -> TrialPlan:
-        spec = self.state.spec
-        self.state.record(
-            TrialStarted(
-                sweep=spec.sweep,
-                trial=plan.key,
-                number=plan.number,
-                role=plan.role,
-                search_number=plan.search_number,
-                seed=plan.seed,
-                method=spec.method,
-                revision=self.state.method.revision,
-                backbone=spec.backbone,
-                configuration=plan.configuration,
-                values=plan.values,
-                searched=plan.searched,
-                dev=self.state.identity.dev,
-                resumed_from=plan.resumed_from,
-            )
-        )
-        self.state.live.add(plan.key)
-        if plan.role == "repeat":
+    def _start(self, started: TrialStarted) -> TrialHistory:
+        self.state.record(started)
+        self.state.live.add(started.trial)
+        if started.role == "repeat":
             self._reconcile()
-        return plan
+        return self.state.history.trials[started.trial]
 
     def _reconcile(self) -> None:
         self.state.with_search(lambda: self.state.search.reconcile(self.state.history))
 
-    def _unless_reused(self, plan: TrialPlan) -> TrialPlan | None:
-        """The plan, unless another sweep has completed that very trial: then its values."""
+    def _unless_reused(self, planned: TrialStarted) -> TrialStarted | None:
+        """The trial, unless another sweep has completed that very one: then its values."""
         try:
             with self.state.leaderboard.session() as session:
-                done = completed_trial(session, plan.key)
+                done = completed_trial(session, planned.trial)
         except StoreError as error:
             _log.warning("%s; trials of other sweeps are not reused", error)
-            return plan
+            return planned
         if done is None:
-            return plan
+            return planned
         self.state.record(
             TrialReused(
-                sweep=self.state.spec.sweep,
-                trial=plan.key,
-                number=plan.number,
-                role=plan.role,
-                search_number=plan.search_number,
-                seed=plan.seed,
-                configuration=plan.configuration,
-                values=plan.values,
-                searched=plan.searched,
+                sweep=planned.sweep,
+                trial=planned.trial,
                 curve=dict(done.curve),
                 best_step=done.best_step,
                 best_value=done.best_value,
                 model=done.model,
+                **asked_of(planned),
             )
         )
         self._reconcile()

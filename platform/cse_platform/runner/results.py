@@ -35,6 +35,7 @@ class Results:
         self._refused: dict[str, str] = {}
         self._crashes: Counter[str] = Counter()
         self._provenance: dict[str, dict[str, str]] = {}
+        """By trial, put together from its reports: each has what is new since the one before."""
 
     def point(
         self,
@@ -54,10 +55,10 @@ class Results:
             step: optimiser steps done.
             metrics: everything reported.
             checkpoint: where the whole checkpoint of this step lies.
-            provenance: of the worker.
+            provenance: of the worker, as far as the reports before did not have it.
         """
         trial, spec = self.state.history.trials[key], self.state.spec
-        self._provenance[key] = dict(provenance or {})
+        self._note_provenance(key, provenance or {})
         if step in trial.curve:
             return False
         if refusal := self._refusal(step, metrics):
@@ -139,7 +140,7 @@ class Results:
                 error=error,
                 wall_seconds=trial.busy_seconds,
                 gpus=self.state.spec.resources.gpu,
-                provenance=self._provenance.get(trial.key, {}),
+                provenance=self._provenance.pop(trial.key, {}),
             )
         )
         if model is not None and trial.checkpoint is not None:
@@ -148,6 +149,11 @@ class Results:
             )  # whole checkpoints of a long search would fill a disk
         self.state.live.discard(trial.key)
         self.state.with_search(lambda: self.state.search.tell(trial))
+
+    def _note_provenance(self, key: str, facts: Mapping[str, str]) -> None:
+        # The first report of a process names its host, which another process may not share.
+        known = {} if "host" in facts else self._provenance.get(key, {})
+        self._provenance[key] = {**known, **facts}
 
     def _refusal(self, step: int, metrics: Mapping[str, float]) -> str | None:
         """Why a report means nothing; None if it does. NaN is a value: the end tells it."""

@@ -19,7 +19,7 @@ from cse_platform.errors import SettingsError
 from cse_platform.runner.models import filesystem
 from cse_platform.sweep.reading.problems import dotted_path
 from cse_platform.sweep.reading.pydantic_errors import problems_in
-from cse_platform.tracking.provenance import trial_provenance
+from cse_platform.tracking.provenance import peak_memory, trial_provenance
 
 RESERVED = frozenset({"seed", "resume_from"})
 """Entries of `param_space` that are not settings of the method."""
@@ -29,10 +29,12 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
     """A method as a Tune function, for this package's sweeps and for anyone's script.
 
     `param_space` holds `seed` (0 if left out), the settings of the method (`backbone`, `corpus`,
-    `data`, `dev` and hyperparameters), and optionally `resume_from`, a checkpoint folder. Every
-    report has `step`, the metrics of `Run.report` and `provenance`, and from the first trained
-    step on a checkpoint. The last result, without `step`, is that of the best checkpoint. The
-    worker's process can open no test set (`cse_methods.guard`).
+    `data`, `dev` and hyperparameters), and optionally `resume_from`, a checkpoint folder.
+
+    Every report has `step`, the metrics of `Run.report`, and under `provenance` the peak memory
+    until then; the first one also has what the trial runs on. From the first trained step on there
+    is a checkpoint. The last result, without `step`, is that of the best checkpoint. The worker's
+    process can open no test set (`cse_methods.guard`).
 
     Args:
         method: as in a sweep file.
@@ -68,6 +70,8 @@ class TuneRun:
         self.seed = seed
         self.resume_from = resume_from
         self._config = config
+        self._described: str | None = None
+        """The device that the last provenance was sent of."""
 
     def report(
         self,
@@ -77,11 +81,7 @@ class TuneRun:
         save: Callable[[Path], None] | None = None,
     ) -> None:
         """Publish one dev point to Tune; the trial can end here."""
-        result = {
-            "step": step,
-            **metrics,
-            "provenance": self._provenance(),
-        }
+        result = {"step": step, **metrics, "provenance": self._provenance()}
         if save is None:
             tune.report(result)
             return
@@ -90,13 +90,21 @@ class TuneRun:
             tune.report(result, checkpoint=tune.Checkpoint.from_directory(folder))
 
     def _provenance(self) -> dict[str, str]:
-        """With the peak memory until now."""
-        return trial_provenance(
-            device=_device(),
+        """The peak memory until now; at the first report also what the trial runs on.
+
+        A method may import torch after its first report, and only then have a GPU.
+        """
+        device = _device()
+        if device == self._described:
+            return peak_memory(device)
+        self._described = device
+        facts = trial_provenance(
+            device=device,
             precision=self._config.hyperparameters().get("precision", "fp32"),
             attention=self._config.attention,
             threads=_threads(),
         )
+        return facts | peak_memory(device)
 
 
 def _checked(method: str, config: type[MethodConfig], settings: Mapping[str, Any]) -> MethodConfig:

@@ -5,7 +5,6 @@ from typing import Any
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.reading.problems import format_value
-from cse_platform.sweep.spec import SweepSpec
 
 IDENTITY_KEYS = (
     *("method", "backbone", "corpus", "dev", "fixed", "space"),
@@ -20,19 +19,23 @@ Change = tuple[str, Any, Any]
 """Path, value before and value after."""
 
 
-def refuse_changes(stored: dict[str, Any] | None, spec: SweepSpec) -> None:
-    """Make sure that `spec` continues or extends the sweep that is stored under its name.
+def refuse_changes(stored: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> None:
+    """Make sure that a sweep continues or extends the one that is stored under its name.
+
+    Args:
+        stored: the spec at its last start, as JSON; None for a new sweep.
+        asked: the spec now, as JSON.
 
     Raises:
         SweepRefusedError: names the first change, and the way out.
     """
     if stored is None:
         return
-    if change := next(changes(stored, spec.model_dump(mode="json")), None):
+    if change := next(changes(stored, asked), None):
         path, old, new = change
         raise SweepRefusedError(
-            f"sweep {spec.sweep!r} was started with {path} = {format_value(old)}, and now it is "
-            f"{format_value(new)}; run it as another sweep: --set sweep=NEWNAME"
+            f"sweep {asked['sweep']!r} was started with {path} = {format_value(old)}, and now "
+            f"it is {format_value(new)}; run it as another sweep: --set sweep=NEWNAME"
         )
 
 
@@ -46,11 +49,10 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Cha
         yield from _changes(name, _at(before, name), _at(after, name))
 
 
-def asks_for_no_more(stored: dict[str, Any] | None, spec: SweepSpec) -> bool:
+def asks_for_no_more(stored: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> bool:
     """Whether a complete sweep has nothing to add: the same budget, seeds and test sets."""
-    now = spec.model_dump(mode="json")
     return stored is not None and all(
-        (stored.get(name) or None) == (now[name] or None) for name in GROWING
+        (stored.get(name) or None) == (asked[name] or None) for name in GROWING
     )
 
 

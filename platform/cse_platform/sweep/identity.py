@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,51 +26,68 @@ def canonical_hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def dev_identity(spec: SweepSpec) -> dict[str, str]:
-    """What a leaderboard row says of its dev sets; rows of one identity can be compared.
+class DevData:
+    """The dev sets of a sweep, each read once.
+
+    Args:
+        spec: the sweep.
 
     Raises:
         DataError: if a dev set cannot be had.
     """
-    roles = (spec.dev.checkpoint, spec.dev.search)
-    picks, climbs = (identify_dev_set(task, spec.data) for task in roles)
-    return {
-        "checkpoint": picks.task,
-        "search": climbs.task,
-        "identity": canonical_hash([picks.task, picks.sha256, climbs.task, climbs.sha256]),
-        "source": climbs.source,
-        "corpus": "+".join(corpus.name for corpus in spec.corpus),
-    }
+
+    def __init__(self, spec: SweepSpec) -> None:
+        read = {task: identify_dev_set(task, spec.data) for task in spec.dev.tasks}
+        self.sha256 = {task: one.sha256 for task, one in read.items()}
+        picks, climbs = read[spec.dev.checkpoint], read[spec.dev.search]
+        self.columns = {
+            "checkpoint": picks.task,
+            "search": climbs.task,
+            "identity": canonical_hash([picks.task, picks.sha256, climbs.task, climbs.sha256]),
+            "source": climbs.source,
+            "corpus": "+".join(corpus.name for corpus in spec.corpus),
+        }
+        """What a leaderboard row says of them; rows of one identity can be compared."""
+
+
+@dataclass(frozen=True)
+class ConfigurationIdentity:
+    """What the numbers of one configuration follow from, as hashes."""
+
+    ingredients: Mapping[str, Any]
+    """All of it, but the seed."""
+
+    @property
+    def hash(self) -> str:
+        """Of the configuration."""
+        return canonical_hash(self.ingredients)
+
+    def key(self, seed: int) -> str:
+        """Of the trial with that seed."""
+        return canonical_hash({**self.ingredients, "seed": seed})
 
 
 class Identity:
-    """The hashes of one sweep: of its corpus, dev sets and encoders, and of each trial.
+    """The hashes of one sweep: of its corpus, dev sets and encoders, and of each configuration.
 
     Args:
         spec: the sweep.
         method: the sweep's method.
+        dev: its dev sets.
 
     Raises:
-        CseError: if the corpus, a dev set or an encoder cannot be had.
+        CseError: if the corpus or an encoder cannot be had.
     """
 
-    def __init__(self, spec: SweepSpec, method: Method) -> None:
+    def __init__(self, spec: SweepSpec, method: Method, dev: DevData) -> None:
         self.method = method
         self.corpus_sha256 = load_corpus(spec.corpus, spec.data, backbone=spec.backbone).sha256
         self.selection = spec.dev
-        self.dev_sha256 = {t: identify_dev_set(t, spec.data).sha256 for t in spec.dev.tasks}
-        self.dev = dev_identity(spec)
+        self.dev_sha256, self.dev = dev.sha256, dev.columns
 
-    def configuration(self, config: MethodConfig) -> str:
-        """Hash of all that a trial's numbers follow from, but the seed."""
-        return canonical_hash(self._ingredients(config))
-
-    def key(self, config: MethodConfig, *, seed: int) -> str:
-        """Hash of all that a trial's numbers follow from."""
-        return canonical_hash({**self._ingredients(config), "seed": seed})
-
-    def _ingredients(self, config: MethodConfig) -> dict[str, Any]:
-        return {
+    def of(self, config: MethodConfig) -> ConfigurationIdentity:
+        """The identity of a configuration: its encoders and files are told by their content."""
+        ingredients = {
             "method": self.method.name,
             "revision": self.method.revision,
             "configuration": _by_content(config.hyperparameters(), _contents(config)),
@@ -80,6 +97,7 @@ class Identity:
             "dev_data": self.dev_sha256,
             **config.ingredients(),
         }
+        return ConfigurationIdentity(ingredients)
 
 
 def _contents(config: MethodConfig) -> Mapping[str, Callable[[str], Any]]:

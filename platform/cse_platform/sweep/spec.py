@@ -29,6 +29,7 @@ from cse_platform.sweep.evaluate import Evaluate
 from cse_platform.sweep.pruners import NoPruner, Pruner
 from cse_platform.sweep.reading.problems import Problem, ProblemsError, dotted_path, format_value
 from cse_platform.sweep.reading.pydantic_errors import problems_in
+from cse_platform.sweep.space.dimensions import Choices
 from cse_platform.sweep.space.space import Space
 
 METHOD_WIDE = ("backbone", "corpus", "data", "dev")
@@ -226,23 +227,29 @@ def method_config(config: type[MethodConfig], values: Mapping[str, Any]) -> Meth
 
 def best_references(spec: SweepSpec) -> list[BestReference]:
     """The references that must be resolved before the sweep starts, each once, in file order."""
-    dump = spec.model_dump(mode="json")
-    places = (dump["fixed"], dump["space"], dump["search"]["start_from"])
+    choices = [d.choices for _, d in spec.space.items() if isinstance(d, Choices)]
+    places = (spec.fixed, choices, spec.search.start_from)
     return list(dict.fromkeys(reference for place in places for reference in references_in(place)))
 
 
 def with_best(spec: SweepSpec, folders: Mapping[BestReference, str]) -> SweepSpec:
     """The sweep with references replaced by folders, wherever `folders` has one."""
 
+    if not folders:
+        return spec
+
     def folder(reference: BestReference) -> Any:
         unresolved = {"best": {"method": reference.method, "backbone": reference.backbone}}
         return folders.get(reference, unresolved)
 
-    dump = spec.model_dump(mode="json")
-    dump["fixed"] = replace_references(dump["fixed"], folder)
-    dump["space"] = replace_references(dump["space"], folder)
-    dump["search"]["start_from"] = replace_references(dump["search"]["start_from"], folder)
-    return SweepSpec.model_validate(dump)
+    space = replace_references(spec.space.model_dump(mode="json"), folder)
+    start_from = replace_references(spec.search.start_from, folder)
+    changed = {
+        "fixed": replace_references(spec.fixed, folder),
+        "space": Space.model_validate(space),
+        "search": spec.search.model_copy(update={"start_from": tuple(start_from)}),
+    }
+    return spec.model_copy(update=changed)
 
 
 @dataclass(frozen=True)

@@ -209,6 +209,21 @@ class SweepFinished(Recorded):
     state: Literal["COMPLETE", "INTERRUPTED"]
 
 
+_ASKED = (
+    *("number", "role", "search_number", "seed"),
+    *("configuration", "values", "searched"),
+)
+
+
+def asked_of(trial: Any) -> dict[str, Any]:
+    """What was asked for: the fields that `TrialStarted`, `TrialReused` and `TrialHistory` share.
+
+    Args:
+        trial: one of the three.
+    """
+    return {name: getattr(trial, name) for name in _ASKED}
+
+
 Event = Annotated[
     SweepStarted
     | TrialStarted

@@ -18,6 +18,7 @@ from cse_platform.tracking.events import (
     TrialReused,
     TrialStarted,
     TrialState,
+    asked_of,
 )
 
 
@@ -34,6 +35,8 @@ class TrialHistory:
     values: dict[str, Any]
     searched: tuple[str, ...]
     started: datetime
+    resumed_from: int | None = None
+    """The step that it last went on from; None for one that was started once."""
     state: Literal["RUNNING"] | TrialState = "RUNNING"
     curve: dict[int, float] = field(default_factory=dict)
     """The search's dev score by optimiser step."""
@@ -108,7 +111,7 @@ class History:
             case TrialStarted():
                 self._start(event)
             case TrialReused():
-                self.trials[event.trial] = _reused(event)
+                self._reuse(event)
             case TrialPoint():
                 self._point(event)
             case TrialFinished():
@@ -131,20 +134,24 @@ class History:
 
     def _start(self, event: TrialStarted) -> None:
         known = self.trials.get(event.trial)
-        if known and event.resumed_from is not None:
-            known.last_heard = event.time
-            return
+        if known is None or event.resumed_from is None:
+            known = TrialHistory(key=event.trial, started=event.time, **asked_of(event))
+            self.trials[event.trial] = known
+        known.last_heard, known.resumed_from = event.time, event.resumed_from
+        if known.checkpoint is not None and known.checkpoint[0] != event.resumed_from:
+            known.checkpoint = None  # it was gone
+
+    def _reuse(self, event: TrialReused) -> None:
         self.trials[event.trial] = TrialHistory(
             key=event.trial,
-            number=event.number,
-            role=event.role,
-            search_number=event.search_number,
-            seed=event.seed,
-            configuration=event.configuration,
-            values=event.values,
-            searched=event.searched,
             started=event.time,
-            last_heard=event.time,
+            finished=event.time,
+            state="COMPLETE",
+            curve=event.curve,
+            best_step=event.best_step,
+            best_value=event.best_value,
+            model=event.model,
+            **asked_of(event),
         )
 
     def _point(self, event: TrialPoint) -> None:
@@ -163,23 +170,3 @@ class History:
         trial.state, trial.error, trial.finished = event.state, event.error, event.time
         trial.best_step, trial.best_value = event.best_step, event.best_value
         trial.model = event.model
-
-
-def _reused(event: TrialReused) -> TrialHistory:
-    return TrialHistory(
-        key=event.trial,
-        number=event.number,
-        role=event.role,
-        search_number=event.search_number,
-        seed=event.seed,
-        configuration=event.configuration,
-        values=event.values,
-        searched=event.searched,
-        started=event.time,
-        finished=event.time,
-        state="COMPLETE",
-        curve=event.curve,
-        best_step=event.best_step,
-        best_value=event.best_value,
-        model=event.model,
-    )

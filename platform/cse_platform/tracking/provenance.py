@@ -91,11 +91,10 @@ def code_diffs(repository: Path | None) -> dict[str, str]:
 def trial_provenance(
     *, device: str, precision: str, attention: str, threads: int
 ) -> dict[str, str]:
-    """What a trial ran on; called in the worker, at the trial's end.
+    """What a trial runs on; called in the worker, once, because it asks `nvidia-smi`.
 
-    Keys: the arguments; `host`, `python`, `cpu`, `cpu_count`, `peak_memory_mib` (of the process,
-    since it began), library versions; on a GPU also `gpu`, `gpu_driver`, `cuda` and
-    `gpu_peak_memory_mib` (of torch's allocator). What cannot be found out is left out.
+    Keys: the arguments; `host`, `python`, `cpu`, `cpu_count` and library versions; on a GPU also
+    `gpu`, `gpu_driver` and `cuda`. What cannot be found out is left out.
 
     Args:
         device: torch's name of it, e.g. `cpu` or `cuda:0`.
@@ -112,10 +111,26 @@ def trial_provenance(
         "python": platform.python_version(),
         "cpu": _cpu_name(),
         "cpu_count": str(os.cpu_count()),
-        "peak_memory_mib": str(_peak_memory_mib()),
         **_versions(_TRIAL_PACKAGES),
     }
-    return facts | (_gpu(device) if device.startswith("cuda") else {})
+    return facts | _gpu(device)
+
+
+def peak_memory(device: str) -> dict[str, str]:
+    """What the calling process has used at most until now.
+
+    Keys: `peak_memory_mib`, of the process since it began; on a GPU also `gpu_peak_memory_mib`,
+    of torch's allocator.
+
+    Args:
+        device: torch's name of it, e.g. `cpu` or `cuda:0`.
+    """
+    facts = {"peak_memory_mib": str(_peak_memory_mib())}
+    if _torch_on_gpu(device):
+        import torch
+
+        facts["gpu_peak_memory_mib"] = str(torch.cuda.max_memory_allocated(device) >> 20)
+    return facts
 
 
 def _repositories(repository: Path | None) -> dict[str, Path]:
@@ -158,16 +173,17 @@ def _peak_memory_mib() -> int:
     return peak >> 20 if sys.platform == "darwin" else peak >> 10  # bytes there, KiB elsewhere
 
 
+def _torch_on_gpu(device: str) -> bool:
+    """Whether torch can be asked about the GPU without importing it, which takes seconds."""
+    return device.startswith("cuda") and "torch" in sys.modules
+
+
 def _gpu(device: str) -> dict[str, str]:
-    if "torch" not in sys.modules:
+    if not _torch_on_gpu(device):
         return {}
     import torch
 
-    facts = {
-        "gpu": torch.cuda.get_device_name(device),
-        "cuda": str(torch.version.cuda),
-        "gpu_peak_memory_mib": str(torch.cuda.max_memory_allocated(device) >> 20),
-    }
     query = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     driver = (command_output(*query) or "").splitlines()
+    facts = {"gpu": torch.cuda.get_device_name(device), "cuda": str(torch.version.cuda)}
     return facts | ({"gpu_driver": driver[0]} if driver else {})

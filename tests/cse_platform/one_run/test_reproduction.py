@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cse_methods.registry import get_method
 from cse_platform.export.reproduction.sweep_file import sweep_text
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
-from cse_platform.sweep.identity import Identity
+from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.reading.loader import load_sweep
 from cse_platform.sweep.reading.yaml_reader import read_yaml
 from cse_platform.tracking.events import Event, SweepStarted
@@ -73,7 +73,7 @@ def test_the_folder_of_a_trial(
         {"backbone": "mini", "corpus": "builtin", "data": "builtin", "dev": spec.dev}
         | story.configuration.values
     )
-    assert Identity(spec, get_method("simcse")).dev["search"] == "stsb"
+    assert Identity(spec, get_method("simcse"), DevData(spec)).dev["search"] == "stsb"
     head = (FOLDER / "sweep.yaml").read_text()
     assert f"# Trial {KEY}" in head and "# Expected: dev stsb 0.75 at step 20." in head
     assert "stsb spearman 0.5, identity " + "e1" * 32 in head

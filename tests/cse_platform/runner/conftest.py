@@ -17,16 +17,15 @@ from cse_methods.registry import get_method, register
 from cse_methods.settings import Settings
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store.opening import Store, open_store
-from cse_platform.runner.plan import TrialPlan
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.results import Results
 from cse_platform.runner.state import SweepState
 from cse_platform.search.study import SearchStudy
-from cse_platform.sweep.identity import Identity
+from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import SweepFinished, SweepStarted
-from cse_platform.tracking.history import History
+from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.journal import Journal, read_journal
 from cse_platform.tracking.recorder import Recorder
 
@@ -131,7 +130,7 @@ class Drive:
     def history(self) -> History:
         return self.state.history
 
-    def start(self) -> list[TrialPlan]:
+    def start(self) -> list[TrialHistory]:
         """Start what the planner wants now."""
         plans = []
         while (plan := self.planner.next()) is not None:
@@ -248,7 +247,7 @@ def cheap() -> Method:
 @pytest.fixture(scope="session")
 def identity(new_spec: NewSpec, cheap: Method) -> Identity:
     """Of all sweeps here, which differ in nothing that it depends on."""
-    return Identity(new_spec(), cheap)
+    return Identity(new_spec(), cheap, DevData(new_spec()))
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import pytest
 from cse_methods.contract import Method
 from cse_platform.leaderboard.query.trials.curves import trials_of
 from cse_platform.leaderboard.store.opening import open_store
-from cse_platform.sweep.identity import Identity
+from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialReused
 from cse_platform.tracking.journal import read_journal
@@ -220,7 +220,7 @@ def test_a_trial_that_means_something_else_now_is_closed(
     (further,) = first.start()
     first.report(further.key, 0)
     first.close()
-    other = Identity(spec, cheap)
+    other = Identity(spec, cheap, DevData(spec))
     other.corpus_sha256 = "another corpus"
     second = new_drive(tmp_path, new_spec(search={"trials": 2}), identity=other)
     (fresh,) = second.start()

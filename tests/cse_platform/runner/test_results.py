@@ -184,12 +184,29 @@ def test_a_trial_whose_process_died_goes_on_three_times(one: tuple[Any, str]) ->
         assert drive.history.trials[key].state == "RUNNING"
         (plan,) = drive.start()
         assert (plan.key, plan.resumed_from) == (key, 2)
-        assert plan.param_space()["resume_from"] == plan.checkpoint
+        assert plan.checkpoint is not None
+        assert drive.planner.param_space(plan)["resume_from"] == plan.checkpoint[1]
     drive.fail(key, "SIGKILL", crashed=True)
     assert (finished(drive).state, finished(drive).error) == ("FAIL", "SIGKILL")
     assert (drive.folder / "errors" / "trial-0.txt").read_text() == "all of SIGKILL"
     drive.run()
     drive.assert_sound()
+
+
+def test_a_trial_s_provenance_is_put_together_from_its_reports(one: tuple[Any, str]) -> None:
+    """The first report of each process says all, the others only the memory until then."""
+    drive, key = one
+    values = {"dev/stsb_spearman": 0.5, "dev/sickr_spearman": 0.5}
+    facts = [
+        {"host": "lab-1", "gpu": "H200", "peak_memory_mib": "10"},
+        {"peak_memory_mib": "20"},
+        {"host": "lab-2", "peak_memory_mib": "15"},
+        {"peak_memory_mib": "16"},
+    ]
+    for step, provenance in enumerate(facts):
+        drive.results.point(key, step=step, metrics=values, provenance=provenance)
+    drive.results.ended(key)
+    assert finished(drive).provenance == {"host": "lab-2", "peak_memory_mib": "16"}
 
 
 def test_an_error_of_its_own_fails_a_trial_at_once(one: tuple[Any, str]) -> None:

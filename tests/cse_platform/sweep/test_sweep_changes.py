@@ -40,7 +40,7 @@ def stored(toy: Method) -> dict[str, Any]:
     ],
 )
 def test_what_extends_a_sweep_may_change(stored: dict[str, Any], changes: dict[str, Any]) -> None:
-    refuse_changes(stored, SweepSpec.model_validate(START | changes))
+    refuse_changes(stored, SweepSpec.model_validate(START | changes).model_dump(mode="json"))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_makes_another_sweep_is_refused(
     stored: dict[str, Any], changes: dict[str, Any], difference: str
 ) -> None:
     with pytest.raises(SweepRefusedError, match="NEWNAME") as caught:
-        refuse_changes(stored, SweepSpec.model_validate(START | changes))
+        refuse_changes(stored, SweepSpec.model_validate(START | changes).model_dump(mode="json"))
     assert str(caught.value) == (
         f"sweep 'a' was started with {difference}; run it as another sweep: --set sweep=NEWNAME"
     )
@@ -78,8 +78,8 @@ def test_what_makes_another_sweep_is_refused(
 
 def test_a_new_sweep_has_nothing_to_change(toy: Method) -> None:
     spec = SweepSpec.model_validate(START)
-    refuse_changes(None, spec)
-    assert not asks_for_no_more(None, spec)
+    refuse_changes(None, spec.model_dump(mode="json"))
+    assert not asks_for_no_more(None, spec.model_dump(mode="json"))
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,5 @@ def test_a_new_sweep_has_nothing_to_change(toy: Method) -> None:
 def test_a_complete_sweep_is_extended_by_trials_seeds_and_test_sets(
     stored: dict[str, Any], changes: dict[str, Any], nothing_more: bool
 ) -> None:
-    assert asks_for_no_more(stored, SweepSpec.model_validate(START | changes)) is nothing_more
+    asked = SweepSpec.model_validate(START | changes).model_dump(mode="json")
+    assert asks_for_no_more(stored, asked) is nothing_more

@@ -14,7 +14,7 @@ from cse_methods.contract import Method
 from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
-from cse_platform.sweep.identity import Identity, canonical_hash, dev_identity
+from cse_platform.sweep.identity import DevData, Identity, canonical_hash
 from cse_platform.sweep.spec import SweepSpec
 
 Sweep = Callable[..., SweepSpec]
@@ -46,7 +46,7 @@ def key(
     spec: SweepSpec, assignment: dict[str, Any] | None = None, *, seed: int = 42, revision: int = 1
 ) -> str:
     method = dataclasses.replace(get_method(spec.method), revision=revision)
-    return Identity(spec, method).key(spec.config(assignment or {}), seed=seed)
+    return Identity(spec, method, DevData(spec)).of(spec.config(assignment or {})).key(seed)
 
 
 def test_canonical_hash_by_hand() -> None:
@@ -57,11 +57,11 @@ def test_canonical_hash_by_hand() -> None:
 
 def test_the_key_is_the_configuration_and_the_seed() -> None:
     spec = sweep()
-    identity = Identity(spec, get_method("rankcse"))
-    config = spec.config({"tau2": 0.05})
-    assert identity.key(config, seed=1) != identity.key(config, seed=2)
-    assert identity.configuration(config) != identity.configuration(spec.config({"tau2": 0.025}))
-    assert len(identity.key(config, seed=1)) == 64
+    identity = Identity(spec, get_method("rankcse"), DevData(spec))
+    one, other = (identity.of(spec.config({"tau2": tau2})) for tau2 in (0.05, 0.025))
+    assert one.key(1) != one.key(2)
+    assert one.hash != other.hash
+    assert len(one.key(1)) == 64
 
 
 def test_what_changes_the_numbers_changes_the_key(tmp_path: Path) -> None:
@@ -173,8 +173,8 @@ def test_a_file_of_a_method_is_its_bytes(toy: Method, tmp_path: Path) -> None:
 
 
 def test_dev_identity_tells_dev_sets_apart() -> None:
-    one = dev_identity(sweep())
+    one = DevData(sweep()).columns
     assert one["checkpoint"] == one["search"] == "stsb"
     assert (one["source"], one["corpus"]) == ("builtin", "builtin")
-    assert dev_identity(sweep(dev={"also": []}))["identity"] == one["identity"]
-    assert dev_identity(sweep(dev={"search": "sickr"}))["identity"] != one["identity"]
+    assert DevData(sweep(dev={"also": []})).columns["identity"] == one["identity"]
+    assert DevData(sweep(dev={"search": "sickr"})).columns["identity"] != one["identity"]

@@ -1,0 +1,102 @@
+"""What is costly happens once a trial or once a start: counted, not timed."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import optuna
+import pytest
+
+from cse_methods.contract import Method
+from cse_methods.data.dev_identity import DevIdentity, identify_dev_set
+from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.runner import launch, worker
+from cse_platform.search import study
+from cse_platform.sweep import identity
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.stores import sweep_stores
+from cse_platform.tracking import provenance
+from cse_platform.tracking.history import History
+
+CUDA = SimpleNamespace(
+    is_available=lambda: True,
+    get_device_name=lambda device: "H200",
+    max_memory_allocated=lambda device: 3 << 20,
+)
+
+
+@pytest.fixture
+def reports(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What a worker on a GPU gives to Tune."""
+    torch = SimpleNamespace(cuda=CUDA, version=SimpleNamespace(cuda="13.0"))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr(worker, "_threads", lambda: 2)
+    found: list[dict[str, Any]] = []
+    monkeypatch.setattr(worker.tune, "report", found.append)
+    return found
+
+
+def test_a_trial_asks_for_its_driver_once_and_tells_its_peak_memory_always(
+    reports: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, cheap: Method
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def output(*command: str) -> str:
+        asked.append(command)
+        return "580.65"
+
+    monkeypatch.setattr(provenance, "command_output", output)
+    run = worker.TuneRun(42, None, cheap.config(backbone="mini", corpus="builtin"))
+    for step in range(3):
+        run.report(step=step, metrics={"dev/stsb_spearman": 0.5})
+    assert [command[0] for command in asked] == ["nvidia-smi"]
+    first, *others = (report["provenance"] for report in reports)
+    assert {"device": "cuda", "gpu": "H200", "gpu_driver": "580.65"}.items() <= first.items()
+    memory = {"peak_memory_mib", "gpu_peak_memory_mib"}
+    assert memory <= first.keys()
+    assert [set(other) for other in others] == [memory, memory]
+
+
+def test_a_start_reads_each_dev_set_once_opens_one_search_store_and_validates_no_spec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_spec: Any
+) -> None:
+    counts: Counter[str] = Counter()
+
+    def identify(task: Any, data: str | None) -> DevIdentity:
+        counts[task] += 1
+        return identify_dev_set(task, data)
+
+    class Storage(optuna.storages.RDBStorage):
+        def __init__(self, *arguments: Any, **keywords: Any) -> None:
+            counts["search stores"] += 1
+            super().__init__(*arguments, **keywords)
+
+    def no_validation(*arguments: Any, **keywords: Any) -> SweepSpec:
+        raise AssertionError("the spec was checked when its file was read")
+
+    spec = new_spec()
+    monkeypatch.setattr(identity, "identify_dev_set", identify)
+    monkeypatch.setattr(study, "RDBStorage", Storage)
+    for name in ("sweep_provenance", "code_diffs"):
+        monkeypatch.setattr(launch, name, lambda repository: {})
+    monkeypatch.setattr(SweepSpec, "model_validate", no_validation)
+    places = sweep_stores(spec, runs=tmp_path, environment={})
+    with open_store(places.leaderboard) as board:
+        launch.prepare(spec, spec.model_dump(mode="json"), places, History(), board)
+    assert counts == Counter(stsb=1, sickr=1) | Counter({"search stores": 1})
+
+
+def test_a_new_trial_hashes_its_encoder_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_drive: Any, new_spec: Any
+) -> None:
+    drive = new_drive(tmp_path, new_spec(search={"trials": 1}))
+    hashed: list[Path] = []
+    whole = identity.weights_sha256
+    monkeypatch.setattr(
+        identity, "weights_sha256", lambda folder: hashed.append(folder) or whole(folder)
+    )
+    (trial,) = drive.start()
+    assert len(hashed) == 1
+    assert drive.planner.param_space(trial)["resume_from"] is None
