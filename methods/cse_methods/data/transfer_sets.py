@@ -5,6 +5,7 @@ and test. Text is split at white space and joined by single blanks. A blank line
 an empty sentence that counts, as in SentEval; it is encoded as the empty text.
 """
 
+import hashlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -21,8 +22,7 @@ from cse_methods.data.pairs import existing_file, read_cells
 from cse_methods.data.senteval import fetch_senteval, missing_senteval
 from cse_methods.data.source import DataSource, data_source
 from cse_methods.errors import DataError
-from cse_methods.files.digest import file_sha256
-from cse_methods.files.text import read_lines, sha256_of
+from cse_methods.files.text import decode_lines, read_content, sha256_of
 from cse_methods.tasks import TRANSFER_TASKS, TransferTask
 
 _log = logging.getLogger(__name__)
@@ -104,6 +104,16 @@ def load_transfer_set(task: TransferTask, data: str | None) -> TransferSet:
     return TransferSet(task=task, source=name, train=train, dev=dev)
 
 
+def fetch_transfer_sets(data: str | None) -> None:
+    """Fetch what `load_transfer_set` reads, where it comes from the hub; reads nothing.
+
+    Raises:
+        DataError: if the data folder is not one, or the files cannot be fetched.
+    """
+    if data_source(data) == "hub":
+        fetch_senteval()
+
+
 def missing_transfer_sets(data: str | None) -> list[str]:
     """What `load_transfer_set` would have to fetch first, for people; loads nothing.
 
@@ -157,14 +167,15 @@ def _labelled(rows: Sequence[LabelledSentence]) -> LabelledSentences:
 
 def _read(folder: Path, file: TransferFile, *, what: str) -> list[LabelledSentence]:
     path = existing_file(folder, file.path, what=what)
-    lines = read_lines(path, encoding=file.encoding)
+    content = read_content(path)
+    lines = decode_lines(content, path, encoding=file.encoding)
     rows = [
         file.parse(line, f"{path}, line {number}")
         for number, line in enumerate(lines, start=1)
         if not (file.header and number == 1)
     ]
     refuse_count(folder, file.path, found=len(rows))
-    if file_sha256(path) != manifest()[file.path].sha256:
+    if hashlib.sha256(content).hexdigest() != manifest()[file.path].sha256:
         _log.warning("%s: not the known sentences, only as many", path)
     return rows
 

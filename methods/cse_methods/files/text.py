@@ -19,10 +19,29 @@ def read_lines(path: Path, *, encoding: Literal["utf-8", "latin-1"] = "utf-8") -
     """
     if path.suffix == ".parquet":
         return _read_column(path)
+    return decode_lines(read_content(path), path, encoding=encoding)
+
+
+def read_content(path: Path) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        DataError: if the file cannot be read.
+    """
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}; name a readable file") from error
+
+
+def decode_lines(
+    content: bytes, path: Path, *, encoding: Literal["utf-8", "latin-1"] = "utf-8"
+) -> list[str]:
+    """The lines of a file's content, as `read_lines` gives them.
+
+    Raises:
+        DataError: names the first line of `path` that is not UTF-8.
+    """
     try:
         text = content.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:

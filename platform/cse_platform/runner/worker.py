@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from ray import tune
 
 from cse_methods.contract import MethodConfig
-from cse_methods.data.dev_identity import identify_dev_set
+from cse_methods.data.transfer_sets import fetch_transfer_sets
 from cse_methods.guard import guard
 from cse_methods.registry import get_method
 from cse_platform.errors import SettingsError
@@ -121,7 +121,7 @@ def _shut_tests(settings: Mapping[str, Any]) -> None:
     # Not validated yet: what is no selection of dev sets is refused in a moment.
     climbs = "transfer_dev" in str(settings.get("dev"))
     if climbs:  # what the hub has of these comes in one archive with the test sets
-        identify_dev_set("transfer_dev", settings.get("data"))
+        fetch_transfer_sets(settings.get("data"))
     guard(transfer_dev=climbs)
 
 
