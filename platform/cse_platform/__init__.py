@@ -1,0 +1,39 @@
+"""Hyperparameter searches and the leaderboard.
+
+`__all__` is the public surface, and docs/api.md is its page. A name is imported when it is first
+used, so that `import cse_platform` imports neither Ray nor SQLAlchemy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cse_platform.leaderboard.api import Leaderboard as Leaderboard
+    from cse_platform.leaderboard.api import open_leaderboard as open_leaderboard
+    from cse_platform.leaderboard.query.board.selection import Filters as Filters
+    from cse_platform.runner.worker import trainable as trainable
+    from cse_platform.sweep.reading.loader import load_sweep as load_sweep
+    from cse_platform.sweep.spec import SweepSpec as SweepSpec
+
+_HOMES = {
+    "Filters": "leaderboard",
+    "Leaderboard": "leaderboard",
+    "SweepSpec": "sweep.spec",
+    "load_sweep": "sweep.reading.loader",
+    "open_leaderboard": "leaderboard",
+    "trainable": "runner",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

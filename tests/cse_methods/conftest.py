@@ -4,8 +4,8 @@ No download, no stored weights.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ from transformers import (
     RobertaTokenizer,
 )
 
+from cse_methods.testing import RecordedRun
+
 TEXTS = [
     "The nurse thanks the pilot in the garden.",
     "The pilot thanks the nurse.",
@@ -46,29 +48,6 @@ SIZES: dict[str, Any] = {
     # Ten times the usual spread, so that sentences differ visibly though nothing was learned.
     "initializer_range": 0.2,
 }
-
-
-@dataclass
-class Recording:
-    """A `Run` that keeps the curve in memory and every checkpoint in `folder/<step>`."""
-
-    folder: Path
-    seed: int = 0
-    resume_from: Path | None = None
-    curve: dict[int, dict[str, float]] = field(default_factory=dict)
-    """Metrics by step, without those that measure the machine."""
-
-    def report(
-        self,
-        *,
-        step: int,
-        metrics: Mapping[str, float],
-        save: Callable[[Path], None] | None = None,
-    ) -> None:
-        assert step not in self.curve
-        self.curve[step] = {k: v for k, v in metrics.items() if not k.startswith("perf/")}
-        if save is not None:
-            save(self.folder / str(step))
 
 
 Tensors = dict[str, torch.Tensor]
@@ -148,11 +127,11 @@ def one_thread() -> None:
 
 
 @pytest.fixture(scope="session")
-def new_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Recording]:
+def new_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., RecordedRun]:
     """Makes a recording run from `seed` and `resume_from`, with a folder of its own."""
 
-    def make(*, seed: int = 0, resume_from: Path | None = None) -> Recording:
-        return Recording(tmp_path_factory.mktemp("run"), seed, resume_from)
+    def make(*, seed: int = 0, resume_from: Path | None = None) -> RecordedRun:
+        return RecordedRun(tmp_path_factory.mktemp("run"), seed, resume_from)
 
     return make
 

@@ -1,0 +1,221 @@
+"""Checks that every method passes, for the tests of this package and of packages outside.
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    return train_once("my_method", {"backbone": "mini"}, folder=tmp_path_factory.mktemp("once"))
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_my_method(check, trained):
+    check(trained)
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cse_methods.contract import BEST_FOLDER, Method, MethodConfig, TrainingConfig
+from cse_methods.data.dev_selection import dev_metric
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.registry import get_method
+from cse_methods.training.dev_evaluation import DevSuite
+
+_SETTINGS = {"corpus": "builtin", "data": "builtin"}
+_TRAINING = {"batch_size": 8, "max_steps": 5, "eval_steps": 2, "warmup_ratio": 0.4}
+_SEED = 1
+
+
+@dataclass
+class RecordedRun:
+    """A `Run` that keeps the dev curve in memory and every checkpoint in `folder/<step>`."""
+
+    folder: Path
+    seed: int = 0
+    resume_from: Path | None = None
+    curve: dict[int, dict[str, float]] = field(default_factory=dict)
+    """Metrics by step, without those that measure the machine (`perf/…`)."""
+
+    def report(
+        self,
+        *,
+        step: int,
+        metrics: Mapping[str, float],
+        save: Callable[[Path], None] | None = None,
+    ) -> None:
+        """Keep a dev point, and a checkpoint where there is one."""
+        _require(step not in self.curve, f"step {step} is reported twice")
+        self.curve[step] = _without_perf(metrics)
+        if save is not None:
+            save(self.folder / str(step))
+
+
+@dataclass(frozen=True)
+class TrainedOnce:
+    """One method, trained once on one configuration."""
+
+    method: Method
+    config: MethodConfig
+    run: RecordedRun
+    returned: dict[str, float]
+
+    @property
+    def trains(self) -> bool:
+        """Whether the method takes optimiser steps."""
+        return isinstance(self.config, TrainingConfig)
+
+    @property
+    def steps(self) -> list[int]:
+        """The steps at which a dev point is due."""
+        if not isinstance(self.config, TrainingConfig):
+            return [0, 1]
+        last = self.config.max_steps or 0
+        return [0, *range(self.config.eval_steps, last, self.config.eval_steps), last]
+
+    def again(
+        self, name: str, *, seed: int = _SEED, resume_from: Path | None = None
+    ) -> RecordedRun:
+        """A further run of the same configuration, in a folder of its own."""
+        run = RecordedRun(self.run.folder / name, seed)
+        self.method.train(self.config, run)
+        return run
+
+
+def train_once(method: str, settings: Mapping[str, Any], *, folder: Path) -> TrainedOnce:
+    """Train a method for a few steps on the built-in corpus.
+
+    Args:
+        method: its registered name.
+        settings: at least the backbone, and what else the method needs; they overwrite the small
+            batch and the few steps of these checks.
+        folder: where checkpoints are written.
+    """
+    found = get_method(method)
+    training = _TRAINING if issubclass(found.config, TrainingConfig) else {}
+    config = found.config.model_validate(_SETTINGS | training | dict(settings))
+    run = RecordedRun(folder, _SEED)
+    return TrainedOnce(found, config, run, found.train(config, run))
+
+
+def reports_dev_points(trained: TrainedOnce) -> None:
+    """It reports at step 0, every `eval_steps` and at the last step: finite numbers by name."""
+    _equal(list(trained.run.curve), trained.steps, "the reported steps")
+    for step, metrics in trained.run.curve.items():
+        for task in trained.config.dev.tasks:
+            value = metrics.get(dev_metric(task), math.nan)
+            _require(-1 <= value <= 1, f"step {step}: {dev_metric(task)} is {value}")
+        for name, value in metrics.items():
+            _require(name.startswith(("dev/", "train/")), f"step {step}: a metric named {name!r}")
+            _require(math.isfinite(value), f"step {step}: {name} is {value}")
+        has_losses = any(name.startswith("train/") for name in metrics)
+        _equal(has_losses, step > 0, f"step {step}: whether there are training metrics")
+
+
+def loss_parts_sum_to_the_loss(trained: TrainedOnce) -> None:
+    """`train/loss` is the sum of `train/loss_<part>`."""
+    for metrics in list(trained.run.curve.values())[1:] if trained.trains else []:
+        parts = [value for name, value in metrics.items() if name.startswith("train/loss_")]
+        _require(bool(parts), "there is no train/loss_<part>")
+        same = math.isclose(metrics["train/loss"], sum(parts), rel_tol=1e-6)
+        _require(same, f"the parts {parts} do not sum to the loss {metrics['train/loss']}")
+
+
+def progress_ends_at_one(trained: TrainedOnce) -> None:
+    """`train/progress` is the share of the steps that are done."""
+    steps = trained.steps[1:]
+    found = [trained.run.curve[step]["train/progress"] for step in steps]
+    _equal(found, [step / steps[-1] for step in steps], "train/progress")
+
+
+def training_changes_the_encoder(trained: TrainedOnce) -> None:
+    """Step 0 is the untrained backbone, and every later dev point differs."""
+    config = trained.config
+    untrained = load_encoder(config.backbone, pooler=config.pooler, prompt=config.test_prompt())
+    _equal(trained.run.curve[0], _dev_scores(trained, untrained), "the dev point of step 0")
+    values = {metrics[dev_metric(config.dev.search)] for metrics in trained.run.curve.values()}
+    _equal(len(values), len(trained.steps), "the number of different dev scores")
+
+
+def keeps_the_best_step(trained: TrainedOnce) -> None:
+    """It returns the best trained step, and the last checkpoint holds the encoder of that step."""
+    name = dev_metric(trained.config.dev.checkpoint)
+    points = [metrics for step, metrics in trained.run.curve.items() if step > 0]
+    best = max(points, key=lambda metrics: metrics[name])  # the earliest of equals
+    _equal(_without_perf(trained.returned), best, "what is returned")
+    kept = load_encoder(str(trained.run.folder / str(trained.steps[-1]) / BEST_FOLDER))
+    _equal(_dev_scores(trained, kept), _dev_part(best), "the scores of the kept encoder")
+
+
+def repeats_with_one_seed(trained: TrainedOnce) -> None:
+    """The same seed gives the same dev curve."""
+    _equal(trained.again("repeated").curve, trained.run.curve, "the curve of the same seed")
+
+
+def differs_with_another_seed(trained: TrainedOnce) -> None:
+    """Another seed starts from the same backbone and gives other losses."""
+    if not trained.trains:
+        return
+    other, last = trained.again("other-seed", seed=_SEED + 1), trained.steps[-1]
+    _equal(other.curve[0], trained.run.curve[0], "the dev point of step 0")
+    losses = [run.curve[last]["train/loss"] for run in (other, trained.run)]
+    _require(losses[0] != losses[1], "another seed gives the same loss")
+
+
+def resumes_as_if_never_stopped(trained: TrainedOnce) -> None:
+    """From the first and from the last checkpoint on, every bit is as in one go."""
+    last = trained.steps[-1]
+    for step in dict.fromkeys((trained.steps[1], last)):
+        run = RecordedRun(
+            trained.run.folder / f"resumed-{step}", _SEED, trained.run.folder / str(step)
+        )
+        returned = trained.method.train(trained.config, run)
+        rest = {s: metrics for s, metrics in trained.run.curve.items() if s > step}
+        _equal(run.curve, rest, f"the curve after step {step}")
+        _equal(_dev_part(returned), _dev_part(trained.returned), "what the resumed trial returns")
+        if rest:
+            _same_weights(run.folder / str(last), trained.run.folder / str(last))
+
+
+CHECKS: tuple[Callable[[TrainedOnce], None], ...] = (
+    reports_dev_points,
+    loss_parts_sum_to_the_loss,
+    progress_ends_at_one,
+    training_changes_the_encoder,
+    keeps_the_best_step,
+    repeats_with_one_seed,
+    differs_with_another_seed,
+    resumes_as_if_never_stopped,
+)
+"""Each takes a `TrainedOnce` and raises an AssertionError that says what is wrong."""
+
+
+def _without_perf(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Without what measures the machine."""
+    return {name: value for name, value in metrics.items() if not name.startswith("perf/")}
+
+
+def _dev_part(metrics: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in metrics.items() if name.startswith("dev/")}
+
+
+def _dev_scores(trained: TrainedOnce, encoder: Any) -> dict[str, float]:
+    return DevSuite(trained.config.dev.tasks, data=trained.config.data).evaluate(encoder)
+
+
+def _same_weights(first: Path, second: Path) -> None:
+    ours, theirs = (load_encoder(str(one / BEST_FOLDER)).state_dict() for one in (first, second))
+    _equal(list(ours), list(theirs), "the names of the kept weights")
+    unlike = [name for name, weight in ours.items() if not torch.equal(weight, theirs[name])]
+    _require(not unlike, f"resumed weights differ: {', '.join(unlike[:3])}")
+
+
+def _equal(found: object, expected: object, what: str) -> None:
+    _require(found == expected, f"{what}: expected {expected}, found {found}")
+
+
+def _require(condition: bool, problem: str) -> None:
+    # Raised by hand: this module is used from packages whose tests may run with `python -O`.
+    if not condition:
+        raise AssertionError(problem)

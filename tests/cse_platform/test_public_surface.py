@@ -1,0 +1,72 @@
+"""The public names of both packages: they exist, are documented, and cost nothing until used."""
+
+import ast
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from cse_platform.leaderboard.store.opening import open_store
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "api.md").read_text("utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+PACKAGES = ("cse_methods", "cse_platform")
+
+
+def section(package: str) -> str:
+    return PAGE.split(f"## {package}\n")[1].split("\n## ")[0]
+
+
+def typed_names(package: str) -> set[str]:
+    """What the package imports for type checkers alone."""
+    file = import_module(package).__file__
+    assert file is not None
+    blocks = [
+        node for node in ast.parse(Path(file).read_text("utf-8")).body if isinstance(node, ast.If)
+    ]
+    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {f"{one.module}.{alias.name}" for one in imports for alias in one.names}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_exists_where_type_checkers_look(package: str) -> None:
+    module, typed = import_module(package), typed_names(package)
+    assert {place.rpartition(".")[2] for place in typed} == set(module.__all__)
+    for place in typed:
+        home, _, name = place.rpartition(".")
+        assert getattr(module, name) is getattr(import_module(home), name)
+    assert set(module.__all__) <= set(dir(module))
+    with pytest.raises(AttributeError, match="no_such_name"):
+        module.no_such_name  # noqa: B018
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_page_names_every_public_name_and_no_other(package: str) -> None:
+    rows = re.findall(r"^\| (`.*?) \|", section(package), re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(named) == sorted(import_module(package).__all__)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_importing_a_package_loads_none_of_its_libraries(package: str) -> None:
+    script = f"import sys, {package}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    heavy = {"torch", "numpy", "transformers", "pydantic", "ray", "optuna", "mlflow", "sqlalchemy"}
+    assert not heavy & set(done.stdout.split())
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_the_code_of_the_page_runs(
+    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "sweeps").symlink_to(ROOT / "sweeps")
+    open_store(f"sqlite:///{tmp_path / 'runs' / 'leaderboard.db'}").close()
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, "docs/api.md", "exec"), {"__name__": "api_page"})
