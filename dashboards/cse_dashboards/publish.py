@@ -7,7 +7,7 @@ from cse_dashboards.report import chapters, written, written_chapter
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
-from cse_platform.leaderboard.render.summary import summary
+from cse_platform.leaderboard.render.summary import sweep_summary
 from cse_platform.secrets import mask_url
 from cse_platform.tracking.mlflow.sweep_run import sweep_run
 
@@ -39,7 +39,7 @@ def publish_sweep(board: Leaderboard, sweep: str, mlflow: str) -> None:
         raise StoreError(f"MLflow at {mask_url(mlflow)} has no run of the sweep {sweep!r}")
     rows = board.rows(Filters(sweep=sweep), per_configuration=True, limit=RANKED, standing=False)
     links = run.links([row.best_trial for row in rows if row.best_trial])
-    run.describe(f"{summary(overview, rows, links=links)}\n{LEAD.format(view=run.view)}")
+    run.describe(f"{sweep_summary(overview, rows, links=links)}\n{LEAD.format(view=run.view)}")
     if rows:
         with TemporaryDirectory(prefix="cse-report-") as name:
             _write_report(board, overview, Path(name))

@@ -15,9 +15,9 @@ from cse_platform.leaderboard.query.board.resolve import named_rows
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
 from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.board_grid import board_grids
-from cse_platform.leaderboard.render.html import written as table_written
+from cse_platform.leaderboard.render.board_tables import board_tables
 from cse_platform.leaderboard.row import LeaderboardRow, family_of
+from cse_platform.render.text import to_html
 
 if TYPE_CHECKING:
     from cse_dashboards.encoded.models import Embeddings
@@ -144,7 +144,7 @@ def _compared(reader: Leaderboard, own: LeaderboardRow, rival: LeaderboardRow) -
 
 
 def _table(rows: Sequence[LeaderboardRow]) -> str:
-    return table_written(board_grids(Board(rows, family=family_of(rows)), wide=False))
+    return to_html(board_tables(Board(rows, family=family_of(rows)), wide=False))
 
 
 def _lead(overview: SweepOverview) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a method's settings are, as data: for the tables that people read."""
+"""A method and its settings as text, for the tables that people read."""
 
 import inspect
 import re
@@ -11,7 +11,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from cse_methods.contract import Method, MethodConfig, Paper, PublishedSettings, TrainingConfig
-from cse_methods.yaml_words import choices_of, kind_of, yaml_text
+from cse_methods.setting_text import choices_of, kind_of, yaml_text
 
 _SHARED = {
     TrainingConfig: "Settings of every method that trains",
@@ -21,7 +21,7 @@ _SHARED = {
 
 @dataclass(frozen=True)
 class SettingRow:
-    """One setting, in words; what there is nothing to say of is empty."""
+    """One setting as text; empty where there is nothing to say."""
 
     name: str
     symbol: str
@@ -37,7 +37,7 @@ class SettingRow:
 
 
 @dataclass(frozen=True)
-class Group:
+class SettingGroup:
     """Settings that belong together."""
 
     title: str
@@ -45,18 +45,18 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Column:
-    """One column of a paper's hyperparameter table: what tells it from its neighbours."""
+class PublishedColumn:
+    """One column of a paper's hyperparameter table."""
 
     backbone: str
     variant: str
     values: Mapping[str, str]
-    """Those that other columns have differently."""
+    """The settings that differ between the columns."""
     source: str
 
 
 @dataclass(frozen=True)
-class Searched:
+class SearchedSetting:
     """What a paper tried of one setting."""
 
     name: str
@@ -74,27 +74,27 @@ class Description:
     summary: str
     notes: tuple[str, ...]
     """Paragraphs: where it comes from, and where it departs from that."""
-    groups: tuple[Group, ...]
+    groups: tuple[SettingGroup, ...]
     """Its own settings first; each setting is in one of them."""
-    columns: tuple[Column, ...]
+    columns: tuple[PublishedColumn, ...]
     throughout: Mapping[str, str]
-    """Published values that all columns have."""
-    searched: tuple[Searched, ...]
+    """PublishedSettings values that all columns have."""
+    searched: tuple[SearchedSetting, ...]
 
 
-def describe(method: Method) -> Description:
-    """All that there is to say of a method's settings."""
+def describe_method(method: Method) -> Description:
+    """What there is to know about a method and its settings."""
     summary, *notes = _paragraphs(inspect.getdoc(sys.modules[method.train.__module__]) or "")
     throughout = _throughout(method.published)
     variants = [set(column.variant) for column in method.published]
-    told = {*throughout, *set.intersection(*variants)} if variants else set()
+    left_out = {*throughout, *set.intersection(*variants)} if variants else set()
     return Description(
         name=method.name,
         paper=method.paper,
         summary=summary,
         notes=tuple(notes),
         groups=tuple(_groups(method)),
-        columns=tuple(_column(column, told) for column in method.published),
+        columns=tuple(_column(column, left_out) for column in method.published),
         throughout={name: yaml_text(value) for name, value in throughout.items()},
         searched=tuple(_searched(method.published)),
     )
@@ -125,7 +125,7 @@ def _row(
     return SettingRow(
         name=name,
         symbol=str(extra.get("symbol", "")),
-        kind=kind_of(field),
+        kind=kind_of(config, name),
         default="required" if field.is_required() else yaml_text(default) + following,
         only_with=_condition(config.conditions.get(name, {})),
         description=field.description or "",
@@ -139,7 +139,7 @@ def _paragraphs(docstring: str) -> list[str]:
     return [" ".join(part.split()) for part in parts]
 
 
-def _groups(method: Method) -> Iterator[Group]:
+def _groups(method: Method) -> Iterator[SettingGroup]:
     """A row belongs to the class that first has it as it is."""
     shared: dict[SettingRow, str] = {}
     for base, title in _SHARED.items():
@@ -149,7 +149,7 @@ def _groups(method: Method) -> Iterator[Group]:
     groups: dict[str, list[SettingRow]] = {title: [] for title in (own, *_SHARED.values())}
     for row in setting_rows(method.config, method.published):
         groups[shared.get(row, own)].append(row)
-    yield from (Group(title, tuple(rows)) for title, rows in groups.items() if rows)
+    yield from (SettingGroup(title, tuple(rows)) for title, rows in groups.items() if rows)
 
 
 def _followed(
@@ -169,8 +169,8 @@ def _followed(
 def _tried(
     config: type[MethodConfig], published: Sequence[PublishedSettings]
 ) -> Iterator[tuple[str, Any]]:
-    for name, field in config.model_fields.items():
-        yield from ((name, choice) for choice in choices_of(field))
+    for name in config.model_fields:
+        yield from ((name, choice) for choice in choices_of(config, name))
     for column in published:
         yield from column.settings.items()
 
@@ -191,23 +191,24 @@ def _throughout(published: Sequence[PublishedSettings]) -> dict[str, Any]:
     }
 
 
-def _column(column: PublishedSettings, told: Collection[str]) -> Column:
-    values = {name: yaml_text(value) for name, value in column.settings.items() if name not in told}
-    return Column(column.backbone, _variant(column), values, column.source)
+def _column(column: PublishedSettings, left_out: Collection[str]) -> PublishedColumn:
+    shown = {name: value for name, value in column.settings.items() if name not in left_out}
+    values = {name: yaml_text(value) for name, value in shown.items()}
+    return PublishedColumn(column.backbone, _variant(column), values, column.source)
 
 
 def _variant(column: PublishedSettings) -> str:
     return ", ".join(f"{name}: {yaml_text(value)}" for name, value in column.variant.items())
 
 
-def _searched(published: Sequence[PublishedSettings]) -> Iterator[Searched]:
+def _searched(published: Sequence[PublishedSettings]) -> Iterator[SearchedSetting]:
     found: dict[str, dict[str, list[PublishedSettings]]] = {}
     for column in published:
         for name, space in column.searched.items():
             found.setdefault(name, {}).setdefault(yaml_text(space), []).append(column)
     for name, spaces in found.items():
         for text, columns in spaces.items():
-            yield Searched(name, text, _whose(columns, published))
+            yield SearchedSetting(name, text, _whose(columns, published))
 
 
 def _whose(chosen: Sequence[PublishedSettings], published: Sequence[PublishedSettings]) -> str:

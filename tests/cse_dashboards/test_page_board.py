@@ -8,13 +8,13 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from cse_platform.leaderboard.render.grid import Cell, Column, Grid, Row, Rule
 from flask.testing import FlaskClient
 from page_text import body, copied, heads, told
 
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.show import arranged, sort_of
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.render.grid import Cell, Column, Grid, Row, Rule
 from cse_platform.leaderboard.store.opening import open_store as open_store
 
 

@@ -8,9 +8,9 @@ from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
 from cse_methods.contract import Method, PublishedSettings, TrainingConfig
-from cse_methods.describe import Description, Searched, SettingRow, describe
+from cse_methods.describe import Description, SearchedSetting, SettingRow, describe_method
 from cse_methods.registry import available_methods, get_method
-from cse_methods.yaml_words import yaml_text
+from cse_methods.setting_text import yaml_text
 
 
 @pytest.fixture(scope="module", params=available_methods())
@@ -20,7 +20,7 @@ def method(request: pytest.FixtureRequest) -> Method:
 
 @pytest.fixture(scope="module")
 def told(method: Method) -> Description:
-    return describe(method)
+    return describe_method(method)
 
 
 def rows(description: Description) -> list[SettingRow]:
@@ -28,7 +28,7 @@ def rows(description: Description) -> list[SettingRow]:
 
 
 def row(method: str, setting: str) -> SettingRow:
-    return next(row for row in rows(describe(get_method(method))) if row.name == setting)
+    return next(row for row in rows(describe_method(get_method(method))) if row.name == setting)
 
 
 def validated(method: Method, setting: str, value: Any) -> Any:
@@ -103,7 +103,7 @@ def test_every_search_of_the_paper_is_told(method: Method, told: Description) ->
 
 
 def test_a_training_method_shares_its_settings_with_the_others() -> None:
-    own, *shared = describe(get_method("simcse")).groups
+    own, *shared = describe_method(get_method("simcse")).groups
     assert [row.name for row in own.rows] == ["temperature"]
     titles = ["Settings of every method that trains", "Settings of every method"]
     assert [group.title for group in shared] == titles
@@ -115,7 +115,7 @@ def test_rankcse_by_hand() -> None:
         name="tau3", symbol="τ3", kind="number > 0", default="0.0125",
         only_with="rank_loss: listnet", description="the teachers' temperature", source="eq. 4",
     )  # fmt: skip
-    found = describe(get_method("rankcse"))
+    found = describe_method(get_method("rankcse"))
     assert found.summary.startswith("RankCSE: SimCSE that also learns to rank")
     assert [note.split(":")[0] for note in found.notes] == [
         "Paper", "Departs from it", "Departs from the public re-implementation, "
@@ -126,7 +126,7 @@ def test_rankcse_by_hand() -> None:
     assert found.throughout["batch_size"] == "128"
     taus = "[0.0125, 0.025, 0.05]"
     assert found.searched[1:] == (
-        Searched("tau2", taus, "all"), Searched("tau3", taus, "rank_loss: listnet")
+        SearchedSetting("tau2", taus, "all"), SearchedSetting("tau3", taus, "rank_loss: listnet")
     )  # fmt: skip
 
 
@@ -164,8 +164,8 @@ def test_a_shared_setting_that_a_method_changes_is_its_own() -> None:
     )
     simcse = get_method("simcse")
     changed = Method("widened", Widened, simcse.paper, 1, simcse.train, published)
-    own = describe(changed).groups[0].rows
+    own = describe_method(changed).groups[0].rows
     assert [(row.name, row.default) for row in own] == [
         ("max_length", "64"), ("eval_steps", "200; follows learning_rate"),
     ]  # fmt: skip
-    assert describe(changed).searched == (Searched("epochs", "[1, 2]", "all"),)
+    assert describe_method(changed).searched == (SearchedSetting("epochs", "[1, 2]", "all"),)

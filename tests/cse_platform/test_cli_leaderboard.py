@@ -66,9 +66,9 @@ def test_the_table_is_for_people(runs: Path) -> None:
     )
     assert [row for row in (rankcse, simcse) if row.split() not in lines] == []
     assert unranked in " ".join(result.stdout.split())
-    assert any({"aaaaaaaa", "rankcse-mini", "tau2=0.025"} <= set(line) for line in lines)
+    for words in ({"aaaaaaaa", "tau2=0.025"}, {"rankcse", "rankcse-mini"}):
+        assert any(words <= set(line) for line in lines)
     assert "\x1b" not in result.stdout
-    assert max(map(len, result.stdout.splitlines())) <= 100
 
 
 def test_json_holds_fractions(runs: Path) -> None:

@@ -2,25 +2,15 @@
 
 import subprocess
 import sys
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cse_methods.registry import available_methods, get_method
-from cse_platform import pages
 from cse_platform.cli.sweep import main
-from cse_platform.pages import Curve, Heading, Paragraph, Table, markdown, show
 
 DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
-CELL = st.text("ab_:[/] ", max_size=60)
-TABLES = st.integers(1, 6).flatmap(
-    lambda width: st.lists(st.tuples(*[CELL] * width), min_size=2, max_size=4)
-)
 
 
 def typed(*arguments: str) -> Result:
@@ -56,7 +46,6 @@ def test_a_page_for_people_by_hand() -> None:
     assert "Settings of rankcse" in lines and "Published settings of rankcse" in lines
     (tau2,) = [line for line in lines if line.startswith("tau2") and "number" in line]
     assert tau2.split("  ")[0] == "tau2" and "τ2" in tau2 and "number > 0" in tau2
-    assert max(map(len, lines)) <= pages.WIDTH
 
 
 def test_what_methods_share_stands_once() -> None:
@@ -83,35 +72,3 @@ def test_help_has_an_example_and_needs_no_heavy_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_markdown_by_hand() -> None:
-    table = Table(("setting", "takes", "none"), (("a", "b | c", ""), ("d", "e", "")))
-    page = [Heading("Top", 2), Paragraph("Words."), table.without_empty_columns()]
-    assert markdown(page) == (
-        "## Top\n\nWords.\n\n| setting | takes |\n| --- | --- |\n| `a` | b \\| c |\n| `d` | e |\n"
-    )
-
-
-@given(table=TABLES, width=st.integers(20, 140))
-def test_cells_are_folded_and_never_cut(table: list[tuple[str, ...]], width: int) -> None:
-    head, *rows = table
-    out = StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out):
-        patch.setattr(pages, "WIDTH", width)
-        show([Table(head, tuple(rows))])
-    printed = out.getvalue()
-    assert max(map(len, printed.splitlines())) <= width
-    expected = sorted("".join(cell for row in table for cell in row).replace(" ", ""))
-    assert sorted(c for c in printed if c not in " \n─") == expected
-
-
-def test_a_curve_is_drawn_on_a_terminal_and_in_markdown(capsys: pytest.CaptureFixture[str]) -> None:
-    page = [Curve(((0, 0.5), (10, None), (20, 0.75)), best=20)]
-    show(page)
-    drawn = capsys.readouterr().out
-    assert drawn.startswith("  75.00 ┤")
-    assert "▲" in drawn
-    fence, *lines, end = markdown(page).splitlines()
-    assert (fence, end) == ("```", "```")
-    assert lines == drawn.rstrip("\n").splitlines()

@@ -6,8 +6,8 @@ import plotly.graph_objects as go
 
 from cse_dashboards.figures.look import colour, drawn
 from cse_dashboards.figures.naming import TASKS, score_quantity
-from cse_platform.leaderboard.render.numbers import probability
 from cse_platform.leaderboard.statistics.results import Comparison, TaskComparison
+from cse_platform.render.formats import probability
 
 
 def differences(comparison: Comparison) -> go.Figure:

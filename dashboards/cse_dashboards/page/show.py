@@ -12,7 +12,8 @@ from cse_dashboards.page.address import (
     SweepsAddress,
 )
 from cse_platform.leaderboard.query.board.sorting import SCORE_COLUMNS, SORT_COLUMNS, TEXT_COLUMNS
-from cse_platform.leaderboard.render.grid import Grid, Row
+from cse_platform.render.formats import percent, short_settings
+from cse_platform.render.table import Cells, Table
 
 NAVIGATION = {
     "Leaderboard": BoardAddress(),
@@ -26,11 +27,6 @@ _EARLY = ("trial", "trials", "GPU-hours", "finished")
 """Columns of a board."""
 _SORTS = {"best of n": "best", "paper": "gap", "GPU-hours": "gpu_hours"}
 """Heads that are not the name of what they sort by."""
-
-
-def percent(fraction: float | None) -> str:
-    """A fraction x 100."""
-    return "" if fraction is None else f"{100 * fraction:.2f}"
 
 
 def clock(seconds: float | None) -> str:
@@ -52,30 +48,19 @@ def moment(when: datetime | None) -> str:
     return "" if when is None else f"{when:%Y-%m-%d %H:%M} UTC"
 
 
-def settings(values: dict[str, Any]) -> str:
-    """On one line, short."""
-    return " ".join(
-        f"{name}={f'{value:.3g}' if isinstance(value, float) else value}"
-        for name, value in values.items()
-    )
-
-
-def arranged(grid: Grid) -> Grid:
+def arranged(table: Table) -> Table:
     """The same board with what a reader follows or asks first before the scores by task."""
-    names = [column.name for column in grid.columns]
+    names = [head.name for head in table.heads]
     early = [names.index(name) for name in _EARLY if name in names]
     if "n" not in names:
-        return grid
+        return table
     order = [place for place in range(len(names)) if place not in early]
-    standing = names.index("n") + 1
-    tasks = (at for at in order[standing:] if sort_of(names[at]) in SCORE_COLUMNS)
-    before = order.index(next(tasks, standing))
+    ranking = names.index("n") + 1
+    tasks = (at for at in order[ranking:] if sort_of(names[at]) in SCORE_COLUMNS)
+    before = order.index(next(tasks, ranking))
     order[before:before] = early
-    lines = (
-        Row(tuple(line.cells[place] for place in order)) if isinstance(line, Row) else line
-        for line in grid.lines
-    )
-    return replace(grid, columns=tuple(grid.columns[place] for place in order), lines=tuple(lines))
+    groups = (tuple(tuple(row[at] for at in order) for row in group) for group in table.groups)
+    return replace(table, heads=tuple(table.heads[at] for at in order), groups=tuple(groups))
 
 
 def sort_of(head: str) -> str | None:
@@ -98,14 +83,14 @@ def leads_to(head: str, text: str) -> str | None:
     return _LEADS[head].format(quote(text, safe="")) if head in _LEADS and text else None
 
 
-def reference(heads: list[str], row: Row) -> str | None:
+def reference(heads: list[str], row: Cells) -> str | None:
     """METHOD@CONFIGURATION of a row of ours that can be compared; None of a published one."""
-    cells = {head: cell.text for head, cell in zip(heads, row.cells, strict=True)}
+    cells = {head: cell.text for head, cell in zip(heads, row, strict=True)}
     configuration = cells.get("configuration")
     return f"{cells['method']}@{configuration}" if configuration else None
 
 
-FILTERS = {"percent": percent, "clock": clock, "moment": moment, "settings": settings}
+FILTERS = {"percent": percent, "clock": clock, "moment": moment, "settings": short_settings}
 GLOBALS: dict[str, Any] = {
     "direction": direction,
     "leads_to": leads_to,

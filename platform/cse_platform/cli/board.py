@@ -17,7 +17,7 @@ from cse_platform.leaderboard.published.rows import merged, published_rows
 from cse_platform.leaderboard.query.board.rows import Catalogue
 from cse_platform.leaderboard.query.board.selection import Filters
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.write import Document, Form, write
+from cse_platform.leaderboard.render.document import Document, Format, print_document
 from cse_platform.leaderboard.row import FAMILIES, FamilyName, LeaderboardRow, family_of
 from cse_platform.leaderboard.statistics.results import Comparison
 
@@ -43,7 +43,7 @@ class Asked:
     compare_all: bool
     paper: str | None
     table: str | None
-    form: Form
+    format: Format
     wide: bool
 
     @property
@@ -77,10 +77,10 @@ def answer(asked: Asked, *, url: str) -> None:
         if asked.compares or not (asked.published or asked.paper):
             raise
         click.echo(f"{error}; what papers say is all there is", err=True)
-        write(_without_store(asked), form=asked.form, wide=asked.wide)
+        print_document(_without_store(asked), format=asked.format, wide=asked.wide)
         return
     with reader:
-        write(_document(asked, reader), form=asked.form, wide=asked.wide)
+        print_document(_document(asked, reader), format=asked.format, wide=asked.wide)
 
 
 def _document(asked: Asked, reader: Leaderboard) -> Document:

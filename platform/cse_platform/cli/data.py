@@ -46,15 +46,17 @@ def check(folder: Path | None) -> None:
         cse-data check data
     """
     from cse_methods.data.check import check_folder
-    from cse_platform.pages import Paragraph, Table, show
+    from cse_platform.render.page import Paragraph
+    from cse_platform.render.table import text_table
+    from cse_platform.render.terminal import print_page
 
     if folder is None:
         raise click.UsageError("no folder to check; name DIR or set CSE_DATA")
     checks = check_folder(folder)
-    rows = tuple((c.path, c.state, c.expected, c.found) for c in checks)
-    show([Table(("file", "state", "expected", "found"), rows), Paragraph(_summary(checks))])
-    if any(c.state == "other checksum" for c in checks):
-        show([Paragraph(_NOTE)])
+    rows = [(c.path, c.state, c.expected, c.found) for c in checks]
+    notes = [_NOTE] if any(c.state == "other checksum" for c in checks) else []
+    table = text_table(("file", "state", "expected", "found"), rows)
+    print_page([table, *map(Paragraph, [_summary(checks), *notes])])
     if lacking := sum(c.lacking for c in checks):
         raise DataError(
             f"{folder} is not whole: {lacking} of {len(checks)} files are missing or have a wrong "
@@ -77,7 +79,9 @@ def fetch(folder: Path) -> None:
     """
     from cse_methods.data.check import check_files
     from cse_methods.data.senteval import fetch_corpus, fetch_senteval
-    from cse_platform.pages import Paragraph, Table, show
+    from cse_platform.render.page import Block, Paragraph
+    from cse_platform.render.table import text_table
+    from cse_platform.render.terminal import print_page
 
     problems = []
     for fill in (fetch_senteval, fetch_corpus):
@@ -87,10 +91,11 @@ def fetch(folder: Path) -> None:
             problems.append(str(error))
     click.echo("\n".join(problems), err=True, nl=bool(problems))
     checks = check_files(folder)
-    show([Paragraph(f"{folder}: {_summary(checks)}")])
+    page: list[Block] = [Paragraph(f"{folder}: {_summary(checks)}")]
     if places := Counter(str(PurePosixPath(c.path).parent) for c in checks if c.lacking):
-        rows = tuple((place, str(count)) for place, count in places.items())
-        show([Table(("lacking in", "files"), rows)])
+        rows = [(place, str(count)) for place, count in places.items()]
+        page.append(text_table(("lacking in", "files"), rows))
+    print_page(page)
     if problems or places:
         raise DataError(f"not all of {folder} could be had; the same command goes on from here")
 

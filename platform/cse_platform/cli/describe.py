@@ -19,13 +19,15 @@ def describe(methods: tuple[str, ...], as_markdown: bool) -> None:
         cse-sweep describe
         cse-sweep describe rankcse
     """
-    from cse_methods.describe import describe as described
+    from cse_methods.describe import describe_method
     from cse_methods.registry import available_methods, get_method
-    from cse_platform.cli.methods import overview, page, reference
-    from cse_platform.pages import markdown, show
+    from cse_platform.render.methods_page import methods_overview, methods_page, methods_reference
+    from cse_platform.render.terminal import print_page
+    from cse_platform.render.text import to_markdown
 
-    found = [described(get_method(name)) for name in methods or available_methods()]
+    found = [describe_method(get_method(name)) for name in methods or available_methods()]
     if as_markdown:
-        click.echo(markdown(page(found) if methods else reference(found)), nl=False)
+        page = methods_page(found) if methods else methods_reference(found)
+        click.echo(to_markdown(page), nl=False)
     else:
-        show(page(found) if methods else overview(found))
+        print_page(methods_page(found) if methods else methods_overview(found))

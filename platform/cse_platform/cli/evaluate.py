@@ -68,9 +68,9 @@ def main(
     """
     from cse_methods.tasks import parse_tasks
     from cse_methods.transfer.protocol import TransferProtocol
-    from cse_platform.cli.scoring import Request, scored
+    from cse_platform.scoring import ScoringRequest, score_model
 
-    request = Request(
+    request = ScoringRequest(
         model=model,
         tasks=parse_tasks([word.strip() for word in tasks.split(",") if word.strip()]),
         data=data,
@@ -79,15 +79,14 @@ def main(
         slicing_length=slicing_length,
         protocol=TransferProtocol(classifier=classifier),
     )
-    evaluation = scored(request, leaderboard=leaderboard_url(runs, store), runs=runs)
+    evaluation = score_model(request, leaderboard=leaderboard_url(runs, store), runs=runs)
     if as_json:
-        import json
+        from cse_platform.render.evaluation_page import evaluation_record
+        from cse_platform.render.serialise import to_json
 
-        from cse_platform.cli.scores import as_json as told
-
-        click.echo(json.dumps(told(model, evaluation), indent=2))
+        click.echo(to_json(evaluation_record(model, evaluation)), nl=False)
     else:
-        from cse_platform.cli.scores import page
-        from cse_platform.pages import show
+        from cse_platform.render.evaluation_page import evaluation_page
+        from cse_platform.render.terminal import print_page
 
-        show(page(evaluation))
+        print_page(evaluation_page(evaluation))

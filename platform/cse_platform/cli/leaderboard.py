@@ -17,9 +17,9 @@ from cse_platform.cli.common import (
 from cse_platform.cli.imports import import_log, import_mlflow, merge_command
 from cse_platform.cli.trial import export, register, reproduce, show
 
-FORMS = ("table", "json", "csv", "markdown", "latex", "html")
-FAMILIES = ("sts", "transfer", "ranking", "long")
-DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
+_FORMATS = ("table", "json", "csv", "markdown", "latex", "html")
+_FAMILIES = ("sts", "transfer", "ranking", "long")
+_DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 
 
 @click.group(invoke_without_command=True, context_settings=CONTEXT)
@@ -30,9 +30,9 @@ DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 @click.option("--identity", help="Only dev sets or evaluations whose identity begins so.")
 @click.option("--hardware", help="Only trials on a GPU, CPU or host with this in its name.")
 @click.option(
-    "--since", type=click.DateTime(DATES), help="Only trials that finished then or later."
+    "--since", type=click.DateTime(_DATES), help="Only trials that finished then or later."
 )
-@click.option("--tasks", type=click.Choice(FAMILIES), help="Test scores to show, if not all have.")
+@click.option("--tasks", type=click.Choice(_FAMILIES), help="Test scores to show, if not all have.")
 @click.option(
     "--all", "per_configuration", is_flag=True, default=False, help="A row per configuration."
 )
@@ -48,9 +48,9 @@ DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 @click.option("--compare-all", is_flag=True, default=False, help="Every row against every other.")
 @click.option("--paper", help="Lay ours out as a table of this paper, e.g. rankcse.")
 @click.option("--table", help="Which of the paper's tables, e.g. 2.")
-@click.option("--format", "form", type=click.Choice(FORMS), default="table", show_default=True)
-@click.option("--json", "form", flag_value="json", help="Same as --format json.")
-@click.option("--csv", "form", flag_value="csv", help="Same as --format csv.")
+@click.option("--format", type=click.Choice(_FORMATS), default="table", show_default=True)
+@click.option("--json", "format", flag_value="json", help="Same as --format json.")
+@click.option("--csv", "format", flag_value="csv", help="Same as --format csv.")
 @click.option("--wide", is_flag=True, default=False, help="One table, as wide as it takes.")
 @store_options
 @click.pass_context
@@ -83,19 +83,19 @@ def main(context: click.Context, /, since: datetime | None, **asked: Any) -> Non
     answer(Asked(since=local, **asked), url=url)
 
 
-QUESTIONS = ("compare", "compare_all", "paper")
-OF_THE_BOARD = ("published", "against", "sort")
+_QUESTIONS = ("compare", "compare_all", "paper")
+_OF_THE_BOARD = ("published", "against", "sort")
 """Options that another question than the board has no use for."""
 
 
 def _refuse_two_questions(context: click.Context, asked: dict[str, Any]) -> None:
-    given = [name for name in QUESTIONS if asked[name]]
+    given = [name for name in _QUESTIONS if asked[name]]
     if len(given) > 1:
         told = " and ".join(map(_option, given))
         raise click.UsageError(f"{told} are two questions; ask one at a time")
     typed = [
         name
-        for name in OF_THE_BOARD
+        for name in _OF_THE_BOARD
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     ]
     if given and typed:

@@ -4,13 +4,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from cse_platform.render.formats import percent, short_settings
 from cse_platform.runner.state import SweepState
 from cse_platform.tracking.history import TrialHistory
 
@@ -79,7 +79,7 @@ class Progress:
         finished = sum(trial.state != "RUNNING" for trial in self.trials)
         parts = [f"{self.state.spec.sweep}: {finished} of {self.planned} trials"]
         if (best := self.best) is not None:
-            parts.append(f"best {_percent(self.best_value(best))} (trial {best.number})")
+            parts.append(f"best {percent(self.best_value(best))} (trial {best.number})")
         parts.append(f"elapsed {_clock(elapsed)}")
         if left is not None:
             parts.append(f"about {_clock(left)} left")
@@ -97,12 +97,12 @@ class Progress:
 
     def line(self, trial: TrialHistory) -> str:
         """One finished trial."""
-        value = _percent(self.best_value(trial))
+        value = percent(self.best_value(trial))
         at = f" at step {trial.best_step}" if trial.best_step is not None else ""
         why = f": {trial.error}" if trial.error else ""
         return (
             f"trial {trial.number:>3} {trial.state:<8} dev {value:>6}{at}  seed {trial.seed}  "
-            f"{settings(trial)}{why}"
+            f"{short_settings(trial.searched_values)}{why}"
         )
 
     def table(self) -> Table:
@@ -120,17 +120,12 @@ class Progress:
                 str(trial.number),
                 trial.state.lower(),
                 str(trial.step),
-                _percent(last),
-                _percent(self.best_value(trial)),
+                percent(last),
+                percent(self.best_value(trial)),
                 str(trial.seed),
-                trial.error or settings(trial),
+                trial.error or short_settings(trial.searched_values),
             )
         return grid
-
-
-def settings(trial: TrialHistory) -> str:
-    """The searched settings of a trial, short."""
-    return " ".join(f"{name}={_short(v)}" for name, v in trial.searched_values.items())
 
 
 def _live(view: Progress, console: Console, done: threading.Event) -> None:
@@ -162,11 +157,3 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def _percent(fraction: float | None) -> str:
-    return "" if fraction is None else f"{100 * fraction:.2f}"
-
-
-def _short(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -7,13 +7,14 @@ import click
 from rich.console import Console
 
 from cse_methods.registry import get_method
-from cse_platform.cli.progress import settings, watching
+from cse_platform.cli.progress import watching
 from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.query.board.selection import Filters
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.write import write
+from cse_platform.leaderboard.render.document import print_document
 from cse_platform.leaderboard.row import family_of
+from cse_platform.render.formats import percent, short_settings
 from cse_platform.runner.launch import Outcome, run_sweep
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.prerequisites import missing_downloads, with_data_source
@@ -76,9 +77,10 @@ def _tell(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
         default=None,
     )
     if best is not None and best.best_value is not None:
+        settings = ", " * bool(best.searched) + short_settings(best.searched_values)
         console.print(
-            f"best dev {spec.dev.search}: {100 * best.best_value:.2f} at step {best.best_step} "
-            f"(trial {best.number}, seed {best.seed}{', ' * bool(best.searched)}{settings(best)})",
+            f"best dev {spec.dev.search}: {percent(best.best_value)} at step {best.best_step} "
+            f"(trial {best.number}, seed {best.seed}{settings})",
             soft_wrap=True,
         )
     for sink in outcome.behind:
@@ -97,7 +99,7 @@ def _tell_where(spec: SweepSpec, where: SweepStores, console: Console) -> None:
     except StoreError as error:
         click.echo(f"the leaderboard cannot be shown: {error}", err=True)
     else:
-        write(Board(rows, family=family_of(rows)), form="table")
+        print_document(Board(rows, family=family_of(rows)), format="table")
     console.print()
     uri = mask_url(where.mlflow)
     target = uri if uri.startswith("http") else f"mlflow ui --backend-store-uri {uri}"

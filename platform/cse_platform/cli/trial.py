@@ -30,16 +30,16 @@ def show(trial: str, runs: Path | None, store: str | None, as_json: bool) -> Non
     Example:
         cse-leaderboard show 10bba02b
     """
-    found = _story(trial, runs, store)
+    found = _details(trial, runs, store)
     if as_json:
-        from cse_platform.leaderboard.query.trials.details_record import as_json as told
+        from cse_platform.render.serialise import to_json
 
-        click.echo(told(found))
+        click.echo(to_json(found), nl=False)
     else:
-        from cse_platform.leaderboard.render.trial_page import page
-        from cse_platform.pages import show as shown
+        from cse_platform.leaderboard.render.trial_page import trial_page
+        from cse_platform.render.terminal import print_page
 
-        shown(page(found, where=leaderboard_options(runs, store)))
+        print_page(trial_page(found, where=leaderboard_options(runs, store)))
 
 
 @click.command(context_settings=CONTEXT)
@@ -61,10 +61,10 @@ def reproduce(trial: str, folder: Path | None, runs: Path | None, store: str | N
     Example:
         cse-leaderboard reproduce 10bba02b --to again
     """
-    from cse_platform.export.reproduction.folder import write_reproduction as written
+    from cse_platform.export.reproduction.folder import write_reproduction
 
-    found = _story(trial, runs, store)
-    made = written(found, folder or Path(f"reproduce-{found.key[:8]}"))
+    found = _details(trial, runs, store)
+    made = write_reproduction(found, folder or Path(f"reproduce-{found.key[:8]}"))
     click.echo(f"{made.folder}: {', '.join(made.files)}")
     for one in made.unknowns:
         click.echo(f"note: {one}", err=True)
@@ -82,11 +82,11 @@ def export(trial: str, folder: Path, runs: Path | None, store: str | None) -> No
     Example:
         cse-leaderboard export 10bba02b simcse-bert-base
     """
-    from cse_platform.cli.model_card import model_card
     from cse_platform.export.export_model import export_model
     from cse_platform.export.kept_model import COMMON_POOLERS, kept_model, pooler_of
+    from cse_platform.export.model_card import model_card
 
-    found = _story(trial, runs, store)
+    found = _details(trial, runs, store)
     with kept_model(found) as model:
         pooler = pooler_of(model)
         export_model(model, folder, card=model_card(found, pooler=pooler))
@@ -116,14 +116,14 @@ def register(trial: str, name: str, runs: Path | None, store: str | None) -> Non
     """
     from cse_platform.export.registration import register_trial
 
-    found = _story(trial, runs, store)
+    found = _details(trial, runs, store)
     version = register_trial(found, name, runs=runs or RUNS)
     told = "is now" if version.is_new else "was registered before: it is"
     click.echo(f"trial {found.key[:8]} {told} version {version.number} of {name}")
     click.echo(f'mlflow.sentence_transformers.load_model("models:/{name}/{version.number}")')
 
 
-def _story(trial: str, runs: Path | None, store: str | None) -> "TrialDetails":
+def _details(trial: str, runs: Path | None, store: str | None) -> "TrialDetails":
     from cse_platform.leaderboard.query.trials.details import trial_details
     from cse_platform.leaderboard.store.opening import open_store
 

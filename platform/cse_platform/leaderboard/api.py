@@ -116,15 +116,13 @@ class Leaderboard(SweepReader):
         Raises:
             StoreError: for what the database says, or an unknown column.
         """
-        import pandas as pd
-
         from cse_platform.leaderboard.render.board import Board
-        from cse_platform.leaderboard.render.board_data import board_columns, board_values
+        from cse_platform.leaderboard.render.board_data import data_columns, data_rows
+        from cse_platform.render.serialise import to_frame
 
         rows = self.rows(filters, tasks=tasks, per_configuration=per_configuration, sort=sort)
         board = Board(rows, family=tasks or family_of(rows))
-        columns = board_columns(board)
-        return pd.DataFrame(list(board_values(board)), columns=list(columns)).astype(columns)
+        return to_frame(data_columns(board), data_rows(board))
 
     def row(
         self, reference: str, filters: Filters | None = None, *, tasks: FamilyName = "sts"

@@ -47,7 +47,7 @@ def test_the_page_of_a_complete_trial(
         "machine lab · a CPU",
         "temperature 0.05 searched",
         "cse-evaluate 0a1b2c3d",
-        "75.00 ┤",
+        "75.00, steps 0 to 30, best at 20",
         "step stsb_spearman",
         "20 75.00",
         "step loss",
@@ -60,8 +60,7 @@ def test_the_page_of_a_complete_trial(
         "numpy 2.1.0, torch 2.9.0+cpu",
     ):
         assert expected in text, expected
-    assert long_path in done.stdout.replace("\n", "")
-    assert max(map(len, done.stdout.splitlines())) <= 120
+    assert long_path in done.stdout.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,7 @@ def test_the_page_of_a_complete_trial(
             "FAIL, no dev value on stsb Error: loss is [NaN]",
         ),
         ({"curve": {0: 0.5, 10: float("nan")}}, "10 NaN"),
-        ({"curve": {10: 0.5}}, "50.00 ┤"),
+        ({"curve": {10: 0.5}}, "50.00, steps 10 to 10"),
     ],
 )
 def test_the_page_of_any_other(
@@ -97,7 +96,7 @@ def test_the_page_of_an_imported_trial(fill: Fill, began: Start, life: Life, one
     facts = {"imported_from": "train.log"}
     fill(began(provenance=facts), bare, end.model_copy(update={"best_step": None}))
     text = page(one_run("show", KEY))
-    assert "COMPLETE, dev stsb 75.00 ──" in text and "imported from train.log" in text
+    assert "COMPLETE, dev stsb 75.00 sweeps" in text and "imported from train.log" in text
     assert (
         "None was kept: it was imported, without its model. cse-leaderboard reproduce 0a1b" in text
     )

@@ -13,11 +13,11 @@ from cse_platform.leaderboard.query.trials.details_record import (
     Sibling,
     SweepPlace,
     TrialDetails,
-    as_json,
 )
 from cse_platform.leaderboard.query.trials.evaluations import ScoreRow
 from cse_platform.leaderboard.row import DevSet
 from cse_platform.leaderboard.store.opening import Store
+from cse_platform.render.serialise import to_json
 from cse_platform.tracking.events import Event, SweepStarted, TrialReused, TrialStarted
 
 Start = Callable[..., SweepStarted]
@@ -150,7 +150,7 @@ def test_a_key_that_is_unknown(board: Store, began: Start, life: Life) -> None:
 
 def test_json_is_the_story(board: Store, began: Start, life: Life, tested: Life) -> None:
     story = told(board, began(), *life(curve={0: 0.25, 10: float("nan")}), *tested())
-    read = json.loads(as_json(story))
+    read = json.loads(to_json(story))
     assert read["started"] == story.started.isoformat()
     assert read["curve"][1]["value"] is None
     assert read["starts"][0]["packages"] == story.starts[0].packages

@@ -11,15 +11,15 @@ from cse_dashboards.page.site import reader, site
 from cse_dashboards.picture import Picture
 from cse_platform.leaderboard.query.board.sorting import sort_rows
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.board_grid import board_grids
-from cse_platform.leaderboard.render.write import TextForm, told
+from cse_platform.leaderboard.render.board_tables import board_tables
+from cse_platform.leaderboard.render.document import TextFormat, render_document
 from cse_platform.leaderboard.row import FamilyName, LeaderboardRow, family_of
 
 view = Blueprint("board", __name__)
 
 SHOWN = 200
 """Rows at most, where every configuration is asked for."""
-DOWNLOADS: dict[str, tuple[TextForm, str, str]] = {
+DOWNLOADS: dict[str, tuple[TextFormat, str, str]] = {
     "csv": ("csv", "CSV", "text/csv"),
     "json": ("json", "JSON", "application/json"),
     "md": ("markdown", "Markdown", "text/markdown"),
@@ -58,7 +58,8 @@ def file(form: str) -> Response:
     address = _address()
     kind, _, mimetype = DOWNLOADS[form]
     answer = Response(
-        told(_board(address, _ranked(address)), form=kind, wide=True), mimetype=mimetype
+        render_document(_board(address, _ranked(address)), format=kind, wide=True),
+        mimetype=mimetype,
     )
     answer.headers.set("Content-Disposition", "attachment", filename=f"leaderboard.{form}")
     return answer
@@ -111,7 +112,7 @@ def _shown(address: BoardAddress, rows: list[LeaderboardRow], *, whole: bool) ->
     return {
         "address": address,
         "board": board,
-        "grids": [arranged(grid) for grid in board_grids(board, wide=True)],
+        "tables": [arranged(table) for table in board_tables(board, wide=True)],
         "cut": len(rows) == SHOWN and address.every,
         "downloads": {end: name for end, (_, name, _) in DOWNLOADS.items()},
         "pictures": _pictures(board) if whole and (board.rows or board.published) else [],

@@ -10,8 +10,8 @@ from cse_dashboards.page.site import reader, site
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.query.board.resolve import shared_tasks
-from cse_platform.leaderboard.render.board import HASH_SHOWN
-from cse_platform.leaderboard.render.comparison_grid import comparison_grid
+from cse_platform.leaderboard.render.board import short_hash
+from cse_platform.leaderboard.render.comparison import comparison_table
 from cse_platform.leaderboard.row import FamilyName, LeaderboardRow
 
 view = Blueprint("compare", __name__)
@@ -34,7 +34,7 @@ def page() -> str:
         address=address,
         catalogue=reader().catalogue(),
         families=get_args(FamilyName),
-        known=[f"{row.method}@{row.configuration.hash[:HASH_SHOWN]}" for row in ours],
+        known=[f"{row.method}@{short_hash(row)}" for row in ours],
         shared=shared,
         unscored=unscored,
         chosen=bool(address.a and address.b),
@@ -55,7 +55,7 @@ def differences() -> str:
     )
     return render_template(
         "compare_differences.html",
-        grid_of=comparison_grid(comparison),
+        table=comparison_table(comparison),
         figure=differences(comparison),
     )
 

@@ -19,7 +19,7 @@ from cse_platform.leaderboard.query.board.selection import Filters
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
 from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.board_grid import board_grids
+from cse_platform.leaderboard.render.board_tables import board_tables
 from cse_platform.secrets import mask_url
 
 view = Blueprint("sweep", __name__)
@@ -72,7 +72,7 @@ def best(name: str) -> str:
         "sweep_best.html",
         address=address,
         overview=overview,
-        grids=[arranged(grid) for grid in board_grids(Board(rows), wide=True)],
+        tables=[arranged(table) for table in board_tables(Board(rows), wide=True)],
         metric=metric,
         metrics=list(dict.fromkeys((dev_metric(overview.dev), *CURVES, metric))),
         pictures=dev_curves(reader(), rows, metric) if rows else [],

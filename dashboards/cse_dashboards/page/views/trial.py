@@ -10,7 +10,7 @@ from cse_dashboards.page.site import reader, site
 from cse_dashboards.picture import Picture
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
-from cse_platform.leaderboard.render.trial_page import page as told
+from cse_platform.leaderboard.render.trial_page import trial_page
 
 view = Blueprint("trial", __name__)
 
@@ -20,7 +20,7 @@ def page(key: str) -> str:
     """What it was trained from, on and with, and what came of it."""
     address = TrialAddress.read(request.args.items(multi=True), key=key)
     story = reader().trial(key)
-    _title, *blocks = told(story, where=f" --store {shlex.quote(site().place)}")
+    _title, *blocks = trial_page(story, where=f" --store {shlex.quote(site().place)}")
     return render_template(
         "trial.html",
         address=address,

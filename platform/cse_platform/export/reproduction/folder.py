@@ -11,7 +11,8 @@ from cse_platform.export.reproduction.code import Code, code_of_trial, requireme
 from cse_platform.export.reproduction.script import PACKAGE_DIFF, script
 from cse_platform.export.reproduction.sweep_file import one_trial_sweep, sweep_text
 from cse_platform.export.reproduction.unknowns import unknowns
-from cse_platform.leaderboard.query.trials.details_record import TrialDetails, as_json
+from cse_platform.leaderboard.query.trials.details_record import TrialDetails
+from cse_platform.render.serialise import to_json
 from cse_platform.sweep.reading.loader import load_sweep
 
 
@@ -43,7 +44,7 @@ def write_reproduction(story: TrialDetails, folder: Path) -> Reproduction:
         "requirements.txt": requirements(code),
         **_diffs(code),
         "reproduce.sh": script(story, code, expected=expected),
-        "trial.json": as_json(story) + "\n",
+        "trial.json": to_json(story),
     }
     for name, text in files.items():
         # Bytes: a diff of a file with Windows' line ends must keep them.

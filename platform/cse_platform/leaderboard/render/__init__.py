@@ -1,0 +1,1 @@
+"""What the leaderboard's boards, comparisons, papers' tables and trials look like when written."""

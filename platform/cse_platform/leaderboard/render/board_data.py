@@ -1,56 +1,105 @@
-"""A leaderboard as data: one line a row, one value a cell, fractions; for CSV and pandas alike."""
+"""A leaderboard as data for programs: fractions, our rows and then the published ones."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 from cse_platform.leaderboard.published.match import source_of
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.records import Record
 from cse_platform.leaderboard.row import FAMILIES, Estimate, LeaderboardRow
+from cse_platform.leaderboard.statistics.results import Interval
+from cse_platform.render.serialise import to_record
+from cse_platform.render.table import Column
 
-TEXT, NUMBER, COUNT, YES_NO = "object", "float64", "Int64", "boolean"
-MOMENT = "datetime64[us, UTC]"
+AnyRow = LeaderboardRow | PublishedRow
+DataColumn = Column[AnyRow]
 
-NAMED = {
-    **{"published": YES_NO, "method": TEXT, "backbone": TEXT, "sweep": TEXT},
-    **dict.fromkeys(("configuration", "values", "searched", "corpus", "seeds"), TEXT),
-    **{"n": COUNT, "keys": TEXT},
-    **dict.fromkeys(("dev_checkpoint", "dev_search", "dev_identity", "dev_source"), TEXT),
-    **dict.fromkeys(("dev_mean", "dev_std", "dev_low", "dev_high", "dev_best"), NUMBER),
-    **{"dev_untrained": NUMBER, "trials": COUNT},
-    **{"headline": TEXT, "evaluation": TEXT, "source": TEXT, "best_of_n": NUMBER},
-    **dict.fromkeys(("rank_best", "rank_worst", "rank_among"), COUNT),
-    **{"gap": NUMBER, "gap_published": NUMBER, "gap_source": TEXT, "gap_inside": YES_NO},
-    **{"test_opened": MOMENT, "gpu_hours": NUMBER, "finished": MOMENT},
-    **{"machines": TEXT, "tags": TEXT},
-}
-"""Columns of every board with what pandas calls their type. `evaluation`, `source` and `best_of_n`
-are those of the headline; JSON has those of every score."""
-OF_PAPERS = dict.fromkeys(("system", "sources", "settings", "split", "unstated"), TEXT)
-"""Columns of a board with published rows."""
-OF_A_SCORE = {"": NUMBER, "_n": COUNT, "_std": NUMBER, "_low": NUMBER, "_high": NUMBER}
-"""What follows a task's name, from its mean on. Where n is 1, the interval is over pairs."""
+NUMBER, COUNT, TRUTH, TIME = "float64", "Int64", "boolean", "datetime64[us, UTC]"
 
 
-def board_columns(board: Board) -> dict[str, str]:
-    """The columns of a board, and what pandas calls their type.
+def board_records(board: Board) -> list[dict[str, Any]]:
+    """An object a row, for JSON: ours with every score they have, then published ones."""
+    ours = [to_record(OUR_RECORD, row) for row in board.rows]
+    return ours + [to_record(PUBLISHED_RECORD, row) for row in board.published]
+
+
+def data_columns(board: Board) -> list[DataColumn]:
+    """The columns of a board for CSV and pandas: one value a cell.
 
     There are columns for every score that a row has in a family which the board or one of our rows
     shows.
     """
-    scores = {
-        f"{column}{suffix}": kind
-        for column in _scored(board)
-        for suffix, kind in OF_A_SCORE.items()
+    scores = [column for name in _scored(board) for column in _score_columns(name)]
+    return [*COLUMNS, *(OF_PAPERS if board.published else ()), *scores]
+
+
+def data_rows(board: Board) -> list[AnyRow]:
+    """The rows of a board for CSV and pandas."""
+    return [*board.rows, *board.published]
+
+
+def estimate_records(scores: Mapping[str, Estimate], *, prefix: str) -> dict[str, Any]:
+    """What is known of each score beside its mean, by column."""
+    return {
+        f"{prefix}_{name}": {column: part(one) for column, one in scores.items()}
+        for name, part in ESTIMATE_PARTS.items()
     }
-    return NAMED | (OF_PAPERS if board.published else {}) | scores
 
 
-def board_values(board: Board) -> Iterator[Record]:
-    """A line a row, ours and then published ones, with None for what is not known."""
-    columns = board_columns(board)
-    for line in (*map(_ours, board.rows), *map(_theirs, board.published)):
-        yield {name: line.get(name) for name in columns}
+def _bounds(interval: Interval | None) -> tuple[float, float, str] | None:
+    return (interval.low, interval.high, interval.over) if interval else None
+
+
+ESTIMATE_PARTS: dict[str, Callable[[Estimate], Any]] = {
+    "std": lambda one: one.std,
+    "interval": lambda one: _bounds(one.interval),
+    "best": lambda one: one.best,
+    "seeds": lambda one: one.n,
+    "source": lambda one: one.source,
+    "values": lambda one: one.values,
+}
+
+
+def _attribute(row: object, path: str) -> Any:
+    """An attribute of a row, or of what it holds; None behind a None."""
+    for name in filter(None, path.split(".")):
+        row = None if row is None else getattr(row, name)
+    return row if path else None
+
+
+def _column(
+    name: str, dtype: str = "object", *, ours: str | None = None, published: str = ""
+) -> DataColumn:
+    """A column by the attributes that hold its values in our rows and in published ones.
+
+    Args:
+        name: of the column.
+        dtype: what pandas calls the type.
+        ours: an attribute of our rows, by a path with dots; left out, that of the same name.
+        published: the same of published rows; left out, they leave the column empty.
+    """
+    path = name if ours is None else ours
+
+    def value(row: AnyRow) -> Any:
+        found = _attribute(row, published if isinstance(row, PublishedRow) else path)
+        return list(found) if isinstance(found, tuple) else found
+
+    return Column(name, value, dtype=dtype)
+
+
+def _of_ours(
+    name: str, value: Callable[[LeaderboardRow], Any], dtype: str = "object"
+) -> DataColumn:
+    return Column(
+        name, lambda row: value(row) if isinstance(row, LeaderboardRow) else None, dtype=dtype
+    )
+
+
+def _as_json(column: DataColumn) -> DataColumn:
+    """Written as JSON in CSV."""
+    return replace(column, format=lambda value: json.dumps(value, sort_keys=True))
 
 
 def _scored(board: Board) -> list[str]:
@@ -64,73 +113,115 @@ def _scored(board: Board) -> list[str]:
     return [column for family in shown for column in family.columns if column in found]
 
 
-def _ours(row: LeaderboardRow) -> Record:
-    dev, rank, gap = row.dev_score, row.rank, row.gap
-    ranked = row.ranked_score if row.headline else None
-    return {
-        "published": False,
-        "method": row.method,
-        "backbone": row.backbone,
-        "sweep": row.sweep,
-        "configuration": row.configuration.hash,
-        "values": row.configuration.values,
-        "searched": row.configuration.searched,
-        "corpus": row.corpus,
-        "seeds": row.seeds,
-        "n": row.n,
-        "keys": row.keys,
-        "dev_checkpoint": row.dev.checkpoint,
-        "dev_search": row.dev.search,
-        "dev_identity": row.dev.identity,
-        "dev_source": row.dev.source,
-        "dev_mean": dev.mean,
-        **_spread("dev", dev),
-        "dev_best": dev.best,
-        "dev_untrained": row.dev_untrained,
-        "trials": row.trials,
-        "headline": row.headline,
-        "evaluation": ranked.identity if ranked else None,
-        "source": source_of(ranked, row.dev) if ranked else None,
-        "best_of_n": ranked.best if ranked else None,
-        "rank_best": rank.best if rank else None,
-        "rank_worst": rank.worst if rank else None,
-        "rank_among": rank.among if rank else None,
-        "gap": gap.difference if gap else None,
-        "gap_published": gap.published if gap else None,
-        "gap_source": gap.source if gap else None,
-        "gap_inside": gap.inside if gap else None,
-        "test_opened": row.test_opened,
-        "gpu_hours": row.gpu_hours,
-        "finished": row.finished,
-        "machines": row.machines,
-        "tags": row.tags,
-        "split": "test",
-        **{column: score.mean for column, score in row.scores.items()},
-        **{f"{column}_n": score.n for column, score in row.scores.items()},
-        **{
-            name: value
-            for column, score in row.scores.items()
-            for name, value in _spread(column, score).items()
-        },
-    }
+def _score_columns(name: str) -> Iterator[DataColumn]:
+    """The mean of a score and what belongs to it; where n is 1, the interval is over pairs."""
+
+    def mean(row: AnyRow) -> float | None:
+        score = row.scores.get(name)
+        return score.mean if isinstance(score, Estimate) else score
+
+    def std(row: AnyRow) -> Any:
+        return row.std.get(name) if isinstance(row, PublishedRow) else part("std")(row)
+
+    def part(path: str) -> Callable[[LeaderboardRow], Any]:
+        return lambda row: _attribute(row.scores.get(name), path)
+
+    yield Column(name, mean, dtype=NUMBER)
+    yield _of_ours(f"{name}_n", part("n"), COUNT)
+    yield Column(f"{name}_std", std, dtype=NUMBER)
+    yield _of_ours(f"{name}_low", part("interval.low"), NUMBER)
+    yield _of_ours(f"{name}_high", part("interval.high"), NUMBER)
 
 
-def _spread(column: str, score: Estimate) -> dict[str, float | None]:
-    low, high = (score.interval.low, score.interval.high) if score.interval else (None, None)
-    return {f"{column}_std": score.std, f"{column}_low": low, f"{column}_high": high}
+def _test_part(name: str) -> DataColumn:
+    part = ESTIMATE_PARTS[name]
+    return _of_ours(
+        f"test_{name}", lambda row: {column: part(one) for column, one in row.scores.items()}
+    )
 
 
-def _theirs(row: PublishedRow) -> Record:
-    return {
-        "published": True,
-        "method": row.method,
-        "backbone": row.backbone,
-        "n": row.seeds,
-        "system": row.system,
-        "sources": list(row.sources),
-        "settings": row.label,
-        "split": row.split,
-        "unstated": list(row.unstated),
-        **row.scores,
-        **{f"{column}_std": std for column, std in row.std.items()},
-    }
+def _ranked(row: LeaderboardRow) -> Estimate | None:
+    """The score that the row is ranked by, if that is a test score."""
+    return row.ranked_score if row.headline else None
+
+
+PUBLISHED: DataColumn = Column("published", lambda row: isinstance(row, PublishedRow), dtype=TRUTH)
+NAMES = tuple(_column(name, published=name) for name in ("method", "backbone"))
+DEV_NUMBERS = (
+    _column("dev_best", NUMBER, ours="dev_score.best"),
+    _column("dev_untrained", NUMBER),
+    _column("trials", COUNT),
+    _column("headline"),
+)
+RUN = (
+    _column("test_opened", TIME),
+    _column("gpu_hours", NUMBER),
+    _column("finished", TIME),
+    _column("machines"),
+    _column("tags"),
+)
+COLUMNS: tuple[DataColumn, ...] = (
+    PUBLISHED,
+    *NAMES,
+    _column("sweep"),
+    _column("configuration", ours="configuration.hash"),
+    _as_json(_column("values", ours="configuration.values")),
+    _as_json(_column("searched", ours="configuration.searched")),
+    _column("corpus"),
+    _column("seeds"),
+    _column("n", COUNT, published="seeds"),
+    _as_json(_column("keys")),
+    *(
+        _column(f"dev_{name}", ours=f"dev.{name}")
+        for name in ("checkpoint", "search", "identity", "source")
+    ),
+    _column("dev_mean", NUMBER, ours="dev_score.mean"),
+    _column("dev_std", NUMBER, ours="dev_score.std"),
+    _column("dev_low", NUMBER, ours="dev_score.interval.low"),
+    _column("dev_high", NUMBER, ours="dev_score.interval.high"),
+    *DEV_NUMBERS,
+    _of_ours("evaluation", lambda row: _attribute(_ranked(row), "identity")),
+    _of_ours("source", lambda row: source_of(one, row.dev) if (one := _ranked(row)) else None),
+    _of_ours("best_of_n", lambda row: _attribute(_ranked(row), "best"), NUMBER),
+    *(_column(f"rank_{name}", COUNT, ours=f"rank.{name}") for name in ("best", "worst", "among")),
+    _column("gap", NUMBER, ours="gap.difference"),
+    _column("gap_published", NUMBER, ours="gap.published"),
+    _column("gap_source", ours="gap.source"),
+    _column("gap_inside", TRUTH, ours="gap.inside"),
+    *RUN,
+)
+"""The columns of every board. `evaluation`, `source` and `best_of_n` are those of the headline;
+JSON has those of every score."""
+OF_PAPERS: tuple[DataColumn, ...] = (
+    _column("system", ours="", published="system"),
+    _column("sources", ours="", published="sources"),
+    _column("settings", ours="", published="label"),
+    Column("split", lambda row: row.split if isinstance(row, PublishedRow) else "test"),
+    _column("unstated", ours="", published="unstated"),
+)
+"""The columns of a board with published rows."""
+OUR_RECORD: tuple[DataColumn, ...] = (
+    PUBLISHED,
+    *NAMES,
+    *map(_column, ("sweep", "configuration", "corpus", "seeds", "n", "keys", "dev")),
+    _column("dev_mean", ours="dev_score.mean"),
+    _column("dev_std", ours="dev_score.std"),
+    _of_ours("dev_interval", lambda row: _bounds(row.dev_score.interval)),
+    *DEV_NUMBERS,
+    _column("rank"),
+    _column("gap"),
+    _of_ours("test", lambda row: {name: one.mean for name, one in row.scores.items()}),
+    *(_test_part(name) for name in ESTIMATE_PARTS),
+    _of_ours("evaluation", lambda row: {name: one.identity for name, one in row.scores.items()}),
+    *RUN,
+)
+"""What JSON has of our rows."""
+PUBLISHED_RECORD: tuple[DataColumn, ...] = (
+    PUBLISHED,
+    *NAMES,
+    *(_column(name, published=name) for name in ("system", "sources", "settings", "split")),
+    _column("scores", published="scores"),
+    _column("scores_std", published="std"),
+    _column("unstated", published="unstated"),
+)
+"""What JSON has of published rows."""

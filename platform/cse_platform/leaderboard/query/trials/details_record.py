@@ -1,7 +1,6 @@
 """What there is to tell of one trial. Scores are fractions."""
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -136,8 +135,3 @@ class TrialDetails:
             for one in seeds
             if one.state == "COMPLETE" and one.value is not None
         }
-
-
-def as_json(story: TrialDetails) -> str:
-    """The story as one JSON object; times in ISO 8601, what is unknown is null."""
-    return json.dumps(asdict(story), indent=2, ensure_ascii=False, default=datetime.isoformat)

@@ -1,0 +1,119 @@
+"""Settings as text: values as a sweep file has them, and what a setting takes."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, get_args
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
+
+_BARE = re.compile(r"(?!(true|false|null)$)[A-Za-z][\w.+/-]*")
+_SCALARS = {
+    "boolean": "true or false",
+    "integer": "whole number",
+    "number": "number",
+    "string": "text",
+    "null": "null",
+}
+_BOUNDS = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<="}
+
+Schema = Mapping[str, Any]
+"""JSON schema, as pydantic writes it."""
+
+
+def yaml_text(value: Any) -> str:
+    """A value on one line of YAML; floats to six digits."""
+    match to_jsonable_python(value):
+        case None:
+            return "null"
+        case bool() as truth:
+            return str(truth).lower()
+        case float() as number:
+            return f"{number:.6g}"
+        case str() as text:
+            return text if _BARE.fullmatch(text) else "'" + text.replace("'", "''") + "'"
+        case list() as entries:
+            return f"[{', '.join(map(yaml_text, entries))}]"
+        case dict() as entries:
+            pairs = (f"{yaml_text(name)}: {yaml_text(entry)}" for name, entry in entries.items())
+            return f"{{{', '.join(pairs)}}}"
+        case other:
+            return str(other)
+
+
+def kind_of(config: type[BaseModel], name: str) -> str:
+    """What a setting takes, e.g. "number > 0", "cls or avg", "[text, …] or null"."""
+    field = config.model_fields[name]
+    models = {model.__name__: _kind_of_model(model) for model in _models(field.annotation)}
+    kind = _kind(_properties(config)[name], models)
+    # A list of one may be written without brackets.
+    takes_text = kind.startswith("[") and _takes_text(Annotated[field.annotation, field])
+    return f"text or {kind}" if takes_text else kind
+
+
+def choices_of(config: type[BaseModel], name: str) -> list[Any]:
+    """The values of a setting that takes only these, null left out; empty for other settings."""
+    return list(_choices(_properties(config)[name]))
+
+
+@cache
+def _properties(config: type[BaseModel]) -> dict[str, Schema]:
+    properties: dict[str, Schema] = config.model_json_schema()["properties"]
+    return properties
+
+
+def _kind(schema: Schema, models: Mapping[str, str]) -> str:
+    match schema:
+        case {"$ref": str() as place}:
+            return models[place.rpartition("/")[2]]
+        case {"enum": choices}:
+            return _joined(list(map(yaml_text, choices)))
+        case {"const": choice}:
+            return yaml_text(choice)
+        case {"anyOf": parts}:
+            kinds = [_kind(part, models) for part in parts]
+            return " or ".join(sorted(kinds, key=lambda kind: kind == "null"))
+        case {"prefixItems": parts}:
+            return f"[{', '.join(_kind(part, models) for part in parts)}]"
+        case {"items": part, **rest}:
+            # Behind a validator of ours, pydantic writes the one for the other.
+            least = rest.get("minItems", rest.get("minLength", 0))
+            return f"[{_kind(part, models)}, …]" + (f", {least} or more" if least else "")
+    bounds = [f"{sign} {schema[key]:g}" for key, sign in _BOUNDS.items() if key in schema]
+    return f"{_SCALARS[schema['type']]} {', '.join(bounds)}".strip()
+
+
+def _choices(schema: Schema) -> Iterator[Any]:
+    if schema.get("type") == "boolean":
+        yield from (True, False)
+    yield from schema.get("enum", [schema["const"]] if "const" in schema else [])
+    for part in schema.get("anyOf", ()):
+        yield from _choices(part)
+
+
+def _kind_of_model(model: type[BaseModel]) -> str:
+    mapping = f"{{{', '.join(model.model_fields)}}}"
+    return f"text or {mapping}" if _takes_text(model) else mapping
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models inside an annotation."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)
+
+
+def _takes_text(annotation: Any) -> bool:
+    """Whether a bare word stands for the whole; no schema says it, so it is tried."""
+    try:
+        TypeAdapter(annotation).validate_python("a")
+    except ValidationError:
+        return False
+    return True
+
+
+def _joined(words: Sequence[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last

@@ -1,0 +1,190 @@
+"""The columns of a leaderboard for people, by subject."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.query.trials.test_access import BUILTIN
+from cse_platform.leaderboard.render.board import (
+    DEV,
+    Entry,
+    dev_set,
+    estimates,
+    score_column,
+    short_hash,
+)
+from cse_platform.leaderboard.render.cells import OVER_PAIRS, interval_cell, score_cell
+from cse_platform.leaderboard.row import Estimate, Gap, LeaderboardRow
+from cse_platform.render.formats import HASH_DIGITS, percent, short_settings, signed_percent
+from cse_platform.render.table import Cell, Column, as_text
+
+EntryColumn = Column[Entry]
+
+
+def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
+    """Method and backbone, and what else it takes to distinguish these rows of ours."""
+    rows = [entry.row for entry in listed if entry.row]
+
+    def distinct(names: Sequence[str]) -> int:
+        return len({tuple(KEYS[name](row) for name in names) for row in rows})
+
+    names = ["method", "backbone"]
+    if distinct(["dev set"]) > 1:
+        names.append("dev set")
+    for name in ("configuration", "evaluation"):
+        if distinct(names) < distinct([*names, name]):
+            names.append(name)
+    return [METHOD, BACKBONE, *(_ours(name, KEYS[name]) for name in names[2:])]
+
+
+def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]:
+    """The headline's score over seeds, how sure it is, its rank, and dev beside it."""
+    rows = [entry.row for entry in listed if entry.row]
+
+    def of(part: Callable[[Estimate], Any]) -> Callable[[LeaderboardRow], Any]:
+        def value(row: LeaderboardRow) -> Any:
+            estimate = estimates(row).get(headline)
+            return None if estimate is None else part(estimate)
+
+        return value
+
+    title = _dev_title(rows) if headline == DEV else ""
+    if headline == DEV:
+        beside = [_number("untrained", lambda row: row.dev_untrained, percent)]
+    else:
+        beside = [_dev_column(rows, builtin=builtin) for builtin in (False, True)]
+    return [
+        score_column(headline, title=title),
+        _number("95 % interval", of(lambda estimate: estimate.interval), interval_cell),
+        _number("rank", _rank, _rank_cell),
+        _number("best of n", of(lambda estimate: estimate.best), percent),
+        _number("n", lambda row: _seeds(row, headline)),
+        *beside,
+        _number("paper", lambda row: row.gap, _gap),
+    ]
+
+
+def searched_settings(row: LeaderboardRow) -> str:
+    """The settings that were searched, and are active."""
+    values = row.configuration.values
+    return short_settings(
+        {name: values[name] for name in row.configuration.searched if name in values}
+    )
+
+
+def short_key(row: LeaderboardRow) -> str:
+    """The key of the best seed's trial, as far as commands need it."""
+    return (row.best_trial or "")[:HASH_DIGITS]
+
+
+def _ours(
+    name: str,
+    value: Callable[[LeaderboardRow], Any],
+    format: Callable[[Any], Cell | str] = as_text,
+) -> EntryColumn:
+    """A column that published rows leave empty."""
+    return Column(name, lambda entry: value(entry.row) if entry.row else None, format, name)
+
+
+def _number(
+    name: str,
+    value: Callable[[LeaderboardRow], Any],
+    format: Callable[[Any], Cell | str] = as_text,
+) -> EntryColumn:
+    return replace(_ours(name, value, format), align="right")
+
+
+def _theirs(name: str, value: Callable[[PublishedRow], Any]) -> EntryColumn:
+    return Column(name, lambda entry: value(entry.published) if entry.published else None)
+
+
+def _dev_column(rows: Sequence[LeaderboardRow], *, builtin: bool) -> EntryColumn:
+    """Dev scores on built-in dev sets, or on others."""
+
+    def there(row: LeaderboardRow) -> bool:
+        return (row.dev.source == BUILTIN) is builtin
+
+    title = _dev_title([row for row in rows if there(row)])
+    return _number(title, lambda row: row.dev_score if there(row) else None, score_cell)
+
+
+def _dev_title(rows: Sequence[LeaderboardRow]) -> str:
+    """With the dev set or its source, if all rows have the same."""
+    for known in ({dev_set(row) for row in rows}, {f"({row.dev.source})" for row in rows}):
+        if len(known) == 1:
+            return f"{DEV} {known.pop()}"
+    return DEV
+
+
+def _rank(row: LeaderboardRow) -> LeaderboardRow | None:
+    return row if row.rank is not None and row.rank.among > 1 else None
+
+
+def _rank_cell(row: LeaderboardRow) -> Cell:
+    rank, ranked = row.rank, row.ranked_score
+    assert rank is not None
+    ends = "-".join(dict.fromkeys((str(rank.best), str(rank.worst))))
+    single = ranked is not None and ranked.n == 1
+    return Cell(f"{ends} of {rank.among}", mark=OVER_PAIRS if single else "")
+
+
+def _seeds(row: LeaderboardRow, headline: str) -> str:
+    """How many seeds the headline is over; of how many, where others were not scored."""
+    estimate = estimates(row).get(headline)
+    scored = estimate.n if estimate else row.n
+    return str(row.n) if scored == row.n else f"{scored} of {row.n}"
+
+
+def _gap(gap: Gap) -> str:
+    verdict = {True: " inside", False: " outside", None: ""}[gap.inside]
+    return signed_percent(gap.difference) + verdict
+
+
+def _dev_sets(row: LeaderboardRow) -> str:
+    same = row.dev.checkpoint == row.dev.search
+    return dev_set(row) + ("" if same else f", checkpoint by {row.dev.checkpoint}")
+
+
+def _evaluation(row: LeaderboardRow) -> str:
+    return row.ranked_score.identity[:HASH_DIGITS] if row.ranked_score else ""
+
+
+def _method(entry: Entry) -> Cell:
+    row = entry.published
+    return Cell(row.system if row else entry.row.method if entry.row else "", mark=entry.mark)
+
+
+METHOD: EntryColumn = Column("method", _method, lambda cell: cell)
+BACKBONE: EntryColumn = Column(
+    "backbone", lambda entry: getattr(entry.row or entry.published, "backbone", None)
+)
+KEYS: dict[str, Callable[[LeaderboardRow], str]] = {
+    "method": lambda row: row.method,
+    "backbone": lambda row: row.backbone,
+    "dev set": dev_set,
+    "configuration": short_hash,
+    "evaluation": _evaluation,
+}
+"""What distinguishes rows of ours."""
+SETTINGS = (
+    _ours("configuration", short_hash),
+    _ours("trial", short_key),
+    _ours("searched", searched_settings),
+)
+SWEEPS = (
+    _ours("sweep", lambda row: row.sweep),
+    _ours("dev set", _dev_sets),
+    _ours("corpus", lambda row: row.corpus),
+    _ours("tags", lambda row: ", ".join(row.tags)),
+)
+RUNS = (
+    _number("trials", lambda row: row.trials),
+    _number("GPU-hours", lambda row: row.gpu_hours, lambda hours: f"{hours:.1f}"),
+    _ours("finished", lambda row: row.finished, lambda finished: f"{finished:%Y-%m-%d}"),
+    _ours("machines", lambda row: ", ".join(row.machines)),
+)
+SOURCES = (
+    _theirs("published settings", lambda row: row.label),
+    _theirs("source", lambda row: ", ".join(row.sources)),
+)

@@ -1,0 +1,195 @@
+"""A leaderboard as tables for people: several short ones with the same names, or one wide one."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from cse_platform.leaderboard.render import board_columns
+from cse_platform.leaderboard.render.board import (
+    ABOVE,
+    DEV,
+    OPENED,
+    PUBLISHED,
+    Board,
+    Entry,
+    entries,
+    identities,
+    score_column,
+)
+from cse_platform.leaderboard.render.board_columns import EntryColumn
+from cse_platform.leaderboard.render.cells import ALPHA, OVER_PAIRS, OVER_PAIRS_MEANS
+from cse_platform.leaderboard.row import LeaderboardRow
+from cse_platform.render.table import Table, grouped, to_table
+
+LEGEND = {
+    OPENED: "First tried after tests were opened for its method; "
+    "tried before and promoted after has no mark.",
+    OVER_PAIRS: OVER_PAIRS_MEANS,
+}
+ABOVE_MEANS = f"Above {{b}} with p < {ALPHA}, after Holm's correction over the tasks."
+PUBLISHED_MEANS = f"{PUBLISHED} Published, not ours; the number leads to its source."
+GAP_MEANS = "paper: ours minus the published number, which lies inside our interval or outside."
+UNRANKED = "Not ranked: {why}."
+ONE_SEED = "{n} of one seed without stored cosines"
+ALONE = "{n} with no other ranked row of its evaluation identity"
+WITHOUT = "{n} without this score"
+MIXED = "{column}: {n} evaluation identities; compare rows of one (--format json has them)."
+
+
+def board_tables(board: Board, *, wide: bool) -> list[Table]:
+    """The tables of a leaderboard.
+
+    Rows that are ranked by different columns have tables of their own, and so have scores on
+    built-in data. Published rows stand beside ours on real data only.
+
+    Args:
+        board: what to show.
+        wide: everything about a group of rows in one table. Otherwise there is a table each for the
+            ranking, the scores by task, the settings, the sweeps, the runs and the sources.
+    """
+    return list(_wide_tables(board) if wide else _short_tables(board))
+
+
+def _wide_tables(board: Board) -> Iterator[Table]:
+    listed = entries(board)
+    for headline, builtin, group in _ranked_groups(listed):
+        others = [name for name in _scored_columns(board, group) if name != headline]
+        columns = [
+            *board_columns.ranking_columns(headline, group),
+            *map(score_column, others),
+            *board_columns.SETTINGS[:2],
+            *board_columns.SWEEPS[:3],
+            *board_columns.SETTINGS[2:],
+            *board_columns.RUNS,
+            *board_columns.SWEEPS[3:],
+            *board_columns.SOURCES,
+        ]
+        title = f"Leaderboard {_order(board, headline, group)}, x 100{_where(builtin)}"
+        yield _table(board, title, columns, group)
+    yield from _score_tables(
+        board, [entry.on(builtin=not entry.ranked_on_builtin) for entry in listed]
+    )
+
+
+def _short_tables(board: Board) -> Iterator[Table]:
+    listed = entries(board)
+    for headline, builtin, group in _ranked_groups(listed):
+        if any(entry.row for entry in group):  # published rows alone have nothing but their scores
+            ranked = [entry for entry in group if entry.row or headline in entry.scores]
+            title = f"Ranking {_order(board, headline, group)}, x 100{_where(builtin)}"
+            yield _table(board, title, board_columns.ranking_columns(headline, ranked), ranked)
+    yield from _score_tables(board, listed)
+    ours = [entry for entry in listed if entry.row]
+    theirs = [entry for entry in listed if entry.published]
+    for title, columns, group in (
+        ("Settings", board_columns.SETTINGS, ours),
+        ("Sweeps", board_columns.SWEEPS, ours),
+        ("Runs", board_columns.RUNS, ours),
+        ("Sources of published rows", board_columns.SOURCES, theirs),
+    ):
+        if group:
+            yield _table(board, title, columns, group)
+
+
+def _score_tables(board: Board, listed: Sequence[Entry]) -> Iterator[Table]:
+    """The test scores, each average with the tasks that it is over."""
+    for builtin in (False, True):
+        group = [entry.on(builtin=builtin) for entry in listed]
+        for block in _blocks(board, _scored_columns(board, group)):
+            scored = [entry for entry in group if any(name in entry.scores for name in block)]
+            span = " to ".join(dict.fromkeys((block[0], block[-1])))
+            columns = list(map(score_column, block))
+            yield _table(board, f"Test scores, {span}, x 100{_where(builtin)}", columns, scored)
+
+
+def _ranked_groups(listed: Sequence[Entry]) -> Iterator[tuple[str, bool, list[Entry]]]:
+    """Entries that can stand in one table, with the column that they are ranked by.
+
+    It is dev where no entry has a score of the headline.
+    """
+    groups = grouped(listed, lambda entry: (entry.headline, entry.ranked_on_builtin))
+    for (headline, builtin), group in groups.items():
+        there = any(headline in entry.scores for entry in group)
+        yield headline if there else DEV, builtin, [entry.on(builtin=builtin) for entry in group]
+
+
+def _scored_columns(board: Board, listed: Sequence[Entry]) -> list[str]:
+    """The columns of the shown tasks in which there is a number."""
+    columns = board.columns.columns
+    return [name for name in columns if any(name in entry.scores for entry in listed)]
+
+
+def _blocks(board: Board, columns: Sequence[str]) -> Iterator[list[str]]:
+    block: list[str] = []
+    for name in columns:
+        block.append(name)
+        if name in board.columns.averages:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _order(board: Board, headline: str, group: Sequence[Entry]) -> str:
+    """What rows are ranked by, and what ours are sorted by where that is something else."""
+    if board.sorted_by == headline or not any(entry.row for entry in group):
+        return f"by {headline}"
+    return f"on {headline}, in order of {board.sorted_by}"
+
+
+def _where(builtin: bool) -> str:
+    return ", on built-in data" if builtin else ""
+
+
+def _table(
+    board: Board, title: str, columns: Sequence[EntryColumn], listed: Sequence[Entry]
+) -> Table:
+    """A table of entries under their names; scores of several identities are not compared."""
+    keys = board_columns.key_columns(listed)
+    names = {column.name for column in keys}
+    mixed = {
+        column.name: len(found)
+        for column in columns
+        if column.compared and len(found := identities(listed, column.name)) > 1
+    }
+    shown = [
+        replace(column, compared=None) if column.name in mixed else column
+        for column in columns
+        if column.name not in names
+    ]
+    ours = [entry for entry in listed if entry.row]
+    apart = all(entry.published for entry in listed[len(ours) :])
+    reference = next(iter(board.against.values()), None)
+    legend = {ABOVE: ABOVE_MEANS.format(b=reference.b)} if reference else {}
+    ranks = any(column.name == "rank" for column in shown)
+    return to_table(
+        [*keys, *shown],
+        [ours, listed[len(ours) :]] if apart else [listed],
+        title=title,
+        notes=[
+            *_published_notes(listed, ranks=ranks),
+            *(_unranked([entry.row for entry in listed if entry.row]) if ranks else ()),
+            *(MIXED.format(column=name, n=n) for name, n in mixed.items()),
+        ],
+        legend=LEGEND | legend,
+    )
+
+
+def _published_notes(listed: Sequence[Entry], *, ranks: bool) -> Iterator[str]:
+    if any(entry.published for entry in listed):
+        yield PUBLISHED_MEANS
+    if ranks and any(entry.row and entry.row.gap for entry in listed):
+        yield GAP_MEANS
+
+
+def _unranked(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
+    """How many rows have no rank, and why; a row that is alone needs none."""
+    single = sum(
+        row.rank is None and row.ranked_score is not None and row.ranked_score.n == 1
+        for row in rows
+    )
+    alone = sum(row.rank is not None and row.rank.among == 1 for row in rows)
+    without = sum(row.ranked_score is None for row in rows)
+    counted = {ONE_SEED: single, ALONE: alone, WITHOUT: without}
+    why = [text.format(n=n) for text, n in counted.items() if n]
+    if why and len(rows) > 1:
+        yield UNRANKED.format(why=", ".join(why))

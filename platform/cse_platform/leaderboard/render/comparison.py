@@ -1,0 +1,168 @@
+"""Comparisons for people and programs: one row against another, and all against all."""
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+from typing import Any
+
+from cse_platform.leaderboard.render.cells import (
+    ALPHA,
+    OVER_PAIRS,
+    OVER_PAIRS_MEANS,
+    interval_cell,
+    join_marks,
+)
+from cse_platform.leaderboard.row import FAMILIES
+from cse_platform.leaderboard.statistics.results import Comparison, Matrix, TaskComparison
+from cse_platform.render.formats import percent, probability, signed_percent
+from cse_platform.render.table import Cell, Column, Table, to_table
+
+SIGNIFICANT = {"**": 0.01, "*": ALPHA}
+"""Marks, the strictest first."""
+SIGNIFICANT_MEANS = "p < {p}, after Holm's correction over all pairs."
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """A line for each task and one for the average, with what follows from them in words."""
+    average = [comparison.average] if comparison.average else []
+    return to_table(
+        TASK_COLUMNS,
+        [comparison.tasks, average],
+        title=f"{comparison.a} against {comparison.b}, scores x 100",
+        notes=(*comparison.told, *verdict(comparison), *comparison.notes),
+        legend={OVER_PAIRS: OVER_PAIRS_MEANS},
+    )
+
+
+def verdict(comparison: Comparison) -> Iterator[str]:
+    """What follows in words: from the average, or from each task where there is no average."""
+    if comparison.average is not None:
+        yield _sentence(comparison, comparison.average, comparison.average.p)
+    else:
+        yield from (_sentence(comparison, task, task.p_holm) for task in comparison.tasks)
+
+
+def matrix_table(matrix: Matrix) -> Table:
+    """How far each row is above each column; columns go by the numbers of the rows."""
+
+    def against(other: int) -> Column[int]:
+        def effect(row: int) -> Cell | None:
+            return None if row == other else _effect(matrix, row, other)
+
+        return Column(str(other + 1), effect, lambda cell: cell, align="right")
+
+    places = range(len(matrix.names))
+    meanings = {mark: SIGNIFICANT_MEANS.format(p=p) for mark, p in SIGNIFICANT.items()}
+    return to_table(
+        [
+            Column("#", lambda row: row + 1),
+            Column("row", lambda row: matrix.names[row]),
+            *map(against, places),
+        ],
+        [places],
+        title=f"Row minus column, {_mean_over(matrix.tasks)}, x 100",
+        notes=(*matrix.told, *matrix.notes),
+        legend={**meanings, OVER_PAIRS: OVER_PAIRS_MEANS},
+    )
+
+
+def comparison_columns(comparison: Comparison) -> list[Column[TaskComparison]]:
+    """The columns for CSV: the two names and their seeds, then the numbers of a task."""
+
+    def of(name: str, value: Any) -> Column[TaskComparison]:
+        return Column(name, lambda _: value)
+
+    def end(name: str) -> Column[TaskComparison]:
+        return Column(f"interval_{name}", lambda task: getattr(task.interval, name, None))
+
+    names = ("task", "mean_a", "mean_b", "effect")
+    ps = ("p", "p_holm", "williams_t", "williams_p", "williams_p_holm", "pairs")
+    return [
+        *(of(name, getattr(comparison, name)) for name in ("a", "b", "n_a", "n_b")),
+        *map(_task_column, names),
+        *map(end, ("low", "high", "over")),
+        *map(_task_column, ps),
+    ]
+
+
+def comparison_rows(comparison: Comparison) -> list[TaskComparison]:
+    """The rows for CSV: each task, then the average."""
+    return [*comparison.tasks, *filter(None, [comparison.average])]
+
+
+def matrix_columns(matrix: Matrix) -> list[Column[tuple[int, int]]]:
+    """The columns for CSV; a row is an ordered pair of places."""
+    numbers = {"effect": matrix.effects, "p": matrix.p, "p_holm": matrix.p_holm}
+
+    def of(name: str) -> Column[tuple[int, int]]:
+        return Column(name, lambda pair: numbers[name][pair[0]][pair[1]])
+
+    return [
+        Column("a", lambda pair: matrix.names[pair[0]]),
+        Column("b", lambda pair: matrix.names[pair[1]]),
+        *map(of, numbers),
+    ]
+
+
+def matrix_pairs(matrix: Matrix) -> list[tuple[int, int]]:
+    """The rows for CSV: every ordered pair of places."""
+    return list(permutations(range(len(matrix.names)), 2))
+
+
+def _task_column(name: str) -> Column[TaskComparison]:
+    return Column(name, lambda task: getattr(task, name))
+
+
+def _number(name: str, title: str, format: Any) -> Column[TaskComparison]:
+    return Column(name, lambda task: getattr(task, name), format, title, "right")
+
+
+TASK_COLUMNS: tuple[Column[TaskComparison], ...] = (
+    Column("task", lambda task: task.task),
+    _number("mean_a", "A", percent),
+    _number("mean_b", "B", percent),
+    _number("effect", "A - B", signed_percent),
+    _number("interval", "95 % interval", interval_cell),
+    _number("p", "p", probability),
+    _number("p_holm", "p (Holm)", probability),
+    _number("williams_t", "Williams t", lambda t: f"{t:z.2f}"),
+    _number("williams_p", "Williams p", probability),
+    _number("williams_p_holm", "Williams p (Holm)", probability),
+)
+
+
+def _mean_over(tasks: Sequence[str]) -> str:
+    """The name of the average that is over these tasks, or else each of them."""
+    averages = (
+        average
+        for family in FAMILIES.values()
+        for average in family.averages
+        if set(family.over(average)) == set(tasks)
+    )
+    return next(averages, "mean over " * (len(tasks) > 1) + ", ".join(tasks))
+
+
+def _effect(matrix: Matrix, row: int, other: int) -> Cell:
+    p = matrix.p_holm[row][other]
+    sure = (mark for mark, limit in SIGNIFICANT.items() if p is not None and p < limit)
+    single = not {matrix.names[row], matrix.names[other]}.isdisjoint(matrix.single)
+    mark = join_marks(next(sure, ""), OVER_PAIRS if single else "")
+    return Cell(signed_percent(matrix.effects[row][other]), mark=mark)
+
+
+def _sentence(comparison: Comparison, task: TaskComparison, p: float | None) -> str:
+    a, b = comparison.a, comparison.b
+    by = f"{percent(abs(task.effect))} on {task.task}"
+    if p is None:
+        return f"{a} and {b} differ by {by}; single seeds without pairs cannot say how surely."
+    equal = f"< {probability(p)[1:]}" if probability(p).startswith("<") else f"= {probability(p)}"
+    interval = interval_cell(task.interval).text if task.interval else "unknown"
+    found = f"95 % interval {interval}, p {equal}"
+    sentence = f"{a} is {'above' if task.effect > 0 else 'below'} {b} by {by}, {found}"
+    if p >= ALPHA:
+        sentence = f"{a} and {b} cannot be told apart: they differ by {by}, {found}"
+    single = [name for name, n in ((a, comparison.n_a), (b, comparison.n_b)) if n == 1]
+    if not single:
+        return f"{sentence}."
+    whose = "its" if len(single) == 1 else "their"
+    on = f"On one seed of {' and one of '.join(single)}"
+    return f"{on}, {sentence}; how {whose} other seeds would do is not known."

@@ -1,0 +1,102 @@
+"""A leaderboard, a comparison, a matrix or a paper's table, in any format."""
+
+import sys
+from typing import Any, Literal
+
+from cse_platform.leaderboard.published.paper_tables import PaperTable
+from cse_platform.leaderboard.render.board import Board
+from cse_platform.leaderboard.render.board_data import board_records, data_columns, data_rows
+from cse_platform.leaderboard.render.board_tables import board_tables
+from cse_platform.leaderboard.render.comparison import (
+    comparison_columns,
+    comparison_rows,
+    comparison_table,
+    matrix_columns,
+    matrix_pairs,
+    matrix_table,
+)
+from cse_platform.leaderboard.render.paper import (
+    paper_cells,
+    paper_columns,
+    paper_layout,
+    paper_record,
+)
+from cse_platform.leaderboard.statistics.results import Comparison, Matrix
+from cse_platform.render.serialise import to_csv, to_json
+from cse_platform.render.table import Table
+from cse_platform.render.terminal import print_page
+from cse_platform.render.text import to_html, to_latex, to_markdown
+
+TextFormat = Literal["json", "csv", "markdown", "latex", "html"]
+Format = TextFormat | Literal["table"]
+Document = Board | Comparison | Matrix | PaperTable
+
+
+def print_document(document: Document, *, format: Format, wide: bool = False) -> None:
+    """Write a document to standard output.
+
+    Args:
+        document: what to write.
+        format: `json` and `csv` are fractions for programs; the others are x 100, for people.
+        wide: for people: a leaderboard is one table with everything, and nothing is folded.
+    """
+    if format == "table":
+        print_page(document_tables(document, wide=wide), wide=wide)
+    else:
+        sys.stdout.write(render_document(document, format=format, wide=wide))
+        sys.stdout.flush()
+
+
+def render_document(document: Document, *, format: TextFormat, wide: bool = False) -> str:
+    """A document as text that ends in a line break.
+
+    Args:
+        document: what to write.
+        format: as for `print_document`.
+        wide: as for `print_document`.
+    """
+    match format:
+        case "json":
+            return to_json(_record(document))
+        case "csv":
+            return _csv(document)
+        case "markdown":
+            return to_markdown(document_tables(document, wide=wide))
+        case "latex":
+            return to_latex(document_tables(document, wide=wide))
+        case "html":
+            return to_html(document_tables(document, wide=wide))
+
+
+def document_tables(document: Document, *, wide: bool) -> list[Table]:
+    """The tables of a document for people; `wide` is as for `print_document`."""
+    match document:
+        case Board():
+            return board_tables(document, wide=wide)
+        case Comparison():
+            return [comparison_table(document)]
+        case Matrix():
+            return [matrix_table(document)]
+        case PaperTable():
+            return [paper_layout(document)]
+
+
+def _record(document: Document) -> Any:
+    match document:
+        case Board():
+            return board_records(document)
+        case PaperTable():
+            return paper_record(document)
+    return document
+
+
+def _csv(document: Document) -> str:
+    match document:
+        case Board():
+            return to_csv(data_columns(document), data_rows(document))
+        case Comparison():
+            return to_csv(comparison_columns(document), comparison_rows(document))
+        case Matrix():
+            return to_csv(matrix_columns(document), matrix_pairs(document))
+        case PaperTable():
+            return to_csv(paper_columns(document), paper_cells(document))

@@ -1,0 +1,141 @@
+"""What `cse-evaluate` prints: a page for people, a record for programs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
+from cse_platform.leaderboard.row import GEOMETRY
+from cse_platform.render.formats import percent
+from cse_platform.render.page import Block, Heading, Page, Paragraph
+from cse_platform.render.sparkline import bars
+from cse_platform.render.table import text_table
+
+if TYPE_CHECKING:
+    from cse_methods.evaluation.results import Evaluation
+
+CORRELATIONS = {
+    "spearman": "Spearman, all",
+    "spearman_mean": "Spearman, mean",
+    "spearman_wmean": "Spearman, wmean",
+    "pearson": "Pearson, all",
+    "pearson_mean": "Pearson, mean",
+    "pearson_wmean": "Pearson, wmean",
+}
+RANKING_TITLES = {
+    "kcc": "KCC",
+    "ndcg": "NDCG, linear gain",
+    "ndcg_exponential": "NDCG, exponential gain",
+}
+ACCURACIES = {"test": ("test", "accuracy"), "dev": ("dev", "accuracy"), "test F1": ("test", "f1")}
+
+Values = Mapping[tuple[str, str, str], float]
+"""By task, split and metric."""
+
+
+def evaluation_page(evaluation: "Evaluation") -> Page:
+    """Everything that was scored; correlations, accuracies and ranking metrics x 100."""
+    values: Values = {(s.task, str(s.split), s.metric): s.value for s in evaluation.scores}
+    return [
+        *_graded(values),
+        *_ranked(values),
+        *_classified("Transfer, accuracy x 100", values, (*TRANSFER_TASKS, AVG_TRANSFER)),
+        *_classified("Long text, accuracy x 100", values, LONG_TASKS),
+        *_space(values, evaluation),
+        *_absent(evaluation),
+        *_reading(evaluation),
+    ]
+
+
+def evaluation_record(model: str, evaluation: "Evaluation") -> dict[str, Any]:
+    """The same for programs: fractions, with every identity and what it is the hash of."""
+    return {
+        "model": model,
+        "scores": [
+            {
+                "task": one.task,
+                "split": one.split,
+                "metric": one.metric,
+                "value": one.value,
+                "identity": one.identity,
+            }
+            for one in evaluation.scores
+        ],
+        "without_value": [
+            {"task": task, "split": split, "metric": metric}
+            for task, split, metric in evaluation.without_value
+        ],
+        "histogram": _histogram_counts(evaluation),
+        "identities": {name: dict(parts) for name, parts in evaluation.identities.items()},
+        "seconds": dict(evaluation.seconds),
+    }
+
+
+def _graded(values: Values) -> Iterator[Block]:
+    keys = {title: ("test", metric) for metric, title in CORRELATIONS.items()}
+    return _table("STS test sets, correlation x 100", values, keys, (*STS_TASKS, AVG_STS))
+
+
+def _ranked(values: Values) -> Iterator[Block]:
+    keys = {title: ("test", metric) for metric, title in RANKING_TITLES.items()}
+    return _table("Ranking on the STS test sets, x 100", values, keys, (*STS_TASKS, AVG_STS))
+
+
+def _classified(title: str, values: Values, tasks: Sequence[str]) -> Iterator[Block]:
+    return _table(title, values, ACCURACIES, tasks)
+
+
+def _table(
+    title: str, values: Values, keys: Mapping[str, tuple[str, str]], tasks: Sequence[str]
+) -> Iterator[Block]:
+    """A row for each key and a column for each task that has any of them."""
+    shown = [task for task in tasks if any((task, *key) in values for key in keys.values())]
+    rows = [
+        (name, *(percent(values.get((task, *key))) for task in shown))
+        for name, key in keys.items()
+        if any((task, *key) in values for task in shown)
+    ]
+    if rows:
+        yield Heading(title, 2)
+        yield text_table(("", *shown), rows)
+
+
+def _space(values: Values, evaluation: "Evaluation") -> Iterator[Block]:
+    measures = [
+        (name.replace("_", " "), f"{value:.4f}")
+        for (_, _, name), value in values.items()
+        if name in GEOMETRY
+    ]
+    if not measures:
+        return
+    yield Heading("Geometry on STS-B dev", 2)
+    yield text_table(("measure", "value"), measures)
+    counted = _histogram_counts(evaluation).items()
+    rows = tuple((gold, str(sum(counts)), bars(counts)) for gold, counts in counted)
+    yield text_table(("gold", "pairs", "cosine from -1 to 1"), rows)
+
+
+def _histogram_counts(evaluation: "Evaluation") -> dict[str, list[int]]:
+    """Pairs of the dev set by bucket of gold, in 40 equal bins of cosine; empty without any."""
+    from cse_methods.evaluation.measures.geometry import histogram
+
+    dev = [pairs for pairs in evaluation.similarities if pairs.split == "dev"]
+    return dict(histogram(dev[0].cosines, dev[0].gold)) if dev else {}
+
+
+def _absent(evaluation: "Evaluation") -> Iterator[Block]:
+    if evaluation.without_value:
+        listed = ", ".join(f"{task} {metric}" for task, _, metric in evaluation.without_value)
+        yield Paragraph(
+            f"No value: {listed} (all similarities or labels are equal, or no sentence stands in "
+            "more than three pairs)"
+        )
+
+
+def _reading(evaluation: "Evaluation") -> Iterator[Block]:
+    """How the encoder read its texts, and where the time went."""
+    readings = [one["reading"] for one in evaluation.identities.values() if "reading" in one]
+    if readings:
+        listed = ", ".join(f"{name} {value}" for name, value in readings[0].items())
+        yield Paragraph(f"Read with: {listed}")
+    seconds = ", ".join(f"{name} {value:.1f}" for name, value in evaluation.seconds.items())
+    yield Paragraph(f"Seconds: {seconds}")

@@ -1,0 +1,41 @@
+"""How numbers, times and settings are written for people. Scores are shown x 100."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+HASH_DIGITS = 8
+"""So many digits of a hash or a trial's key are shown."""
+LEAST_P = 0.001
+
+
+def percent(fraction: float | None) -> str:
+    """A fraction x 100, with two decimals; nothing for None."""
+    return "" if fraction is None else f"{100 * fraction:z.2f}"
+
+
+def signed_percent(fraction: float) -> str:
+    """A difference x 100, with its sign."""
+    return f"{100 * fraction:+z.2f}"
+
+
+def probability(p: float | None) -> str:
+    """A p value with three decimals, or `<0.001`; nothing for None."""
+    if p is None:
+        return ""
+    return f"<{LEAST_P}" if p < LEAST_P else f"{p:.3f}"
+
+
+def short_value(value: Any) -> str:
+    """A setting's value; floats have three significant digits."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def short_settings(values: Mapping[str, Any]) -> str:
+    """Settings on one line, e.g. `learning_rate=3e-05 pooler=cls`."""
+    return " ".join(f"{name}={short_value(value)}" for name, value in values.items())
+
+
+def utc(time: datetime) -> str:
+    """A moment to the second."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC")

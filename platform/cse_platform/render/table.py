@@ -1,0 +1,211 @@
+"""Columns over rows, and the table that they give for people."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import chain, compress
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+Align = Literal["left", "right"]
+Emphasis = Literal["none", "best", "second"]
+Markup = Literal["text", "code", "markdown"]
+"""How Markdown takes a cell: escaped, as code, or as Markdown already."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a table."""
+
+    text: str = ""
+    spread: str = ""
+    """A standard deviation, without its sign."""
+    mark: str = ""
+    """The marks of notes, with blanks between them."""
+    emphasis: Emphasis = "none"
+    """Of `text`."""
+    link: str = ""
+    """The address that `text` leads to, in the formats that have links."""
+    markup: Markup = "text"
+
+    @property
+    def rest(self) -> str:
+        """What follows the text, as characters."""
+        spread = f"±{self.spread}" if self.spread else ""
+        return " ".join(filter(None, (spread, self.mark)))
+
+    @property
+    def plain(self) -> str:
+        """The whole cell as characters."""
+        return " ".join(filter(None, (self.text, self.rest)))
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a column."""
+
+    name: str
+    align: Align = "left"
+
+
+Cells = tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table for people. The first cell of a row names the row."""
+
+    kind: ClassVar[str] = "table"
+
+    heads: tuple[Head, ...]
+    groups: tuple[tuple[Cells, ...], ...]
+    """Rows with as many cells as there are heads. A line separates two groups."""
+    title: str = ""
+    notes: tuple[str, ...] = ()
+    """What stands below the table."""
+
+    @property
+    def rows(self) -> tuple[Cells, ...]:
+        """The rows of all groups."""
+        return tuple(chain.from_iterable(self.groups))
+
+
+R = TypeVar("R")
+
+
+def as_text(value: Any) -> str:
+    """A value as text: nothing for None, ISO 8601 for times, lists with blanks or semicolons."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case datetime():
+            return value.isoformat()
+        case list() | tuple():
+            return ("; " if any(isinstance(one, str) for one in value) else " ").join(
+                map(str, value)
+            )
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Column(Generic[R]):
+    """One column: what it is called, its value for a row, and how the value is written.
+
+    JSON and pandas take the value, CSV its format. People see the format under the title.
+    """
+
+    name: str
+    value: Callable[[R], Any]
+    format: Callable[[Any], Cell | str] = as_text
+    """Of a value that is not None."""
+    title: str = ""
+    """The head for people; left out, the name with blanks for underscores."""
+    align: Align = "left"
+    dtype: str = "object"
+    """What pandas calls the type of the values."""
+    compared: Callable[[R], float | None] | None = None
+    """The fraction by which the best and the second row of the column are found, if they are."""
+
+    def cell(self, row: R) -> Cell:
+        """What people see of a row."""
+        value = self.value(row)
+        written = "" if value is None else self.format(value)
+        return Cell(written) if isinstance(written, str) else written
+
+    @property
+    def head(self) -> Head:
+        """What people see above the column."""
+        return Head(self.title or self.name.replace("_", " "), self.align)
+
+
+def to_table(
+    columns: Sequence[Column[R]],
+    groups: Iterable[Sequence[R]],
+    *,
+    title: str = "",
+    notes: Sequence[str] = (),
+    legend: Mapping[str, str] | None = None,
+    compare_groups: bool = False,
+) -> Table:
+    """A table of rows, without the columns that are empty.
+
+    Args:
+        columns: from left to right.
+        groups: the rows, in groups with a line between them.
+        title: of the table.
+        notes: what stands below it.
+        legend: the meaning of each mark; those that no cell bears are left out.
+        compare_groups: each group has a best and a second row of its own.
+    """
+    kept = [list(group) for group in groups if group]
+    parts = kept if compare_groups else [list(chain.from_iterable(kept))]
+    cells = [row for part in parts for row in _cells(columns, part)]
+    shown = [any(row[place].plain for row in cells) or not cells for place in range(len(columns))]
+    marks = {mark for row in cells for cell in row for mark in cell.mark.split()}
+    meanings = (f"{mark} {means}" for mark, means in (legend or {}).items() if mark in marks)
+    rows = iter([tuple(compress(row, shown)) for row in cells])
+    return Table(
+        tuple(compress((column.head for column in columns), shown)),
+        tuple(tuple(next(rows) for _ in group) for group in kept),
+        title,
+        (*meanings, *notes),
+    )
+
+
+def text_table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    title: str = "",
+    markup: Markup = "text",
+) -> Table:
+    """A table of texts, without the columns that are empty; the first column is names.
+
+    Args:
+        heads: of the columns.
+        rows: as many texts each as there are heads.
+        title: of the table.
+        markup: of all columns but the first.
+    """
+
+    def column(place: int, head: str) -> Column[Sequence[str]]:
+        kind: Markup = markup if place else "code"
+        return Column(head, lambda row: row[place], lambda text: Cell(text, markup=kind), head)
+
+    columns = [column(place, head) for place, head in enumerate(heads)]
+    return to_table(columns, [list(rows)], title=title)
+
+
+def _cells(columns: Sequence[Column[R]], rows: Sequence[R]) -> Iterator[Cells]:
+    """The cells of rows that are compared with each other."""
+    written = [[column.cell(row) for row in rows] for column in columns]
+    for place, column in enumerate(columns):
+        if column.compared is not None:
+            emphasis = places([column.compared(row) for row in rows])
+            pairs = zip(written[place], emphasis, strict=True)
+            written[place] = [replace(cell, emphasis=one) for cell, one in pairs]
+    yield from zip(*written, strict=True)
+
+
+def places(fractions: Sequence[float | None]) -> list[Emphasis]:
+    """Which fractions are the best and the second of a column.
+
+    They are compared as they are shown: equal ones share a place. One that stands alone is neither.
+    """
+    shown = [None if one is None else round(100 * one, 2) for one in fractions]
+    there = [one for one in shown if one is not None]
+    highest = sorted(set(there), reverse=True)[:2] if len(there) > 1 else []
+    names: dict[float | None, Emphasis] = dict(zip(highest, ("best", "second"), strict=False))
+    return [names.get(one, "none") for one in shown]
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def grouped(rows: Iterable[R], key: Callable[[R], Key]) -> dict[Key, list[R]]:
+    """Rows by key, in the order in which keys appear."""
+    found: dict[Key, list[R]] = {}
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    return found

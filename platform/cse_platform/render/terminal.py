@@ -1,0 +1,91 @@
+"""Pages on standard output, by rich."""
+
+import re
+import sys
+
+from rich.box import Box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from cse_platform.render.page import Page
+from cse_platform.render.table import Cell, Emphasis, Table
+
+UNBOUNDED = 100_000
+"""Columns of characters where lines are as long as they are."""
+LINES = Box("    \n    \n ── \n    \n ── \n    \n    \n    \n")
+"""A line below the head, and between two groups of rows."""
+STYLES: dict[Emphasis, str] = {"none": "", "best": "bold", "second": "underline"}
+
+
+def print_page(page: Page, *, wide: bool = False) -> None:
+    """Print a page with a blank line between two blocks.
+
+    A terminal folds what is wider than it is. Elsewhere nothing is folded or cut, and no line ends
+    with blanks. A note that several tables share stands below the first of them only.
+
+    Args:
+        page: what to print.
+        wide: a terminal folds nothing either.
+    """
+    console = Console(highlight=False, markup=False, emoji=False)
+    if wide or not console.is_terminal:
+        console.width = UNBOUNDED
+    with console.capture() as captured:
+        said: set[str] = set()
+        for place, block in enumerate(page):
+            if place:
+                console.print()
+            if isinstance(block, Table):
+                _print_table(console, block, said)
+                said.update(block.notes)
+            else:
+                console.print(block.text, style="bold" if block.kind == "heading" else "")
+    printed = captured.get()
+    sys.stdout.write(
+        printed if console.is_terminal else re.sub(r" +$", "", printed, flags=re.MULTILINE)
+    )
+    sys.stdout.flush()
+
+
+def _print_table(console: Console, table: Table, said: set[str]) -> None:
+    if table.title:
+        console.print(table.title, style="bold")
+    shown = _rich_table(table)
+    unbounded = console.options.update(max_width=UNBOUNDED)
+    if console.measure(shown, options=unbounded).maximum > console.width:
+        shown = _rich_table(table, narrow=True)
+    console.print(shown)
+    for note in table.notes:
+        if note not in said:
+            console.print(note)
+
+
+def _rich_table(table: Table, *, narrow: bool = False) -> RichTable:
+    """The table; a narrow one has its numbers folded between words, and one blank as a gap."""
+    shown = RichTable(
+        box=LINES,
+        padding=(0, 0 if narrow else 1, 0, 0),
+        pad_edge=False,
+        show_edge=False,
+        show_header=any(head.name for head in table.heads),
+    )
+    for place, head in enumerate(table.heads):
+        words = " ".join([head.name, *(row[place].plain for row in table.rows)]).split()
+        number = head.align == "right"
+        shown.add_column(
+            Text(head.name),
+            justify=head.align,
+            overflow="fold",
+            width=max(map(len, words), default=1) if number and narrow else None,
+        )
+    for group in table.groups:
+        shown.add_section()
+        for row in group:
+            shown.add_row(*map(_text, row))
+    return shown
+
+
+def _text(cell: Cell) -> Text:
+    rest = f" {cell.rest}" if cell.text and cell.rest else cell.rest
+    return Text.assemble((cell.text, STYLES[cell.emphasis]), rest)

@@ -1,0 +1,124 @@
+"""Pages and tables as Markdown, LaTeX and HTML, by Jinja templates."""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from cse_platform.render.page import Page
+from cse_platform.render.table import Markup, Table
+
+MARKDOWN_SPECIAL = re.compile(r"([\\`*_\[\]<>|~&$#])")
+LATEX_SPECIAL = {
+    **{character: rf"\{character}" for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "|": r"\textbar{}",
+    "<": "$<$",
+    ">": "$>$",
+    "±": r"$\pm$",
+    "−": "$-$",
+    "†": r"$\dagger$",
+    "‡": r"$\ddagger$",
+    "§": r"\S{}",
+    # LaTeX would read these two as options of the line's end before them.
+    "[": "{[}",
+    "*": "{*}",
+}
+LATEX_MARKS = str.maketrans({"†": r"\dagger", "‡": r"\ddagger", "§": r"\S", " ": r"\,"})
+LONG_TEXT = 24
+"""LaTeX breaks longer texts into lines."""
+LONG_COLUMN = r"p{0.22\linewidth}"
+NEGATIVE = re.compile(r"(?<!\w)-(?=\d)")
+"""A minus sign, which LaTeX would set as a hyphen."""
+
+
+def to_markdown(page: Page) -> str:
+    """A page as GitHub's Markdown: the best numbers bold, the second ones underlined.
+
+    Markdown has no lines between rows, so groups follow each other.
+    """
+    return _environment().get_template("page.md.j2").render(page=page)
+
+
+def to_latex(tables: Sequence[Table]) -> str:
+    """A floating table each, with caption, label and notes, by booktabs; nothing for no tables.
+
+    The best numbers are bold, the second ones underlined, standard deviations small after a
+    plus-minus sign, and marks raised.
+    """
+    # LaTeX is full of braces, so its template has other signs for what is filled in.
+    template = _environment("<%", "%>", "<<", ">>").get_template("tables.tex.j2")
+    return template.render(tables=tables, long=[LONG_COLUMN])
+
+
+def to_html(tables: Sequence[Table]) -> str:
+    """A fragment of HTML that needs nothing around it; heads of columns and rows have a scope."""
+    return _environment(escape=True).get_template("tables.html.j2").render(tables=tables)
+
+
+def escape_markdown(text: str, markup: Markup = "text") -> str:
+    """One line of a table in which no character has a meaning; code and Markdown stay such."""
+    line = re.sub(r"\s+", " ", text)
+    if markup == "text":
+        return MARKDOWN_SPECIAL.sub(r"\\\1", line)
+    line = line.replace("|", r"\|")
+    return f"`{line}`" if markup == "code" and line else line
+
+
+def escape_latex(text: str) -> str:
+    """One line in which no character has a meaning."""
+    line = NEGATIVE.sub("−", re.sub(r"\s+", " ", text))
+    return "".join(LATEX_SPECIAL.get(character, character) for character in line)
+
+
+def _latex_columns(table: Table) -> list[str]:
+    """How each column is aligned, or that its texts are broken into lines."""
+    longest = [max((len(row[n].plain) for row in table.rows), default=0)
+               for n in range(len(table.heads))]  # fmt: skip
+    return [
+        LONG_COLUMN if head.align == "left" and length > LONG_TEXT else head.align[0]
+        for head, length in zip(table.heads, longest, strict=True)
+    ]
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+@cache
+def _environment(
+    block_start: str = "{%",
+    block_end: str = "%}",
+    value_start: str = "{{",
+    value_end: str = "}}",
+    *,
+    escape: bool = False,
+) -> Environment:
+    """The templates of this folder; names that they lack are errors."""
+    made = Environment(
+        block_start_string=block_start,
+        block_end_string=block_end,
+        variable_start_string=value_start,
+        variable_end_string=value_end,
+        comment_start_string="<#",
+        comment_end_string="#>",
+        autoescape=escape,
+        loader=PackageLoader("cse_platform.render"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    filters: dict[str, Any] = {
+        "markdown": escape_markdown,
+        "latex": escape_latex,
+        "latex_marks": lambda mark: mark.translate(LATEX_MARKS),
+        "latex_columns": _latex_columns,
+        "slug": _slug,
+    }
+    made.filters.update(filters)
+    return made

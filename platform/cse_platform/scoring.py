@@ -1,0 +1,164 @@
+"""What `cse-evaluate` does: find the encoder, score it, and record it if it is a trial's."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from cse_methods.contract import Pooler
+from cse_methods.data.source import source_name
+from cse_methods.evaluation.embeddings import OnProgress as Told
+from cse_methods.evaluation.evaluate import evaluate
+from cse_methods.evaluation.models import Model, open_model
+from cse_methods.evaluation.results import Evaluation
+from cse_methods.evaluation.test_sets.availability import missing_tests
+from cse_methods.tasks import Tasks
+from cse_methods.transfer.protocol import TransferProtocol
+from cse_platform.cli.common import RUNS
+from cse_platform.errors import NoStoreError, StoreError
+from cse_platform.leaderboard.query.trials.curves import sweep_spec
+from cse_platform.leaderboard.query.trials.evaluations import (
+    TRIAL_KEY,
+    TrialRef,
+    find_trial,
+    trial_of_key,
+)
+from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.runner.models import local_copy, trial_in
+from cse_platform.sweep.stores import mlflow_uri
+from cse_platform.test_access import record_test_access
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
+
+
+@dataclass(frozen=True)
+class ScoringRequest:
+    """What is asked of which encoder."""
+
+    model: str
+    tasks: Tasks
+    data: str | None
+    pooler: Pooler | None
+    max_length: int | None
+    slicing_length: int | None
+    protocol: TransferProtocol
+
+
+def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path | None) -> Evaluation:
+    """Score an encoder; the test sets of a trial are opened on record.
+
+    Args:
+        request: what is asked.
+        leaderboard: URL of the store that knows trials; there may be none.
+        runs: folder of the journals and of an embedded MLflow store.
+
+    Raises:
+        CseError: if the encoder, the data or a store cannot be had.
+    """
+    for line in missing_tests(request.tasks, request.data):
+        click.echo(f"to fetch: {line}", err=True)
+    key = _key(request.model)
+    if key is None:
+        return _score(request, _open(request, request.model))
+    try:
+        board = open_store(leaderboard, create=False)
+    except NoStoreError as problem:
+        raise NoStoreError(f"{_belongs(request.model, key)}: {problem}") from problem
+    with board:
+        return _score_trial(request, _trial(board, request.model, key), board, runs or RUNS)
+
+
+def _key(model: str) -> str | None:
+    """The key of the trial that the model is of, or how the key begins; None for others."""
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return trial_in(folder)
+    return model if TRIAL_KEY.fullmatch(model) else None
+
+
+def _trial(board: Store, model: str, key: str) -> TrialRef:
+    with board.session() as session:
+        if not Path(model).expanduser().is_dir():
+            return find_trial(session, key)
+        if (trial := trial_of_key(session, key)) is None:
+            raise StoreError(f"{_belongs(model, key)}, which this one does not know")
+        return trial
+
+
+def _belongs(model: str, key: str) -> str:
+    if model == key:
+        return f"{model!r} is no folder; as the key of a trial it needs a leaderboard"
+    return (
+        f"{model} is the model of trial {key[:16]}, whose leaderboard (--runs or --store) is to "
+        "record that its test sets are opened"
+    )
+
+
+def _score_trial(request: ScoringRequest, trial: TrialRef, board: Store, runs: Path) -> Evaluation:
+    if trial.model is None:
+        raise StoreError(
+            f"trial {trial.key[:16]} kept no checkpoint; only a complete trial's can be scored"
+        )
+    journal = runs.absolute() / "evaluations" / f"{trial.key[:16]}.jsonl"
+    mirror = _mirror(board, trial, runs.absolute())
+    with local_copy(trial.model) as folder:
+        opened = _open(request, str(folder))  # nothing is on record of a model that cannot be had
+        with record_test_access(
+            trial,
+            request.tasks,
+            source=source_name(request.data),
+            leaderboard=board,
+            mlflow=mirror,
+            journal=journal,
+        ) as record:
+            evaluation = _score(request, opened)
+            for sink in record(evaluation):
+                click.echo(f"{sink.name} lacks the scores yet ({sink.error})", err=True)
+    return evaluation
+
+
+def _mirror(board: Store, trial: TrialRef, runs: Path) -> MLflowMirror | None:
+    """The MLflow store that has the trial's run; None, and a word, where there is none."""
+    uri = mlflow_uri(runs)
+    if not (os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file()):
+        click.echo("no MLflow store here gets the scores; CSE_MLFLOW_URI names one", err=True)
+        return None
+    with board.session() as session:
+        spec = sweep_spec(session, trial.sweep) or {}
+    experiment = spec.get("experiment", "cse")
+    return MLflowMirror(uri, experiment=experiment, artifacts=runs / "artifacts")
+
+
+def _open(request: ScoringRequest, model: str) -> Model:
+    return open_model(
+        model,
+        pooler=request.pooler,
+        max_length=request.max_length,
+        slicing_length=request.slicing_length,
+    )
+
+
+def _score(request: ScoringRequest, opened: Model) -> Evaluation:
+    with _progress() as told:
+        return evaluate(
+            opened, request.tasks, data=request.data, protocol=request.protocol, progress=told
+        )
+
+
+@contextmanager
+def _progress() -> Iterator[Told]:
+    """A bar on a terminal, nothing elsewhere."""
+    console = Console(stderr=True)
+    told = TextColumn("{task.description}")
+    columns = (told, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("loading", total=None)
+        yield lambda what, done, total: bar.update(
+            task, description=what, completed=done, total=total
+        )

@@ -1,0 +1,193 @@
+"""The leaderboard on a terminal: which numbers stand where, and what is said of them."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.render.board import Board
+from cse_platform.leaderboard.row import (
+    FAMILIES,
+    Configuration,
+    DevSet,
+    Estimate,
+    Gap,
+    LeaderboardRow,
+)
+from cse_platform.leaderboard.statistics.results import Interval, RankInterval
+
+MakeRow = Callable[..., LeaderboardRow]
+MakeEstimate = Callable[..., Estimate]
+MakePublished = Callable[..., PublishedRow]
+Lines = Callable[..., list[str]]
+
+RANKING = "Ranking on avg_sts, in order of dev, x 100"
+BUILTIN = DevSet("stsb", "stsb", "d0", "builtin")
+ONE_SEED = "‡ Over the pairs of a single seed: how other seeds would do is not known."
+OPENED = (
+    "* First tried after tests were opened for its method; "
+    "tried before and promoted after has no mark."
+)
+
+
+def test_the_ranking_by_hand(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    # Over 0.76 and 0.77: mean 0.765, std 0.01 / sqrt(2) = 0.00707, best 0.77.
+    score = estimate(0.76, 0.77, interval=Interval(0.7015, 0.8285, "seeds"))
+    gap = Gap("avg_sts", 0.7625, "simcse table5", 0.0025, True)
+    ours = row({"avg_sts": score}, rank=RankInterval(1, 3, 4), gap=gap)
+    *_, found, note = titled(lines(Board([ours])), RANKING)
+    assert found == (
+        "simcse bert-base 76.50 ±0.71 [70.15, 82.85] 1-3 of 4 77.00 2 84.00 ±1.41 +0.25 inside"
+    )
+    assert note.startswith("paper: ours minus the published number")
+
+
+def test_heads_name_the_dev_set(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    (head,) = lines(Board([row({"avg_sts": estimate(0.5)}, dev=BUILTIN)]))[1:2]
+    assert head == "method backbone avg sts best of n n dev stsb (builtin)"
+
+
+def test_an_interval_and_a_rank_over_pairs_are_marked(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    score = estimate(0.76, interval=Interval(0.75, 0.77, "pairs"))
+    *_, found, note = titled(
+        lines(Board([row({"avg_sts": score}, seeds=[1], rank=RankInterval(1, 2, 2))])), RANKING
+    )
+    assert "76.00 [75.00, 77.00] ‡ 1-2 of 2 ‡ 76.00 1" in found
+    assert note == ONE_SEED
+
+
+def test_seeds_that_were_not_scored_are_told(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    *_, found = titled(lines(Board([row({"avg_sts": estimate(0.76)})])), RANKING)
+    assert "76.00 1 of 2 84.00" in found
+
+
+def test_a_row_without_the_headline_still_stands(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    scored = row({"avg_sts": estimate(0.76, 0.76)}, method="hicl")
+    *_, first, second, note = titled(lines(Board([scored, row(headline="avg_sts")])), RANKING)
+    assert note == "Not ranked: 1 without this score."
+    assert first == "hicl bert-base 76.00 ±0.00 76.00 2 84.00 ±1.41"
+    assert second == "simcse bert-base 2 84.00 ±1.41"
+
+
+def test_without_test_scores_it_is_dev_that_counts(
+    lines: Lines, titled: Lines, row: MakeRow
+) -> None:
+    for headline in (None, "avg_sts"):
+        head, _, found = titled(lines(Board([row(headline=headline)])), "Ranking by dev, x 100")
+        assert head == "method backbone dev stsb (senteval) best of n n untrained"
+        assert found == "simcse bert-base 84.00 ±1.41 85.00 2 50.00"
+
+
+def test_scores_by_task(lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate) -> None:
+    every = {name: estimate(0.7, 0.8) for name in FAMILIES["sts"].columns}
+    title = "Test scores, sts12 to avg_sts, x 100"
+    head, _, scores = titled(lines(Board([row(every)])), title)
+    assert head == "method backbone sts12 sts13 sts14 sts15 sts16 stsb sickr avg sts"
+    assert scores == "simcse bert-base" + 8 * " 75.00 ±7.07"
+    assert (
+        7 * " 75.00 ±7.07"
+        in titled(
+            lines(Board([row(every)], sorted_by="avg_sts"), wide=True),
+            "Leaderboard by avg_sts, x 100",
+        )[-1]
+    )
+
+
+def test_the_ranking_family_is_two_tables(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    every = {name: estimate(0.5) for name in FAMILIES["ranking"].columns}
+    told = lines(Board([row(every)], family="ranking"))
+    for metric in ("kcc", "ndcg"):
+        title = f"Test scores, sts12_{metric} to avg_sts_{metric}, x 100"
+        assert titled(told, title)[-1] == "simcse bert-base" + 8 * " 50.00"
+
+
+def test_only_tasks_of_the_family_that_are_there(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    ours = row({"stsb": estimate(0.5), "mr": estimate(0.75)})
+    assert "Test scores, stsb, x 100" in lines(Board([ours]))
+    assert "Test scores, mr, x 100" in lines(Board([ours], family="transfer"))
+
+
+def test_settings_sweeps_and_runs(lines: Lines, titled: Lines, row: MakeRow) -> None:
+    told = lines(Board([row(dev=DevSet("stsb", "sickr", "d2", "senteval"))]))
+    head, _, found = titled(told, "Settings")
+    assert head == "method backbone configuration trial searched"
+    assert found == "simcse bert-base bbbbbbbb 22222222 temperature=0.05"
+    head, _, found = titled(told, "Sweeps")
+    assert head == "method backbone sweep dev set corpus tags"
+    dev_set = "sickr (senteval), checkpoint by stsb"
+    assert found == f"simcse bert-base simcse-bert {dev_set} wiki1m main"
+    head, _, found = titled(told, "Runs")
+    assert head == "method backbone trials GPU-hours finished machines"
+    assert found == "simcse bert-base 40 12.2 2030-01-02 here (A100)"
+    (wide,) = [line for line in lines(Board([row()]), wide=True) if line.startswith("simcse")]
+    for cell in ("bbbbbbbb", "22222222", "simcse-bert", "wiki1m", "temperature=0.05", "12.2"):
+        assert cell in wide.split()
+
+
+def test_rows_that_share_a_name_are_told_apart(lines: Lines, titled: Lines, row: MakeRow) -> None:
+    other = row(configuration=Configuration("c" * 64, {}, []))
+    *_, first, second = titled(lines(Board([row(), other])), "Ranking by dev, x 100")
+    assert first.startswith("simcse bert-base bbbbbbbb 84.00")
+    assert second.startswith("simcse bert-base cccccccc 84.00")
+    sickr = row(dev=DevSet("sickr", "sickr", "d2", "senteval"))
+    *_, first, second = titled(lines(Board([row(), sickr])), "Ranking by dev, x 100")
+    assert first.startswith("simcse bert-base stsb (senteval) 84.00")
+    assert second.startswith("simcse bert-base sickr (senteval) 84.00")
+
+
+def test_who_has_no_rank_is_counted_and_told_why(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    several, single = {"avg_sts": estimate(0.5, 0.5)}, {"avg_sts": estimate(0.5)}
+    ranked = [row(several, rank=RankInterval(1, best, 2)) for best in (1, 2)]
+    alone = row(several, rank=RankInterval(1, 1, 1))
+    not_scored = row(headline="avg_sts")
+    told = titled(lines(Board([*ranked, alone, row(single), row(single), not_scored])), RANKING)
+    shown = ("1 of 2 50.00 2", "1-2 of 2 50.00 2", "50.00 2")
+    for line, rank in zip(told[2:5], shown, strict=True):
+        assert line.startswith(f"simcse bert-base e1 50.00 ±0.00 {rank} 84.00")
+    assert told[-1] == (
+        "Not ranked: 2 of one seed without stored cosines, "
+        "1 with no other ranked row of its evaluation identity, 1 without this score."
+    )
+    assert not any("Not ranked" in line for line in lines(Board(ranked)))
+    assert not any("Not ranked" in line for line in lines(Board([alone])))
+
+
+def test_what_is_not_known_of_gpus_is_not_shown(lines: Lines, titled: Lines, row: MakeRow) -> None:
+    *_, known, unknown = titled(lines(Board([row(), row(gpu_hours=None)])), "Runs")
+    assert (known.split()[3], unknown.split()[3]) == ("12.2", "2030-01-02")
+
+
+def test_rows_that_do_not_compare_are_told(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    rows = [row({"avg_sts": estimate(0.5, 0.5, identity=identity)}) for identity in ("e1", "e2")]
+    *_, first, second, note = titled(lines(Board(rows)), RANKING)
+    assert first.startswith("simcse bert-base e1 50.00")
+    assert second.startswith("simcse bert-base e2 50.00")
+    assert note == (
+        "avg_sts: 2 evaluation identities; compare rows of one (--format json has them)."
+    )
+
+
+def test_what_was_tried_after_tests_were_opened_is_marked_once_explained(
+    lines: Lines, titled: Lines, row: MakeRow
+) -> None:
+    told = lines(Board([row(test_opened=datetime(2030, 1, 1, tzinfo=UTC))]))
+    assert sum(line.startswith("simcse * bert-base") for line in told) == 4
+    assert told.count(OPENED) == 1
+    assert OPENED not in lines(Board([row()]))

@@ -1,0 +1,161 @@
+"""Comparisons and papers' tables for people."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from cse_methods.tasks import STS_TASKS
+from cse_platform.leaderboard.published.paper_tables import PaperLine, PaperTable
+from cse_platform.leaderboard.render.comparison import verdict
+from cse_platform.leaderboard.row import Estimate
+from cse_platform.leaderboard.statistics.results import Comparison, Interval, Matrix
+from cse_platform.render.formats import probability
+
+Lines = Callable[..., list[str]]
+
+ONE_SEED = "‡ Over the pairs of a single seed: how other seeds would do is not known."
+
+
+def test_a_comparison_by_hand(lines: Lines, comparison: Comparison) -> None:
+    title, head, _, sts12, sts13, rule, average, a, b, said, note = lines(comparison)
+    assert title == "rankcse against simcse, scores x 100"
+    assert head == (
+        "task A B A - B 95 % interval p p (Holm) Williams t Williams p Williams p (Holm)"
+    )
+    assert sts12 == "sts12 72.00 70.00 +2.00 [1.00, 3.00] 0.020 0.040 4.12 <0.001 <0.001"
+    assert sts13 == "sts13 80.00 79.50 +0.50 [-1.00, 2.00] 0.400 0.400 1.25 0.210 0.210"
+    assert (rule, average) == ("---", "avg_sts 76.00 74.75 +1.25 [1.00, 3.00] 0.004")
+    assert (a, b) == comparison.told
+    assert said == (
+        "rankcse is above simcse by 1.25 on avg_sts, 95 % interval [1.00, 3.00], p = 0.004."
+    )
+    assert note == "a note of the statistics"
+
+
+def test_what_follows_in_words(comparison: Comparison) -> None:
+    average = comparison.average
+    assert average is not None
+
+    def said(**changes: object) -> str:
+        (sentence,) = verdict(replace(comparison, average=replace(average, **changes)))
+        return sentence
+
+    below = {"effect": -0.02, "interval": Interval(-0.03, -0.01, "seeds"), "p": 0.0001}
+    assert said(**below) == (
+        "rankcse is below simcse by 2.00 on avg_sts, 95 % interval [-3.00, -1.00], p < 0.001."
+    )
+    assert said(p=0.05) == (
+        "rankcse and simcse cannot be told apart: they differ by 1.25 on avg_sts, "
+        "95 % interval [1.00, 3.00], p = 0.050."
+    )
+    assert said(p=None, interval=None) == (
+        "rankcse and simcse differ by 1.25 on avg_sts; "
+        "single seeds without pairs cannot say how surely."
+    )
+
+
+def test_what_one_seed_leaves_open_is_said(lines: Lines, comparison: Comparison) -> None:
+    average = comparison.average
+    assert average is not None
+    over = replace(average, interval=Interval(0.01, 0.03, "pairs"))
+    alone = replace(comparison, n_b=1, average=over)
+    assert list(verdict(alone)) == [
+        "On one seed of simcse, rankcse is above simcse by 1.25 on avg_sts, 95 % interval "
+        "[1.00, 3.00], p = 0.004; how its other seeds would do is not known."
+    ]
+    told = lines(alone)
+    assert "avg_sts 76.00 74.75 +1.25 [1.00, 3.00] ‡ 0.004" in told and ONE_SEED in told
+    (both,) = verdict(replace(alone, n_a=1, average=replace(over, p=0.2)))
+    assert both.startswith("On one seed of rankcse and one of simcse, rankcse and simcse cannot")
+    assert both.endswith("p = 0.200; how their other seeds would do is not known.")
+
+
+def test_without_an_average_each_task_is_said_after_holm(comparison: Comparison) -> None:
+    first, second = verdict(replace(comparison, average=None))
+    assert first == (
+        "rankcse is above simcse by 2.00 on sts12, 95 % interval [1.00, 3.00], p = 0.040."
+    )
+    assert second.startswith("rankcse and simcse cannot be told apart") and "sts13" in second
+
+
+def test_columns_that_say_nothing_are_left_out(lines: Lines, comparison: Comparison) -> None:
+    task = replace(comparison.tasks[1], williams_t=None, williams_p=None, williams_p_holm=None)
+    told = lines(replace(comparison, tasks=(task,)))
+    assert told[1] == "task A B A - B 95 % interval p p (Holm)"
+
+
+def test_probabilities() -> None:
+    shown = [probability(p) for p in (None, 0.0, 0.00099, 0.001, 0.0494, 1.0)]
+    assert shown == ["", "<0.001", "<0.001", "0.001", "0.049", "1.000"]
+
+
+def test_a_matrix_by_hand(lines: Lines) -> None:
+    names = ("rankcse", "simcse", "hicl")
+    effects = ((0.0, 0.02, 0.01), (-0.02, 0.0, -0.01), (-0.01, 0.01, 0.0))
+    p = ((None, 0.004, 0.04), (0.004, None, 0.5), (0.04, 0.5, None))
+    matrix = Matrix(names, effects, p, p, ("a note",), STS_TASKS, ("rankcse: a", "simcse: b"))
+    told = lines(matrix)
+    assert told == [
+        "Row minus column, avg_sts, x 100",
+        "# row 1 2 3",
+        told[2],
+        "1 rankcse +2.00 ** +1.00 *",
+        "2 simcse -2.00 ** -1.00",
+        "3 hicl -1.00 * +1.00",
+        "** p < 0.01, after Holm's correction over all pairs.",
+        "* p < 0.05, after Holm's correction over all pairs.",
+        "rankcse: a",
+        "simcse: b",
+        "a note",
+    ]
+    told = lines(replace(matrix, single=("hicl",)))
+    assert told[3:7] == [
+        "1 rankcse +2.00 ** +1.00 * ‡",
+        "2 simcse -2.00 ** -1.00 ‡",
+        "3 hicl -1.00 * ‡ +1.00 ‡",
+        "** p < 0.01, after Holm's correction over all pairs.",
+    ]
+    assert told.count(ONE_SEED) == 1
+    some = {("stsb", "sickr"): "mean over stsb, sickr", ("mr",): "mr"}
+    for tasks, over in some.items():
+        assert lines(replace(matrix, tasks=tasks))[0] == f"Row minus column, {over}, x 100"
+
+
+def line(backbone: str, label: str, value: float, ours: Estimate | None = None) -> PaperLine:
+    return PaperLine(
+        backbone,
+        "rankcse",
+        label,
+        {"avg_sts": value, "train_minutes": 87.5},
+        {"avg_sts": 0.0013},
+        {"avg_sts": ours} if ours else {},
+        "c" * 64 if ours else None,
+    )
+
+
+def test_a_papers_table_by_hand(
+    lines: Lines, written: Callable[..., str], estimate: Callable[..., Estimate]
+) -> None:
+    table = PaperTable(
+        "rankcse",
+        "table2",
+        ("avg_sts", "train_minutes"),
+        (
+            line("bert-base", "rank_loss=listnet", 0.8, estimate(0.8, 0.81)),
+            line("bert-base", "", 0.79),
+            line("roberta-base", "", 0.7),
+        ),
+        ("train_minutes is in minutes.",),
+    )
+    told = lines(table)
+    assert told[0] == "rankcse table2, x 100"
+    assert told[3:] == [
+        "bert-base rankcse (rank_loss=listnet) 80.00 ±0.13 87.5",
+        "bert-base ours (n = 2, cccccccc) 80.50 ±0.71",
+        "bert-base rankcse 79.00 ±0.13 87.5",
+        "---",
+        "roberta-base rankcse 70.00 ±0.13 87.5",
+        "train_minutes is in minutes.",
+    ]
+    text = written(table, "markdown")  # best and second of a backbone, printed and ours together
+    assert "**80.50** ±0.71" in text and "<u>80.00</u> ±0.13" in text
+    assert "**79.00**" not in text and "**87.5**" not in text and "| 70.00 ±0.13 | 87.5 |" in text

@@ -1,0 +1,50 @@
+"""Which numbers are best and second."""
+
+from collections.abc import Callable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.render.board import Board
+from cse_platform.leaderboard.row import Estimate, LeaderboardRow
+from cse_platform.render.formats import percent
+from cse_platform.render.table import Column, to_table
+
+
+def emphasis(*values: float | None) -> list[str | None]:
+    """Of the cells of one column; None where there is no number."""
+    column = Column[float | None]("a", lambda value: value, percent, compared=lambda value: value)
+    name = Column[float | None]("name", lambda _: "row")
+    cells = [row[-1] for row in to_table([name, column], [values]).rows]
+    return [cell.emphasis if cell.text else None for cell in cells]
+
+
+def test_by_hand() -> None:
+    assert emphasis(0.7, 0.8, None, 0.75) == ["none", "best", None, "second"]
+    assert emphasis(0.7) == ["none"]  # one alone is no winner
+    assert emphasis(0.80001, 0.80004, 0.7, 0.6) == ["best", "best", "second", "none"]  # as shown
+    assert emphasis(0.8, 0.8) == ["best", "best"]
+
+
+@given(st.lists(st.integers(0, 9).map(lambda n: n / 10), min_size=2, max_size=6))
+def test_the_best_are_the_highest(values: list[float]) -> None:
+    found = emphasis(*values)
+    assert [v for v, place in zip(values, found, strict=True) if place == "best"] == [
+        value for value in values if value == max(values)
+    ]
+
+
+def test_ours_and_published_compete_and_other_identities_do_not(
+    written: Callable[..., str],
+    row: Callable[..., LeaderboardRow],
+    estimate: Callable[..., Estimate],
+    published: Callable[..., PublishedRow],
+) -> None:
+    papers = [published({"avg_sts": 0.8}), published({"avg_sts": 0.6}, system="x")]
+    ours = row({"avg_sts": estimate(0.7)})
+    text = written(Board([ours], papers), "markdown")
+    assert "**80.00**" in text and "<u>70.00</u>" in text and "| 60.00 |" in text
+    other = row({"avg_sts": estimate(0.5, identity="e2")}, method="hicl")
+    text = written(Board([ours, other], papers), "markdown")
+    assert "**" not in text and "<u>" not in text

@@ -1,0 +1,146 @@
+"""Pages on a terminal and elsewhere: nothing is folded where there is no terminal."""
+
+import re
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.render.board import Board
+from cse_platform.leaderboard.render.document import print_document
+from cse_platform.leaderboard.row import FAMILIES, Estimate, Gap, LeaderboardRow
+from cse_platform.leaderboard.statistics.results import Interval, RankInterval
+from cse_platform.render.page import Curve, Heading, Page, Paragraph
+from cse_platform.render.table import Cell, Head, Table, text_table
+from cse_platform.render.terminal import print_page
+
+NAMES = st.text("ab_:[/]-&\\", min_size=1, max_size=60)
+
+
+def printed(page: Page, *, wide: bool = False) -> list[str]:
+    with redirect_stdout(StringIO()) as out:
+        print_page(page, wide=wide)
+    return out.getvalue().splitlines()
+
+
+def on_a_terminal(page: Page, width: int, *, wide: bool = False) -> list[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FORCE_COLOR", "1")
+        patch.setenv("COLUMNS", str(width))
+        lines = printed(page, wide=wide)
+    return [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
+
+
+def test_a_table_by_hand() -> None:
+    table = Table(
+        (Head("name"), Head("score", "right")),
+        (
+            ((Cell("a", mark="*"), Cell("78.12", "0.35", emphasis="best")),),
+            ((Cell("[b]"), Cell("7.00")),),
+        ),
+        "Title",
+        ("* meant.", "A note."),
+    )
+    rows = [
+        "name        score",
+        "─────────────────",
+        "a *   78.12 ±0.35",
+        "─────────────────",
+        "[b]          7.00",
+    ]
+    assert printed([table, table]) == [
+        *("Title", *rows, "* meant.", "A note."),
+        *("", "Title", *rows),  # what is said once is not said again
+    ]
+
+
+def test_blocks_of_a_page() -> None:
+    page = [Heading("Top", 1), Paragraph("[words] " * 40), Curve(((0, 0.25), (9, 0.75)), 9)]
+    assert printed(page) == [
+        *("Top", "", ("[words] " * 40).strip(), ""),
+        "25.00 ▁█ 75.00, steps 0 to 9, best at 9",
+    ]
+
+
+def test_the_best_is_bold_and_the_second_underlined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    cells = (Cell("8", emphasis="best"), Cell("7", emphasis="second"), Cell("6"))
+    (*_, line) = printed([Table((Head("a"), Head("b"), Head("c")), ((cells,),))])
+    assert "\x1b[1m8" in line and "\x1b[4m7" in line and not line.endswith("m6\x1b[0m")
+
+
+@given(method=NAMES, backbone=NAMES, sweep=NAMES, system=NAMES,
+       family=st.sampled_from(["sts", "transfer", "ranking"]))  # fmt: skip
+def test_every_board_is_whole_where_there_is_no_terminal(
+    row: Callable[..., LeaderboardRow],
+    estimate: Callable[..., Estimate],
+    published: Callable[..., PublishedRow],
+    method: str,
+    backbone: str,
+    sweep: str,
+    system: str,
+    family: str,
+) -> None:
+    columns = FAMILIES[family].columns
+    score = estimate(0.7, 0.8, interval=Interval(0.6123, 0.8877, "seeds"))
+    ours = row(
+        dict.fromkeys(columns, score),
+        method=method,
+        backbone=backbone,
+        sweep=sweep,
+        headline=columns[-1],
+        rank=RankInterval(10, 12, 20),
+        gap=Gap(columns[-1], 0.8, "x", -0.05, False),
+    )
+    paper = published(dict.fromkeys(columns, 0.5), system=system)
+    for wide in (False, True):
+        with redirect_stdout(StringIO()) as out:
+            print_document(Board([ours], [paper], family=family), format="table", wide=wide)
+        lines = out.getvalue().splitlines()
+        for cell in (method, backbone, sweep, system, "75.00 ±7.07", "[61.23, 88.77]",
+                     "10-12 of 20", "50.00"):  # fmt: skip
+            assert any(cell in line for line in lines), cell
+
+
+@given(
+    texts=st.lists(st.text("ab_:[/]-& \\", max_size=60), min_size=1, max_size=4),
+    width=st.integers(20, 120),
+)
+def test_a_terminal_folds_and_never_cuts(texts: list[str], width: int) -> None:
+    """Every letter is there, and no line is longer than the terminal."""
+    table = text_table(("n", "m"), [(text, f"x{text}") for text in texts])
+    lines = on_a_terminal([table], width)
+    assert max(map(len, lines)) <= width
+    expected = "".join(["nm" if any(texts) else "m", *texts, *(f"x{text}" for text in texts)])
+    found = "".join(lines).replace("─", "").replace(" ", "")
+    assert sorted(found) == sorted(expected.replace(" ", ""))
+
+
+def test_eighty_columns_break_no_number_and_no_name(
+    row: Callable[..., LeaderboardRow], estimate: Callable[..., Estimate]
+) -> None:
+    score = estimate(0.76, 0.77, interval=Interval(0.7015, 0.8285, "seeds"))
+    scores = dict.fromkeys(FAMILIES["sts"].columns, score)
+    ours = row(scores, method="whitenedcse", backbone="roberta-large",
+               rank=RankInterval(1, 2, 2), gap=Gap("avg_sts", 0.8, "x", -0.04, True))  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out:
+        patch.setenv("FORCE_COLOR", "1")
+        patch.setenv("COLUMNS", "80")
+        print_document(Board([ours]), format="table")
+    text = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    assert max(map(len, text.splitlines())) <= 80
+    words = text.split()
+    assert words.count("whitenedcse") == words.count("roberta-large") == 5
+    assert words.count("76.50") == 9 and words.count("±0.71") == 9
+    for word in ("[70.15,", "82.85]", "77.00", "-4.00", "inside", "temperature=0.05"):
+        assert word in words
+
+
+def test_wide_folds_nothing_on_a_terminal() -> None:
+    name = ("a long name " * 20).strip()
+    (*_, line) = on_a_terminal([text_table(("n",), [(name,)])], 40, wide=True)
+    assert line == name
