@@ -8,7 +8,6 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from cse_platform.leaderboard.render.grid import Cell, Column, Grid, Row, Rule
 from flask.testing import FlaskClient
 from page_text import body, copied, heads, told
 
@@ -16,6 +15,7 @@ from cse_dashboards.page.app import create_app
 from cse_dashboards.page.show import arranged, sort_of
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.store.opening import open_store as open_store
+from cse_platform.render.table import Cell, Head, Table
 
 
 def methods(html: str) -> list[str]:
@@ -157,9 +157,9 @@ def test_what_a_head_sorts_by(head: str, column: str | None) -> None:
 
 def test_trials_stand_before_the_scores_by_task() -> None:
     names = ("method", "avg sts", "n", "dev", "sts12", "stsb", "configuration", "trial", "finished")
-    row = Row(tuple(Cell(name) for name in names))
-    moved = arranged(Grid("", tuple(Column(name) for name in names), (row, Rule(), row)))
+    row = tuple(Cell(name) for name in names)
+    moved = arranged(Table(tuple(Head(name) for name in names), ((row,), (row,))))
     expected = ["method", "avg sts", "n", "dev", "trial", "finished", "sts12", "stsb"]
-    assert [column.name for column in moved.columns] == [*expected, "configuration"]
-    assert [cell.text for cell in moved.rows[1].cells] == [*expected, "configuration"]
-    assert moved.lines[1] == Rule()
+    assert [head.name for head in moved.heads] == [*expected, "configuration"]
+    assert [cell.text for cell in moved.rows[1]] == [*expected, "configuration"]
+    assert len(moved.groups) == 2
