@@ -34,7 +34,8 @@ def export_sweep(reader: Leaderboard, sweep: str, folder: Path, *, form: str) ->
         form: of the single figures: html, svg, png or pdf.
 
     Raises:
-        StoreError: if there is no such sweep, or the folder is not empty.
+        NotFoundError: if there is no such sweep.
+        OutputError: if the folder is not empty.
         ImageError: if an image is asked for, and what draws it is not there.
     """
     overview = reader.sweep(sweep)  # an unknown name leaves no folder behind

@@ -9,7 +9,7 @@ from cse_dashboards.picture_html import standalone
 from cse_dashboards.pictures import ablation, board, compare, methods, progress, search
 from cse_dashboards.pictures.labels import PANELS
 from cse_methods.data.dev_selection import dev_metric
-from cse_platform.errors import StoreError
+from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.query.board.resolve import named_rows
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
@@ -55,7 +55,8 @@ def chapters(
         embeddings: of kept models; without, the figures that need an encoder are left out.
 
     Raises:
-        StoreError: if there is no such sweep, or for what the database says.
+        NotFoundError: if there is no such sweep.
+        StoreError: for what the database says.
     """
     overview, rows, found = reader.sweep(sweep), rows_of(reader, sweep), reader.search(sweep)
     papers = reader.published(backbone=overview.backbone)
@@ -87,7 +88,7 @@ def rows_of(reader: Leaderboard, sweep: str) -> list[LeaderboardRow]:
         Nothing while no trial of the sweep is complete.
 
     Raises:
-        StoreError: if there is no such sweep.
+        NotFoundError: if there is no such sweep.
     """
     method = reader.sweep(sweep).method
     own = reader.rows(Filters(sweep=sweep), standing=False)[:1]
@@ -136,7 +137,7 @@ def _compared(reader: Leaderboard, own: LeaderboardRow, rival: LeaderboardRow) -
     a, b = (f"{row.method}@{row.configuration.hash}" for row in (own, rival))
     try:
         yield compare.differences(reader.compare(a, b))
-    except StoreError as error:
+    except QueryError as error:
         title = f"{own.method} against {rival.method}"
         yield Picture("differences", title, "Difference on each task.", missing=str(error))
     else:

@@ -20,15 +20,11 @@ from cse_methods.evaluation.test_sets.availability import missing_tests
 from cse_methods.tasks import Tasks
 from cse_methods.transfer.protocol import TransferProtocol
 from cse_platform.cli.common import RUNS
-from cse_platform.errors import NoStoreError, StoreError
-from cse_platform.leaderboard.query.trials.curves import sweep_spec
-from cse_platform.leaderboard.query.trials.evaluations import (
-    TRIAL_KEY,
-    TrialRef,
-    find_trial,
-    trial_of_key,
-)
+from cse_platform.errors import NoStoreError, NotFoundError
+from cse_platform.leaderboard.query.sweeps.find import sweep_spec
+from cse_platform.leaderboard.query.trials.find import TRIAL_KEY, find_trial, trial_of_key
 from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.runner.models import local_copy, trial_in
 from cse_platform.sweep.stores import mlflow_uri
 from cse_platform.test_access import record_test_access
@@ -80,12 +76,12 @@ def _key(model: str) -> str | None:
     return model if TRIAL_KEY.fullmatch(model) else None
 
 
-def _trial(board: Store, model: str, key: str) -> TrialRef:
+def _trial(board: Store, model: str, key: str) -> TrialSummary:
     with board.session() as session:
         if not Path(model).expanduser().is_dir():
             return find_trial(session, key)
         if (trial := trial_of_key(session, key)) is None:
-            raise StoreError(f"{_belongs(model, key)}, which this one does not know")
+            raise NotFoundError(f"{_belongs(model, key)}, which this one does not know")
         return trial
 
 
@@ -98,9 +94,11 @@ def _belongs(model: str, key: str) -> str:
     )
 
 
-def _score_trial(request: ScoringRequest, trial: TrialRef, board: Store, runs: Path) -> Evaluation:
+def _score_trial(
+    request: ScoringRequest, trial: TrialSummary, board: Store, runs: Path
+) -> Evaluation:
     if trial.model is None:
-        raise StoreError(
+        raise NotFoundError(
             f"trial {trial.key[:16]} kept no checkpoint; only a complete trial's can be scored"
         )
     journal = runs.absolute() / "evaluations" / f"{trial.key[:16]}.jsonl"
@@ -121,7 +119,7 @@ def _score_trial(request: ScoringRequest, trial: TrialRef, board: Store, runs: P
     return evaluation
 
 
-def _mirror(board: Store, trial: TrialRef, runs: Path) -> MLflowMirror | None:
+def _mirror(board: Store, trial: TrialSummary, runs: Path) -> MLflowMirror | None:
     """The MLflow store that has the trial's run; None, and a word, where there is none."""
     uri = mlflow_uri(runs)
     if not (os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file()):

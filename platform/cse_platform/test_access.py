@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cse_methods.tasks import Tasks
-from cse_platform.errors import StoreError
+from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.trials.evaluations import TrialRef
 from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.tracking.events import TestAccessed
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def record_test_access(
-    trial: TrialRef,
+    trial: TrialSummary,
     tasks: Tasks,
     *,
     source: str,
@@ -46,7 +46,7 @@ def record_test_access(
         What records the scores and tells which stores lack them yet.
 
     Raises:
-        StoreError: if the opening cannot be recorded.
+        StoreDownError: if the opening cannot be recorded.
         JournalError: if another evaluation writes to the journal now.
     """
     sinks: list[Sink] = [LeaderboardSink(leaderboard), *([mlflow] if mlflow is not None else [])]
@@ -78,7 +78,7 @@ def record_test_access(
 def _refuse_unrecorded(health: list[SinkHealth]) -> None:
     for sink in health:
         if sink.name == LeaderboardSink.name and sink.behind:
-            raise StoreError(
+            raise StoreDownError(
                 f"the leaderboard does not record that test sets are opened ({sink.error}); "
                 "they stay shut until it does"
             )

@@ -19,8 +19,8 @@ from rich.progress import track
 from rich.table import Table
 from sqlalchemy import create_engine, select
 
+from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.query.board.rows import board_rows
-from cse_platform.leaderboard.query.board.selection import Filters
 from cse_platform.leaderboard.query.trials.curves import dev_curve
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.store.tables import TrialRecord

@@ -7,7 +7,7 @@ from kept_models import AVG, CLS, GONE, PRUNED
 
 from cse_dashboards.encoded.models import Embeddings
 from cse_methods.encoders.loading import load_encoder
-from cse_platform.errors import StoreError
+from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.api import Leaderboard
 
 SENTENCES = ["The king sails.", "A pilot reads the map on the ship.", "The king sails."]
@@ -61,5 +61,5 @@ def test_dev_sentences_come_from_where_the_sweep_had_them(kept_models: Leaderboa
     ],
 )
 def test_what_is_not_there_is_told(kept_models: Leaderboard, trial: str, told: str) -> None:
-    with pytest.raises(StoreError, match=told):
+    with pytest.raises(NotFoundError, match=told):
         Embeddings(kept_models).vectors(trial, SENTENCES)

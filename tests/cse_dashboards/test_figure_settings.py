@@ -11,7 +11,7 @@ import pytest
 from cse_dashboards.figures.naming import dev_quantity
 from cse_dashboards.figures.setting import by_value, setting
 from cse_dashboards.figures.surface import surface
-from cse_platform.leaderboard.query.sweeps.search_history import SearchedTrial
+from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.sweep.space.space import Space
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -34,8 +34,8 @@ def trial(
     seed: int = 0,
     state: str = "COMPLETE",
     weight: float = 1.0,
-) -> SearchedTrial:
-    return SearchedTrial(
+) -> TrialSummary:
+    return TrialSummary(
         number=0,
         key=f"{configuration}-{seed}",
         state=state,
@@ -47,6 +47,9 @@ def trial(
         step=1,
         started=NOON,
         finished=NOON,
+        sweep="first",
+        method="simcse",
+        backbone="mini",
         weight=weight,
     )
 

@@ -1,14 +1,14 @@
 """Pictures of scores: from a leaderboard to figures, or to a sentence that says what lacks."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
+from searches import searched
 
 from cse_dashboards.pictures import ablation, board, compare, methods
 from cse_dashboards.pictures.labels import MOST
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.query.sweeps.search_history import SearchedTrial, SearchHistory
+from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.sweep.space.space import Space
 
@@ -195,11 +195,7 @@ def test_pairs_without_scores_are_said(lab: Leaderboard, rows: list[LeaderboardR
 
 
 def history(space: dict[str, object], *values: dict[str, object], total: int = 0) -> SearchHistory:
-    at = datetime(2030, 1, 1, tzinfo=UTC)
-    trials = tuple(
-        SearchedTrial(n, f"k{n}", "COMPLETE", 0, "search", f"c{n}", one, 0.5, 1, at, at)
-        for n, one in enumerate(values)
-    )
+    trials = tuple(searched(n, one) for n, one in enumerate(values))
     known = Space.model_validate(space)
     return SearchHistory("mine", "stsb", known, trials, total or len(trials))
 

@@ -6,13 +6,13 @@ import pytest
 from searches import history_of, searched
 
 from cse_dashboards.pictures import ablation
-from cse_platform.leaderboard.query.sweeps.search_history import SearchedTrial
+from cse_platform.leaderboard.trial import TrialSummary
 
 GROUPS = {"groups": [8, 16]}
 RANGES = {"rate": {"low": 0.0, "high": 1.0}, "alpha": {"low": 0.0, "high": 1.0}}
 
 
-def tried(number: int, seed: int, **values: Any) -> SearchedTrial:
+def tried(number: int, seed: int, **values: Any) -> TrialSummary:
     """Trials of the same number are seeds of one configuration."""
     return searched(number, values, seed=seed, configuration=f"c{number}", value=0.5 + seed / 10)
 
@@ -25,7 +25,7 @@ ALL_SEEDS = [*SOME_SEEDS, tried(1, 1, groups=16)]
 @pytest.mark.parametrize(
     ("trials", "drawn"), [(ONE_SEED, None), (SOME_SEEDS, "bars"), (ALL_SEEDS, "band")]
 )
-def test_the_spread_is_called_what_is_drawn(trials: list[SearchedTrial], drawn: str | None) -> None:
+def test_the_spread_is_called_what_is_drawn(trials: list[TrialSummary], drawn: str | None) -> None:
     [picture] = ablation.settings(history_of(trials, GROUPS))
 
     said = [word for word in ("bars", "band") if f"; {word}: ± one standard" in picture.caption]

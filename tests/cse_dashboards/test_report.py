@@ -12,7 +12,7 @@ from cse_dashboards.errors import ImageError
 from cse_dashboards.export import export_sweep
 from cse_dashboards.picture import Picture
 from cse_dashboards.report import chapters, rows_of, written
-from cse_platform.errors import StoreError
+from cse_platform.errors import NotFoundError, OutputError
 from cse_platform.leaderboard.api import Leaderboard
 
 CHAPTERS = ["Ranking", "Search", "Settings", "Dev curves", "Beside other methods"]
@@ -48,14 +48,14 @@ def test_a_document_needs_nothing_from_elsewhere(reader: Leaderboard) -> None:
 
 
 def test_an_unknown_sweep_leaves_no_folder(reader: Leaderboard, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="simcsee"):
+    with pytest.raises(NotFoundError, match="simcsee"):
         export_sweep(reader, "simcsee", tmp_path / "out", form="html")
     assert not (tmp_path / "out").exists()
 
 
 def test_a_folder_with_something_in_it_is_refused(reader: Leaderboard, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("kept")
-    with pytest.raises(StoreError, match="not empty"):
+    with pytest.raises(OutputError, match="not empty"):
         export_sweep(reader, "simcse", tmp_path, form="html")
 
 

@@ -8,18 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 from sqlalchemy import select
+from stored_trials import stored_scores
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
 from cse_methods.tasks import parse_tasks
-from cse_platform.errors import StoreError
+from cse_platform.errors import QueryError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.trials import evaluations
-from cse_platform.leaderboard.query.trials.evaluations import (
-    ScoreRow,
-    TestAccess,
-    TrialRef,
-    similarities,
-)
+from cse_platform.leaderboard.query.trials.find import trial_of_key
+from cse_platform.leaderboard.query.trials.similarities import similarities
+from cse_platform.leaderboard.query.trials.test_access import TestAccess, test_accesses
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.score_tables import EvaluationRecord, PairSetRecord
 from cse_platform.leaderboard.store.tables import Base
@@ -77,11 +74,12 @@ def test_scores_are_kept_as_they_are(with_trials: Store, trial_evaluated: Make) 
     scores = {"test/sts12_spearman": 0.1 + 0.2, "test/sts12_kcc": -0.25, "dev/stsb_uniformity": -3}
     tell(with_trials, trial_evaluated("c0-42", scores))
     with with_trials.session() as session:
-        assert evaluations.test_scores(session, "c0-42") == [
-            ScoreRow("sts12", "test", "kcc", -0.25, "e1"),
-            ScoreRow("sts12", "test", "spearman", 0.30000000000000004, "e1"),
+        found = stored_scores(session, "c0-42")
+        assert [(one.task, one.metric, one.value, one.identity) for one in found] == [
+            ("sts12", "kcc", -0.25, "e1"),
+            ("sts12", "spearman", 0.30000000000000004, "e1"),
         ]
-        assert evaluations.test_scores(session, "c1-42") == []
+        assert stored_scores(session, "c1-42") == []
         told = session.get_one(EvaluationRecord, "e1")
         assert told.settings == {"pooler": "cls"}
     assert (1, "stsb", "dev", "uniformity", "e1", -3.0, NOON) in contents(with_trials)["scores"]
@@ -120,13 +118,15 @@ def test_what_is_scored_by_hand_tells_its_source(with_trials: Store, tmp_path: P
     evaluation = Evaluation(
         tasks=frozenset({"mr"}), scores=(score,), similarities=(), identities={"e1": {}}
     )
-    trial = TrialRef("c0-42", "first", "rankcse", "mini", 42, None, "c0")
+    with with_trials.session() as session:
+        trial = trial_of_key(session, "c0-42")
+    assert trial is not None
     stores = {"leaderboard": with_trials, "mlflow": None, "journal": tmp_path / "journal"}
     with record_test_access(trial, parse_tasks(["mr"]), source="builtin", **stores) as record:
         assert record(evaluation) == []
     with with_trials.session() as session:
         assert session.get_one(EvaluationRecord, "e1").source == "builtin"
-        assert [one.source for one in evaluations.test_accesses(session)] == ["builtin"]
+        assert [one.source for one in test_accesses(session)] == ["builtin"]
 
 
 def test_the_last_evaluation_of_one_identity_stands(
@@ -136,7 +136,7 @@ def test_the_last_evaluation_of_one_identity_stands(
     tell(with_trials, trial_evaluated("c0-42", {"test/mr_accuracy": 0.7}))
     tell(with_trials, trial_evaluated("c0-42", {"test/mr_accuracy": 0.8}, identity="e2"))
     with with_trials.session() as session:
-        found = evaluations.test_scores(session, "c0-42")
+        found = stored_scores(session, "c0-42")
     assert [(one.task, one.value, one.identity) for one in found] == [
         ("cr", 0.6, "e1"),
         ("mr", 0.7, "e1"),
@@ -151,7 +151,7 @@ def test_nonsense_is_told_and_left_out(
     scores = {"test/sts12_spearman": nan, "test/sts13_spearman": 72.4, "dev/stsb_uniformity": inf}
     tell(with_trials, trial_evaluated("c0-42", scores | {"test/sts14_spearman": 1.0}))
     with with_trials.session() as session:
-        assert [one.task for one in evaluations.test_scores(session, "c0-42")] == ["sts14"]
+        assert [one.task for one in stored_scores(session, "c0-42")] == ["sts14"]
     for told in ("test/sts12_spearman=nan", "test/sts13_spearman=72.4", "dev/stsb_uniformity=inf"):
         assert f"trial c0-42: {told} is no fraction, not stored" in caplog.text
 
@@ -212,7 +212,7 @@ def test_similarities_that_are_not_there(
     with_trials: Store, asked: tuple[str, ...], message: str
 ) -> None:
     tell(with_trials, pairs(), pairs(identity="e2"))
-    with pytest.raises(StoreError, match=message), with_trials.session() as session:
+    with pytest.raises(QueryError, match=message), with_trials.session() as session:
         similarities(session, *asked)
 
 
@@ -225,11 +225,11 @@ def test_releases_oldest_first(with_trials: Store) -> None:
     )
     hours = [NOON + timedelta(hours=hour) for hour in range(4)]
     with with_trials.session() as session:
-        assert evaluations.test_accesses(session, "c0-42") == [
+        assert test_accesses(session, "c0-42") == [
             TestAccess("c0-42", hours[1], "bob", "cse-evaluate", ["mr"], "hub"),
             TestAccess("c0-42", hours[3], "ann", "cse-sweep", ["sts12", "stsb"], "senteval"),
         ]
-        assert [(one.trial, one.opened) for one in evaluations.test_accesses(session)] == [
+        assert [(one.trial, one.opened) for one in test_accesses(session)] == [
             ("c0-42", hours[1]),
             ("c1-42", hours[2]),
             ("c0-42", hours[3]),

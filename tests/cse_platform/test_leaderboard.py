@@ -11,20 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, text
 from sqlalchemy.exc import IntegrityError
+from stored_trials import trials_of
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.query.board.rows import board_rows
-from cse_platform.leaderboard.query.board.selection import Filters
-from cse_platform.leaderboard.query.trials.curves import (
-    BestModel,
-    CompletedTrial,
-    best_model,
-    completed_trial,
-    dev_curve,
-    sweep_spec,
-    trials_of,
-)
+from cse_platform.leaderboard.query.sweeps.find import sweep_spec
+from cse_platform.leaderboard.query.trials.curves import dev_curve
+from cse_platform.leaderboard.query.trials.find import best_kept_trial, trial_of_key
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.store.tables import (
     Base,
@@ -117,9 +112,9 @@ def test_an_attempt_from_scratch_replaces_the_former(
     killed = trial_life(0, {0: 0.5, 10: 0.6, 20: 0.7}, state=None)
     tell(board, [sweep_started(), *killed, *trial_life(0, {0: 0.4, 10: 0.8})])
     with board.session() as session:
-        assert completed_trial(session, "c0-42") == CompletedTrial(
-            "c0-42", [(0, 0.4), (10, 0.8)], best_step=10, best_value=0.8, model=None
-        )
+        assert [(p.step, p.value) for p in dev_curve(session, "c0-42")] == [(0, 0.4), (10, 0.8)]
+        found = trial_of_key(session, "c0-42")
+        assert found and (found.state, found.step, found.value) == ("COMPLETE", 10, 0.8)
         assert session.scalars(select(TrialRecord.start_value)).all() == [0.4]
 
 
@@ -330,10 +325,9 @@ def test_the_best_model_is_one_that_was_kept(
     ]
     tell(board, events)
     with board.session() as session:
-        found = best_model(session, method="rankcse", backbone="mini", dev_identity="dev-1")
-        assert found == BestModel("c1-42", "/good", 0.8)
-        assert not best_model(session, method="rankcse", backbone="mini", dev_identity="dev-2")
-        assert completed_trial(session, "c3-42") is None
+        found = best_kept_trial(session, method="rankcse", backbone="mini", dev_identity="dev-1")
+        assert found and (found.key, found.model, found.value) == ("c1-42", "/good", 0.8)
+        assert not best_kept_trial(session, method="rankcse", backbone="mini", dev_identity="dev-2")
 
 
 def test_a_sweep_that_goes_on_keeps_its_start_and_gets_the_new_file(

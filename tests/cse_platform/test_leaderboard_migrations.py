@@ -7,10 +7,10 @@ import pytest
 from alembic import command
 from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from sqlalchemy.exc import IntegrityError
+from stored_trials import stored_scores
 
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.board.rows import board_rows
-from cse_platform.leaderboard.query.trials.evaluations import test_scores as scores_on_test
 from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.leaderboard.store.schema import alembic_config, migrating
 from cse_platform.tracking.events import TrialEvaluated
@@ -181,7 +181,7 @@ def test_what_was_stored_goes_on(
         with board.session() as session:
             [row] = board_rows(session)
             assert (row.n, row.dev_score.mean, row.scores["stsb"].mean) == (2, 0.75, 0.5)
-            assert [one.value for one in scores_on_test(session, "c1-1")] == [0.5]
+            assert [one.value for one in stored_scores(session, "c1-1")] == [0.5]
 
 
 def test_down_keeps_the_dev_scores_and_up_again_works(

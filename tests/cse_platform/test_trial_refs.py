@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import QueryError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.trials.evaluations import TrialRef, find_trial, trial_of_key
+from cse_platform.leaderboard.query.trials.find import find_trial, trial_of_key
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.tracking.events import Event, SweepStarted, TrialReused
 
@@ -39,9 +39,9 @@ def two_trials(
 @pytest.mark.parametrize("prefix", ["0a1b2c3d", "0a1b2c3d0000", FIRST])
 def test_a_prefix_names_a_trial(two_trials: Store, prefix: str) -> None:
     with two_trials.session() as session:
-        assert find_trial(session, prefix) == TrialRef(
-            FIRST, "first", "rankcse", "mini", 42, "/models/one", "c0"
-        )
+        found = find_trial(session, prefix)
+    assert (found.key, found.sweep, found.seed, found.configuration) == (FIRST, "first", 42, "c0")
+    assert (found.method, found.backbone, found.model) == ("rankcse", "mini", "/models/one")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_prefix_names_a_trial(two_trials: Store, prefix: str) -> None:
     ],
 )
 def test_a_prefix_that_names_none(two_trials: Store, prefix: str, message: str) -> None:
-    with pytest.raises(StoreError, match=message), two_trials.session() as session:
+    with pytest.raises(QueryError, match=message), two_trials.session() as session:
         find_trial(session, prefix)
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from mlflow import MlflowClient
+from stored_trials import stored_scores
 
 from cse_methods.tasks import STS_TASKS
-from cse_platform.leaderboard.query.trials.evaluations import similarities, test_accesses
-from cse_platform.leaderboard.query.trials.evaluations import test_scores as scores_of
+from cse_platform.leaderboard.query.trials.similarities import similarities
+from cse_platform.leaderboard.query.trials.test_access import test_accesses
 from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.tracking.events import TestAccessed, TrialEvaluated, TrialStarted
 
@@ -164,7 +165,9 @@ def test_a_trial_by_hand_is_recorded_and_scores_the_same(
         commands = [one.command for one in test_accesses(session, row.trial)]
         pairs = similarities(session, row.trial, "stsb", swept["spearman"][1])
         assert len(pairs.cosines) == len(pairs.gold) == 120
-        assert {s.metric for s in scores_of(session, row.trial) if s.task == "stsb"} == set(swept)
+        assert {s.metric for s in stored_scores(session, row.trial) if s.task == "stsb"} == set(
+            swept
+        )
     assert commands == ["cse-sweep", "cse-sweep", "cse-evaluate"]
 
 

@@ -61,7 +61,7 @@ class Embeddings:
             trial: its key, or the first 6 or more digits of it.
 
         Raises:
-            StoreError: if that is not one trial.
+            QueryError: if that is not one trial.
         """
         if trial not in self._stories:
             self._stories[trial] = self._reader.trial(trial)
@@ -74,7 +74,7 @@ class Embeddings:
             trial: as for `story`.
 
         Raises:
-            StoreError: if that is not one trial.
+            QueryError: if that is not one trial.
             DataError: if the data is gone.
         """
         return load_dev_set("stsb", _data(self.story(trial)))
@@ -90,7 +90,7 @@ class Embeddings:
             Shape (N, D).
 
         Raises:
-            StoreError: if that is not one trial, or it has no model.
+            QueryError: if that is not one trial, or it has no model.
             BackboneError: if the model cannot be loaded.
             EvaluationError: if a vector is not finite.
         """
@@ -121,7 +121,7 @@ class Embeddings:
             Shape (m, N, D).
 
         Raises:
-            StoreError: if that is not one trial, or it has no model.
+            QueryError: if that is not one trial, or it has no model.
             BackboneError: if the model cannot be loaded.
         """
         story = self.story(trial)

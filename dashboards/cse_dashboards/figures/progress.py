@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from cse_dashboards.figures.look import colour, drawn, faded
 from cse_dashboards.figures.naming import Quantity
-from cse_platform.leaderboard.query.sweeps.search_history import SearchedTrial
+from cse_platform.leaderboard.trial import TrialSummary
 
 COLOURS = {"COMPLETE": 2, "PRUNED": 1, "FAIL": 5, "RUNNING": 0, "PLANNED": 6}
 """Places in the palette, in the order of the bar's parts."""
@@ -48,7 +48,7 @@ def states(counts: Mapping[str, int], planned: int) -> go.Figure:
     ).update_yaxes(showticklabels=False)
 
 
-def best_so_far(trials: Sequence[SearchedTrial], quantity: Quantity) -> go.Figure:
+def best_so_far(trials: Sequence[TrialSummary], quantity: Quantity) -> go.Figure:
     """The score of each complete trial when it ended, and the highest until then.
 
     Args:

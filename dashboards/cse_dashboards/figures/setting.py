@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from cse_dashboards.figures.look import colour, drawn, faded
 from cse_dashboards.figures.naming import Quantity
-from cse_platform.leaderboard.query.sweeps.search_history import SearchedTrial
+from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_json
 
 TINY = 1e-3
@@ -40,7 +40,7 @@ def on_axis(value: Any) -> Any:
     return value if is_number(value) or isinstance(value, str) else canonical_json(value)
 
 
-def scored_with(trials: Sequence[SearchedTrial], *names: str) -> list[SearchedTrial]:
+def scored_with(trials: Sequence[TrialSummary], *names: str) -> list[TrialSummary]:
     """The complete trials in which these settings took part."""
     return [
         trial
@@ -51,16 +51,16 @@ def scored_with(trials: Sequence[SearchedTrial], *names: str) -> list[SearchedTr
     ]
 
 
-def by_value(trials: Sequence[SearchedTrial], *names: str) -> dict[tuple[Any, ...], AtValue]:
+def by_value(trials: Sequence[TrialSummary], *names: str) -> dict[tuple[Any, ...], AtValue]:
     """What complete trials found, by their values of these settings as axes have them."""
-    groups: dict[Any, dict[str, list[SearchedTrial]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[Any, dict[str, list[TrialSummary]]] = defaultdict(lambda: defaultdict(list))
     for trial in scored_with(trials, *names):
         place = tuple(on_axis(trial.values[name]) for name in names)
         groups[place][trial.configuration].append(trial)
     return {place: _together(list(seeds.values())) for place, seeds in groups.items()}
 
 
-def _together(configurations: Sequence[Sequence[SearchedTrial]]) -> AtValue:
+def _together(configurations: Sequence[Sequence[TrialSummary]]) -> AtValue:
     values = [[trial.value or 0.0 for trial in seeds] for seeds in configurations]
     weights = [[trial.weight for trial in seeds] for seeds in configurations]
     several = [seeds for seeds in values if len(seeds) > 1]
@@ -89,7 +89,7 @@ def spread(found: Collection[AtValue], *, numeric: bool) -> Literal["band", "bar
 
 
 def setting(
-    trials: Sequence[SearchedTrial], name: str, dimension: Dimension, quantity: Quantity
+    trials: Sequence[TrialSummary], name: str, dimension: Dimension, quantity: Quantity
 ) -> go.Figure:
     """A marker a trial, and the mean over the configurations of each value.
 
@@ -136,7 +136,7 @@ def log_axis(low: float) -> dict[str, Any]:
     return {"type": "log", "tickformat": "~e" if low < TINY else "~r", "nticks": LOG_TICKS}
 
 
-def _trials(trials: Sequence[SearchedTrial], name: str, quantity: Quantity) -> go.Scatter:
+def _trials(trials: Sequence[TrialSummary], name: str, quantity: Quantity) -> go.Scatter:
     return go.Scatter(
         name="trial",
         x=[on_axis(trial.values[name]) for trial in trials],

@@ -12,7 +12,7 @@ from scipy.spatial import QhullError
 from cse_dashboards.figures.look import SCALE, colour, drawn
 from cse_dashboards.figures.naming import Quantity
 from cse_dashboards.figures.setting import AtValue, axis_of, by_value, is_number, recur
-from cse_platform.leaderboard.query.sweeps.search_history import SearchedTrial
+from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
 
@@ -25,7 +25,7 @@ Found = Mapping[tuple[Any, Any], AtValue]
 
 
 def surface(
-    trials: Sequence[SearchedTrial], x: str, y: str, space: Space, quantity: Quantity
+    trials: Sequence[TrialSummary], x: str, y: str, space: Space, quantity: Quantity
 ) -> go.Figure:
     """The mean over configurations at each pair of values.
 
@@ -54,7 +54,7 @@ def surface(
     return figure.update_layout(xaxis=axes[0], yaxis=axes[1])
 
 
-def _in_cells(trials: Sequence[SearchedTrial], name: str, dimension: Dimension) -> bool:
+def _in_cells(trials: Sequence[TrialSummary], name: str, dimension: Dimension) -> bool:
     found = by_value(trials, name)
     return len(found) <= FEW and recur(found.values(), dimension)
 

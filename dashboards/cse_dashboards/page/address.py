@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from cse_dashboards.errors import AddressError
-from cse_platform.leaderboard.query.board.selection import Filters
+from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.query.board.sorting import SORT_COLUMNS
 from cse_platform.leaderboard.row import FamilyName
 from cse_platform.sweep.reading.problems import dotted_path

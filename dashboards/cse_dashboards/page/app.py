@@ -7,12 +7,11 @@ from typing import Any
 
 import plotly
 from flask import Flask, Response, render_template, send_from_directory
-from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
 from cse_dashboards.errors import AddressError
 from cse_dashboards.page import show
-from cse_dashboards.page.site import Site, close_reader, frame, is_open, site
+from cse_dashboards.page.site import Site, close_reader, frame, site
 from cse_dashboards.page.views import board, compare, geometry, sweep, sweeps, trial
 from cse_dashboards.picture_html import add_pictures
 from cse_methods.errors import CseError
@@ -87,11 +86,10 @@ TITLES = {
 
 
 def _status(error: CseError) -> int:
-    """What a store says is about the store, or about what was asked of one that answers."""
+    """503 where the store fails; 404 where it answers, and has not what was asked for."""
     if isinstance(error, AddressError):
         return 400
-    broken = isinstance(error.__cause__, SQLAlchemyError | OSError)
-    return 503 if isinstance(error, StoreError) and (broken or not is_open()) else 404
+    return 503 if isinstance(error, StoreError) else 404
 
 
 def _http(error: HTTPException) -> Any:

@@ -56,14 +56,9 @@ def reader() -> Leaderboard:
     return cast(Leaderboard, g.reader)
 
 
-def is_open() -> bool:
-    """Whether this request has opened the leaderboard."""
-    return "reader" in g
-
-
 def close_reader(_error: BaseException | None = None) -> None:
     """At the end of a request."""
-    if is_open():
+    if "reader" in g:
         g.reader.close()
 
 

@@ -6,7 +6,7 @@ from cse_dashboards.figures.naming import TASKS
 from cse_dashboards.picture import Picture
 from cse_dashboards.pictures.methods import TO_EVALUATE, scored_trial
 from cse_methods.evaluation.results import Similarities
-from cse_platform.errors import StoreError
+from cse_platform.errors import NotFoundError, QueryError
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.query.board.resolve import named_rows
 from cse_platform.leaderboard.row import LeaderboardRow
@@ -45,7 +45,7 @@ def pair_scatter(
     labelled = named_rows([row_a, row_b])
     try:
         found = {label: _similarities(reader, row, task) for label, row in labelled.items()}
-    except StoreError as error:
+    except QueryError as error:
         return Picture(name, title, caption, missing=str(error))
     (a, first), (b, second) = found.items()
     if first.data_sha256 != second.data_sha256:
@@ -57,7 +57,7 @@ def pair_scatter(
 def _similarities(reader: Leaderboard, row: LeaderboardRow, task: str) -> Similarities:
     trial = scored_trial(row, task)
     if trial is None:
-        raise StoreError(
+        raise NotFoundError(
             f"{row.method} has no score on {task}: `evaluate: {{tasks: [{task}]}}` {TO_EVALUATE} "
             f"{task}"
         )

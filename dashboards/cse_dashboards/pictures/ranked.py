@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.query.board.rows import estimate
-from cse_platform.leaderboard.query.board.selection import Filters
+from cse_platform.leaderboard.query.board.estimates import estimate
+from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.row import FAMILIES, Estimate, LeaderboardRow
 
 RANKING = FAMILIES["ranking"].averages

@@ -11,7 +11,8 @@ from cse_dashboards.figures import search as figures
 from cse_dashboards.figures.naming import Quantity, dev_quantity
 from cse_dashboards.picture import Picture
 from cse_dashboards.pictures.searches import no_pair, nothing_searched, pair, sampled
-from cse_platform.leaderboard.query.sweeps.search_history import SearchedTrial, SearchHistory
+from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
+from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.search.replay import replayed_study
 
 MOST_MARKS = 200
@@ -126,7 +127,7 @@ def _drawn(blank: Picture, found: SearchHistory, draw: Draw, *, settings: int = 
     return replace(blank, caption=caption, figure=draw(replayed.study, quantity))
 
 
-def _complete(found: SearchHistory) -> list[SearchedTrial]:
+def _complete(found: SearchHistory) -> list[TrialSummary]:
     return [one for one in found.trials if one.role == "search" and one.state == "COMPLETE"]
 
 
@@ -152,10 +153,10 @@ def _fewer(found: SearchHistory) -> SearchHistory:
     return replace(found, trials=tuple(kept))
 
 
-def _best_first(trials: Sequence[SearchedTrial]) -> list[SearchedTrial]:
+def _best_first(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
     return sorted(trials, key=lambda one: (-(one.value or 0.0), one.number))
 
 
-def _spread(trials: Sequence[SearchedTrial], count: int) -> list[SearchedTrial]:
+def _spread(trials: Sequence[TrialSummary], count: int) -> list[TrialSummary]:
     """So many of them, at even distances."""
     return [trials[place * len(trials) // count] for place in range(count)]

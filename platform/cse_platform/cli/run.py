@@ -10,7 +10,7 @@ from cse_methods.registry import get_method
 from cse_platform.cli.progress import watching
 from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.leaderboard.query.board.selection import Filters
+from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.document import print_document
 from cse_platform.leaderboard.row import family_of

@@ -34,7 +34,7 @@ def show(trial: str, runs: Path | None, store: str | None, as_json: bool) -> Non
     if as_json:
         from cse_platform.render.serialise import to_json
 
-        click.echo(to_json(found), nl=False)
+        click.echo(to_json(found.as_record()), nl=False)
     else:
         from cse_platform.leaderboard.render.trial_page import trial_page
         from cse_platform.render.terminal import print_page

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import OutputError
 from cse_platform.export.folders import make_empty
 
 CARD = "README.md"
@@ -18,11 +18,11 @@ def export_model(model: Path, folder: Path, *, card: str) -> None:
         card: Markdown, for its README.md.
 
     Raises:
-        StoreError: if the folder cannot be used, or the model not be copied.
+        OutputError: if the folder cannot be used, or the model not be copied.
     """
     make_empty(folder)
     try:
         shutil.copytree(model, folder, dirs_exist_ok=True)
         (folder / CARD).write_text(card, encoding="utf-8")
     except OSError as error:
-        raise StoreError(f"{model} cannot be copied to {folder}: {error}") from error
+        raise OutputError(f"{model} cannot be copied to {folder}: {error}") from error

@@ -2,19 +2,19 @@
 
 from pathlib import Path
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import OutputError
 
 
 def make_empty(folder: Path) -> None:
     """Make a folder that is to be written to, unless it is there and empty.
 
     Raises:
-        StoreError: if there is something in it, or it cannot be made.
+        OutputError: if there is something in it, or it cannot be made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         taken = next(folder.iterdir(), None)
     except OSError as error:
-        raise StoreError(f"the folder {folder} cannot be made: {error.strerror}") from error
+        raise OutputError(f"the folder {folder} cannot be made: {error.strerror}") from error
     if taken is not None:
-        raise StoreError(f"the folder {folder} is not empty ({taken.name}); name another one")
+        raise OutputError(f"the folder {folder} is not empty ({taken.name}); name another one")

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cse_methods.encoders.sentence_transformers_format import read_pooling
-from cse_platform.errors import StoreError
+from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 from cse_platform.runner.models import local_copy
 
@@ -18,15 +18,15 @@ def kept_model(story: TrialDetails) -> Iterator[Path]:
     """The folder of a trial's best checkpoint, fetched for the while where it lies elsewhere.
 
     Raises:
-        StoreError: if none was kept, or it is gone.
+        NotFoundError: if none was kept, or it is gone.
         BackboneError: if it cannot be reached.
     """
     again = f"cse-leaderboard reproduce {story.key[:8]} writes {story.again}"
     if story.model is None:
-        raise StoreError(f"trial {story.key[:16]} has no model: {story.why_no_model}; {again}")
+        raise NotFoundError(f"trial {story.key[:16]} has no model: {story.why_no_model}; {again}")
     with local_copy(story.model) as folder:
         if not folder.is_dir():
-            raise StoreError(
+            raise NotFoundError(
                 f"the model of trial {story.key[:16]} is gone from {story.model}, or lies on "
                 f"another machine; {again}"
             )

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import NoStoreError, OutputError
 from cse_platform.export.kept_model import COMMON_POOLERS, kept_model, pooler_of
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 from cse_platform.sweep.stores import mlflow_uri
@@ -26,13 +26,13 @@ def register_trial(story: TrialDetails, name: str, *, runs: Path) -> RegisteredV
     """
     runs = runs.absolute()
     if not (os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file()):
-        raise StoreError(
+        raise NoStoreError(
             f"no MLflow store at {runs / 'mlflow.db'}; CSE_MLFLOW_URI names the one that the "
             "sweep wrote to, --runs another folder"
         )
     with kept_model(story) as folder:
         if (pooler := pooler_of(folder)) not in COMMON_POOLERS:
-            raise StoreError(
+            raise OutputError(
                 f"trial {story.key[:16]} pools by {pooler}, which sentence-transformers does not "
                 "have, and MLflow would load it by that library; cse-leaderboard export gives the "
                 "model itself"

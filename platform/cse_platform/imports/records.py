@@ -12,10 +12,10 @@ from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRAN
 from cse_platform.sweep.identity import canonical_hash
 from cse_platform.tracking.events import (
     Event,
-    TestScore,
     TrialEvaluated,
     TrialFinished,
     TrialPoint,
+    TrialScore,
     TrialStarted,
     TrialState,
 )
@@ -160,7 +160,7 @@ class ImportedTrial:
             if self.scores.keys() >= set(tasks)
         }
         scores = tuple(
-            TestScore(
+            TrialScore(
                 task=task,
                 split="test",
                 metric=SCORED_BY[task],

@@ -2,19 +2,13 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cse_platform.errors import StoreError
-from cse_platform.leaderboard.query.board.rows import (
-    MAIN_FAMILIES,
-    Catalogue,
-    board_rows,
-    catalogue,
-)
-from cse_platform.leaderboard.query.board.selection import Filters
+from cse_platform.leaderboard.query.board.catalogue import Catalogue, catalogue
+from cse_platform.leaderboard.query.board.filters import Filters
+from cse_platform.leaderboard.query.board.rows import MAIN_FAMILIES, board_rows
 from cse_platform.leaderboard.query.board.sorting import sort_rows
 from cse_platform.leaderboard.row import (
     FAMILIES,
@@ -25,7 +19,7 @@ from cse_platform.leaderboard.row import (
 )
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.opening import open_store as open_store
-from cse_platform.leaderboard.sweep_api import SweepReader
+from cse_platform.leaderboard.sweep_api import SweepQueries
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +30,7 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.statistics.results import Comparison, Matrix
 
 
-class Leaderboard(SweepReader):
+class Leaderboard(SweepQueries):
     """An open leaderboard to ask; a context manager. Scores are fractions.
 
     Args:
@@ -164,17 +158,11 @@ class Leaderboard(SweepReader):
         Raises:
             StoreError: if one of them is not one row, or they cannot be compared.
         """
-        from cse_platform.leaderboard.query.board.comparisons import compare_rows
-        from cse_platform.leaderboard.query.board.resolve import find_row
+        from cse_platform.leaderboard.query.board.named_comparisons import compare_two
 
         asked = filters or Filters()
         with self._store.session() as session:
-            found = [find_row(session, one, asked, family=tasks) for one in (a, b)]
-            if found[0][0] == found[1][0]:
-                found = [
-                    (f"{name} ({side})", row) for side, (name, row) in zip("AB", found, strict=True)
-                ]
-            return compare_rows(session, dict(found), family=tasks, progress=progress)
+            return compare_two(session, a, b, asked, family=tasks, progress=progress)
 
     def compare_all(
         self,
@@ -195,15 +183,16 @@ class Leaderboard(SweepReader):
         Raises:
             StoreError: if there are not two such rows, or they cannot be compared.
         """
-        from cse_platform.leaderboard.query.board.comparisons import compare_all_rows
-        from cse_platform.leaderboard.query.board.resolve import named_rows
+        from cse_platform.leaderboard.query.board.named_comparisons import compare_every
 
         with self._store.session() as session:
-            rows = board_rows(
-                session, filters, families=[tasks], per_configuration=per_configuration
+            return compare_every(
+                session,
+                filters,
+                family=tasks,
+                per_configuration=per_configuration,
+                progress=progress,
             )
-            named = named_rows([row for row in rows if row.scores])
-            return compare_all_rows(session, named, family=tasks, progress=progress)
 
     def against(
         self,
@@ -226,20 +215,11 @@ class Leaderboard(SweepReader):
         Raises:
             StoreError: if it is not one row.
         """
-        from cse_platform.leaderboard.query.board.comparisons import compare_rows
-        from cse_platform.leaderboard.query.board.resolve import find_row
+        from cse_platform.leaderboard.query.board.named_comparisons import compare_with_one
 
-        found = {}
+        asked = filters or Filters()
         with self._store.session() as session:
-            name, other = find_row(session, reference, filters or Filters(), family=tasks)
-            for place, row in enumerate(rows):
-                if row.configuration == other.configuration or not row.scores:
-                    continue
-                with suppress(StoreError):  # scored on other data: it gets no mark
-                    found[place] = compare_rows(
-                        session, {f"row {place}": row, name: other}, family=tasks
-                    )
-        return found
+            return compare_with_one(session, rows, reference, asked, family=tasks)
 
     def published(
         self,

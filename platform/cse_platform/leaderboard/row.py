@@ -7,7 +7,7 @@ from math import inf
 from typing import Any, Literal
 
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
-from cse_platform.errors import StoreError
+from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 
 FamilyName = Literal["sts", "transfer", "ranking", "long"]
@@ -174,11 +174,11 @@ def family_named(name: str) -> Family:
     """The family of that name.
 
     Raises:
-        StoreError: if there is none.
+        NotFoundError: if there is none.
     """
     found = next((family for family in FAMILIES.values() if family.name == name), None)
     if found is None:
-        raise StoreError(f"there are no tasks {name!r}; expected {', '.join(FAMILIES)}")
+        raise NotFoundError(f"there are no tasks {name!r}; expected {', '.join(FAMILIES)}")
     return found
 
 

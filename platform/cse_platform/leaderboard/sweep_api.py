@@ -2,24 +2,21 @@
 
 from typing import TYPE_CHECKING, Any, Self
 
-from cse_platform.leaderboard.query.trials.curves import (
-    DevPoint,
-    dev_curve,
-    dev_curves,
-    sweep_named,
-)
+from cse_platform.leaderboard.query.sweeps.find import find_sweep
+from cse_platform.leaderboard.query.trials.curves import DevPoint, dev_curve, dev_curves
+from cse_platform.leaderboard.query.trials.find import find_trial
 from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.leaderboard.store.opening import Store
 
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Similarities
     from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
-    from cse_platform.leaderboard.query.sweeps.running import RunningTrial
     from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
     from cse_platform.leaderboard.query.trials.details_record import TrialDetails
+    from cse_platform.leaderboard.trial import TrialSummary
 
 
-class SweepReader:
+class SweepQueries:
     """An open leaderboard to ask about sweeps and trials; a context manager.
 
     Args:
@@ -40,18 +37,18 @@ class SweepReader:
         """How far a sweep is.
 
         Raises:
-            StoreError: if there is none of that name.
+            NotFoundError: if there is none of that name.
         """
         from cse_platform.leaderboard.query.sweeps.overviews import sweep_overview
 
         with self._store.session() as session:
             return sweep_overview(session, name)
 
-    def running(self, sweep: str) -> "list[RunningTrial]":
+    def running(self, sweep: str) -> "list[TrialSummary]":
         """The trials of a sweep that have not ended, the newest first, at most 50.
 
         Raises:
-            StoreError: if there is no such sweep.
+            NotFoundError: if there is no such sweep.
         """
         from cse_platform.leaderboard.query.sweeps.running import running_trials
 
@@ -67,7 +64,7 @@ class SweepReader:
                 rest is an even sample of the others. The answer says how many there are.
 
         Raises:
-            StoreError: if there is no such sweep.
+            NotFoundError: if there is no such sweep.
         """
         from cse_platform.leaderboard.query.sweeps.search_history import search_history
 
@@ -78,10 +75,10 @@ class SweepReader:
         """The sweep file as it was last started, as JSON.
 
         Raises:
-            StoreError: if there is no such sweep.
+            NotFoundError: if there is no such sweep.
         """
         with self._store.session() as session:
-            return sweep_named(session, sweep).spec
+            return find_sweep(session, sweep).spec
 
     def dev_curve(self, trial: str) -> list[DevPoint]:
         """The dev curve of a trial.
@@ -90,10 +87,8 @@ class SweepReader:
             trial: its key, or the first 6 or more digits of it.
 
         Raises:
-            StoreError: if that is not one trial.
+            QueryError: if that is not one trial.
         """
-        from cse_platform.leaderboard.query.trials.evaluations import find_trial
-
         with self._store.session() as session:
             return dev_curve(session, find_trial(session, trial).key)
 
@@ -111,9 +106,9 @@ class SweepReader:
             task: one of the STS tasks.
 
         Raises:
-            StoreError: if that is not one trial, or it has none or several on the task.
+            QueryError: if that is not one trial, or it has none or several on the task.
         """
-        from cse_platform.leaderboard.query.trials.evaluations import find_trial, similarities
+        from cse_platform.leaderboard.query.trials.similarities import similarities
 
         with self._store.session() as session:
             return similarities(session, find_trial(session, trial).key, task)
@@ -125,13 +120,12 @@ class SweepReader:
             trial: its key, or the first 6 or more digits of it.
 
         Raises:
-            StoreError: if that is not one trial.
+            QueryError: if that is not one trial.
         """
         from cse_platform.leaderboard.query.trials.details import trial_details
-        from cse_platform.leaderboard.query.trials.evaluations import find_trial
 
         with self._store.session() as session:
-            return trial_details(session, find_trial(session, trial).key)
+            return trial_details(session, trial)
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""

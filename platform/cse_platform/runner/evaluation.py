@@ -8,6 +8,7 @@ import ray
 
 from cse_methods.tasks import Tasks, parse_tasks
 from cse_platform.errors import SweepRefusedError
+from cse_platform.leaderboard.query.board.best import BestKey, best_key
 from cse_platform.runner.hooks import one_line
 from cse_platform.runner.models import local_copy
 from cse_platform.runner.state import SweepState
@@ -75,17 +76,17 @@ def _settings(spec: SweepSpec) -> str:
 def selected(history: History, *, top: int) -> list[TrialHistory]:
     """Every complete trial of the best configurations, by the rule of the leaderboard.
 
-    A configuration with more than one seed goes before any with a single one; then the higher
-    mean of the search's dev score wins. Of equals the older one does, and only this sweep's seeds
-    count.
+    Only this sweep's seeds count.
     """
 
-    def rank(trials: list[TrialHistory]) -> tuple[bool, float, int]:
+    def key(found: tuple[str, list[TrialHistory]]) -> BestKey:
+        configuration, trials = found
         values = [trial.best_value for trial in trials if trial.best_value is not None]
-        return (len(trials) == 1, -statistics.fmean(values), trials[0].number)
+        mean = statistics.fmean(values)
+        return best_key(seeds=len(values), mean=mean, configuration=configuration)
 
-    best = sorted(history.configurations().values(), key=rank)[:top]
-    return [trial for trials in best for trial in trials]
+    best = sorted(history.configurations().items(), key=key, reverse=True)[:top]
+    return [trial for _, trials in best for trial in trials]
 
 
 def _open(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.trials.curves import best_model
+from cse_platform.leaderboard.query.trials.find import best_kept_trial
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.runner.cluster import (
     capacity,
@@ -189,17 +189,17 @@ def best_folders(
     found = {}
     for reference in references:
         with leaderboard.session() as session:
-            best = best_model(
+            best = best_kept_trial(
                 session,
                 method=reference.method,
                 backbone=reference.backbone,
                 dev_identity=dev.columns["identity"],
             )
-        if best is None:
+        if best is None or best.model is None:
             raise SweepRefusedError(
                 f"sweep {spec.sweep!r} wants the best {reference.method} on {reference.backbone}, "
                 "and the leaderboard has none with these dev sets; train one first, for example "
                 "in an earlier stage of the same file"
             )
-        found[reference.placeholder] = best.folder
+        found[reference.placeholder] = best.model
     return found

@@ -7,7 +7,9 @@ from typing import Any
 
 from cse_methods.contract import MethodConfig
 from cse_platform.errors import StoreError, SweepRefusedError
-from cse_platform.leaderboard.query.trials.curves import completed_trial
+from cse_platform.leaderboard.query.board.best import BestKey, best_key
+from cse_platform.leaderboard.query.trials.curves import dev_curve
+from cse_platform.leaderboard.query.trials.find import trial_of_key
 from cse_platform.runner.models import exists
 from cse_platform.runner.state import SweepState
 from cse_platform.search.study import Proposal
@@ -98,7 +100,11 @@ class Planner:
         )
 
     def _confirmations(self) -> Iterator[TrialStarted]:
-        """Further seeds of the best configurations, best first."""
+        """Further seeds of the configurations with the highest means of the search, best first.
+
+        Confirmation is what gives a configuration several seeds. How often the search proposed one
+        again says nothing about it, so all count as of one seed.
+        """
         confirm = self.state.spec.seeds.confirm
         if confirm is None:
             return
@@ -111,7 +117,11 @@ class Planner:
             for name, trials in found.items()
             if trials
         }
-        best = sorted(means, key=lambda name: (-means[name], found[name][0].number))
+
+        def key(name: str) -> BestKey:
+            return best_key(seeds=1, mean=means[name], configuration=name)
+
+        best = sorted(means, key=key, reverse=True)
         for name in best[: confirm.top]:
             first = found[name][0]
             further = [seed for seed in confirm.seeds if seed not in self._seeds(name)]
@@ -209,19 +219,27 @@ class Planner:
         """The trial, unless another sweep has completed that very one: then its values."""
         try:
             with self.state.leaderboard.session() as session:
-                done = completed_trial(session, planned.trial)
+                done = trial_of_key(session, plan.key)
+                curve = dev_curve(session, plan.key)
         except StoreError as error:
             _log.warning("%s; trials of other sweeps are not reused", error)
-            return planned
-        if done is None:
-            return planned
+            return plan
+        if done is None or done.state != "COMPLETE" or done.step is None or done.value is None:
+            return plan
         self.state.record(
             TrialReused(
-                sweep=planned.sweep,
-                trial=planned.trial,
-                curve=dict(done.curve),
-                best_step=done.best_step,
-                best_value=done.best_value,
+                sweep=self.state.spec.sweep,
+                trial=plan.key,
+                number=plan.number,
+                role=plan.role,
+                search_number=plan.search_number,
+                seed=plan.seed,
+                configuration=plan.configuration,
+                values=plan.values,
+                searched=plan.searched,
+                curve={point.step: point.value for point in curve if point.value is not None},
+                best_step=done.step,
+                best_value=done.value,
                 model=done.model,
                 **asked_of(planned),
             )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from cse_methods.contract import Method
-from cse_platform.errors import StoreError
+from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.identity import Identity
@@ -51,13 +51,16 @@ class SweepState:
         """Call the search store; None while it is down.
 
         What it misses meanwhile is told from the history before its next answer.
+
+        Raises:
+            StoreLostError: if it answers and has lost what the journal knows: no wait helps.
         """
         try:
             if self.search_error is not None:
                 self.search.reconcile(self.history)
                 _log.warning("the search store is back")
             answer = call()
-        except StoreError as error:
+        except StoreDownError as error:
             if self.search_error is None:
                 _log.warning("%s; no new trials until it is back", error)
             self.search_error = str(error)

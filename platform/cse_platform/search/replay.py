@@ -9,7 +9,8 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from cse_platform.leaderboard.query.sweeps.search_history import SearchedTrial, SearchHistory
+from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
+from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.search.distributions import distribution, encode
 from cse_platform.sweep.space.space import Space
 
@@ -49,7 +50,7 @@ def trial_numbers(study: optuna.Study) -> list[int]:
     return [trial.user_attrs[NUMBER] for trial in study.get_trials(deepcopy=False)]
 
 
-def _frozen(trial: SearchedTrial, space: Space, factor: float) -> FrozenTrial | None:
+def _frozen(trial: TrialSummary, space: Space, factor: float) -> FrozenTrial | None:
     """None where a value is not of the space; where none is known, trials have no settings."""
     params: dict[str, Any] = {}
     for name, value in trial.values.items() if len(space) else ():

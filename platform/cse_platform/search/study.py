@@ -15,7 +15,7 @@ from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import StoreDownError, StoreError, StoreLostError
 from cse_platform.search import samplers
 from cse_platform.search.distributions import encode, suggest
 from cse_platform.secrets import mask_url
@@ -44,8 +44,9 @@ class SearchStudy:
         start_points: assignments to try first, each once.
 
     Raises:
-        StoreError: if the database cannot be opened. Every method raises it while the database
-            is down; what was missed is made up by `reconcile`.
+        StoreError: if the database cannot be opened. Every method raises `StoreDownError` while the
+            database is down; what was missed is made up by `reconcile`. Every method raises
+            `StoreLostError` if the database answers without a trial that it must know.
     """
 
     def __init__(
@@ -79,8 +80,7 @@ class SearchStudy:
     def running(self) -> list[int]:
         """Numbers of the trials that were asked for and never told."""
         with self._store():
-            found = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-            return [trial.number for trial in found]
+            return [trial.number for trial in self._trials() if trial.state == TrialState.RUNNING]
 
     def report(self, trial: TrialHistory, *, step: int) -> bool:
         """Tell a point of a trial's curve; True if the pruner would stop the trial here.
@@ -123,20 +123,16 @@ class SearchStudy:
         """Tell the study everything that the journal knows and the study does not.
 
         Raises:
-            StoreError: also if the study does not know a trial that the journal knows.
+            StoreLostError: if the study does not know a trial that the journal knows.
         """
         with self._store():
-            known = {trial.number: trial for trial in self.study.get_trials(deepcopy=False)}
+            known = {trial.number: trial for trial in self._trials()}
         for trial in history.trials.values():
             if trial.search_number is None:
                 continue
             frozen = known.get(trial.search_number)
             if frozen is None or frozen.state == TrialState.WAITING:
-                raise StoreError(
-                    f"search store {mask_url(self.url)} has lost trial {trial.search_number} "
-                    f"of sweep {self.spec.sweep!r}, which the journal knows; put the newest copy "
-                    "of the store back, or start anew, with --set sweep=NEWNAME"
-                )
+                raise self._lost(f"trial {trial.search_number}")
             if not frozen.state.is_finished():
                 self._catch_up(frozen, trial)
 
@@ -151,13 +147,25 @@ class SearchStudy:
             self.tell(trial)
 
     def _next_number(self) -> int:
-        waiting = self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
-        if waiting:
-            return min(trial.number for trial in waiting)
-        return len(self.study.get_trials(deepcopy=False))
+        trials = self._trials()
+        waiting = (trial.number for trial in trials if trial.state == TrialState.WAITING)
+        return min(waiting, default=len(trials))
 
     def _frozen(self, number: int) -> FrozenTrial:
-        return self.study.get_trials(deepcopy=False)[number]
+        trials = self._trials()
+        if number >= len(trials):
+            raise self._lost(f"trial {number}")
+        return trials[number]
+
+    def _trials(self) -> list[FrozenTrial]:
+        return self.study.get_trials(deepcopy=False)
+
+    def _lost(self, what: str) -> StoreLostError:
+        return StoreLostError(
+            f"search store {mask_url(self.url)} has lost {what} of sweep "
+            f"{self.spec.sweep!r}, which the journal knows; put the newest copy of the store back, "
+            "or start anew, with --set sweep=NEWNAME"
+        )
 
     @contextmanager
     def _store(self) -> Iterator[None]:
@@ -165,7 +173,9 @@ class SearchStudy:
             yield
         except (StorageInternalError, SQLAlchemyError) as error:
             cause = str(error.__cause__ or error).splitlines()[0]
-            raise StoreError(f"search store {mask_url(self.url)}: {cause}") from error
+            raise StoreDownError(f"search store {mask_url(self.url)}: {cause}") from error
+        except KeyError as error:  # how Optuna says that a study or a trial is no longer there
+            raise self._lost("a trial") from error
 
 
 def preview(

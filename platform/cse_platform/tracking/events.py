@@ -151,7 +151,7 @@ class TestAccessed(Recorded):
     command: Literal["cse-sweep", "cse-evaluate"]
 
 
-class TestScore(Recorded):
+class TrialScore(Recorded):
     """One number on one task."""
 
     task: str
@@ -192,7 +192,7 @@ class TrialEvaluated(Recorded):
     """What a sweep asked with, beside the tasks; other settings are another evaluation."""
     source: str | None = None
     """Of the test data: builtin, hub, senteval or imported; None in older journals."""
-    scores: tuple[TestScore, ...]
+    scores: tuple[TrialScore, ...]
     similarities: tuple[PairSimilarities, ...]
     identities: dict[str, dict[str, Any]]
     """What each identity is the hash of."""

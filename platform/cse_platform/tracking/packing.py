@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cse_platform.tracking.events import PairSimilarities, TestScore, TrialEvaluated
+from cse_platform.tracking.events import PairSimilarities, TrialEvaluated, TrialScore
 
 if TYPE_CHECKING:  # whoever only reads the journal must not get at the test sets' code
     from cse_methods.evaluation.results import Evaluation, Similarities
@@ -60,7 +60,7 @@ def evaluation_event(
         settings=settings,
         source=source,
         scores=tuple(
-            TestScore(
+            TrialScore(
                 task=one.task,
                 split=one.split,
                 metric=one.metric,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.board.rows import board_rows
@@ -84,7 +84,7 @@ def test_sorting(reader: Leaderboard) -> None:
 
 
 def test_an_unknown_column_is_told_with_those_there_are(reader: Leaderboard) -> None:
-    with pytest.raises(StoreError, match=r"no column 'speed' to sort by; expected method, .*sts12"):
+    with pytest.raises(NotFoundError, match=r"'speed' to sort by; expected method, .*sts12"):
         reader.rows(sort="speed")
 
 

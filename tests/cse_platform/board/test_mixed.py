@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from cse_methods.tasks import STS_TASKS
-from cse_platform.errors import StoreError
+from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.board.comparisons import compare_rows
@@ -52,7 +52,7 @@ def test_other_data_is_not_compared(board: Store, reader: Leaderboard, scored: S
     assert reader.against([row], "simcse") == {}
     with (
         board.session() as session,
-        pytest.raises(StoreError, match="hicl and simcse were scored on sts12 with other data"),
+        pytest.raises(ComparisonError, match="hicl and simcse were scored on sts12 with"),
     ):
         compare_rows(session, {"hicl": row, "simcse": other}, family="sts")
 

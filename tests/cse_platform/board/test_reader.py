@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from cse_methods.tasks import STS_TASKS
-from cse_platform.errors import StoreError
+from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store.opening import Store
@@ -123,7 +123,7 @@ def test_all_against_all(reader: Leaderboard) -> None:
 def test_another_reading_is_told(board: Store, reader: Leaderboard, scored: Scored) -> None:
     own = scored("0c00" + "0" * 60, noise=1.0, reading="avg")
     tell(board, own.model_copy(update={"sweep": "sncse"}))
-    with pytest.raises(StoreError, match=r"'sncse' stands in several rows: sncse@c+ on mini, .*"):
+    with pytest.raises(QueryError, match=r"'sncse' stands in several rows: sncse@c+ on mini, .*"):
         reader.compare("hicl", "sncse")
     by_identity = Filters(identity="avg-real-mean")
     [row] = reader.rows(by_identity)
@@ -140,7 +140,7 @@ def test_another_reading_is_told(board: Store, reader: Leaderboard, scored: Scor
     ],
 )
 def test_what_cannot_be_compared(reader: Leaderboard, a: str, b: str, match: str) -> None:
-    with pytest.raises(StoreError, match=match):
+    with pytest.raises(QueryError, match=match):
         reader.compare(a, b)
 
 
@@ -180,12 +180,12 @@ def test_a_dev_curve_by_the_first_digits_of_a_key(reader: Leaderboard) -> None:
 
 
 def test_a_configuration_is_no_trial_and_names_its_trials(reader: Leaderboard) -> None:
-    with pytest.raises(StoreError, match=r"'bbbbbb' is a configuration; its trials are 0b000000 "):
+    with pytest.raises(QueryError, match=r"'bbbbbb' is a configuration; its trials are 0b000000 "):
         reader.trial("bbbbbb")
 
 
 def test_unknown_tasks_are_told_with_those_there_are(reader: Leaderboard) -> None:
-    with pytest.raises(StoreError, match="no tasks 'foo'; expected sts, transfer, ranking, long"):
+    with pytest.raises(QueryError, match="no tasks 'foo'; expected sts, transfer, ranking, long"):
         reader.rows(tasks="foo")  # type: ignore[arg-type]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store.opening import Store
@@ -124,7 +124,7 @@ def test_similarities_of_a_trial(reader: Leaderboard) -> None:
     [row] = reader.rows(Filters(method="sncse"), standing=False)
     found = reader.similarities(row.keys[0][:8], "sts12")
     assert len(found.cosines) == len(found.gold) == 80
-    with pytest.raises(StoreError, match="no similarities on 'mr'"):
+    with pytest.raises(NotFoundError, match="no similarities on 'mr'"):
         reader.similarities(row.keys[0], "mr")
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stored_trials import stored_scores, trials_of
 
 from cse_platform.imports.apply import Imported
 from cse_platform.imports.apply import apply_trials as bring_onto
 from cse_platform.imports.runs import read_runs
 from cse_platform.leaderboard.query.board.rows import board_rows
-from cse_platform.leaderboard.query.trials.curves import dev_curve, trials_of
-from cse_platform.leaderboard.query.trials.evaluations import test_scores as scores_on_test
+from cse_platform.leaderboard.query.trials.curves import dev_curve
 from cse_platform.leaderboard.store.opening import Store
 
 
@@ -61,7 +61,7 @@ def test_runs_become_trials(
             (125, 0.78),
             (250, 0.77),
         ]
-        scored = scores_on_test(session, first.key)
+        scored = stored_scores(session, first.key)
         assert [(s.task, s.metric, round(s.value, 6)) for s in scored] == [
             ("mr", "accuracy", 0.81),
             ("sts12", "spearman", 0.684),

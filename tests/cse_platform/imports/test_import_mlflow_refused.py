@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stored_trials import trials_of
 
 from cse_platform.errors import ImportRefusedError, StoreError
 from cse_platform.imports.apply import Imported
 from cse_platform.imports.runs import read_runs
 from cse_platform.leaderboard.query.board.rows import board_rows
-from cse_platform.leaderboard.query.trials.curves import trials_of
 from cse_platform.leaderboard.store.opening import Store
 
 

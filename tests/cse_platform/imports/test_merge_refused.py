@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from alembic import command
 from sqlalchemy import create_engine, text
+from stored_trials import trials_of
 
 from cse_platform.errors import ImportRefusedError, NoStoreError, StoreError
 from cse_platform.leaderboard.ingest.merge import merge
-from cse_platform.leaderboard.query.trials.curves import trials_of
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.store.other_store import open_other_store
 from cse_platform.leaderboard.store.schema import alembic_config, migrating

@@ -6,15 +6,13 @@ from dataclasses import asdict
 
 import pytest
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.trials.details import trial_details
 from cse_platform.leaderboard.query.trials.details_record import (
-    Sibling,
     SweepPlace,
     TrialDetails,
 )
-from cse_platform.leaderboard.query.trials.evaluations import ScoreRow
 from cse_platform.leaderboard.row import DevSet
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.render.serialise import to_json
@@ -66,16 +64,16 @@ def test_all_of_a_complete_trial(board: Store, began: Start, life: Life, tested:
         (30, 0.625),
     ]
     assert story.curve[1].metrics == {"dev/stsb_spearman": 0.5, "train/loss": 1.5}
-    assert story.scores == (
-        ScoreRow("stsb", "dev", "spearman", 0.75, "dev-1"),
-        ScoreRow("stsb", "test", "spearman", 0.5, "e1" * 32),
-        ScoreRow("stsb", "test", "uniformity", -2.5, "e1" * 32),
-    )
-    assert [(one.who, one.tasks) for one in story.openings] == [("someone@lab", ["stsb"])]
-    assert story.siblings == (
-        Sibling(OTHER, 7, 0.5, "COMPLETE"),
-        Sibling(THIRD, 8, None, "FAIL"),
-    )
+    assert [tuple(one.model_dump().values()) for one in story.scores] == [
+        ("stsb", "dev", "spearman", 0.75, "dev-1"),
+        ("stsb", "test", "spearman", 0.5, "e1" * 32),
+        ("stsb", "test", "uniformity", -2.5, "e1" * 32),
+    ]
+    assert [(one.who, one.tasks) for one in story.test_accesses] == [("someone@lab", ["stsb"])]
+    assert [(one.key, one.seed, one.value, one.state) for one in story.siblings] == [
+        (OTHER, 7, 0.5, "COMPLETE"),
+        (THIRD, 8, None, "FAIL"),
+    ]
     assert story.complete_values == {7: 0.5, 42: 0.75}
 
 
@@ -144,13 +142,13 @@ def test_a_start_that_nobody_recorded(board: Store, began: Start, life: Life) ->
 
 
 def test_a_key_that_is_unknown(board: Store, began: Start, life: Life) -> None:
-    with pytest.raises(StoreError, match="no trial's key begins with 'ffffffff'"):
+    with pytest.raises(NotFoundError, match="no trial's key begins with 'ffffffff'"):
         told(board, began(), *life(), key="f" * 64)
 
 
 def test_json_is_the_story(board: Store, began: Start, life: Life, tested: Life) -> None:
     story = told(board, began(), *life(curve={0: 0.25, 10: float("nan")}), *tested())
-    read = json.loads(to_json(story))
+    read = json.loads(to_json(story.as_record()))
     assert read["started"] == story.started.isoformat()
     assert read["curve"][1]["value"] is None
     assert read["starts"][0]["packages"] == story.starts[0].packages

@@ -3,13 +3,15 @@
 import shutil
 import sqlite3
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from stored_trials import trials_of
 
 from cse_methods.contract import Method
-from cse_platform.leaderboard.query.trials.curves import trials_of
+from cse_platform.errors import StoreLostError
 from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.spec import SweepSpec
@@ -246,3 +248,18 @@ def test_a_checkpoint_that_is_gone_starts_the_trial_over(
     second.run()
     second.assert_sound()
     assert sorted(second.history.trials[plan.key].curve) == [0, 2, 4]
+
+
+def test_a_search_store_that_comes_back_without_a_trial_ends_the_sweep(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    """It was down and an old copy was put in its place: waiting would last for ever."""
+    drive = new_drive(tmp_path, new_spec(), capacity=1)
+    [plan] = drive.start()
+    drive.report(plan.key, 0)
+    with closing(sqlite3.connect(tmp_path / "search.db")) as store, store:
+        for table in ("trial_params", "trial_intermediate_values", "trials"):
+            store.execute(f"DELETE FROM {table}")
+    drive.state.search_error = "it is down"
+    with pytest.raises(StoreLostError, match=r"has lost .*trial.* of sweep .small.*sweep=NEWNAME"):
+        drive.run_until_idle()

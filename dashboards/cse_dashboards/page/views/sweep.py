@@ -14,8 +14,8 @@ from cse_dashboards.page.site import reader, site
 from cse_dashboards.page.views.sweeps import EVERY
 from cse_dashboards.picture import Picture
 from cse_methods.data.dev_selection import dev_metric
-from cse_platform.errors import StoreError
-from cse_platform.leaderboard.query.board.selection import Filters
+from cse_platform.errors import NotFoundError
+from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
 from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 from cse_platform.leaderboard.render.board import Board
@@ -130,12 +130,12 @@ def mlflow(name: str) -> BaseResponse:
     """Leads to its run on the MLflow server, which is asked only when it is wanted."""
     server, spec = site().mlflow, reader().sweep_spec(name)
     if server is None:
-        raise StoreError("no MLflow server is known; start cse-dashboard with --mlflow http://…")
+        raise NotFoundError("no MLflow server is known; start cse-dashboard with --mlflow http://…")
     from cse_platform.tracking.mlflow.sweep_run import sweep_run
 
     run = sweep_run(server, experiment=spec.get("experiment", "cse"), sweep=name)
     if run is None:
-        raise StoreError(f"MLflow at {mask_url(server)} has no run of the sweep {name!r}")
+        raise NotFoundError(f"MLflow at {mask_url(server)} has no run of the sweep {name!r}")
     return redirect(f"{server.rstrip('/')}/#/experiments/{run.experiment}/runs/{run.id}")
 
 

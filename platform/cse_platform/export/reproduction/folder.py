@@ -44,7 +44,7 @@ def write_reproduction(story: TrialDetails, folder: Path) -> Reproduction:
         "requirements.txt": requirements(code),
         **_diffs(code),
         "reproduce.sh": script(story, code, expected=expected),
-        "trial.json": to_json(story),
+        "trial.json": to_json(story.as_record()),
     }
     for name, text in files.items():
         # Bytes: a diff of a file with Windows' line ends must keep them.

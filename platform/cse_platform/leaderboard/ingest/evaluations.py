@@ -20,8 +20,8 @@ from cse_platform.leaderboard.store.tables import TrialRecord
 from cse_platform.tracking.events import (
     PairSimilarities,
     TestAccessed,
-    TestScore,
     TrialEvaluated,
+    TrialScore,
 )
 from cse_platform.tracking.packing import compressed, unpack_gold
 
@@ -64,7 +64,7 @@ def add_identity(
 
 
 def add_score(
-    session: Session, trial: TrialRecord, score: TestScore, *, measured: datetime
+    session: Session, trial: TrialRecord, score: TrialScore, *, measured: datetime
 ) -> None:
     """Store one number; what means nothing is told in a warning and left out.
 

@@ -32,11 +32,11 @@ from cse_platform.tracking.events import (
     SweepFinished,
     SweepStarted,
     TestAccessed,
-    TestScore,
     TrialEvaluated,
     TrialFinished,
     TrialPoint,
     TrialReused,
+    TrialScore,
     TrialStarted,
 )
 
@@ -136,7 +136,7 @@ def _start_trial(session: Session, event: TrialStarted) -> None:
     }
     if insert_once(session, TrialRecord, {"key": event.trial}, first):
         configuration.trials += 1
-        session.get_one(GroupRecord, configuration.contest_id).trials += 1
+        session.get_one(GroupRecord, configuration.group_id).trials += 1
     trial = trial_of(session, event.trial)
     _link(session, event, trial)
     if trial.state == "COMPLETE":
@@ -150,7 +150,7 @@ def _start_trial(session: Session, event: TrialStarted) -> None:
 
 def _configuration(session: Session, event: TrialStarted) -> ConfigurationRecord:
     first = {
-        "contest_id": _contest(session, event),
+        "group_id": _group(session, event),
         "revision": event.revision,
         "corpus": event.dev["corpus"],
         "values": event.values,
@@ -165,7 +165,7 @@ def _configuration(session: Session, event: TrialStarted) -> ConfigurationRecord
     return session.scalars(query).one()
 
 
-def _contest(session: Session, event: TrialStarted) -> int:
+def _group(session: Session, event: TrialStarted) -> int:
     key = {
         "method": event.method,
         "backbone": event.backbone,
@@ -229,15 +229,15 @@ def _machine(session: Session, provenance: Mapping[str, str]) -> int | None:
 
 def _add_dev_scores(session: Session, trial: TrialRecord, event: TrialFinished) -> None:
     configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
-    contest = session.get_one(GroupRecord, configuration.contest_id)
+    group = session.get_one(GroupRecord, configuration.group_id)
     for name, value in event.best_metrics.items():
         if named := DEV_SCORE.fullmatch(name):
-            score = TestScore(
+            score = TrialScore(
                 task=named["task"],
                 split="dev",
                 metric=named["metric"],
                 value=value,
-                identity=contest.dev_identity,
+                identity=group.dev_identity,
             )
             add_score(session, trial, score, measured=event.time)
 

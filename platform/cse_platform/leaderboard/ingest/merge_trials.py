@@ -27,7 +27,7 @@ Row = RowMapping | Mapping[str, Any]
 Made = TypeVar("Made", bound=Base)
 Fate = Literal["new", "completed", "newer", "differing", "here"]
 
-CONTEST_KEY = ("method", "backbone", "dev_identity")
+GROUP_KEY = ("method", "backbone", "dev_identity")
 MACHINE_KEY = ("host", "hardware")
 SCORE_KEY = ("trial_id", "task", "split", "metric", "identity")
 SIMILARITIES_KEY = ("trial_id", "task", "identity")
@@ -36,14 +36,14 @@ OWN = {"id", "key", "configuration_id", "seed", "machine_id", "gpu_seconds"}
 """What is not copied as it is; GPU time follows from the sweeps that it was spent in."""
 IDLE = {"trials": 0, "gpu_seconds": 0.0}
 UNTRIED = {**IDLE, "n": 0, "mean": None, "m2": 0.0}
-"""The counters of a contest and a configuration that nothing has been added to."""
+"""The counters of a group and a configuration that nothing has been added to."""
 COPIED = [column.key for column in TrialRecord.__table__.c if column.key not in OWN]
 
 
 def merge_trials(
     ours: Session, theirs: Session, batch: Sequence[Row]
 ) -> tuple[dict[int, int], Counter[str]]:
-    """Take over a batch of trials; the counters of configurations and contests stay right.
+    """Take over a batch of trials; the counters of configurations and groups stay right.
 
     Args:
         ours: to write to.
@@ -116,7 +116,7 @@ def _take(
 ) -> dict[str, TrialRecord]:
     """Make or overwrite the trials; those made are returned by key."""
     made = {}
-    configurations, contests = _configurations(ours, theirs, taken)
+    configurations, groups = _configurations(ours, theirs, taken)
     machines = _machines(ours, theirs, taken)
     for row in taken:
         configuration = configurations[row["configuration_id"]]
@@ -126,7 +126,7 @@ def _take(
             trial = made[row["key"]] = TrialRecord(key=row["key"], **place)
             ours.add(trial)
             configuration.trials += 1
-            contests[configuration.contest_id].trials += 1
+            groups[configuration.group_id].trials += 1
         for name in COPIED:
             setattr(trial, name, row[name])
         trial.machine_id = machines.get(row["machine_id"])
@@ -141,20 +141,20 @@ def _configurations(
     """Those of the trials, made where they are not here.
 
     Returns:
-        Configurations by their id there, contests by their id here.
+        Configurations by their id there, groups by their id here.
     """
     there = _rows(theirs, ConfigurationRecord, {row["configuration_id"] for row in taken})
-    contests = {
-        row["id"]: _found_or_made(ours, GroupRecord, CONTEST_KEY, row | IDLE)
-        for row in _rows(theirs, GroupRecord, {row["contest_id"] for row in there})
+    groups = {
+        row["id"]: _found_or_made(ours, GroupRecord, GROUP_KEY, row | IDLE)
+        for row in _rows(theirs, GroupRecord, {row["group_id"] for row in there})
     }
-    rows = [row | UNTRIED | {"contest_id": contests[row["contest_id"]].id} for row in there]
+    rows = [row | UNTRIED | {"group_id": groups[row["group_id"]].id} for row in there]
     for row in rows:
         del row["id"]
     insert_missing(ours, ConfigurationRecord, ["hash"], rows)
     hashes = ConfigurationRecord.hash.in_([row["hash"] for row in there])
     here = {one.hash: one for one in ours.scalars(select(ConfigurationRecord).where(hashes))}
-    by_id = {contest.id: contest for contest in contests.values()}
+    by_id = {group.id: group for group in groups.values()}
     return {row["id"]: here[row["hash"]] for row in there}, by_id
 
 
@@ -174,7 +174,7 @@ def _found_or_made(ours: Session, table: type[Made], key: Sequence[str], row: Ro
 def _rows(theirs: Session, table: type[Base], ids: Iterable[int]) -> list[dict[str, Any]]:
     columns = table.__table__.c
     query = select(*columns).where(columns.id.in_(ids)).order_by(columns.id)
-    return [dict(row) for row in theirs.execute(query).mappings()]
+    return [dict(zip(columns.keys(), row, strict=True)) for row in theirs.execute(query)]
 
 
 def _copy(

@@ -59,7 +59,7 @@ def _held(session: Session, sweep: int, links: Sequence[Mapping[str, Any]]) -> d
 
 
 def add_gpu_seconds(session: Session, sweep: int, told: Mapping[int, float]) -> None:
-    """Count what a sweep's trials took; their sums move along, up to the contest.
+    """Count what a sweep's trials took; their sums move along, up to the group.
 
     A trial that was cut off tells its whole time when it ends again, so that of all that is told
     of one trial in one sweep the most stands: telling it again changes nothing.
@@ -73,15 +73,15 @@ def add_gpu_seconds(session: Session, sweep: int, told: Mapping[int, float]) -> 
         select(SweepTrialRecord, TrialRecord, ConfigurationRecord, GroupRecord)
         .join(TrialRecord, TrialRecord.id == SweepTrialRecord.trial_id)
         .join(ConfigurationRecord, ConfigurationRecord.id == TrialRecord.configuration_id)
-        .join(GroupRecord, GroupRecord.id == ConfigurationRecord.contest_id)
+        .join(GroupRecord, GroupRecord.id == ConfigurationRecord.group_id)
         .where(SweepTrialRecord.sweep_id == sweep)
     )
     spent = [trial for trial, seconds in told.items() if seconds > 0]
     for start in range(0, len(spent), BATCH):
         some = SweepTrialRecord.trial_id.in_(spent[start : start + BATCH])
-        for link, trial, configuration, contest in session.execute(query.where(some)).all():
+        for link, trial, configuration, group in session.execute(query.where(some)).all():
             more = max(0.0, told[link.trial_id] - link.gpu_seconds)
             link.gpu_seconds += more
             trial.gpu_seconds += more
             configuration.gpu_seconds += more
-            contest.gpu_seconds += more
+            group.gpu_seconds += more

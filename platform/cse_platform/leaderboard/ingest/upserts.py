@@ -8,7 +8,7 @@ from sqlalchemy import RowMapping, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import StoreLostError
 from cse_platform.leaderboard.store.tables import Base, SweepRecord, TrialRecord
 
 log = logging.getLogger(__name__)
@@ -18,11 +18,11 @@ def sweep_of(session: Session, name: str) -> SweepRecord:
     """The sweep of that name.
 
     Raises:
-        StoreError: if it has not started.
+        StoreLostError: if it has not started.
     """
     sweep = session.scalars(select(SweepRecord).where(SweepRecord.name == name)).one_or_none()
     if sweep is None:
-        raise StoreError(f"the journal speaks of sweep {name!r} before it starts")
+        raise StoreLostError(f"the journal speaks of sweep {name!r} before it starts")
     return sweep
 
 
@@ -30,11 +30,11 @@ def trial_of(session: Session, key: str) -> TrialRecord:
     """The trial of that key.
 
     Raises:
-        StoreError: if it has not started.
+        StoreLostError: if it has not started.
     """
     trial = session.scalars(select(TrialRecord).where(TrialRecord.key == key)).one_or_none()
     if trial is None:
-        raise StoreError(f"the journal speaks of trial {key!r} before it starts")
+        raise StoreLostError(f"the journal speaks of trial {key!r} before it starts")
     return trial
 
 

@@ -8,6 +8,7 @@ from cse_platform.errors import PublishedError
 from cse_platform.leaderboard.published.match import comparable, matches
 from cse_platform.leaderboard.published.row import MINUTES, PublishedRow
 from cse_platform.leaderboard.published.rows import published_rows
+from cse_platform.leaderboard.query.board.best import BestKey, best_key
 from cse_platform.leaderboard.row import Estimate, LeaderboardRow
 from cse_platform.sweep.reading.problems import did_you_mean
 
@@ -16,7 +17,7 @@ LEFT_OUT = (
     "compared with a paper."
 )
 SEVERAL_DEV_SETS = (
-    "Our row of some lines could be chosen on several dev sets, and is the one with the highest "
+    "Our row of some lines could be ours_best on several dev sets, and is the one with the highest "
     "mean on any; filter by identity to settle it."
 )
 SEVERAL_EVALUATIONS = (
@@ -66,10 +67,9 @@ def paper_table(
 ) -> PaperTable:
     """Our rows laid out as a table of a paper.
 
-    Of our configurations that a line takes and that have a score in it, the one chosen on dev
-    stands there: one whose scores are of more than one seed before any of a single one, then the
-    highest dev mean.
-    A line of dev scores takes them from rows that were chosen on that very dev set.
+    Each line shows the best on dev of our configurations that fit it and have a score in it; how
+    many seeds one has are those of its scores there. A line of dev scores takes them from rows that
+    were selected on that very dev set.
 
     Args:
         paper: one of the package's, or of `files`.
@@ -84,12 +84,15 @@ def paper_table(
     rows = _rows_of(paper, table, published_rows(files=files))
     columns = tuple(dict.fromkeys(column for row in rows for column in row.scores))
     backbones = list(dict.fromkeys(row.backbone for row in rows))
-    standing = {id(row): [one for one in ours if _scores(row, one)] for row in rows}
+    candidates = {id(row): [one for one in ours if _scores(row, one)] for row in rows}
     lines = [
-        _line(row, standing[id(row)])
+        _line(row, candidates[id(row)])
         for row in sorted(rows, key=lambda row: backbones.index(row.backbone))
     ]
-    notes = [*_notes_on_columns(columns, rows), *_notes_on_ours(columns, lines, standing.values())]
+    notes = [
+        *_notes_on_columns(columns, rows),
+        *_notes_on_ours(columns, lines, candidates.values()),
+    ]
     if left_out := sum(any(_left_out(row, one) for row in rows) for one in ours):
         notes.append(LEFT_OUT.format(n=left_out))
     return PaperTable(rows[0].paper, rows[0].table, columns, tuple(lines), tuple(notes))
@@ -115,19 +118,23 @@ def _plain(table: str) -> str:
     return f"table{name}" if name.isdecimal() else name
 
 
-def _line(row: PublishedRow, standing: Sequence[LeaderboardRow]) -> PaperLine:
-    def seeds(one: LeaderboardRow) -> int:
-        return min(estimate.n for estimate in _scores(row, one).values())
+def _line(row: PublishedRow, candidates: Sequence[LeaderboardRow]) -> PaperLine:
+    def key(one: LeaderboardRow) -> BestKey:
+        return best_key(
+            seeds=min(estimate.n for estimate in _scores(row, one).values()),
+            mean=one.dev_score.mean,
+            configuration=one.configuration.hash,
+        )
 
-    chosen = max(standing, key=lambda one: (seeds(one) > 1, one.dev_score.mean), default=None)
+    ours_best = max(candidates, key=key, default=None)
     return PaperLine(
         backbone=row.backbone,
         method=row.system,
         label=row.label,
         published=row.scores,
         published_std=row.std,
-        ours={} if chosen is None else _scores(row, chosen),
-        configuration=None if chosen is None else chosen.configuration.hash,
+        ours={} if ours_best is None else _scores(row, ours_best),
+        configuration=None if ours_best is None else ours_best.configuration.hash,
     )
 
 
@@ -160,9 +167,9 @@ def _notes_on_columns(columns: Sequence[str], rows: Sequence[PublishedRow]) -> I
 def _notes_on_ours(
     columns: Sequence[str],
     lines: Sequence[PaperLine],
-    standing: Iterable[Sequence[LeaderboardRow]],
+    candidates: Iterable[Sequence[LeaderboardRow]],
 ) -> Iterator[str]:
-    if any(len({one.dev.identity for one in candidates}) > 1 for candidates in standing):
+    if any(len({one.dev.identity for one in ours}) > 1 for ours in candidates):
         yield SEVERAL_DEV_SETS
     for column in columns:
         identities = {line.ours[column].identity for line in lines if column in line.ours}

@@ -150,13 +150,13 @@ def _scores(trial: TrialDetails) -> Iterator[Block]:
 
 
 def _test_accesses(trial: TrialDetails) -> Iterator[Block]:
-    if trial.openings:
+    if trial.test_accesses:
         yield Heading("Test sets were opened", 2)
         yield text_table(
             ("when", "by", "command", "tasks", "source"),
             [
                 (utc(one.opened), one.who, one.command, " ".join(one.tasks), one.source)
-                for one in trial.openings
+                for one in trial.test_accesses
             ],
         )
 

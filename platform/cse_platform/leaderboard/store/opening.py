@@ -9,10 +9,26 @@ from sqlite3 import Connection as SQLiteConnection
 from typing import Any, Self
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DatabaseError,
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    SQLAlchemyError,
+    TimeoutError,
+)
 from sqlalchemy.orm import Session
 
-from cse_platform.errors import NoStoreError, StoreError
+from cse_platform.errors import (
+    NoStoreError,
+    QueryError,
+    StoreDownError,
+    StoreError,
+    StoreLostError,
+)
 from cse_platform.leaderboard.store.schema import is_current, migrate, migrating, stored_revision
 
 BUSY_SECONDS = 30
@@ -222,10 +238,20 @@ def _make_ready(engine: Engine, *, upgrade: bool) -> None:
 def _translated(place: URL) -> Iterator[None]:
     try:
         yield
-    except StoreError as error:
-        raise StoreError(f"{redacted(place)}: {error}") from error
+    except (StoreError, QueryError) as error:
+        raise type(error)(f"{redacted(place)}: {error}") from error
     except SQLAlchemyError as error:
         reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
-        raise StoreError(f"{redacted(place)}: {' '.join(reason.split())}") from error
+        raise _kind_of(error)(f"{redacted(place)}: {' '.join(reason.split())}") from error
     except OSError as error:
         raise StoreError(f"{redacted(place)}: {error.strerror}") from error
+
+
+def _kind_of(error: SQLAlchemyError) -> type[StoreError]:
+    """What an error of the database means for whoever asked."""
+    if isinstance(error, OperationalError | InterfaceError | TimeoutError):
+        return StoreDownError
+    damaged = type(error) is DatabaseError  # such as "file is not a database"
+    if damaged or isinstance(error, IntegrityError | DataError):
+        return StoreLostError
+    return StoreError

@@ -11,7 +11,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, text
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import StoreError, StoreLostError
 from cse_platform.leaderboard.store import score_tables
 
 VERSION_TABLE = "cse_schema_version"
@@ -45,7 +45,7 @@ def migrating(engine: Engine) -> Iterator[Connection]:
     checked at the end instead.
 
     Raises:
-        StoreError: if a row then refers to one that is not there.
+        StoreLostError: if a row then refers to one that is not there.
     """
     with engine.execution_options(writes=True).connect() as connection:
         sqlite = connection.dialect.name == "sqlite"
@@ -56,7 +56,7 @@ def migrating(engine: Engine) -> Iterator[Connection]:
             with connection.begin():
                 yield connection
                 if sqlite and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
-                    raise StoreError("its rows contradict each other; restore it from a copy")
+                    raise StoreLostError("its rows contradict each other; restore it from a copy")
         finally:
             if sqlite:
                 driver.cursor().execute("PRAGMA foreign_keys = ON")

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import CheckConstraint, ForeignKey, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from cse_platform.leaderboard.store.tables import Base
+from cse_platform.leaderboard.store.tables import Base, TrialRecord, read_only
 
 FREE_METRICS = ("alignment", "effective_rank", "uniformity")
 """Those that can lie outside [-1, 1]."""
@@ -68,6 +68,9 @@ class PairSimilaritiesRecord(Base):
     data_sha256: Mapped[str] = mapped_column(ForeignKey("pair_sets.data_sha256"))
     cosines: Mapped[bytes]
     """zlib of little-endian float32."""
+
+    trial: Mapped[TrialRecord] = read_only()
+    pair_set: Mapped[PairSetRecord] = read_only()
 
 
 class TestAccessRecord(Base):

@@ -4,7 +4,7 @@ Numbers are kept as measured: correlations are fractions, times are UTC, a NaN i
 """
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     JSON,
@@ -21,7 +21,10 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+if TYPE_CHECKING:
+    from cse_platform.leaderboard.store.score_tables import ScoreRecord, TestAccessRecord
 
 NAMES = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -62,10 +65,15 @@ class Base(DeclarativeBase):
     }
 
 
+def read_only(**options: Any) -> Any:
+    """A relationship that queries join or load by; what is not loaded with its row is refused."""
+    return relationship(viewonly=True, lazy="raise", **options)
+
+
 def best_first(name: str, which: str) -> Index:
-    """A contest's configurations of which this is true, in order of their dev means."""
+    """A group's configurations of which this is true, in order of their dev means."""
     condition = text(which)
-    columns = ("contest_id", "mean", "hash")
+    columns = ("group_id", "mean", "hash")
     return Index(name, *columns, sqlite_where=condition, postgresql_where=condition)
 
 
@@ -83,6 +91,10 @@ class SweepRecord(Base):
     state: Mapped[str]
     started: Mapped[datetime]
     finished: Mapped[datetime | None]
+
+    starts: Mapped[list["SweepStartRecord"]] = read_only(order_by="SweepStartRecord.started")
+    tags: Mapped[list["SweepTagRecord"]] = read_only(order_by="SweepTagRecord.tag")
+    places: Mapped[list["SweepTrialRecord"]] = read_only(order_by="SweepTrialRecord.number")
 
 
 class SweepStartRecord(Base):
@@ -129,6 +141,8 @@ class GroupRecord(Base):
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
     """What these trials took, in seconds of whole GPUs."""
 
+    configurations: Mapped[list["ConfigurationRecord"]] = read_only()
+
 
 class ConfigurationRecord(Base):
     """One assignment of hyperparameters, and how it did over its complete seeds."""
@@ -142,7 +156,7 @@ class ConfigurationRecord(Base):
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    contest_id: Mapped[int] = mapped_column(ForeignKey("contests.id"))
+    group_id: Mapped[int] = mapped_column("contest_id", ForeignKey("contests.id"), key="group_id")
     hash: Mapped[str] = mapped_column(unique=True)
     revision: Mapped[int]
     corpus: Mapped[str]
@@ -157,6 +171,9 @@ class ConfigurationRecord(Base):
     """Sum of squared distances to the mean (Welford)."""
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
     """What its trials took."""
+
+    group: Mapped[GroupRecord] = read_only()
+    seeds: Mapped[list["TrialRecord"]] = read_only(order_by="TrialRecord.seed")
 
     def count_in(self, value: float) -> None:
         """One more complete trial (Welford's update of the mean over seeds)."""
@@ -207,6 +224,13 @@ class TrialRecord(Base):
     machine_id: Mapped[int | None] = mapped_column(ForeignKey("machines.id"), index=True)
     provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)
 
+    configuration: Mapped[ConfigurationRecord] = read_only()
+    machine: Mapped[MachineRecord | None] = read_only()
+    places: Mapped[list["SweepTrialRecord"]] = read_only(order_by="SweepTrialRecord.sweep_id")
+    points: Mapped[list["DevPointRecord"]] = read_only(order_by="DevPointRecord.step")
+    scores: Mapped[list["ScoreRecord"]] = read_only()
+    test_accesses: Mapped[list["TestAccessRecord"]] = read_only()
+
 
 class SweepTrialRecord(Base):
     """Which sweep holds which trial; a complete trial can be in several."""
@@ -224,6 +248,9 @@ class SweepTrialRecord(Base):
     search_number: Mapped[int | None]
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
     """What it took in this sweep: wall seconds by its share of a GPU."""
+
+    sweep: Mapped[SweepRecord] = read_only()
+    trial: Mapped[TrialRecord] = read_only()
 
 
 class DevPointRecord(Base):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import NotFoundError
 from cse_platform.secrets import mask_url
 from cse_platform.tracking.mlflow.store import connect, store_errors
 from cse_platform.tracking.mlflow.store_check import check_there
@@ -97,7 +97,7 @@ class LoggedRuns:
             found = self._client.get_experiment_by_name(name)
             known = [] if found else [one.name for one in self._client.search_experiments()]
         if found is None:
-            raise StoreError(
+            raise NotFoundError(
                 f"MLflow at {mask_url(self._uri)} has no experiment {name!r}; "
                 f"there are {', '.join(sorted(known)) or 'none'}"
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import NotFoundError
 from cse_platform.secrets import mask_url
 from cse_platform.tracking.mlflow.store import Experiment, open_experiment, store_errors
 from cse_platform.tracking.mlflow.store_check import check_there
@@ -77,7 +77,7 @@ def register_model(
     with store_errors(uri):
         run = _run(opened, entry.trial)
         if run is None:
-            raise StoreError(
+            raise NotFoundError(
                 f"MLflow at {mask_url(uri)} has no finished run of trial {entry.trial[:16]} "
                 f"in experiment {experiment!r}; CSE_MLFLOW_URI names the store that the sweep "
                 "wrote to, and cse-sweep on its file again brings over what a store lacks"

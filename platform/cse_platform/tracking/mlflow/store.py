@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import StoreDownError, StoreError
 from cse_platform.secrets import mask_text, mask_url
 
 _DATABASE = re.compile(r"(postgresql|mysql|mssql|sqlite)(\+\w+)?://")
@@ -54,7 +54,7 @@ def is_server(uri: str) -> bool:
 
 @contextmanager
 def store_errors(uri: str) -> Iterator[None]:
-    """Turn whatever a store that is down, closed or broken raises into one `StoreError`."""
+    """Turn whatever a store that is down, closed or broken raises into one `StoreDownError`."""
     for variable, value in _DEFAULTS.items():  # before MLflow, which reads them when imported
         os.environ.setdefault(variable, value)
     from mlflow.exceptions import MlflowException
@@ -65,7 +65,7 @@ def store_errors(uri: str) -> Iterator[None]:
     except (MlflowException, SQLAlchemyError, OSError, ImportError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         reason = mask_text(lines[0])
-        raise StoreError(
+        raise StoreDownError(
             f"MLflow at {mask_url(uri)} refuses or does not answer: {reason[:_MESSAGE_LENGTH]}"
         ) from error
 

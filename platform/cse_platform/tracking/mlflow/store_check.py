@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import NoStoreError, StoreError
 from cse_platform.secrets import mask_url
 from cse_platform.tracking.mlflow.store import check_uri, is_server, store_errors
 
@@ -35,7 +35,7 @@ def check_there(uri: str) -> None:
 
 def _check_folder(folder: Path) -> None:
     if not folder.is_dir():
-        raise StoreError(f"no folder {folder} of MLflow runs")
+        raise NoStoreError(f"no folder {folder} of MLflow runs")
     if (folder / _EXPERIMENT).exists() or not any(folder.glob(f"*/{_EXPERIMENT}")):
         raise StoreError(
             f"the folder {folder} is no MLflow store: it holds no experiments, folders with a "
@@ -74,7 +74,7 @@ def _tables(uri: str) -> set[str]:
     if place.get_backend_name() == "sqlite":
         file = Path(place.database or "")
         if not file.is_file():
-            raise StoreError(f"no MLflow database {file}")
+            raise NoStoreError(f"no MLflow database {file}")
         options["creator"] = lambda: sqlite3.connect(
             f"{file.absolute().as_uri()}?mode=ro", uri=True
         )

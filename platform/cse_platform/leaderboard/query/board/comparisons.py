@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard.query.board.paired_scores import common_seeds, contenders
 from cse_platform.leaderboard.query.board.rank_intervals import Progress
 from cse_platform.leaderboard.query.board.resolve import describe_row, shared_tasks
@@ -38,7 +38,7 @@ def compare_rows(
         progress: of the resampling.
 
     Raises:
-        StoreError: if they have no task in common, or were scored on other data or by another
+        ComparisonError: if they have no task in common, or were scored on other data or by another
             protocol.
     """
     tasks, average = shared_tasks(rows, family)
@@ -74,7 +74,7 @@ def compare_all_rows(
         progress: of the resampling.
 
     Raises:
-        StoreError: if there are fewer than two rows that can be compared.
+        ComparisonError: if there are fewer than two rows that can be compared.
     """
     columns = family_named(family)
     headline = next(iter(columns.averages), None)
@@ -87,10 +87,10 @@ def compare_all_rows(
     for name, row in list(kept.items())[1:]:
         try:
             notes |= _alike(settings, {first: kept[first], name: row}, tasks)
-        except StoreError:
+        except ComparisonError:
             del kept[name]
     if len(kept) < 2 or not tasks:
-        raise StoreError(
+        raise ComparisonError(
             f"a comparison takes two rows with test scores of {family} on the same data, got "
             f"{len(kept)}"
         )
@@ -113,10 +113,12 @@ def _refuse_nothing_shared(
     rows: Mapping[str, LeaderboardRow], tasks: Sequence[str], family: FamilyName
 ) -> None:
     if not tasks:
-        raise StoreError(f"{' and '.join(rows)} share no task of {family} that they are scored on")
+        raise ComparisonError(
+            f"{' and '.join(rows)} share no task of {family} that they are scored on"
+        )
     for name, row in rows.items():
         if not common_seeds(row, tasks):
-            raise StoreError(f"no seed of {name} is scored on all of {', '.join(tasks)}")
+            raise ComparisonError(f"no seed of {name} is scored on all of {', '.join(tasks)}")
 
 
 def _stepping(
@@ -158,14 +160,14 @@ def _difference(
 ) -> str:
     """Only how texts are read may differ: that is part of an encoder."""
     if mine is None or other is None:
-        raise StoreError(
+        raise ComparisonError(
             f"{a} and {b} have other evaluation identities on {task}, and of one it is not known "
             "what it stands for; score both with cse-evaluate"
         )
     for name in ("data_sha256", "protocol"):
         if mine.get(name) != other.get(name):
             what = "other data" if name == "data_sha256" else "another protocol"
-            raise StoreError(
+            raise ComparisonError(
                 f"{a} and {b} were scored on {task} with {what}; narrow it down by --backbone or "
                 "--identity, or score both alike with cse-evaluate"
             )

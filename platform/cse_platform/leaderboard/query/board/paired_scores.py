@@ -15,7 +15,7 @@ from cse_platform.leaderboard.store.score_tables import PairSetRecord, PairSimil
 from cse_platform.leaderboard.store.tables import ConfigurationRecord, TrialRecord
 from cse_platform.tracking.packing import unpack_cosines, unpack_gold
 
-AT_ONCE = 500
+PAIRED_AT_ONCE = 500
 """Configurations in one query: databases limit its parameters."""
 
 Place = tuple[str, int, str, str]
@@ -71,8 +71,8 @@ def _similarities(
     hashes = sorted({row.configuration.hash for row in rows})
     wanted = {(row.configuration.hash, row.scores[task].identity) for row in rows for task in tasks}
     cosines: dict[Place, tuple[str, NDArray[np.float32]]] = {}
-    for start in range(0, len(hashes), AT_ONCE):
-        stored = _stored(hashes[start : start + AT_ONCE], tasks)
+    for start in range(0, len(hashes), PAIRED_AT_ONCE):
+        stored = _stored(hashes[start : start + PAIRED_AT_ONCE], tasks)
         for configuration, seed, task, identity, data, packed in session.execute(stored):
             if (configuration, identity) in wanted:
                 cosines[configuration, seed, task, identity] = (data, unpack_cosines(packed))
@@ -94,8 +94,9 @@ def _stored(
             PairSimilaritiesRecord.data_sha256,
             PairSimilaritiesRecord.cosines,
         )
-        .join(TrialRecord, TrialRecord.id == PairSimilaritiesRecord.trial_id)
-        .join(ConfigurationRecord, ConfigurationRecord.id == TrialRecord.configuration_id)
+        .select_from(PairSimilaritiesRecord)
+        .join(PairSimilaritiesRecord.trial)
+        .join(TrialRecord.configuration)
         .where(
             ConfigurationRecord.hash.in_(configurations),
             PairSimilaritiesRecord.task.in_(tasks),

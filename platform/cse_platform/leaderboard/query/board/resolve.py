@@ -6,10 +6,11 @@ from dataclasses import replace
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from cse_platform.errors import StoreError
-from cse_platform.leaderboard.query.board.rows import board_rows, estimate
-from cse_platform.leaderboard.query.board.selection import Filters
-from cse_platform.leaderboard.query.trials.evaluations import TRIAL_KEY, find_trial
+from cse_platform.errors import AmbiguousError, NotFoundError
+from cse_platform.leaderboard.query.board.estimates import single_seed
+from cse_platform.leaderboard.query.board.filters import Filters
+from cse_platform.leaderboard.query.board.rows import board_rows
+from cse_platform.leaderboard.query.trials.find import TRIAL_KEY, find_trial
 from cse_platform.leaderboard.row import FamilyName, LeaderboardRow, family_named
 from cse_platform.leaderboard.store.tables import GroupRecord
 
@@ -26,7 +27,7 @@ def find_row(
 ) -> tuple[str, LeaderboardRow]:
     """The one row that is meant, with test scores of the family, and what to call it.
 
-    A method stands for the configuration chosen on dev. Of a trial it is a row of its one seed.
+    A method stands for its best configuration on dev. For a trial, the row holds its seed only.
 
     Args:
         session: of an open leaderboard.
@@ -37,7 +38,8 @@ def find_row(
         scored: it must have such scores; else one without is found where there is no other.
 
     Raises:
-        StoreError: if there is no such row, or several; names them, and the way out.
+        NotFoundError: if there is no such row.
+        AmbiguousError: if there are several; names them, and the way out.
     """
     method, at, configuration = reference.partition("@")
     if at:
@@ -50,7 +52,7 @@ def find_row(
     elif TRIAL_KEY.fullmatch(reference):
         rows, name = _of_trial(session, reference, filters, family), reference[:HASH_DIGITS]
     else:
-        raise StoreError(
+        raise NotFoundError(
             f"{reference!r} is no method of this leaderboard ({', '.join(methods) or 'none'}), no "
             "METHOD@CONFIGURATION and no trial's key"
         )
@@ -70,33 +72,22 @@ def _of_trial(
     return [single_seed(row, trial.seed) for row in rows if trial.seed in row.seeds]
 
 
-def single_seed(row: LeaderboardRow, seed: int) -> LeaderboardRow:
-    """The same row, of one of its seeds."""
-    scores = {
-        column: estimate({seed: score.values[seed]}, score.identity, score.source)
-        for column, score in row.scores.items()
-        if seed in score.values
-    }
-    dev = estimate({seed: row.dev_score.values[seed]}, row.dev.identity, row.dev.source)
-    return replace(row, seeds=[seed], keys={seed: row.keys[seed]}, dev_score=dev, scores=scores)
-
-
 def _only(
     reference: str, rows: Sequence[LeaderboardRow], family: FamilyName, *, scored: bool
 ) -> LeaderboardRow:
     found = [row for row in rows if row.scores] or ([] if scored else rows)
     if not rows:
-        raise StoreError(
+        raise NotFoundError(
             f"{reference!r} is no complete configuration among the rows that the filters let "
             "through; cse-leaderboard --all lists them"
         )
     if not found:
-        raise StoreError(
+        raise NotFoundError(
             f"{reference!r} has no test scores of {family}; `evaluate:` in its sweep file or "
             "cse-evaluate on its trials makes them, and --tasks asks for others"
         )
     if len(found) > 1:
-        raise StoreError(
+        raise AmbiguousError(
             f"{reference!r} stands in several rows: {'; '.join(map(_told, found))}; narrow it "
             "down by --backbone, --identity or METHOD@CONFIGURATION"
         )

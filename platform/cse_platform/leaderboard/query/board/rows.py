@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -11,23 +11,20 @@ from typing import Any
 from sqlalchemy import Row, ScalarSelect, Select, func, select
 from sqlalchemy.orm import Session, aliased
 
-from cse_platform.leaderboard.query.board.scores import Evaluated, scores_by_evaluation
-from cse_platform.leaderboard.query.board.selection import (
-    Filters,
-    selected_configurations,
-    trial_conditions,
-)
+from cse_platform.leaderboard.query.board.estimates import estimate
+from cse_platform.leaderboard.query.board.filters import Filters, trial_conditions
+from cse_platform.leaderboard.query.board.selection import selected_configurations
+from cse_platform.leaderboard.query.board.test_scores import Evaluated, scores_by_evaluation
+from cse_platform.leaderboard.query.trials.details import dev_set
 from cse_platform.leaderboard.query.trials.test_access import BUILTIN, first_test_accesses
 from cse_platform.leaderboard.row import (
     FAMILIES,
     Configuration,
-    DevSet,
     Estimate,
     FamilyName,
     LeaderboardRow,
     family_named,
 )
-from cse_platform.leaderboard.statistics.intervals import seed_interval
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
     GroupRecord,
@@ -38,7 +35,7 @@ from cse_platform.leaderboard.store.tables import (
     TrialRecord,
 )
 
-AT_ONCE = 1000
+_BATCH = 1000
 """Configurations in one query: databases limit its parameters."""
 
 IMPORTED = "imported"
@@ -46,17 +43,6 @@ IMPORTED = "imported"
 
 MAIN_FAMILIES: tuple[FamilyName, ...] = ("sts", "transfer", "long")
 """Each of their tasks has one number, the one that papers report."""
-
-
-@dataclass(frozen=True)
-class Catalogue:
-    """What a leaderboard can be filtered by."""
-
-    backbones: list[str]
-    methods: list[str]
-    sweeps: list[str]
-    tags: list[str]
-    machines: list[str]
 
 
 def board_rows(
@@ -84,8 +70,8 @@ def board_rows(
     ids = list(effort)
     rows = [
         row
-        for start in range(0, len(ids), AT_ONCE)
-        for row in _batch(session, effort, ids[start : start + AT_ONCE], filters, families, opened)
+        for start in range(0, len(ids), _BATCH)
+        for row in _batch(session, effort, ids[start : start + _BATCH], filters, families, opened)
     ]
     wanted = [row for row in rows if filters.identity is None or _is_of(row, filters.identity)]
     order = sorted(
@@ -110,21 +96,6 @@ def _batch(
         yield from _rows(list(seeds), effort[configuration], scores, tags, opened)
 
 
-def catalogue(session: Session) -> Catalogue:
-    """What there is to filter by, in order of name."""
-
-    def names(query: Select[str]) -> list[str]:
-        return sorted(session.scalars(query.distinct()))
-
-    return Catalogue(
-        backbones=names(select(GroupRecord.backbone)),
-        methods=names(select(GroupRecord.method)),
-        sweeps=names(select(SweepRecord.name)),
-        tags=names(select(SweepTagRecord.tag)),
-        machines=names(select(MachineRecord.hardware)),
-    )
-
-
 def _seeds(configurations: Sequence[int], filters: Filters) -> Select[*tuple[Any, ...]]:
     """One line a complete seed."""
     return (
@@ -141,9 +112,9 @@ def _seeds(configurations: Sequence[int], filters: Filters) -> Select[*tuple[Any
             _first_sweep(filters.sweep).label("sweep"),
             _first_start().label("first_start"),
         )
-        .join(GroupRecord, GroupRecord.id == ConfigurationRecord.contest_id)
-        .join(TrialRecord, TrialRecord.configuration_id == ConfigurationRecord.id)
-        .outerjoin(MachineRecord, MachineRecord.id == TrialRecord.machine_id)
+        .join(ConfigurationRecord.group)
+        .join(ConfigurationRecord.seeds)
+        .outerjoin(TrialRecord.machine)
         .where(
             ConfigurationRecord.id.in_(configurations),
             TrialRecord.state == "COMPLETE",
@@ -157,8 +128,8 @@ def _first_sweep(sweep: str | None) -> ScalarSelect[str]:
     tried = aliased(TrialRecord)
     query = (
         select(SweepRecord.name)
-        .join(SweepTrialRecord, SweepTrialRecord.sweep_id == SweepRecord.id)
-        .join(tried, tried.id == SweepTrialRecord.trial_id)
+        .join(SweepRecord.places)
+        .join(tried, SweepTrialRecord.trial)
         .where(tried.configuration_id == ConfigurationRecord.id)
         .order_by(SweepRecord.id)
         .limit(1)
@@ -176,8 +147,9 @@ def _first_start() -> ScalarSelect[datetime]:
 def _tags(session: Session, configurations: Sequence[int]) -> Mapping[int, list[str]]:
     query = (
         select(TrialRecord.configuration_id, SweepTagRecord.tag)
-        .join(SweepTrialRecord, SweepTrialRecord.trial_id == TrialRecord.id)
-        .join(SweepTagRecord, SweepTagRecord.sweep_id == SweepTrialRecord.sweep_id)
+        .join(TrialRecord.places)
+        .join(SweepTrialRecord.sweep)
+        .join(SweepRecord.tags)
         .where(TrialRecord.configuration_id.in_(configurations))
         .distinct()
         .order_by(SweepTagRecord.tag)
@@ -196,43 +168,43 @@ def _rows(
     opened: Mapping[tuple[str, bool], datetime],
 ) -> list[LeaderboardRow]:
     """The rows of one configuration: one for each evaluation identity, or one without scores."""
-    first: Any = seeds[0]
-    one, contest = first[0], first[1]
-    starts = [line.start_value for line in seeds if line.start_value is not None]
-    at = opened.get((contest.method, contest.dev_source == BUILTIN))
-    machines = dict.fromkeys(f"{line.host} · {line.hardware}" for line in seeds if line.host)
-    mine = {line.seed for line in seeds}
+    configuration = seeds[0].ConfigurationRecord
+    row = replace(_row(seeds, effort, opened), tags=tags.get(configuration.id, []))
     return [
-        LeaderboardRow(
-            method=contest.method,
-            backbone=contest.backbone,
-            sweep=first.sweep,
-            configuration=Configuration(one.hash, one.values, one.searched),
-            seeds=[line.seed for line in seeds],
-            keys={line.seed: line.key for line in seeds},
-            dev=DevSet(
-                contest.dev_checkpoint,
-                contest.dev_search,
-                contest.dev_identity,
-                contest.dev_source,
-            ),
-            dev_score=estimate(
-                {line.seed: line.best_value for line in seeds},
-                contest.dev_identity,
-                contest.dev_source,
-            ),
-            dev_untrained=math.fsum(starts) / len(starts) if starts else None,
-            trials=int(effort.trials),
-            gpu_hours=None if contest.dev_source == IMPORTED else effort.gpu_seconds / 3600,
-            finished=max(line.finished for line in seeds),
-            machines=list(machines),
-            tags=tags.get(one.id, []),
-            corpus=one.corpus,
-            scores=_estimates(evaluated, mine),
-            test_opened=at if at and at < first.first_start else None,
-        )
-        for evaluated in scores.get(one.id, [{}])
+        replace(row, scores=_estimates(evaluated, set(row.seeds)))
+        for evaluated in scores.get(configuration.id, [{}])
     ]
+
+
+def _row(
+    seeds: Sequence[Row[Any]], effort: Row[Any], opened: Mapping[tuple[str, bool], datetime]
+) -> LeaderboardRow:
+    first = seeds[0]
+    configuration, group = first.ConfigurationRecord, first.GroupRecord
+    starts = [line.start_value for line in seeds if line.start_value is not None]
+    machines = dict.fromkeys(f"{line.host} · {line.hardware}" for line in seeds if line.host)
+    at = opened.get((group.method, group.dev_source == BUILTIN))
+    values = {line.seed: line.best_value for line in seeds}
+    return LeaderboardRow(
+        method=group.method,
+        backbone=group.backbone,
+        sweep=first.sweep,
+        configuration=Configuration(
+            configuration.hash, configuration.values, configuration.searched
+        ),
+        seeds=list(values),
+        keys={line.seed: line.key for line in seeds},
+        dev=dev_set(group),
+        dev_score=estimate(values, group.dev_identity, group.dev_source),
+        dev_untrained=math.fsum(starts) / len(starts) if starts else None,
+        trials=int(effort.trials),
+        gpu_hours=None if group.dev_source == IMPORTED else effort.gpu_seconds / 3600,
+        finished=max(line.finished for line in seeds),
+        machines=list(machines),
+        tags=[],
+        corpus=configuration.corpus,
+        test_opened=at if at and at < first.first_start else None,
+    )
 
 
 def _estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimate]:
@@ -244,27 +216,6 @@ def _estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimate]:
         if kept := {seed: scores.values[seed] for seed in sorted(scores.values) if seed in seeds}:
             found[column] = estimate(kept, scores.identity, scores.source)
     return found
-
-
-def estimate(values: Mapping[int, float], identity: str, source: str) -> Estimate:
-    """One score over seeds, with Student's interval where there are several.
-
-    Args:
-        values: fractions by seed, at least one.
-        identity: what they are comparable by.
-        source: of their data.
-    """
-    mean = math.fsum(values.values()) / len(values)
-    squares = math.fsum((value - mean) ** 2 for value in values.values())
-    return Estimate(
-        values=dict(values),
-        mean=mean,
-        std=math.sqrt(squares / (len(values) - 1)) if len(values) > 1 else None,
-        best=max(values.values()),
-        interval=seed_interval(list(values.values())),
-        identity=identity,
-        source=source,
-    )
 
 
 def _is_of(row: LeaderboardRow, identity: str) -> bool:

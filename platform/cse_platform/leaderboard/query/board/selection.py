@@ -1,118 +1,73 @@
-"""Which configurations a leaderboard shows: the one chosen on dev of each contest, or all."""
+"""Which configurations a leaderboard shows: of each group the best on dev, or all."""
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, ScalarSelect, Select, Subquery, case, func, or_, select
+from sqlalchemy import Select, Subquery, case, func, select
 from sqlalchemy.orm import aliased
 
-from cse_platform.leaderboard.store.tables import (
-    ConfigurationRecord,
-    GroupRecord,
-    MachineRecord,
-    SweepRecord,
-    SweepTagRecord,
-    SweepTrialRecord,
-    TrialRecord,
+from cse_platform.leaderboard.query.board.best import at_least, best_first, rounded
+from cse_platform.leaderboard.query.board.filters import (
+    Filters,
+    group_conditions,
+    trial_conditions,
 )
-
-
-@dataclass(frozen=True)
-class Filters:
-    """What a leaderboard is made from; None lets all through."""
-
-    backbone: str | None = None
-    method: str | None = None
-    sweep: str | None = None
-    """Only trials that it holds."""
-    tag: str | None = None
-    """Only trials that a sweep with this tag holds."""
-    configuration: str | None = None
-    """Only configurations whose hash begins so."""
-    identity: str | None = None
-    """Only rows of dev sets or evaluations whose identity begins so. What is chosen on dev does not
-    depend on it."""
-    hardware: str | None = None
-    """Only trials on a machine whose GPU, CPU or host has this in its name."""
-    since: datetime | None = None
-    """Only trials that finished then or later."""
-
-    @property
-    def picks_contests_only(self) -> bool:
-        """Whether every configuration of a contest that is let through is let through."""
-        narrower = (self.sweep, self.tag, self.configuration, self.hardware, self.since)
-        return all(one is None for one in narrower)
+from cse_platform.leaderboard.store.tables import ConfigurationRecord, GroupRecord, TrialRecord
 
 
 def selected_configurations(
     filters: Filters, *, per_configuration: bool, limit: int | None = None
 ) -> Subquery:
-    """The configurations to show, with the number and GPU seconds of what each was chosen from.
-
-    A configuration with more than one seed is chosen before any with a single, maybe lucky, one;
-    among equals the higher mean wins.
+    """The configurations to show, with the number and GPU seconds of what each was selected from.
 
     Args:
-        filters: what the choice is made from.
-        per_configuration: no choice: every configuration with a complete trial.
+        filters: what the selection is made from.
+        per_configuration: every configuration with a complete trial, instead of the best of each
+            group by the rule of `best`.
         limit: of these only so many, those with the highest means.
 
     Returns:
         Columns `id`, `trials` (of any state) and `gpu_seconds`.
     """
-    if not filters.picks_contests_only:
-        some = _among_some(filters, per_configuration=per_configuration, limit=limit)
-        return some.subquery("shown")
+    if not filters.keeps_groups_whole:
+        some = _among_some_trials(filters, per_configuration=per_configuration, limit=limit)
+        return some.subquery("selected")
     if per_configuration:
-        query = _with_effort(ConfigurationRecord.id).join(
-            ConfigurationRecord, ConfigurationRecord.contest_id == GroupRecord.id
-        )
-        query = query.where(ConfigurationRecord.n > 0)
         one = ConfigurationRecord
+        query = _with_effort(one.id).join(GroupRecord.configurations).where(one.n > 0)
         query = _cut(query, limit, one.mean.desc(), GroupRecord.method, one.hash)
-    else:  # two look-ups in an index for each contest, however many configurations it has
-        query = _with_effort(func.coalesce(_best("n > 1"), _best("n > 0")))
-    return query.where(*_of_contests(filters)).subquery("shown")
-
-
-def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
-    """The conditions on single trials."""
-    conditions: list[ColumnElement[bool]] = []
-    if filters.hardware is not None:
-        named = or_(
-            MachineRecord.hardware.icontains(filters.hardware, autoescape=True),
-            MachineRecord.host.icontains(filters.hardware, autoescape=True),
-        )
-        conditions.append(TrialRecord.machine_id.in_(select(MachineRecord.id).where(named)))
-    if filters.since is not None:
-        conditions.append(TrialRecord.finished >= filters.since)
-    if filters.sweep is not None or filters.tag is not None:
-        conditions.append(TrialRecord.id.in_(_held_by_sweeps(filters)))
-    return conditions
+    else:
+        best = func.coalesce(_best_of_group(several_seeds=True), _best_of_group())
+        query = _with_effort(best)
+    return query.where(*group_conditions(filters)).subquery("selected")
 
 
 def _with_effort(configuration: Any) -> Select[Any]:
     return select(configuration.label("id"), GroupRecord.trials, GroupRecord.gpu_seconds)
 
 
-def _best(which: str) -> ScalarSelect[int]:
-    """By the index of that condition."""
-    one = aliased(ConfigurationRecord)
-    seeds = {"n > 1": one.n > 1, "n > 0": one.n > 0}[which]
+def _best_of_group(*, several_seeds: bool = False) -> Any:
+    """The best configuration of a group, by the stored means.
+
+    An index has the configurations in order of their means, those with several seeds and all. Two
+    look-ups in it, however many there are: the highest mean, and those that may equal it.
+    """
+    one, other = aliased(ConfigurationRecord), aliased(ConfigurationRecord)
+
+    def of_group(each: Any) -> Any:
+        seeds = each.n > 1 if several_seeds else each.n > 0
+        return (each.group_id == GroupRecord.id) & seeds
+
+    highest = (
+        select(other.mean).where(of_group(other)).order_by(other.mean.desc()).limit(1)
+    ).correlate(GroupRecord)
     return (
         select(one.id)
-        .where(one.contest_id == GroupRecord.id, seeds)
-        .order_by(one.mean.desc(), one.hash.desc())
+        .where(of_group(one), at_least(one.mean, highest.scalar_subquery()))
+        .order_by(rounded(one.mean).desc(), one.hash.desc())
         .limit(1)
         .correlate(GroupRecord)
         .scalar_subquery()
     )
-
-
-def _of_contests(filters: Filters) -> list[ColumnElement[bool]]:
-    asked = {GroupRecord.backbone: filters.backbone, GroupRecord.method: filters.method}
-    return [column == value for column, value in asked.items() if value is not None]
 
 
 def _cut(query: Select[Any], limit: int | None, *order: Any) -> Select[Any]:
@@ -120,15 +75,12 @@ def _cut(query: Select[Any], limit: int | None, *order: Any) -> Select[Any]:
     return query if limit is None else query.order_by(*order).limit(limit)
 
 
-def _among_some(filters: Filters, *, per_configuration: bool, limit: int | None) -> Select[Any]:
+def _among_some_trials(
+    filters: Filters, *, per_configuration: bool, limit: int | None
+) -> Select[Any]:
     tried = _tried(filters).subquery("tried")
-    contest = ConfigurationRecord.contest_id
-    best_first = (
-        (tried.c.n > 1).desc(),
-        (tried.c.n > 0).desc(),
-        tried.c.mean.desc(),
-        ConfigurationRecord.hash.desc(),
-    )
+    group = ConfigurationRecord.group_id
+    best = best_first(tried.c.n, tried.c.mean, ConfigurationRecord.hash)
     ranked = (
         select(
             tried.c.id,
@@ -136,13 +88,13 @@ def _among_some(filters: Filters, *, per_configuration: bool, limit: int | None)
             tried.c.mean,
             GroupRecord.method,
             ConfigurationRecord.hash,
-            func.row_number().over(partition_by=contest, order_by=best_first).label("place"),
-            func.sum(tried.c.trials).over(partition_by=contest).label("trials"),
-            func.sum(tried.c.gpu_seconds).over(partition_by=contest).label("gpu_seconds"),
+            func.row_number().over(partition_by=group, order_by=best).label("place"),
+            func.sum(tried.c.trials).over(partition_by=group).label("trials"),
+            func.sum(tried.c.gpu_seconds).over(partition_by=group).label("gpu_seconds"),
         )
         .join(ConfigurationRecord, ConfigurationRecord.id == tried.c.id)
-        .join(GroupRecord, GroupRecord.id == contest)
-        .where(*_of_contests(filters))
+        .join(ConfigurationRecord.group)
+        .where(*group_conditions(filters))
         .subquery("ranked")
     )
     query = select(ranked.c.id, ranked.c.trials, ranked.c.gpu_seconds).where(ranked.c.n > 0)
@@ -170,15 +122,4 @@ def _tried(filters: Filters) -> Select[Any]:
         query = query.where(
             TrialRecord.configuration_id.in_(select(ConfigurationRecord.id).where(named))
         )
-    return query
-
-
-def _held_by_sweeps(filters: Filters) -> Select[int]:
-    query = select(SweepTrialRecord.trial_id)
-    query = query.join(SweepRecord, SweepRecord.id == SweepTrialRecord.sweep_id)
-    if filters.sweep is not None:
-        query = query.where(SweepRecord.name == filters.sweep)
-    if filters.tag is not None:
-        query = query.join(SweepTagRecord, SweepTagRecord.sweep_id == SweepRecord.id)
-        query = query.where(SweepTagRecord.tag == filters.tag)
     return query

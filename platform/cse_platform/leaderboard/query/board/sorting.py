@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.row import FAMILIES, LeaderboardRow
 
 TEXT_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
@@ -45,10 +45,10 @@ def sort_rows(rows: Sequence[LeaderboardRow], column: str) -> list[LeaderboardRo
         column: one of `SORT_COLUMNS`.
 
     Raises:
-        StoreError: if it is none of them.
+        NotFoundError: if it is none of them.
     """
     if column not in SORT_COLUMNS:
-        raise StoreError(
+        raise NotFoundError(
             f"there is no column {column!r} to sort by; expected {', '.join(SORT_COLUMNS)}"
         )
     value = TEXT_COLUMNS.get(column) or NUMBER_COLUMNS.get(column) or _score(column)

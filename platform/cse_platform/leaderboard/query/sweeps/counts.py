@@ -1,12 +1,13 @@
-"""What the trials of sweeps add up to. Each is one query over all sweeps, or over one by its id."""
+"""Counts over the trials of sweeps. Each is one query over all sweeps, or over one by its id."""
 
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, func, select
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
+from cse_platform.leaderboard.query.trials.summary import select_trials, summarize
 from cse_platform.leaderboard.store.tables import (
     DevPointRecord,
     SweepRecord,
@@ -15,18 +16,7 @@ from cse_platform.leaderboard.store.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
-
-
-@dataclass(frozen=True)
-class BestTrial:
-    """The complete trial with the highest dev score; the first of equal ones."""
-
-    key: str
-    number: int
-    seed: int
-    value: float
-    """A fraction."""
-    step: int | None
+from cse_platform.leaderboard.trial import TrialSummary
 
 
 @dataclass(frozen=True)
@@ -42,7 +32,7 @@ def trials_by_state(session: Session, sweep: int | None) -> dict[int, dict[str, 
     """How many trials a sweep has in each state; states without a trial are left out."""
     query = (
         select(SweepTrialRecord.sweep_id, TrialRecord.state, func.count())
-        .join(TrialRecord, TrialRecord.id == SweepTrialRecord.trial_id)
+        .join(SweepTrialRecord.trial)
         .where(*_only(SweepTrialRecord.sweep_id, sweep))
         .group_by(SweepTrialRecord.sweep_id, TrialRecord.state)
     )
@@ -71,36 +61,20 @@ def tags(session: Session, sweep: int | None) -> dict[int, tuple[str, ...]]:
     return found
 
 
-def best_trials(session: Session, sweep: int | None) -> dict[int, BestTrial]:
-    """The best trial of each sweep that has a complete one."""
+def best_trials(session: Session, sweep: int | None) -> dict[str, TrialSummary]:
+    """By sweep, the complete trial with the highest dev score; the first of equal ones."""
+    place, tried = aliased(SweepTrialRecord), aliased(TrialRecord)
     best = (
-        select(TrialRecord.id)
-        .join(SweepTrialRecord, SweepTrialRecord.trial_id == TrialRecord.id)
-        .where(SweepTrialRecord.sweep_id == SweepRecord.id, TrialRecord.state == "COMPLETE")
-        .order_by(TrialRecord.best_value.desc(), SweepTrialRecord.number)
+        select(place.trial_id)
+        .join(tried, place.trial)
+        .where(place.sweep_id == SweepRecord.id, tried.state == "COMPLETE")
+        .order_by(tried.best_value.desc(), place.number)
         .limit(1)
         .correlate(SweepRecord)
         .scalar_subquery()
     )
-    which = _only(SweepRecord.id, sweep)
-    first = select(SweepRecord.id.label("sweep"), best.label("trial")).where(*which).subquery()
-    in_it = (SweepTrialRecord.sweep_id == first.c.sweep) & (
-        SweepTrialRecord.trial_id == first.c.trial
-    )
-    query = (
-        select(
-            first.c.sweep,
-            TrialRecord.key,
-            SweepTrialRecord.number,
-            TrialRecord.seed,
-            TrialRecord.best_value,
-            TrialRecord.best_step,
-        )
-        .select_from(first)
-        .join(TrialRecord, TrialRecord.id == first.c.trial)
-        .join(SweepTrialRecord, in_it)
-    )
-    return {one: BestTrial(*trial) for one, *trial in session.execute(query)}
+    query = select_trials().where(SweepTrialRecord.trial_id == best, *_only(SweepRecord.id, sweep))
+    return {one.sweep: one for one in map(summarize, session.execute(query))}
 
 
 def news(session: Session, sweep: int, *, since: datetime) -> News:
@@ -113,7 +87,7 @@ def news(session: Session, sweep: int, *, since: datetime) -> News:
     """
     held = (
         select(func.max(TrialRecord.started))
-        .join(SweepTrialRecord, SweepTrialRecord.trial_id == TrialRecord.id)
+        .join(TrialRecord.places)
         .where(SweepTrialRecord.sweep_id == sweep)
     )
     ended, finished = session.execute(

@@ -9,16 +9,16 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.query.sweeps.counts import (
-    BestTrial,
     best_trials,
     last_starts,
     news,
     tags,
     trials_by_state,
 )
+from cse_platform.leaderboard.query.sweeps.find import find_sweep
 from cse_platform.leaderboard.query.sweeps.search_history import search_dev
-from cse_platform.leaderboard.query.trials.curves import sweep_named
 from cse_platform.leaderboard.store.tables import SweepRecord
+from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.sweep.spec import SweepSpec
 
 
@@ -44,7 +44,7 @@ class SweepOverview:
     planned: int
     """How many trials there will be, further seeds included; of a complete sweep, and where its
     file does not say, how many there are."""
-    best: BestTrial | None
+    best: TrialSummary | None
     elapsed: float
     """Seconds from the last start to the end, or until now."""
     left: float | None
@@ -84,9 +84,9 @@ def sweep_overview(session: Session, name: str, *, now: datetime | None = None) 
         now: left out, the clock is asked.
 
     Raises:
-        StoreError: if there is none of that name.
+        NotFoundError: if there is none of that name.
     """
-    record = sweep_named(session, name)
+    record = find_sweep(session, name)
     return _overviews(session, [record], record.id, now)[0]
 
 
@@ -119,7 +119,7 @@ def _overviews(
                 finished=record.finished,
                 counts=counts,
                 planned=trials if record.state == "COMPLETE" else max(plan or 0, trials),
-                best=best.get(record.id),
+                best=best.get(record.name),
                 elapsed=elapsed,
                 left=None if pace is None or missing is None else pace * missing,
                 quiet=(now - heard.last).total_seconds() if heard else None,

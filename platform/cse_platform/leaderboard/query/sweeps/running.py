@@ -1,60 +1,30 @@
 """The trials of a sweep that have not ended."""
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
-from cse_platform.leaderboard.query.sweeps.search_history import searched_values, space_of
-from cse_platform.leaderboard.query.trials.curves import sweep_named
-from cse_platform.leaderboard.store.tables import (
-    ConfigurationRecord,
-    DevPointRecord,
-    SweepTrialRecord,
-    TrialRecord,
-)
+from cse_platform.leaderboard.query.sweeps.find import find_sweep
+from cse_platform.leaderboard.query.sweeps.search_history import space_of
+from cse_platform.leaderboard.query.trials.summary import select_trials, summarize
+from cse_platform.leaderboard.store.tables import DevPointRecord, SweepTrialRecord, TrialRecord
+from cse_platform.leaderboard.trial import TrialSummary
 
-SHOWN = 50
+MOST_RUNNING = 50
 
 
-@dataclass(frozen=True)
-class RunningTrial:
-    """A trial that has not ended."""
-
-    key: str
-    number: int
-    seed: int
-    started: datetime
-    step: int | None
-    """The last one reported; None before the first report."""
-    value: float | None
-    """The dev score there, a fraction; None where it was NaN."""
-    values: dict[str, Any]
-    """Of the searched settings."""
-
-
-def running_trials(session: Session, name: str) -> list[RunningTrial]:
+def running_trials(session: Session, name: str) -> list[TrialSummary]:
     """The trials of a sweep that have not ended, the newest first, at most 50.
 
+    Their `value` and `step` are of the last report; None before the first one.
+
     Raises:
-        StoreError: if there is no such sweep.
+        NotFoundError: if there is no such sweep.
     """
-    sweep = sweep_named(session, name)
+    sweep = find_sweep(session, name)
     space = space_of(sweep.spec)
-    return [
-        RunningTrial(
-            key=line.key,
-            number=line.number,
-            seed=line.seed,
-            started=line.started,
-            step=line.step,
-            value=line.value,
-            values=searched_values(space, line.settings, line.searched),
-        )
-        for line in session.execute(_running(sweep.id))
-    ]
+    return [summarize(line, space) for line in session.execute(_running(sweep.id))]
 
 
 def _running(sweep: int) -> Select[Any]:
@@ -64,22 +34,16 @@ def _running(sweep: int) -> Select[Any]:
         .correlate(TrialRecord)
         .scalar_subquery()
     )
-    at_last = (DevPointRecord.trial_id == TrialRecord.id) & (DevPointRecord.step == last)
+    trials = select_trials()
+    reported = {"value": DevPointRecord.value, "step": DevPointRecord.step}
+    columns = [
+        reported[one["name"]] if one["name"] in reported else one["expr"]
+        for one in trials.column_descriptions
+    ]
     return (
-        select(
-            TrialRecord.key,
-            SweepTrialRecord.number,
-            TrialRecord.seed,
-            TrialRecord.started,
-            DevPointRecord.step,
-            DevPointRecord.value,
-            ConfigurationRecord.values.label("settings"),
-            ConfigurationRecord.searched,
-        )
-        .join(SweepTrialRecord, SweepTrialRecord.trial_id == TrialRecord.id)
-        .join(ConfigurationRecord, ConfigurationRecord.id == TrialRecord.configuration_id)
-        .outerjoin(DevPointRecord, at_last)
+        trials.with_only_columns(*columns, maintain_column_froms=True)
+        .outerjoin(TrialRecord.points.and_(DevPointRecord.step == last))
         .where(SweepTrialRecord.sweep_id == sweep, TrialRecord.state == "RUNNING")
         .order_by(SweepTrialRecord.number.desc())
-        .limit(SHOWN)
+        .limit(MOST_RUNNING)
     )

@@ -1,30 +1,41 @@
-"""Everything that the leaderboard knows of one trial, put together."""
+"""Everything that the leaderboard knows about one trial, put together."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Row, Select, select
-from sqlalchemy.orm import Session
+from sqlalchemy import select
+from sqlalchemy.orm import Session, joinedload, selectinload
 
-from cse_platform.leaderboard.query.trials.curves import dev_curve
+from cse_platform.leaderboard.query.trials.curves import dev_point
 from cse_platform.leaderboard.query.trials.details_record import (
-    Sibling,
     SweepPlace,
     SweepStart,
     TrialDetails,
 )
-from cse_platform.leaderboard.query.trials.evaluations import ScoreRow, find_trial, test_accesses
+from cse_platform.leaderboard.query.trials.find import find_trial
+from cse_platform.leaderboard.query.trials.summary import find_summaries
+from cse_platform.leaderboard.query.trials.test_access import test_access
 from cse_platform.leaderboard.row import Configuration, DevSet
 from cse_platform.leaderboard.store.score_tables import ScoreRecord
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
     GroupRecord,
-    MachineRecord,
     SweepRecord,
-    SweepStartRecord,
-    SweepTagRecord,
     SweepTrialRecord,
     TrialRecord,
+)
+from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.tracking.events import TrialScore
+
+_WITH_ALL = (
+    joinedload(TrialRecord.configuration).joinedload(ConfigurationRecord.group),
+    joinedload(TrialRecord.machine),
+    selectinload(TrialRecord.places)
+    .joinedload(SweepTrialRecord.sweep)
+    .options(selectinload(SweepRecord.starts), selectinload(SweepRecord.tags)),
+    selectinload(TrialRecord.points),
+    selectinload(TrialRecord.scores),
+    selectinload(TrialRecord.test_accesses),
 )
 
 
@@ -36,78 +47,65 @@ def trial_details(session: Session, key: str) -> TrialDetails:
         key: the trial's, or how it begins, as `find_trial` takes it.
 
     Raises:
-        StoreError: if it names no trial, or several.
+        NotFoundError: if it names no trial.
+        AmbiguousError: if it names several.
     """
     key = find_trial(session, key).key
-    query = (
-        select(TrialRecord, ConfigurationRecord, GroupRecord, MachineRecord)
-        .join(ConfigurationRecord, ConfigurationRecord.id == TrialRecord.configuration_id)
-        .join(GroupRecord, GroupRecord.id == ConfigurationRecord.contest_id)
-        .outerjoin(MachineRecord, MachineRecord.id == TrialRecord.machine_id)
-        .where(TrialRecord.key == key)
-    )
-    trial, configuration, contest, machine = session.execute(query).one()
-    places = session.execute(_places(trial)).all()
-    starts = _starts(session, trial, [sweep.id for sweep, _ in places])
+    query = select(TrialRecord).where(TrialRecord.key == key).options(*_WITH_ALL)
+    trial = session.scalars(query).one()
+    configuration, sweeps = trial.configuration, [place.sweep for place in trial.places]
+    starts = _starts(trial, sweeps)
     return TrialDetails(
-        key=key,
-        method=contest.method,
+        **_copied(trial),
+        method=configuration.group.method,
         revision=configuration.revision,
-        backbone=contest.backbone,
+        backbone=configuration.group.backbone,
         corpus=configuration.corpus,
         configuration=Configuration(
             configuration.hash, configuration.values, configuration.searched
         ),
-        seed=trial.seed,
-        dev=DevSet(
-            contest.dev_checkpoint, contest.dev_search, contest.dev_identity, contest.dev_source
-        ),
-        state=trial.state,
-        error=trial.error,
-        started=trial.started,
-        finished=trial.finished,
-        wall_seconds=trial.wall_seconds,
+        dev=dev_set(configuration.group),
         gpu_hours=trial.gpu_seconds / 3600,
-        machine=f"{machine.host} · {machine.hardware}" if machine else None,
-        best_step=trial.best_step,
-        best_value=trial.best_value,
+        machine=f"{trial.machine.host} · {trial.machine.hardware}" if trial.machine else None,
         untrained=trial.start_value,
-        model=trial.model,
-        provenance=trial.provenance,
-        sweeps=tuple(SweepPlace(sweep.name, place.number, place.role) for sweep, place in places),
-        tags=_tags(session, [sweep.id for sweep, _ in places]),
+        sweeps=tuple(SweepPlace(one.sweep.name, one.number, one.role) for one in trial.places),
+        tags=tuple(sorted({tag.tag for sweep in sweeps for tag in sweep.tags})),
         starts=starts,
-        spec=_spec(places, starts),
-        curve=tuple(dev_curve(session, key)),
-        scores=_scores(session, trial),
-        openings=tuple(test_accesses(session, key)),
+        spec=_spec(sweeps, starts),
+        curve=tuple(dev_point(one, best_step=trial.best_step) for one in trial.points),
+        scores=_scores(trial.scores),
+        test_accesses=tuple(test_access(key, one) for one in trial.test_accesses),
         siblings=_siblings(session, trial),
     )
 
 
-def _places(trial: TrialRecord) -> Select[SweepRecord, SweepTrialRecord]:
-    return (
-        select(SweepRecord, SweepTrialRecord)
-        .join(SweepTrialRecord, SweepTrialRecord.sweep_id == SweepRecord.id)
-        .where(SweepTrialRecord.trial_id == trial.id)
-        .order_by(SweepRecord.id)
-    )
+def dev_set(group: GroupRecord) -> DevSet:
+    """The dev sets that all trials of a group share."""
+    return DevSet(group.dev_checkpoint, group.dev_search, group.dev_identity, group.dev_source)
 
 
-def _starts(session: Session, trial: TrialRecord, sweeps: Sequence[int]) -> tuple[SweepStart, ...]:
-    """The sweep that ran the trial is, of those that hold it, the last started before it."""
-    query = (
-        select(SweepStartRecord, SweepRecord.name)
-        .join(SweepRecord, SweepRecord.id == SweepStartRecord.sweep_id)
-        .where(SweepStartRecord.sweep_id.in_(sweeps))
-        .order_by(SweepStartRecord.started)
+def _copied(trial: TrialRecord) -> dict[str, Any]:
+    names = (
+        *("key", "seed", "state", "error", "started", "finished", "wall_seconds"),
+        *("best_step", "best_value", "model", "provenance"),
     )
-    if trial.finished is not None:
-        query = query.where(SweepStartRecord.started <= trial.finished)
-    starts = [
-        SweepStart(name, one.started, one.provenance, one.packages, one.diffs)
-        for one, name in session.execute(query)
-    ]
+    return {name: getattr(trial, name) for name in names}
+
+
+def _starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepStart, ...]:
+    """The starts that the trial ran under; `TrialDetails.starts` says which.
+
+    Of the sweeps that hold the trial, the last one started before it is the one that ran it.
+    """
+    starts = sorted(
+        (
+            SweepStart(sweep.name, one.started, one.provenance, one.packages, one.diffs)
+            for sweep in sweeps
+            for one in sweep.starts
+            if trial.finished is None or one.started <= trial.finished
+        ),
+        key=lambda start: start.started,
+    )
     before = [start for start in starts if start.started <= trial.started]
     if not before:
         return ()
@@ -115,36 +113,18 @@ def _starts(session: Session, trial: TrialRecord, sweeps: Sequence[int]) -> tupl
     return (before[-1], *(start for start in later if start.sweep == before[-1].sweep))
 
 
-def _spec(
-    places: Sequence[Row[SweepRecord, SweepTrialRecord]], starts: Sequence[SweepStart]
-) -> dict[str, Any]:
-    """Of the sweep that ran it; where that is unknown, of the first."""
-    ran = starts[0].sweep if starts else places[0][0].name
-    return next(sweep.spec for sweep, _ in places if sweep.name == ran)
+def _spec(sweeps: Sequence[SweepRecord], starts: Sequence[SweepStart]) -> dict[str, Any]:
+    """The file of the sweep that ran it; where that is unknown, of the first."""
+    ran = starts[0].sweep if starts else sweeps[0].name
+    return next(sweep.spec for sweep in sweeps if sweep.name == ran)
 
 
-def _tags(session: Session, sweeps: Sequence[int]) -> tuple[str, ...]:
-    query = select(SweepTagRecord.tag).where(SweepTagRecord.sweep_id.in_(sweeps)).distinct()
-    return tuple(session.scalars(query.order_by(SweepTagRecord.tag)))
+def _scores(stored: Sequence[ScoreRecord]) -> tuple[TrialScore, ...]:
+    ordered = sorted(stored, key=lambda one: (one.split, one.task, one.metric, one.identity))
+    return tuple(TrialScore.model_validate(one, from_attributes=True) for one in ordered)
 
 
-def _scores(session: Session, trial: TrialRecord) -> tuple[ScoreRow, ...]:
-    columns = (
-        ScoreRecord.task,
-        ScoreRecord.split,
-        ScoreRecord.metric,
-        ScoreRecord.value,
-        ScoreRecord.identity,
-    )
-    order = (ScoreRecord.split, ScoreRecord.task, ScoreRecord.metric, ScoreRecord.identity)
-    query = select(*columns).where(ScoreRecord.trial_id == trial.id).order_by(*order)
-    return tuple(ScoreRow(*row) for row in session.execute(query))
-
-
-def _siblings(session: Session, trial: TrialRecord) -> tuple[Sibling, ...]:
-    query = (
-        select(TrialRecord.key, TrialRecord.seed, TrialRecord.best_value, TrialRecord.state)
-        .where(TrialRecord.configuration_id == trial.configuration_id, TrialRecord.id != trial.id)
-        .order_by(TrialRecord.seed)
-    )
-    return tuple(Sibling(*row) for row in session.execute(query))
+def _siblings(session: Session, trial: TrialRecord) -> tuple[TrialSummary, ...]:
+    same = TrialRecord.configuration_id == trial.configuration_id
+    found = find_summaries(session, same, TrialRecord.id != trial.id)
+    return tuple(sorted(found, key=lambda one: one.seed))

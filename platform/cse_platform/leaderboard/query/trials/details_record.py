@@ -1,13 +1,14 @@
-"""What there is to tell of one trial. Scores are fractions."""
+"""All facts about one trial. Scores are fractions."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 from cse_platform.leaderboard.query.trials.curves import DevPoint
-from cse_platform.leaderboard.query.trials.evaluations import ScoreRow, TestAccess
+from cse_platform.leaderboard.query.trials.test_access import TestAccess
 from cse_platform.leaderboard.row import RANKING_METRICS, Configuration, DevSet
-from cse_platform.tracking.events import MAIN_METRICS
+from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.tracking.events import MAIN_METRICS, TrialScore
 
 MAIN = MAIN_METRICS | set(RANKING_METRICS)
 
@@ -39,16 +40,6 @@ class SweepStart:
     """Version of every installed distribution, by name; empty where nobody recorded them."""
     diffs: dict[str, str]
     """What the code differed by from its commit: `git`, the user's repository, and `package`."""
-
-
-@dataclass(frozen=True)
-class Sibling:
-    """The same configuration with another seed."""
-
-    key: str
-    seed: int
-    value: float | None
-    state: str
 
 
 @dataclass(frozen=True)
@@ -89,12 +80,12 @@ class TrialDetails:
     spec: dict[str, Any]
     """The sweep file, as JSON, of the sweep that ran it."""
     curve: tuple[DevPoint, ...]
-    scores: tuple[ScoreRow, ...]
+    scores: tuple[TrialScore, ...]
     """On dev at the best step, and on test."""
-    openings: tuple[TestAccess, ...]
-    """Of test sets, for this trial."""
-    siblings: tuple[Sibling, ...]
-    """By seed."""
+    test_accesses: tuple[TestAccess, ...]
+    """When test sets were opened for this trial."""
+    siblings: tuple[TrialSummary, ...]
+    """The same configuration with other seeds, by seed."""
 
     @property
     def imported_from(self) -> str | None:
@@ -121,17 +112,27 @@ class TrialDetails:
         return self.state == "COMPLETE" and self.imported_from is None
 
     @property
-    def main_scores(self) -> tuple[ScoreRow, ...]:
+    def main_scores(self) -> tuple[TrialScore, ...]:
         """The scores that tables of papers have: Spearman's rho, accuracy, KCC, NDCG."""
         return tuple(score for score in self.scores if score.metric in MAIN)
 
     @property
     def complete_values(self) -> dict[int, float]:
         """The dev value of each complete seed of the configuration, this one's among them."""
-        own = Sibling(self.key, self.seed, self.best_value, self.state)
-        seeds = sorted([own, *self.siblings], key=lambda one: one.seed)
-        return {
-            one.seed: one.value
-            for one in seeds
-            if one.state == "COMPLETE" and one.value is not None
+        values = {one.seed: one.value for one in self.siblings if one.state == "COMPLETE"}
+        if self.state == "COMPLETE":
+            values[self.seed] = self.best_value
+        return {seed: value for seed, value in sorted(values.items()) if value is not None}
+
+    def as_record(self) -> dict[str, Any]:
+        """What `cse-leaderboard show --json` prints."""
+        names = {"test_accesses": "openings"}
+        fields = {names.get(name, name): value for name, value in asdict(self).items()}
+        siblings = [
+            {name: getattr(one, name) for name in ("key", "seed", "value", "state")}
+            for one in self.siblings
+        ]
+        return fields | {
+            "scores": [one.model_dump() for one in self.scores],
+            "siblings": siblings,
         }

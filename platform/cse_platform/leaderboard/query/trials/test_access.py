@@ -1,5 +1,6 @@
-"""When test sets were opened, as the leaderboard's rows tell it."""
+"""When test sets were opened, for which trials and by whom."""
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import func, select
@@ -9,29 +10,58 @@ from cse_platform.leaderboard.store.score_tables import TestAccessRecord
 from cse_platform.leaderboard.store.tables import ConfigurationRecord, GroupRecord, TrialRecord
 
 BUILTIN = "builtin"
-"""The source of the project's own sets: what they show tells nothing of real ones."""
+"""The source of the project's own sets: what they show says nothing about real ones."""
+
+
+@dataclass(frozen=True)
+class TestAccess:
+    """One opening of test sets."""
+
+    trial: str
+    opened: datetime
+    who: str
+    command: str
+    tasks: list[str]
+    source: str
+
+
+def test_accesses(session: Session, trial_key: str | None = None) -> list[TestAccess]:
+    """The openings of test sets, of one trial or of all, oldest first."""
+    query = (
+        select(TrialRecord.key, TestAccessRecord)
+        .join(TrialRecord.test_accesses)
+        .order_by(TestAccessRecord.opened, TestAccessRecord.id)
+    )
+    if trial_key is not None:
+        query = query.where(TrialRecord.key == trial_key)
+    return [test_access(key, one) for key, one in session.execute(query)]
+
+
+def test_access(trial: str, stored: TestAccessRecord) -> TestAccess:
+    """A stored opening of test sets for the trial of that key."""
+    return TestAccess(trial, stored.opened, stored.who, stored.command, stored.tasks, stored.source)
 
 
 def first_test_accesses(session: Session) -> dict[tuple[str, bool], datetime]:
     """When test sets were first opened for a trial of a method.
 
-    What they showed may have picked any configuration whose first trial started later. One that
-    was tried before, and promoted since, counts as picked before.
+    What they showed may have helped to pick any configuration whose first trial started later. A
+    configuration that was tried before, and promoted since, counts as picked before.
 
     Args:
         session: of an open leaderboard.
 
     Returns:
-        By method and whether the sets were the built-in ones, on whatever dev sets the trial ran.
+        By method and whether the sets were the built-in ones, whatever the trial's dev sets were.
     """
     first = func.min(TestAccessRecord.opened)
     query = (
         select(GroupRecord.method, TestAccessRecord.source, first)
-        .join(ConfigurationRecord, ConfigurationRecord.contest_id == GroupRecord.id)
-        .join(TrialRecord, TrialRecord.configuration_id == ConfigurationRecord.id)
-        .join(TestAccessRecord, TestAccessRecord.trial_id == TrialRecord.id)
+        .join(GroupRecord.configurations)
+        .join(ConfigurationRecord.seeds)
+        .join(TrialRecord.test_accesses)
         .group_by(GroupRecord.method, TestAccessRecord.source)
         .order_by(first.desc())
     )
-    # Hub and folder are one kind; the earlier of the two is the last, and stands.
+    # Hub and folder are one kind: of the two, the earlier comes last and overwrites the later.
     return {(method, source == BUILTIN): at for method, source, at in session.execute(query)}

@@ -1,4 +1,4 @@
-"""Test scores of configurations, put together by the evaluation that they are of."""
+"""Test scores of configurations, grouped by the evaluation that they are of."""
 
 import math
 from collections import defaultdict
@@ -19,7 +19,7 @@ LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
 
 
 @dataclass
-class Measured:
+class SeedScores:
     """One column under one identity, over the seeds of one configuration."""
 
     values: dict[int, float] = field(default_factory=dict)
@@ -36,11 +36,11 @@ Column = str
 
 
 @dataclass(frozen=True)
-class OneEvaluation:
+class EvaluationFacts:
     """What an identity stands for."""
 
     source: str = ""
-    """Of the data; empty where it is not known."""
+    """Where the data is from; empty where it is not known."""
     reading: str = ""
     """How the encoder read its texts."""
     members: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ class OneEvaluation:
 
 
 @dataclass(frozen=True)
-class Scores:
+class ColumnScores:
     """One column of one row."""
 
     identity: str
@@ -57,7 +57,7 @@ class Scores:
     """By seed."""
 
 
-Evaluated = dict[Column, Scores]
+Evaluated = dict[Column, ColumnScores]
 """What one row shows."""
 
 
@@ -66,11 +66,11 @@ def scores_by_evaluation(
 ) -> dict[int, list[Evaluated]]:
     """By configuration, its scores on test, once for each evaluation identity.
 
-    An average stands with the very scores it is the mean of, and is made good for seeds that have
-    all of them. Scores without an average stand together if the encoder read its texts alike and
-    the data is of one source. What is alike in these is one row, unless a task was scored under
-    several identities: that with the most seeds comes first, of equals the one that was measured
-    last.
+    An average is in one row with the scores that it is the mean of. A seed that has all of these
+    and lacks the average gets it. Scores without an average are in one row if the encoder read its
+    texts alike and the data is of one source. Where a task was scored under several identities,
+    there are several rows: the identity with the most seeds comes first, and of equal ones the one
+    that was measured last.
 
     Args:
         session: of an open leaderboard.
@@ -78,15 +78,15 @@ def scores_by_evaluation(
         families: whose columns are wanted.
     """
     found = _measured(session, configurations, families)
-    told = _told(session, {identity for one in found.values() for _, identity in one})
-    return {configuration: _rows(one, families, told) for configuration, one in found.items()}
+    facts = _facts(session, {identity for one in found.values() for _, identity in one})
+    return {configuration: _rows(one, families, facts) for configuration, one in found.items()}
 
 
-Scored = dict[tuple[Column, str], Measured]
+Scored = dict[tuple[Column, str], SeedScores]
 """By column and identity."""
-Told = Mapping[str, OneEvaluation]
+Facts = Mapping[str, EvaluationFacts]
 """By identity."""
-UNKNOWN = OneEvaluation()
+UNKNOWN = EvaluationFacts()
 
 
 def _measured(
@@ -103,7 +103,8 @@ def _measured(
             ScoreRecord.value,
             ScoreRecord.measured,
         )
-        .join(TrialRecord, TrialRecord.id == ScoreRecord.trial_id)
+        .select_from(TrialRecord)
+        .join(TrialRecord.scores)
         .where(
             TrialRecord.configuration_id.in_(configurations),
             TrialRecord.state == "COMPLETE",
@@ -111,7 +112,7 @@ def _measured(
             ScoreRecord.metric.in_(sorted(MAIN_METRICS | set(RANKING_METRICS))),
         )
     )
-    found: dict[int, Scored] = defaultdict(lambda: defaultdict(Measured))
+    found: dict[int, Scored] = defaultdict(lambda: defaultdict(SeedScores))
     for configuration, seed, task, metric, identity, value, measured in session.execute(query):
         column = task if metric in MAIN_METRICS else f"{task}_{metric}"
         if column in columns:
@@ -120,10 +121,10 @@ def _measured(
     return found
 
 
-def _told(session: Session, identities: Iterable[str]) -> dict[str, OneEvaluation]:
+def _facts(session: Session, identities: Iterable[str]) -> dict[str, EvaluationFacts]:
     query = select(EvaluationRecord).where(EvaluationRecord.identity.in_(sorted(identities)))
     return {
-        one.identity: OneEvaluation(
+        one.identity: EvaluationFacts(
             source=one.source or "",
             reading=repr(sorted(one.settings.get("reading", {}).items())),
             members=frozenset(one.settings.get("protocol", {}).get("mean over", ())),
@@ -132,14 +133,14 @@ def _told(session: Session, identities: Iterable[str]) -> dict[str, OneEvaluatio
     }
 
 
-def _rows(scored: Scored, families: Sequence[Family], told: Told) -> list[Evaluated]:
+def _rows(scored: Scored, families: Sequence[Family], facts: Facts) -> list[Evaluated]:
     alike: dict[object, list[list[Scored]]] = {}
     for place, family in enumerate(families):
-        for kind, group in _groups(scored, family, told):
+        for kind, group in _groups(scored, family, facts):
             alike.setdefault(kind, [[] for _ in families])[place].append(group)
     return [
         {
-            column: Scores(identity, told.get(identity, UNKNOWN).source, measured.values)
+            column: ColumnScores(identity, facts.get(identity, UNKNOWN).source, measured.values)
             for group in groups
             for (column, identity), measured in (group or {}).items()
         }
@@ -148,25 +149,25 @@ def _rows(scored: Scored, families: Sequence[Family], told: Told) -> list[Evalua
     ]
 
 
-def _groups(scored: Scored, family: Family, told: Told) -> list[tuple[object, Scored]]:
+def _groups(scored: Scored, family: Family, facts: Facts) -> list[tuple[object, Scored]]:
     """Scores of one family that stand together, and what they are alike in; best first."""
     mine = {key: one for key, one in scored.items() if key[0] in family.columns}
     groups: list[tuple[object, Scored]] = []
     averages = [key for key in mine if key[0] in family.averages]
     placed: set[tuple[str, str]] = set(averages)
     for identity in dict.fromkeys(identity for _, identity in averages):
-        members = told.get(identity, UNKNOWN).members
+        members = facts.get(identity, UNKNOWN).members
         group = {k: one for k, one in mine.items() if k[1] in members or k[1] == identity}
-        _make_good(group, family, identity)
-        known = next((member for member in sorted(members) if member in told), identity)
-        groups.append((_kind(told, known), group))
+        _fill_averages(group, family, identity)
+        known = next((member for member in sorted(members) if member in facts), identity)
+        groups.append((_kind(facts, known), group))
         placed |= group.keys()
-    groups += _alone({key: one for key, one in mine.items() if key not in placed}, told)
+    groups += _alone({key: one for key, one in mine.items() if key not in placed}, facts)
     return sorted(groups, key=lambda group: _weight(group[1], family), reverse=True)
 
 
-def _make_good(group: Scored, family: Family, identity: str) -> None:
-    """Give an average to the seeds that were scored task by task."""
+def _fill_averages(group: Scored, family: Family, identity: str) -> None:
+    """Give the average to seeds that have a score of each task and no average."""
     for average in family.averages:
         over = family.over(average)
         members = [one for (column, _), one in group.items() if column in over]
@@ -177,10 +178,10 @@ def _make_good(group: Scored, family: Family, identity: str) -> None:
             values[seed] = math.fsum(one.values[seed] for one in members) / len(members)
 
 
-def _alone(scored: Scored, told: Told) -> list[tuple[object, Scored]]:
-    by_column: dict[tuple[object, str], list[tuple[str, Measured]]] = defaultdict(list)
+def _alone(scored: Scored, facts: Facts) -> list[tuple[object, Scored]]:
+    by_column: dict[tuple[object, str], list[tuple[str, SeedScores]]] = defaultdict(list)
     for (column, identity), one in scored.items():
-        by_column[_kind(told, identity), column].append((identity, one))
+        by_column[_kind(facts, identity), column].append((identity, one))
     groups: dict[tuple[object, int], Scored] = defaultdict(dict)
     for (kind, column), several in by_column.items():
         several.sort(key=lambda one: (one[1].weight, one[0]), reverse=True)
@@ -189,8 +190,8 @@ def _alone(scored: Scored, told: Told) -> list[tuple[object, Scored]]:
     return [(kind, group) for (kind, _), group in groups.items()]
 
 
-def _kind(told: Told, identity: str) -> object:
-    one = told.get(identity, UNKNOWN)
+def _kind(facts: Facts, identity: str) -> object:
+    one = facts.get(identity, UNKNOWN)
     return one.reading, one.source
 
 

@@ -1,0 +1,34 @@
+"""The sweep of a name, and its file."""
+
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from cse_platform.errors import NotFoundError
+from cse_platform.leaderboard.store.tables import SweepRecord
+from cse_platform.sweep.reading.problems import did_you_mean
+
+SWEEPS_NAMED = 5
+"""How many sweeps an error names."""
+
+
+def sweep_spec(session: Session, name: str) -> dict[str, Any] | None:
+    """The sweep file as it was last started; None for an unknown name."""
+    return session.scalars(select(SweepRecord.spec).where(SweepRecord.name == name)).one_or_none()
+
+
+def find_sweep(session: Session, name: str) -> SweepRecord:
+    """The sweep of that name.
+
+    Raises:
+        NotFoundError: if there is none; names the nearest.
+    """
+    sweep = session.scalars(select(SweepRecord).where(SweepRecord.name == name)).one_or_none()
+    if sweep is not None:
+        return sweep
+    names = session.scalars(select(SweepRecord.name).order_by(SweepRecord.id)).all()
+    if not names:
+        raise NotFoundError(f"there is no sweep {name!r}: this leaderboard holds none yet")
+    hint = did_you_mean(name, names) or f"; the last ones are {', '.join(names[-SWEEPS_NAMED:])}"
+    raise NotFoundError(f"there is no sweep {name!r} on this leaderboard{hint}")

@@ -1,0 +1,89 @@
+"""The one query behind every list of trials."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, ScalarSelect, Select, func, select
+from sqlalchemy.orm import Session, aliased
+
+from cse_platform.leaderboard.store.tables import (
+    ConfigurationRecord,
+    GroupRecord,
+    SweepRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.sweep.space.space import Space
+
+ANY_SPACE = Space({})
+"""Of a sweep whose file is not asked: each configuration says itself what was searched."""
+
+
+def select_trials() -> Select[*tuple[Any, ...]]:
+    """Trials in all their sweeps, to be narrowed down; `summarize` reads its lines."""
+    return (
+        select(
+            SweepTrialRecord.number,
+            TrialRecord.key,
+            TrialRecord.state,
+            TrialRecord.seed,
+            SweepTrialRecord.role,
+            ConfigurationRecord.hash.label("configuration"),
+            TrialRecord.best_value.label("value"),
+            TrialRecord.best_step.label("step"),
+            TrialRecord.started,
+            TrialRecord.finished,
+            SweepRecord.name.label("sweep"),
+            GroupRecord.method,
+            GroupRecord.backbone,
+            TrialRecord.model,
+            TrialRecord.error,
+            ConfigurationRecord.values.label("all_values"),
+            ConfigurationRecord.searched,
+        )
+        .select_from(SweepTrialRecord)
+        .join(SweepTrialRecord.sweep)
+        .join(SweepTrialRecord.trial)
+        .join(TrialRecord.configuration)
+        .join(ConfigurationRecord.group)
+    )
+
+
+def summarize(line: Row[Any], space: Space = ANY_SPACE) -> TrialSummary:
+    """A line of `select_trials` as a summary.
+
+    Args:
+        line: may have further columns of `TrialSummary`, such as `weight`.
+        space: of the sweep.
+    """
+    fields = dict(line._mapping)
+    values = searched_values(space, fields.pop("all_values"), fields.pop("searched"))
+    return TrialSummary(**fields, values=values)
+
+
+def find_summaries(session: Session, *conditions: ColumnElement[bool]) -> list[TrialSummary]:
+    """The trials that meet these conditions, each in the first sweep that holds it."""
+    query = select_trials().where(SweepTrialRecord.sweep_id == _first_sweep(), *conditions)
+    return [summarize(line) for line in session.execute(query.order_by(TrialRecord.id))]
+
+
+def _first_sweep() -> ScalarSelect[int]:
+    place = aliased(SweepTrialRecord)
+    query = select(func.min(place.sweep_id)).where(place.trial_id == TrialRecord.id)
+    return query.correlate(TrialRecord).scalar_subquery()
+
+
+def searched_values(
+    space: Space, values: Mapping[str, Any], searched: Sequence[str]
+) -> dict[str, Any]:
+    """The searched hyperparameters that took part in a trial.
+
+    Args:
+        space: of the sweep; where it is empty, `searched` says what was searched.
+        values: all hyperparameters of the trial.
+        searched: names of those that the first sweep with this configuration searched.
+    """
+    if len(space):
+        return space.active(values)
+    return {name: values[name] for name in searched if name in values}

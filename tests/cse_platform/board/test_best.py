@@ -1,0 +1,85 @@
+"""The best configuration: what a sweep opens test sets for is what the leaderboard shows."""
+
+from collections.abc import Callable
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import (
+    Column,
+    Double,
+    Integer,
+    MetaData,
+    StaticPool,
+    Table,
+    Text,
+    create_engine,
+    select,
+)
+
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.board.best import best_first, best_key
+from cse_platform.leaderboard.query.board.filters import Filters
+from cse_platform.leaderboard.query.board.rows import board_rows
+from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.store.score_tables import ScoreRecord
+from cse_platform.runner.evaluation import selected
+from cse_platform.tracking.events import Event, SweepStarted
+from cse_platform.tracking.history import History
+
+# Sums of these in another order differ in the last bit, and many of their means are equal.
+scores = st.sampled_from([0.1, 0.2, 0.3, 0.7, 0.1 + 0.2])
+seeds_of_configurations = st.lists(st.lists(scores, min_size=1, max_size=3), min_size=1, max_size=6)
+LINES = Table(
+    "lines", MetaData(), Column("hash", Text), Column("seeds", Integer), Column("mean", Double)
+)
+orders = st.randoms(use_true_random=False)
+
+
+@given(found=seeds_of_configurations, order=orders)
+@settings(max_examples=40, deadline=None)
+def test_the_sweep_selects_what_the_leaderboard_shows(
+    found: list[list[float]],
+    order: Random,
+    sweep_started: Callable[..., SweepStarted],
+    trial_life: Callable[..., list[Event]],
+) -> None:
+    trials = [(n, seed, one) for n, of in enumerate(found) for seed, one in enumerate(of)]
+    order.shuffle(trials)
+    events: list[Event] = [sweep_started()]
+    for number, (n, seed, one) in enumerate(trials):
+        events += trial_life(number, {10: one}, configuration=f"c{n}", seed=seed)
+    store = empty_store()
+    LeaderboardSink(store).apply("j", list(enumerate(events, start=1)))
+
+    best = {trial.configuration for trial in selected(History(events), top=1)}
+
+    with store.session() as session:
+        for filters in (Filters(), Filters(sweep="first")):
+            assert {row.configuration.hash for row in board_rows(session, filters)} == best
+    store.close()
+
+
+@given(found=seeds_of_configurations)
+@settings(max_examples=40, deadline=None)
+def test_sql_orders_as_python_does(found: list[list[float]]) -> None:
+    """Python adds from the first seed on, SQL is given what adding from the last one gives."""
+    lines = [(f"c{n}", len(of), sum(of) / len(of)) for n, of in enumerate(found)]
+    stored = [(f"c{n}", len(of), sum(of[::-1]) / len(of)) for n, of in enumerate(found)]
+    query = select(LINES.c.hash).order_by(*best_first(LINES.c.seeds, LINES.c.mean, LINES.c.hash))
+    ordered = sorted(
+        lines,
+        key=lambda line: best_key(seeds=line[1], mean=line[2], configuration=line[0]),
+        reverse=True,
+    )
+    with create_engine("sqlite://").connect() as connection:
+        LINES.create(connection)
+        connection.execute(LINES.insert().values(stored))
+        assert list(connection.scalars(query)) == [name for name, _, _ in ordered]
+
+
+def empty_store() -> Store:
+    """In memory, without the migrations, which take most of a second."""
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    ScoreRecord.metadata.create_all(engine)
+    return Store(engine)
