@@ -14,7 +14,7 @@ from stored_trials import stored_scores
 
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.query.trials.similarities import similarities
-from cse_platform.leaderboard.query.trials.test_access import test_accesses
+from cse_platform.leaderboard.query.trials.test_access import list_test_accesses
 from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.tracking.events import TestAccessed, TrialEvaluated, TrialStarted
 
@@ -75,7 +75,7 @@ def test_each_opening_is_on_record_before_its_scores(scored: Any) -> None:
         open_store(f"sqlite:///{sweep.runs / 'leaderboard.db'}") as board,
         board.session() as session,
     ):
-        stored = test_accesses(session)
+        stored = list_test_accesses(session)
     assert {one.trial for one in stored} == set(opened)
     assert {(one.command, tuple(one.tasks)) for one in stored} == {
         ("cse-sweep", ("sts", "geometry"))
@@ -162,7 +162,7 @@ def test_a_trial_by_hand_is_recorded_and_scores_the_same(
         open_store(f"sqlite:///{sweep.runs / 'leaderboard.db'}") as board,
         board.session() as session,
     ):
-        commands = [one.command for one in test_accesses(session, row.trial)]
+        commands = [one.command for one in list_test_accesses(session, row.trial)]
         pairs = similarities(session, row.trial, "stsb", swept["spearman"][1])
         assert len(pairs.cosines) == len(pairs.gold) == 120
         assert {s.metric for s in stored_scores(session, row.trial) if s.task == "stsb"} == set(

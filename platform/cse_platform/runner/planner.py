@@ -219,24 +219,17 @@ class Planner:
         """The trial, unless another sweep has completed that very one: then its values."""
         try:
             with self.state.leaderboard.session() as session:
-                done = trial_of_key(session, plan.key)
-                curve = dev_curve(session, plan.key)
+                done = trial_of_key(session, planned.trial)
+                curve = dev_curve(session, planned.trial)
         except StoreError as error:
             _log.warning("%s; trials of other sweeps are not reused", error)
-            return plan
+            return planned
         if done is None or done.state != "COMPLETE" or done.step is None or done.value is None:
-            return plan
+            return planned
         self.state.record(
             TrialReused(
-                sweep=self.state.spec.sweep,
-                trial=plan.key,
-                number=plan.number,
-                role=plan.role,
-                search_number=plan.search_number,
-                seed=plan.seed,
-                configuration=plan.configuration,
-                values=plan.values,
-                searched=plan.searched,
+                sweep=planned.sweep,
+                trial=planned.trial,
                 curve={point.step: point.value for point in curve if point.value is not None},
                 best_step=done.step,
                 best_value=done.value,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from stored_trials import trials_of
 
-from cse_platform.errors import ImportRefusedError, StoreError
+from cse_platform.errors import ImportRefusedError, NotFoundError, StoreError
 from cse_platform.imports.apply import Imported
 from cse_platform.imports.runs import read_runs
 from cse_platform.leaderboard.query.board.rows import board_rows
@@ -79,7 +79,7 @@ def test_a_wrong_mapping_is_told_with_its_line(
     bring: Callable[..., Imported],
 ) -> None:
     lab.run({125: 78.0}, scores={"test/sts12": 68.4, "test/mr": 81.0})
-    with pytest.raises((ImportRefusedError, StoreError), match=message):
+    with pytest.raises((ImportRefusedError, NotFoundError), match=message):
         bring(here, (lab.mapping + lab.scores).replace(*change))
 
 

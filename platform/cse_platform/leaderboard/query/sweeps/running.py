@@ -34,15 +34,10 @@ def _running(sweep: int) -> Select[Any]:
         .correlate(TrialRecord)
         .scalar_subquery()
     )
-    trials = select_trials()
-    reported = {"value": DevPointRecord.value, "step": DevPointRecord.step}
-    columns = [
-        reported[one["name"]] if one["name"] in reported else one["expr"]
-        for one in trials.column_descriptions
-    ]
+    at_last = (DevPointRecord.trial_id == TrialRecord.id) & (DevPointRecord.step == last)
     return (
-        trials.with_only_columns(*columns, maintain_column_froms=True)
-        .outerjoin(TrialRecord.points.and_(DevPointRecord.step == last))
+        select_trials(value=DevPointRecord.value, step=DevPointRecord.step)
+        .outerjoin(DevPointRecord, at_last)
         .where(SweepTrialRecord.sweep_id == sweep, TrialRecord.state == "RUNNING")
         .order_by(SweepTrialRecord.number.desc())
         .limit(MOST_RUNNING)

@@ -14,7 +14,7 @@ from cse_platform.leaderboard.query.trials.details_record import (
 )
 from cse_platform.leaderboard.query.trials.find import find_trial
 from cse_platform.leaderboard.query.trials.summary import find_summaries
-from cse_platform.leaderboard.query.trials.test_access import test_access
+from cse_platform.leaderboard.query.trials.test_access import as_test_access
 from cse_platform.leaderboard.row import Configuration, DevSet
 from cse_platform.leaderboard.store.score_tables import ScoreRecord
 from cse_platform.leaderboard.store.tables import (
@@ -74,7 +74,7 @@ def trial_details(session: Session, key: str) -> TrialDetails:
         spec=_spec(sweeps, starts),
         curve=tuple(dev_point(one, best_step=trial.best_step) for one in trial.points),
         scores=_scores(trial.scores),
-        test_accesses=tuple(test_access(key, one) for one in trial.test_accesses),
+        test_accesses=tuple(as_test_access(key, one) for one in trial.test_accesses),
         siblings=_siblings(session, trial),
     )
 

@@ -20,8 +20,15 @@ ANY_SPACE = Space({})
 """Of a sweep whose file is not asked: each configuration says itself what was searched."""
 
 
-def select_trials() -> Select[*tuple[Any, ...]]:
-    """Trials in all their sweeps, to be narrowed down; `summarize` reads its lines."""
+def select_trials(
+    value: Any = TrialRecord.best_value, step: Any = TrialRecord.best_step
+) -> Select[*tuple[Any, ...]]:
+    """Trials in all their sweeps, to be narrowed down; `summarize` reads its lines.
+
+    Args:
+        value: column of `TrialSummary.value`.
+        step: column of `TrialSummary.step`.
+    """
     return (
         select(
             SweepTrialRecord.number,
@@ -30,8 +37,8 @@ def select_trials() -> Select[*tuple[Any, ...]]:
             TrialRecord.seed,
             SweepTrialRecord.role,
             ConfigurationRecord.hash.label("configuration"),
-            TrialRecord.best_value.label("value"),
-            TrialRecord.best_step.label("step"),
+            value.label("value"),
+            step.label("step"),
             TrialRecord.started,
             TrialRecord.finished,
             SweepRecord.name.label("sweep"),

@@ -25,7 +25,7 @@ class TestAccess:
     source: str
 
 
-def test_accesses(session: Session, trial_key: str | None = None) -> list[TestAccess]:
+def list_test_accesses(session: Session, trial_key: str | None = None) -> list[TestAccess]:
     """The openings of test sets, of one trial or of all, oldest first."""
     query = (
         select(TrialRecord.key, TestAccessRecord)
@@ -34,10 +34,10 @@ def test_accesses(session: Session, trial_key: str | None = None) -> list[TestAc
     )
     if trial_key is not None:
         query = query.where(TrialRecord.key == trial_key)
-    return [test_access(key, one) for key, one in session.execute(query)]
+    return [as_test_access(key, one) for key, one in session.execute(query)]
 
 
-def test_access(trial: str, stored: TestAccessRecord) -> TestAccess:
+def as_test_access(trial: str, stored: TestAccessRecord) -> TestAccess:
     """A stored opening of test sets for the trial of that key."""
     return TestAccess(trial, stored.opened, stored.who, stored.command, stored.tasks, stored.source)
 
