@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cse_platform.leaderboard.api import Leaderboard as Leaderboard
     from cse_platform.leaderboard.api import open_leaderboard as open_leaderboard
-    from cse_platform.leaderboard.query.board.selection import Filters as Filters
+    from cse_platform.leaderboard.query.board.filters import Filters as Filters
     from cse_platform.runner.worker import trainable as trainable
     from cse_platform.sweep.reading.loader import load_sweep as load_sweep
     from cse_platform.sweep.spec import SweepSpec as SweepSpec
