@@ -33,7 +33,7 @@ SPEARMAN: tuple[DevTask, ...] = ("stsb", "sickr")
 
 
 class LogSettings(Settings):
-    """What a log does not say of itself."""
+    """What a log does not hold, and the user adds."""
 
     sweep: Slug
     method: Text
@@ -46,32 +46,32 @@ class LogSettings(Settings):
 
 
 def log_settings(values: Mapping[str, str], **given: Any) -> LogSettings:
-    """Settings from the words of a command line.
+    """Settings from the options of a command line.
 
     Args:
-        values: hyperparameters as text; in the method's types, where it is one of ours.
+        values: hyperparameters as text; they get the method's types, where it is one of ours.
         given: the other settings.
 
     Raises:
-        ImportRefusedError: names every setting that means nothing.
+        ImportRefusedError: names every setting that is refused.
     """
     typed, problems = typed_values(
         given["method"], {name: parse_text(text) for name, text in values.items()}
     )
-    told = [f"--set {dotted_path(problem.path)}: {problem.text}" for problem in problems]
+    problem_texts = [f"--set {dotted_path(problem.path)}: {problem.text}" for problem in problems]
     try:
         settings = LogSettings(**given, values=typed)
     except ValidationError as error:
         found = problems_in(error, given)
-        told += [f"--{dotted_path(p.path).replace('_', '-')}: {p.text}" for p in found]
-    if told:
-        raise ImportRefusedError("; ".join(told))
+        problem_texts += [f"--{dotted_path(p.path).replace('_', '-')}: {p.text}" for p in found]
+    if problem_texts:
+        raise ImportRefusedError("; ".join(problem_texts))
     return settings
 
 
 @dataclass(frozen=True)
 class LogsToImport:
-    """What some logs hold."""
+    """The trials of some logs."""
 
     sweeps: dict[str, list[ImportedTrial]]
     source: str
@@ -122,7 +122,7 @@ def _trial(file: Path, lines: Sequence[LogEntry], settings: LogSettings) -> Impo
         seed=settings.seed,
         dev=settings.dev,
         state="COMPLETE",
-        # A log tells no times; when it was last written to is when its training ended.
+        # A log has no times: its training ended when the file was last written to.
         started=written - timedelta(seconds=runtime or 0),
         finished=written,
         points=tuple(ImportedPoint(step, written, metrics) for step, metrics in points.items()),

@@ -74,20 +74,16 @@ class RunMapping(Settings):
     def _check_tasks(cls, scores: dict[str, LoggedMetric]) -> dict[str, LoggedMetric]:
         unknown = [task for task in scores if task not in SCORED_BY]
         if unknown:
-            raise ProblemsError(
-                [
-                    Problem((), f"no task {task!r}{did_you_mean(task, SCORED_BY)}")
-                    for task in unknown
-                ]
-            )
+            texts = [f"no task {task!r}{did_you_mean(task, SCORED_BY)}" for task in unknown]
+            raise ProblemsError([Problem((), text) for text in texts])
         return scores
 
     def sweep_of(self, method: str, backbone: str) -> str:
         """The sweep of a run: where runs can differ in method or backbone, each has its own."""
         differing = [
             value
-            for value, said in ((method, self.method), (backbone, self.backbone))
-            if isinstance(said, Logged)
+            for value, source in ((method, self.method), (backbone, self.backbone))
+            if isinstance(source, Logged)
         ]
         return "-".join([self.sweep, *differing])
 

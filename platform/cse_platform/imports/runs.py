@@ -1,4 +1,4 @@
-"""MLflow runs as trials, by a mapping file; what does not fit is told all at once."""
+"""MLflow runs as trials, by a mapping file; every problem is named at once."""
 
 import math
 from collections import Counter, defaultdict
@@ -24,7 +24,7 @@ from cse_platform.sweep.reading.problems import Problem, did_you_mean, dotted_pa
 from cse_platform.tracking.mlflow.logged_runs import LoggedRun, LoggedRuns
 
 UNFINISHED = ("RUNNING", "SCHEDULED")
-MAX_TOLD = 20
+MAX_NAMED = 20
 """Problems of runs that one message lists."""
 
 
@@ -60,7 +60,7 @@ def read_runs(uri: str, mapping_file: Path) -> RunsToImport:
     reader = _Reader(mapping, store, mask_url(uri))
     trials = [trial for run in ended if (trial := reader.trial(run))]
     if reader.problems:
-        raise ImportRefusedError(_told(reader.problems, mapping_file))
+        raise ImportRefusedError(_error_text(reader.problems, mapping_file))
     sweeps: dict[str, list[ImportedTrial]] = defaultdict(list)
     for trial in trials:
         sweeps[mapping.sweep_of(trial.method, trial.backbone)].append(trial)
@@ -69,7 +69,7 @@ def read_runs(uri: str, mapping_file: Path) -> RunsToImport:
 
 
 def _unknown_names(mapping: RunMapping, runs: Sequence[LoggedRun]) -> Iterator[Problem]:
-    """Names in the file that no run has, and hyperparameters that the method has not."""
+    """Names in the file that no run has logged, and hyperparameters that the method lacks."""
     config = config_of(mapping.method) if isinstance(mapping.method, str) else None
     for name, param in mapping.hyperparameters.items():
         yield from _absent(("hyperparameters", name), "param", param, [r.params for r in runs])
@@ -77,11 +77,11 @@ def _unknown_names(mapping: RunMapping, runs: Sequence[LoggedRun]) -> Iterator[P
             text = f"{mapping.method} has no such hyperparameter"
             yield Problem(("hyperparameters", name), text + did_you_mean(name, config.model_fields))
     for key in ("method", "backbone", "seed"):
-        said = getattr(mapping, key)
-        if isinstance(said, Logged) and said.param:
-            yield from _absent((key, "param"), "param", said.param, [r.params for r in runs])
-        elif isinstance(said, Logged) and said.tag:
-            yield from _absent((key, "tag"), "tag", said.tag, [r.tags for r in runs])
+        logged = getattr(mapping, key)
+        if isinstance(logged, Logged) and logged.param:
+            yield from _absent((key, "param"), "param", logged.param, [r.params for r in runs])
+        elif isinstance(logged, Logged) and logged.tag:
+            yield from _absent((key, "tag"), "tag", logged.tag, [r.tags for r in runs])
     metrics = [run.metrics for run in runs]
     yield from _absent(("dev", "metric"), "metric", mapping.dev.metric, metrics)
     for task, score in mapping.scores.items():
@@ -98,12 +98,12 @@ def _absent(
 
 
 class _Reader:
-    """Reads runs by a mapping, and gathers what is wrong with them.
+    """Reads runs by a mapping, and gathers their problems.
 
     Args:
-        mapping: what they mean.
-        store: that has them.
-        source: where they come from, for people.
+        mapping: what params, tags and metrics mean.
+        store: the MLflow store that holds the runs.
+        source: where the runs come from, for people.
     """
 
     def __init__(self, mapping: RunMapping, store: LoggedRuns, source: str) -> None:
@@ -111,67 +111,65 @@ class _Reader:
         self.problems: list[str] = []
 
     def trial(self, run: LoggedRun) -> ImportedTrial | None:
-        """The run as a trial; None, and a problem more, where it cannot be one."""
+        """The run as a trial; None, with its problems added, where it cannot be one."""
         before = len(self.problems)
         method = self._text(run, self._mapping.method)
         points, final = self._curve(run)
-        told = {
-            "method": method,
-            "backbone": self._text(run, self._mapping.backbone),
-            "seed": self._seed(run),
-            "values": self._values(run, method),
-            "points": points,
-            "final": final,
-            "scores": self._scores(run),
-        }
+        backbone, seed = self._text(run, self._mapping.backbone), self._seed(run)
+        values, scores = self._values(run, method), self._scores(run)
         if len(self.problems) > before:
             return None
-        return self._judged(run, told)
-
-    def _judged(self, run: LoggedRun, told: dict[str, Any]) -> ImportedTrial:
-        ended = run.ended or max((point.time for point in told["points"]), default=run.started)
+        ended = run.ended or max((point.time for point in points), default=run.started)
         trial = ImportedTrial(
-            **told,
             name=_name(run),
+            method=method,
+            backbone=backbone,
+            values=values,
             searched=tuple(self._mapping.hyperparameters),
+            seed=seed,
             dev=self._mapping.dev.set,
             state="COMPLETE",
             started=run.started,
             finished=ended,
-            wall_seconds=(ended - run.started).total_seconds(),
             provenance={
                 RECORD: f"MLflow run {run.id}",
                 "imported_from": self._source,
                 "user": run.user,
-                **({"test_scores": IMPORTED} if told["scores"] else {}),
+                **({"test_scores": IMPORTED} if scores else {}),
             },
+            points=points,
+            final=final,
+            scores=scores,
+            wall_seconds=(ended - run.started).total_seconds(),
         )
         if error := _failure(run, trial, self._mapping.dev.metric):
             return replace(trial, state="FAIL", error=error, scores={})
         return trial
 
-    def _say(self, run: LoggedRun, text: str) -> None:
+    def _add_problem(self, run: LoggedRun, text: str) -> None:
         self.problems.append(f"{_name(run)}: {text}")
 
-    def _text(self, run: LoggedRun, said: str | Logged) -> str:
-        if isinstance(said, str):
-            return said
-        place = run.params if said.param else run.tags
-        value = place.get(said.param or said.tag or "")
+    def _text(self, run: LoggedRun, source: str | Logged) -> str:
+        """A fixed value of the mapping, or what the run logged in a param or tag."""
+        if isinstance(source, str):
+            return source
+        logged = run.params if source.param else run.tags
+        value = logged.get(source.param or source.tag or "")
         if value is None:
-            self._say(run, f"it has no {said.place}")
-        elif said.names and value not in said.names:
-            self._say(
-                run, f"{said.place} is {format_value(value)}, which 'names' does not translate"
-            )
-        return said.names.get(value or "", value or "")
+            self._add_problem(run, f"it has no {source.place}")
+        elif source.names and value not in source.names:
+            got = format_value(value)
+            self._add_problem(run, f"{source.place} is {got}, which 'names' does not translate")
+        return source.names.get(value or "", value or "")
 
     def _seed(self, run: LoggedRun) -> int:
         if isinstance(self._mapping.seed, int):
             return self._mapping.seed
         value = parse_text(self._text(run, self._mapping.seed))
         if not isinstance(value, int) or not 0 <= value < 2**32:
-            self._say(run, f"its seed must be a whole number from 0, got {format_value(value)}")
+            self._add_problem(
+                run, f"its seed must be a whole number from 0, got {format_value(value)}"
+            )
             return 0
         return value
 
@@ -181,14 +179,14 @@ class _Reader:
             if param in run.params:
                 given[name] = parse_text(run.params[param])
             else:
-                self._say(run, f"it has no param {param!r} ({name})")
+                self._add_problem(run, f"it has no param {param!r} ({name})")
         values, problems = typed_values(method, given)
         for problem in problems:
-            self._say(run, f"{dotted_path(problem.path)}: {problem.text}")
+            self._add_problem(run, f"{dotted_path(problem.path)}: {problem.text}")
         return values
 
     def _curve(self, run: LoggedRun) -> tuple[tuple[ImportedPoint, ...], dict[str, float]]:
-        """The dev curve; without steps there is none, and the last value is all there is."""
+        """The dev curve and, for values logged without steps, the last value instead of a curve."""
         dev, name = self._mapping.dev, dev_metric(self._mapping.dev.set)
         if dev.metric not in run.metrics:
             return (), {}
@@ -212,7 +210,7 @@ class _Reader:
     def _fraction(self, run: LoggedRun, measured: LoggedMetric, value: float) -> float:
         if abs(fraction := value / measured.scale) > 1:
             hint = "; is it a percentage (scale: 100)?" if measured.scale == 1 else ""
-            self._say(run, f"{measured.metric} is {fraction:g}, not between -1 and 1{hint}")
+            self._add_problem(run, f"{measured.metric} is {fraction:g}, not between -1 and 1{hint}")
         return fraction
 
 
@@ -228,8 +226,8 @@ def _name(run: LoggedRun) -> str:
     return f"run {run.name} ({run.id[:8]})"
 
 
-def _told(problems: list[str], mapping_file: Path) -> str:
+def _error_text(problems: list[str], mapping_file: Path) -> str:
     each = list(Counter(problems))
-    left = [f"and {len(each) - MAX_TOLD} more"] if len(each) > MAX_TOLD else []
+    left = [f"and {len(each) - MAX_NAMED} more"] if len(each) > MAX_NAMED else []
     head = f"nothing is imported; mend {mapping_file}, or leave runs out by its 'filter':"
-    return "\n  ".join([head, *each[:MAX_TOLD], *left])
+    return "\n  ".join([head, *each[:MAX_NAMED], *left])

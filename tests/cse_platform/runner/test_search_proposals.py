@@ -1,0 +1,115 @@
+"""Which configurations the study proposes, in which order, and with which values."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from search_studies import alone, asked, opened
+
+from cse_platform.search import study as study_module
+from cse_platform.search.distributions import suggest
+from cse_platform.search.study import preview
+from cse_platform.sweep.space.dimensions import Dimension
+from cse_platform.sweep.spec import SweepSpec
+
+NewSpec = Callable[..., SweepSpec]
+
+MIXED: dict[str, Any] = {
+    "depth": {"low": 1, "high": 64, "when": {"kind": "b"}},
+    "kind": ["a", "b"],
+    "temperature": {"low": 0.1, "high": 0.9, "step": 0.1},
+    "parts": [["x"], ["x", "y"]],
+    "extra": [{"p": 0.5, "q": 1.0}, {}],
+}
+
+
+def test_the_sequence_follows_from_seed_and_number(tmp_path: Path, new_spec: NewSpec) -> None:
+    """Closed and opened between two asks, in another store, or only previewed: the same."""
+    spec = new_spec(space=MIXED)
+    (tmp_path / "other").mkdir()
+    expected = asked(opened(tmp_path, spec), 4)
+    again = opened(tmp_path / "other", spec)
+    first = asked(again, 2)
+    assert first + asked(opened(tmp_path / "other", spec), 2) == expected
+    assert preview(spec, start_points=(), count=4) == expected
+    assert len({str(one) for one in expected}) > 1
+    elsewhere = new_spec(space=MIXED, search={"seed": 2})
+    assert preview(elsewhere, start_points=(), count=4) != expected
+
+
+def test_the_order_of_the_file_changes_nothing(new_spec: NewSpec) -> None:
+    turned = dict(reversed(MIXED.items()))
+    one, other = (preview(new_spec(space=s), start_points=(), count=5) for s in (MIXED, turned))
+    assert one == other
+
+
+@pytest.mark.parametrize("done", [0, 1, 3])
+def test_an_ask_that_was_cut_off_is_completed_as_it_would_have_been(
+    tmp_path: Path, new_spec: NewSpec, monkeypatch: pytest.MonkeyPatch, done: int
+) -> None:
+    """Killed before the first value was drawn, or between two of them."""
+    spec = new_spec(space=MIXED)
+    drawn: list[str] = []
+
+    def dying(trial: optuna.Trial, name: str, dimension: Dimension) -> Any:
+        if len(drawn) == done:
+            raise KeyboardInterrupt
+        drawn.append(name)
+        return suggest(trial, name, dimension)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(study_module, "suggest", dying)
+        opened(tmp_path, spec).ask()
+    again = opened(tmp_path, spec)
+    assert again.running() == [0]
+    assert len(alone(tmp_path).get_trials()[0].params) == done
+    assert again.adopt(0).assignment == preview(spec, start_points=(), count=1)[0]
+
+
+def test_values_come_back_as_the_file_has_them(new_spec: NewSpec) -> None:
+    drawn = preview(new_spec(space=MIXED), start_points=(), count=30)
+    for one in drawn:
+        assert one["parts"] in (["x"], ["x", "y"])
+        assert one["extra"] in ({"p": 0.5, "q": 1.0}, {})
+        assert one["temperature"] in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+        assert ("depth" in one) == (one["kind"] == "b")
+        assert isinstance(one.get("depth", 1), int)
+    assert len({one["temperature"] for one in drawn}) > 4
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_start_points_come_first_and_once(tmp_path: Path, new_spec: NewSpec, sampler: str) -> None:
+    spec = new_spec(space=MIXED, search={"sampler": sampler})
+    full = {"kind": "b", "depth": 7, "temperature": 0.3, "parts": ["x", "y"], "extra": {}}
+    points = (full, {"temperature": 0.7})
+    first = opened(tmp_path, spec, *points).ask()
+    assert (first.number, first.assignment) == (0, full)
+    second, third = asked(opened(tmp_path, spec, *points), 2)
+    assert second["temperature"] == 0.7
+    assert third != full
+    assert len(alone(tmp_path).get_trials()) == 3
+
+
+def test_start_points_that_are_nearly_equal_are_all_tried(
+    tmp_path: Path, new_spec: NewSpec
+) -> None:
+    points = ({"temperature": 0.5}, {"temperature": 0.500001})
+    drawn = asked(opened(tmp_path, new_spec(), *points), 2)
+    assert [one["temperature"] for one in drawn] == [0.5, 0.500001]
+
+
+def test_a_grid_is_every_point_once(tmp_path: Path, new_spec: NewSpec) -> None:
+    space = {
+        "kind": ["a", "b"],
+        "depth": {"low": 1, "high": 3, "when": {"kind": "b"}},
+        "temperature": {"low": 0.1, "high": 0.3, "step": 0.1},
+    }
+    spec = new_spec(space=space, search={"sampler": "grid", "trials": None})
+    start = {"kind": "b", "depth": 2}  # three points of the grid, and they come first
+    drawn = asked(opened(tmp_path, spec, start), 5)
+    drawn += asked(opened(tmp_path, spec, start), spec.budget - 5)
+    assert spec.budget == 12
+    assert sorted(map(str, drawn)) == sorted(map(str, spec.space.grid_points()))
+    assert [one.get("depth") for one in drawn[:3]] == [2, 2, 2]

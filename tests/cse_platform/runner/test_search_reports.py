@@ -1,0 +1,156 @@
+"""What the study is told, what its pruner decides, and what an outage leaves of both."""
+
+import math
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from search_studies import alone, asked, lived, opened, tell_live
+
+from cse_platform.errors import StoreError
+from cse_platform.search.study import SearchStudy
+from cse_platform.sweep.spec import SweepSpec
+
+NewSpec = Callable[..., SweepSpec]
+
+
+def test_optuna_alone_sees_the_truth(tmp_path: Path, new_spec: NewSpec) -> None:
+    search = opened(tmp_path, new_spec())
+    asked(search, 4)
+    tell_live(search, lived(0, [0.1, 0.6, 0.4], state="COMPLETE"))
+    tell_live(search, lived(1, [0.1, 0.3], state="PRUNED"))
+    tell_live(search, lived(2, [math.nan, math.nan], state="FAIL"))
+    search.close(3, why="the budget was spent")
+    complete, pruned, failed, closed = alone(tmp_path).get_trials()
+    assert [t.state.name for t in (complete, pruned, failed, closed)] == [
+        "COMPLETE", "PRUNED", "FAIL", "FAIL",
+    ]  # fmt: skip
+    assert complete.value == 0.6  # the best, not the last
+    assert complete.intermediate_values == {0: 0.1, 1: 0.6, 2: 0.4}
+    assert pruned.intermediate_values == {0: 0.1, 1: 0.3}
+    assert failed.value is None and math.isnan(failed.intermediate_values[1])
+    assert closed.user_attrs == {"closed": "the budget was spent"}
+
+
+@pytest.mark.parametrize(
+    ("pruner", "stopped_at"),
+    [
+        ({"kind": "none"}, None),
+        # Below the median of two at its first look, which is at step 2.
+        ({"kind": "median", "startup_trials": 2, "min_step": 2}, 2),
+        # One of two passes a rung: rungs at 1, 2, 4, and it is the worst of three at the first.
+        ({"kind": "successive_halving", "min_step": 1, "reduction_factor": 2}, 1),
+        # One bracket, which is a successive halving from step 2.
+        ({"kind": "hyperband", "min_step": 2, "max_step": 3, "reduction_factor": 2}, 2),
+    ],
+)
+def test_pruners_stop_the_worst(
+    tmp_path: Path, new_spec: NewSpec, pruner: dict[str, Any], stopped_at: int | None
+) -> None:
+    search = opened(tmp_path, new_spec(pruner=pruner))
+    asked(search, 3)
+    for number, level in enumerate((0.7, 0.8)):
+        verdicts = tell_live(search, lived(number, [0.1, *[level] * 4], state="COMPLETE"))
+        assert number == 0 or not any(verdicts)
+    verdicts = tell_live(search, lived(2, [0.1, *[0.2] * 4]))
+    assert verdicts.index(True) == stopped_at if stopped_at else not any(verdicts)
+
+
+def test_further_seeds_are_none_of_the_study(tmp_path: Path, new_spec: NewSpec) -> None:
+    """A repeat closes its own proposal, with the reason, and reports nothing."""
+    search = opened(tmp_path, new_spec())
+    asked(search, 1)
+    history = lived(0, [0.1, 0.5], state="COMPLETE", role="repeat")
+    search.reconcile(history)
+    search.reconcile(history)
+    tell_live(search, history)
+    (trial,) = alone(tmp_path).get_trials()
+    assert (trial.state.name, trial.intermediate_values) == ("FAIL", {})
+    assert trial.user_attrs == {"closed": "proposed before; run with seed 43 instead"}
+
+
+@pytest.mark.parametrize("heard", [0, 2])
+def test_what_the_study_missed_is_told_once(tmp_path: Path, new_spec: NewSpec, heard: int) -> None:
+    """The journal knows more: after a kill, or after an outage in the middle of a curve."""
+    history = lived(0, [0.1, 0.6, 0.4], state="COMPLETE")
+    (trial,) = history.trials.values()
+    search = opened(tmp_path, new_spec())
+    asked(search, 1)
+    for step in range(heard):
+        search.report(trial, step=step)
+    again = opened(tmp_path, new_spec())
+    again.reconcile(history)
+    again.reconcile(history)
+    (there,) = alone(tmp_path).get_trials()
+    assert (there.state.name, there.value) == ("COMPLETE", 0.6)
+    assert there.intermediate_values == {0: 0.1, 1: 0.6, 2: 0.4}
+
+
+def test_a_point_is_told_once_and_never_to_a_trial_that_has_ended(
+    tmp_path: Path, new_spec: NewSpec, recwarn: pytest.WarningsRecorder
+) -> None:
+    """A power cut can take the journal's last events, and leave the study's."""
+    history = lived(0, [0.1, 0.6], state="COMPLETE")
+    (trial,) = history.trials.values()
+    search = opened(tmp_path, new_spec())
+    asked(search, 1)
+    assert [search.report(trial, step=step) for step in (0, 1, 1)] == [False] * 3
+    search.tell(trial)
+    trial.curve[2] = 0.7
+    assert search.report(trial, step=2) is False
+    search.tell(trial)
+    assert alone(tmp_path).get_trials()[0].intermediate_values == {0: 0.1, 1: 0.6}
+    assert [str(w.message) for w in recwarn if "already" in str(w.message)] == []
+
+
+@pytest.mark.parametrize("points", [(), ({"temperature": 0.5},)])
+def test_a_store_that_lost_a_trial_is_refused(
+    tmp_path: Path, new_spec: NewSpec, points: tuple[dict[str, Any], ...]
+) -> None:
+    """Also where a start point waits under the number of the lost trial."""
+    search = opened(tmp_path, new_spec(), *points)
+    with pytest.raises(StoreError, match=r"has lost trial 0 of sweep 'small'.*sweep=NEWNAME"):
+        search.reconcile(lived(0, [0.5]))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+psycopg://lab:secret@127.0.0.1:1/none",
+        "postgresql+psycopg://lab:secret@host:port/none",
+        "oracle+nodriver://lab:secret@host/none",
+        "lab:secret@host",
+        "sqlite:////no/such/folder/search.db",
+    ],
+)
+def test_a_wrong_url_is_a_store_error_without_password(new_spec: NewSpec, url: str) -> None:
+    with pytest.raises(StoreError, match=r"^search store ") as caught:
+        SearchStudy(new_spec(), url=url, start_points=())
+    assert "secret" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_store_that_goes_down_is_a_store_error_until_it_is_back(
+    tmp_path: Path, new_spec: NewSpec
+) -> None:
+    url = f"sqlite:///{tmp_path / 'search.db'}?timeout=0.05"
+    search = SearchStudy(new_spec(), url=url, start_points=())
+    asked(search, 1)
+    (trial,) = lived(0, [0.5]).trials.values()
+    with sqlite3.connect(tmp_path / "search.db") as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreError, match=r"search store sqlite.*database is locked"):
+            search.report(trial, step=0)
+    other.close()
+    assert search.report(trial, step=0) is False
+    assert alone(tmp_path).get_trials()[0].intermediate_values == {0: 0.5}
+
+
+def test_a_store_that_became_a_folder_is_a_store_error(tmp_path: Path, new_spec: NewSpec) -> None:
+    (tmp_path / "search.db").mkdir()
+    with pytest.raises(StoreError, match="unable to open database file"):
+        opened(tmp_path, new_spec())
+    shutil.rmtree(tmp_path / "search.db")
+    assert opened(tmp_path, new_spec()).running() == []
