@@ -9,13 +9,14 @@ from cse_methods.data.dev_selection import DevTask
 from cse_methods.settings import Settings
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.records import SCORED_BY
-from cse_platform.sweep.reading.loader import problem_lines
-from cse_platform.sweep.reading.problems import Problem, ProblemsError, did_you_mean, format_value
+from cse_platform.sweep.reading.problems import Problem, ProblemsError, did_you_mean
 from cse_platform.sweep.reading.pydantic_errors import problems_in
-from cse_platform.sweep.reading.yaml_reader import UnreadableYamlError, YamlDocument, read_yaml
+from cse_platform.sweep.reading.yaml_file import problem_list, read_yaml_file
+from cse_platform.sweep.reading.yaml_reader import YamlDocument
 from cse_platform.sweep.spec import Seed, Slug
 
 Text = Annotated[str, Field(min_length=1)]
+_WHAT = "a mapping of runs"
 
 
 class Logged(Settings):
@@ -89,12 +90,12 @@ class RunMapping(Settings):
 
 
 def load_mapping(path: Path) -> tuple[RunMapping, YamlDocument]:
-    """Read a mapping file; the source tells the line of each value.
+    """Read a mapping file; the document knows the line of each value.
 
     Raises:
         ImportRefusedError: names every problem of the file, with its line.
     """
-    source = _read(path)
+    source = read_yaml_file(path, what=_WHAT, refusal=ImportRefusedError)
     problems = list(source.problems)
     if not problems:
         try:
@@ -105,22 +106,5 @@ def load_mapping(path: Path) -> tuple[RunMapping, YamlDocument]:
 
 
 def mapping_error(path: Path, problems: list[Problem], source: YamlDocument) -> ImportRefusedError:
-    """The error that tells the problems of a mapping file, each with its line."""
-    return ImportRefusedError(
-        "\n".join([f"{path} is not a mapping of runs:", *problem_lines(problems, source)])
-    )
-
-
-def _read(path: Path) -> YamlDocument:
-    try:
-        source = read_yaml(path.read_bytes().decode("utf-8-sig"))
-    except OSError as error:
-        raise ImportRefusedError(f"{path} cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, UnreadableYamlError) as error:
-        raise ImportRefusedError(f"{path} is not a mapping of runs: {error}") from None
-    if not isinstance(source.data, dict):
-        raise ImportRefusedError(
-            f"{path} is not a mapping of runs: expected 'sweep: NAME' and more keys, "
-            f"got {format_value(source.data)}"
-        )
-    return source
+    """The error that names the problems of a mapping file, each with its line."""
+    return ImportRefusedError(problem_list(path, _WHAT, problems, source))

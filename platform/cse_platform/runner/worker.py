@@ -17,7 +17,7 @@ from cse_methods.guard import guard
 from cse_methods.registry import get_method
 from cse_platform.errors import SettingsError
 from cse_platform.runner.models import filesystem
-from cse_platform.sweep.reading.problems import dotted_path
+from cse_platform.sweep.reading.problems import joined_problems
 from cse_platform.sweep.reading.pydantic_errors import problems_in
 from cse_platform.tracking.provenance import peak_memory, trial_provenance
 
@@ -111,9 +111,8 @@ def _checked(method: str, config: type[MethodConfig], settings: Mapping[str, Any
     try:
         return config.model_validate(settings)
     except ValidationError as error:
-        problems = problems_in(error, settings, model=config)
-        told = "; ".join(f"{dotted_path(p.path)}: {p.text}".lstrip(": ") for p in problems)
-        raise SettingsError(f"{method} refuses its settings: {told}") from None
+        reason = joined_problems(problems_in(error, settings, model=config))
+        raise SettingsError(f"{method} refuses its settings: {reason}") from None
 
 
 def _shut_tests(settings: Mapping[str, Any]) -> None:

@@ -27,7 +27,12 @@ from cse_platform.sweep.best import (
 )
 from cse_platform.sweep.evaluate import Evaluate
 from cse_platform.sweep.pruners import NoPruner, Pruner
-from cse_platform.sweep.reading.problems import Problem, ProblemsError, dotted_path, format_value
+from cse_platform.sweep.reading.problems import (
+    Problem,
+    ProblemsError,
+    format_value,
+    joined_problems,
+)
 from cse_platform.sweep.reading.pydantic_errors import problems_in
 from cse_platform.sweep.space.dimensions import Choices
 from cse_platform.sweep.space.space import Space
@@ -201,10 +206,9 @@ class SweepSpec(Settings):
         try:
             return method_config(get_method(self.method).config, settings)
         except ValidationError as error:
-            problems = problems_in(error, settings)
-            told = "; ".join(f"{dotted_path(p.path)}: {p.text}".lstrip(": ") for p in problems)
+            reason = joined_problems(problems_in(error, settings))
             raise SweepRefusedError(
-                f"sweep {self.sweep!r} cannot try {format_value(dict(tried))}: {told}"
+                f"sweep {self.sweep!r} cannot try {format_value(dict(tried))}: {reason}"
             ) from None
 
     def settings(self, assignment: Mapping[str, Any]) -> dict[str, Any]:

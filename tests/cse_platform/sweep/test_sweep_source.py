@@ -127,7 +127,7 @@ def test_a_file_that_is_no_mapping(tmp_path: Path, content: bytes, message: str)
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert refusal(tmp_path / "none.yaml") == "FILE: no such file"
-    assert refusal(tmp_path) == "FILE is a folder; name a sweep file in it"
+    assert refusal(tmp_path) == "FILE is a folder; name a file in it"
     loop = tmp_path / "loop.yaml"
     loop.symlink_to(loop)
     assert refusal(loop) == "FILE cannot be read: Too many levels of symbolic links"

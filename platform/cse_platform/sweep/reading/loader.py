@@ -1,4 +1,4 @@
-"""A sweep file, read and checked as a whole: it loads, or every problem is told with its line."""
+"""A sweep file, read and checked as a whole: it loads, or every problem is named."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,14 +12,9 @@ from cse_methods.registry import get_method
 from cse_platform.errors import SweepFileError
 from cse_platform.sweep.check import check_against, value_problems, with_real_ranges
 from cse_platform.sweep.reading.overrides import apply_overrides
-from cse_platform.sweep.reading.problems import Problem, dotted_path, format_value
+from cse_platform.sweep.reading.problems import Problem, format_value
 from cse_platform.sweep.reading.pydantic_errors import problems_in
-from cse_platform.sweep.reading.yaml_reader import (
-    UnreadableYamlError,
-    YamlDocument,
-    read_yaml,
-    real_path,
-)
+from cse_platform.sweep.reading.yaml_file import problem_list, read_yaml_file
 from cse_platform.sweep.space.start_points import start_problems
 from cse_platform.sweep.spec import METHOD_WIDE, SweepFile, SweepSpec
 
@@ -35,50 +30,14 @@ def load_sweep(path: Path, *, overrides: Sequence[str] = ()) -> SweepFile:
     Raises:
         SweepFileError: names every problem of the file and of the overrides.
     """
-    source = _read(path)
+    source = read_yaml_file(path, what="a sweep", refusal=SweepFileError)
     apply_overrides(source, overrides)
     stages, problems = _stages(source.data)
     known = {problem.path for problem in source.problems}
     problems = source.problems + [problem for problem in problems if problem.path not in known]
     if problems:
-        raise SweepFileError(
-            "\n".join([f"{path} is not a sweep:", *problem_lines(problems, source)])
-        )
+        raise SweepFileError(problem_list(path, "a sweep", problems, source))
     return SweepFile(path, tuple(stages))
-
-
-def _read(path: Path) -> YamlDocument:
-    try:
-        source = read_yaml(path.read_bytes().decode("utf-8-sig"))
-    except FileNotFoundError:
-        raise SweepFileError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise SweepFileError(f"{path} is a folder; name a sweep file in it") from None
-    except OSError as error:
-        raise SweepFileError(f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        text = f"byte {error.start} is not UTF-8 text"
-        raise SweepFileError(f"{path} is not a sweep:\n  {text}") from None
-    except UnreadableYamlError as error:
-        raise SweepFileError(f"{path} is not a sweep:\n  {error}") from None
-    if not isinstance(source.data, dict):
-        found = "it is empty" if source.data is None else f"got {format_value(source.data)}"
-        text = f"expected a mapping that begins with 'sweep: NAME', {found}"
-        raise SweepFileError(f"{path} is not a sweep:\n  line {source.place(())}: {text}")
-    return source
-
-
-def problem_lines(problems: Sequence[Problem], source: YamlDocument) -> list[str]:
-    """A line for each problem, with its place in the file, in order of the places."""
-    lines = []
-    for problem in problems:
-        path = real_path(problem.path, source.data)
-        place = source.place(path) if problem.place is None else problem.place
-        where = f"line {place}" if isinstance(place, int) else place
-        name = f", {dotted_path(path)}" if path else ""
-        order = (place if isinstance(place, int) else float("inf"), where, name)
-        lines.append((order, f"  {where}{name}: {problem.text}"))
-    return [text for _, text in sorted(dict.fromkeys(lines))]
 
 
 def _stages(data: dict[str, Any]) -> tuple[list[SweepSpec], list[Problem]]:

@@ -41,13 +41,18 @@ class ProblemsError(ValueError):
     """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("; ".join(f"{dotted_path(p.path)}: {p.text}" for p in problems))
+        super().__init__(joined_problems(problems))
         self.problems = tuple(problems)
 
 
 def dotted_path(path: Path) -> str:
     """A path as `--set` takes it, e.g. `space.tau2.1`."""
     return ".".join(map(str, path))
+
+
+def joined_problems(problems: Iterable[Problem]) -> str:
+    """The problems in one line, each after the path that it is about."""
+    return "; ".join(f"{dotted_path(p.path)}: {p.text}".removeprefix(": ") for p in problems)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -1,0 +1,62 @@
+"""A YAML file that holds one mapping, and its problems with their lines."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cse_platform.errors import PlatformError
+from cse_platform.sweep.reading.problems import Problem, dotted_path, format_value
+from cse_platform.sweep.reading.yaml_reader import (
+    UnreadableYamlError,
+    YamlDocument,
+    read_yaml,
+    real_path,
+)
+
+
+def read_yaml_file(path: Path, *, what: str, refusal: type[PlatformError]) -> YamlDocument:
+    """Read a file whose one document is a mapping with the key `sweep`.
+
+    Args:
+        path: of the file.
+        what: it should be, e.g. `a sweep`.
+        refusal: is raised where it cannot be read.
+    """
+    try:
+        source = read_yaml(path.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        raise refusal(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise refusal(f"{path} is a folder; name a file in it") from None
+    except OSError as error:
+        raise refusal(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        text = f"byte {error.start} is not UTF-8 text"
+        raise refusal(f"{path} is not {what}:\n  {text}") from None
+    except UnreadableYamlError as error:
+        raise refusal(f"{path} is not {what}:\n  {error}") from None
+    if not isinstance(source.data, dict):
+        found = "it is empty" if source.data is None else f"got {format_value(source.data)}"
+        text = f"expected a mapping that begins with 'sweep: NAME', {found}"
+        raise refusal(f"{path} is not {what}:\n  line {source.place(())}: {text}")
+    return source
+
+
+def problem_list(path: Path, what: str, problems: Sequence[Problem], source: YamlDocument) -> str:
+    """What is wrong with a file: a line for each problem, in the order of the file.
+
+    Args:
+        path: of the file.
+        what: it should be, e.g. `a sweep`.
+        problems: at least one.
+        source: what the file holds.
+    """
+    lines = []
+    for problem in problems:
+        steps = real_path(problem.path, source.data)
+        place = source.place(steps) if problem.place is None else problem.place
+        where = f"line {place}" if isinstance(place, int) else place
+        name = f", {dotted_path(steps)}" if steps else ""
+        order = (place if isinstance(place, int) else float("inf"), where, name)
+        lines.append((order, f"  {where}{name}: {problem.text}"))
+    texts = [text for _, text in sorted(dict.fromkeys(lines))]
+    return "\n".join([f"{path} is not {what}:", *texts])
