@@ -9,11 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cse_platform.leaderboard.store.opening import open_store
-
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "api.md").read_text("utf-8")
-BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 PACKAGES = ("cse_methods", "cse_platform")
 
 
@@ -59,14 +56,3 @@ def test_importing_a_package_loads_none_of_its_libraries(package: str) -> None:
     )
     heavy = {"torch", "numpy", "transformers", "pydantic", "ray", "optuna", "mlflow", "sqlalchemy"}
     assert not heavy & set(done.stdout.split())
-
-
-@pytest.mark.parametrize("block", BLOCKS)
-def test_the_code_of_the_page_runs(
-    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "sweeps").symlink_to(ROOT / "sweeps")
-    open_store(f"sqlite:///{tmp_path / 'runs' / 'leaderboard.db'}").close()
-    monkeypatch.chdir(tmp_path)
-    exec(compile(block, "docs/api.md", "exec"), {"__name__": "api_page"})

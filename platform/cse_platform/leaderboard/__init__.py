@@ -1,6 +1,6 @@
 """The leaderboard: which method is better, over seeds, from SQL.
 
-from cse_platform.leaderboard import Filters, open_leaderboard
+from cse_platform import Filters, open_leaderboard
 
 with open_leaderboard("runs") as board:
     for row in board.rows(Filters(backbone="bert-base")):
