@@ -1,14 +1,14 @@
 """A sweep against its method: every value, and the rules between settings, before anything runs."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from itertools import chain, islice
-from typing import Annotated, Any, get_args
+from typing import Any, get_args
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from cse_methods.contract import Method, MethodConfig
+from cse_methods.contract import Method
 from cse_platform.sweep.best import reference_problems, with_placeholders
+from cse_platform.sweep.reading.coercion import type_changes
 from cse_platform.sweep.reading.problems import Path, Problem, did_you_mean
 from cse_platform.sweep.reading.pydantic_errors import problems_in
 from cse_platform.sweep.space.dimensions import Choices, Dimension, Range, canonical_json
@@ -84,25 +84,8 @@ def _refused(method: Method, name: str, value: Any, path: Path) -> list[Problem]
         # The other settings are absent, and their absence is no concern of this value.
         found = problems_in(error, {name: value})
         problems = [Problem(p.path[1:], p.text) for p in found if p.path[:1] == (name,)]
-    problems = problems or _coerced(method.config, name, with_placeholders(value))
+    problems = problems or type_changes(method.config, name, with_placeholders(value))
     return [problem.under(path) for problem in problems]
-
-
-def _coerced(config: type[MethodConfig], name: str, value: Any) -> list[Problem]:
-    """What pydantic would quietly turn into another type: `"3"` or `true` into a number."""
-    try:
-        # As JSON, where a strict tuple may be a list; 3.0 is a whole number there, as in YAML.
-        _adapter(config, name).validate_json(canonical_json(value), strict=True)
-    except ValidationError as error:
-        return problems_in(error, value)
-    return []
-
-
-@cache
-def _adapter(config: type[MethodConfig], name: str) -> TypeAdapter[Any]:
-    field = config.model_fields[name]
-    kind: Any = Annotated[field.annotation, field]  # with its bounds
-    return TypeAdapter(kind)
 
 
 def _kinds(annotation: Any) -> set[Any]:
