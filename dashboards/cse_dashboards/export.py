@@ -12,8 +12,7 @@ from rich.console import Console
 
 from cse_dashboards.encoded.models import Embeddings
 from cse_dashboards.errors import ImageError
-from cse_dashboards.figures.data import as_csv
-from cse_dashboards.picture import Picture
+from cse_dashboards.figures.picture import Picture
 from cse_dashboards.report import Chapter, chapters, written, written_alone
 from cse_platform.export.folders import make_empty
 from cse_platform.leaderboard import Leaderboard
@@ -68,7 +67,7 @@ def write_picture(picture: Picture, folder: Path, *, form: str) -> None:
         return
     folder.mkdir(exist_ok=True)
     file = folder / f"{picture.name}.{form}"
-    file.with_suffix(".csv").write_text(as_csv(picture.figure), encoding="utf-8")
+    file.with_suffix(".csv").write_text(picture.csv, encoding="utf-8")
     if form == "html":
         file.write_text(written_alone(picture), encoding="utf-8")
         return

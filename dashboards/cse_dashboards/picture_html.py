@@ -10,8 +10,8 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from cse_dashboards.figures.data import as_csv
 from cse_dashboards.figures.look import DARK, LIGHT
+from cse_dashboards.figures.picture import Picture
 
 _STATIC = Path(__file__).parent / "page" / "static"
 
@@ -23,9 +23,9 @@ def figure_json(figure: go.Figure) -> Markup:
     return _in_script(json.dumps(parts, separators=(",", ":")))
 
 
-def csv_link(figure: go.Figure) -> str:
-    """The numbers of the figure, as the address of a file."""
-    coded = base64.b64encode(as_csv(figure).encode()).decode()
+def csv_link(picture: Picture) -> str:
+    """The data of a picture, as the address of a file."""
+    coded = base64.b64encode(picture.csv.encode()).decode()
     return f"data:text/csv;charset=utf-8;base64,{coded}"
 
 

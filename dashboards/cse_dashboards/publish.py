@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cse_dashboards.report import chapters, written, written_chapter
-from cse_platform.errors import StoreError
+from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
 from cse_platform.leaderboard.render.summary import sweep_summary
@@ -30,13 +30,14 @@ def publish_sweep(board: Leaderboard, sweep: str, mlflow: str) -> None:
         mlflow: URI of the tracking server or database that holds its run.
 
     Raises:
-        StoreError: if the sweep or its run is not there, or a store does not answer.
+        NotFoundError: if the sweep or its run is not there.
+        StoreError: if a store does not answer.
     """
     overview = board.sweep(sweep)
     experiment = board.sweep_spec(sweep).get("experiment", "cse")
     run = sweep_run(mlflow, experiment=experiment, sweep=sweep)
     if run is None:
-        raise StoreError(f"MLflow at {mask_url(mlflow)} has no run of the sweep {sweep!r}")
+        raise NotFoundError(f"MLflow at {mask_url(mlflow)} has no run of the sweep {sweep!r}")
     rows = board.rows(Filters(sweep=sweep), per_configuration=True, limit=RANKED, standing=False)
     links = run.links([row.best_trial for row in rows if row.best_trial])
     run.describe(f"{sweep_summary(overview, rows, links=links)}\n{LEAD.format(view=run.view)}")

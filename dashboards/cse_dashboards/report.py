@@ -4,16 +4,31 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cse_dashboards.picture import Picture
+from cse_dashboards.figures.board.buckets import buckets
+from cse_dashboards.figures.board.differences import differences
+from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
+from cse_dashboards.figures.board.pair_scatter import pair_scatter
+from cse_dashboards.figures.board.ranking_scores import ranking_scores
+from cse_dashboards.figures.picture import Picture
+from cse_dashboards.figures.rows import PANELS
+from cse_dashboards.figures.search.contour import contour
+from cse_dashboards.figures.search.effect import hyperparameter_effects
+from cse_dashboards.figures.search.history import search_history_picture
+from cse_dashboards.figures.search.importances import hyperparameter_importances
+from cse_dashboards.figures.search.parallel import parallel_coordinates
+from cse_dashboards.figures.search.slices import slices
+from cse_dashboards.figures.search.study import SearchStudy
+from cse_dashboards.figures.search.surface import surface
+from cse_dashboards.figures.training.alignment_uniformity import alignment_uniformity
+from cse_dashboards.figures.training.best_so_far import best_so_far
+from cse_dashboards.figures.training.dev_curves import dev_curves
+from cse_dashboards.figures.training.trials_by_state import trials_by_state
 from cse_dashboards.picture_html import standalone
-from cse_dashboards.pictures import ablation, board, compare, methods, progress, search
-from cse_dashboards.pictures.labels import PANELS
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.query.board.resolve import named_rows
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
-from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
 from cse_platform.leaderboard.row import LeaderboardRow, family_of
@@ -55,26 +70,28 @@ def chapters(
         embeddings: of kept models; without, the figures that need an encoder are left out.
 
     Raises:
-        NotFoundError: if there is no such sweep.
-        StoreError: for what the database says.
+        StoreError: if there is no such sweep, or for what the database says.
     """
-    overview, rows, found = reader.sweep(sweep), rows_of(reader, sweep), reader.search(sweep)
+    overview, rows = reader.sweep(sweep), rows_of(reader, sweep)
+    study = SearchStudy(reader.search(sweep))
     papers = reader.published(backbone=overview.backbone)
-    yield Chapter("Ranking", tuple(board.of_rows(rows, papers)), _table(rows))
-    yield Chapter("Search", tuple(_of_search(overview, found)))
-    yield Chapter("Settings", (*ablation.settings(found), ablation.surface(found)))
+    yield Chapter("Ranking", tuple(leaderboard_pictures(rows, papers)), _table(rows))
+    yield Chapter("Search", (*search_pictures(overview, study), contour(study)))
+    yield Chapter(
+        "Hyperparameters", (*hyperparameter_effects(study.history), surface(study.history))
+    )
     metrics = dict.fromkeys((dev_metric(overview.dev), *CURVES))
     yield Chapter(
         "Dev curves",
-        tuple(picture for name in metrics for picture in methods.dev_curves(reader, rows, name)),
+        tuple(picture for name in metrics for picture in dev_curves(reader, rows, name)),
     )
     yield Chapter("Beside other methods", tuple(_beside(reader, rows)))
     if embeddings is not None and rows:
-        from cse_dashboards.pictures.embeddings import pictures_of_embeddings
+        from cse_dashboards.figures.embeddings.every import embeddings_pictures
 
         named = named_rows(rows[:PANELS])
         trials = {name: best for name, row in named.items() if (best := row.best_trial)}
-        yield Chapter("Embeddings", tuple(pictures_of_embeddings(embeddings, trials)))
+        yield Chapter("Embeddings", tuple(embeddings_pictures(embeddings, trials)))
 
 
 def rows_of(reader: Leaderboard, sweep: str) -> list[LeaderboardRow]:
@@ -88,7 +105,7 @@ def rows_of(reader: Leaderboard, sweep: str) -> list[LeaderboardRow]:
         Nothing while no trial of the sweep is complete.
 
     Raises:
-        NotFoundError: if there is no such sweep.
+        StoreError: if there is no such sweep.
     """
     method = reader.sweep(sweep).method
     own = reader.rows(Filters(sweep=sweep), standing=False)[:1]
@@ -115,20 +132,28 @@ def written_alone(picture: Picture) -> str:
     return _document(picture.title, [], [Chapter("", (picture,))])
 
 
-def _of_search(overview: SweepOverview, found: SearchHistory) -> Iterator[Picture]:
-    yield from progress.pictures(overview, found)
-    yield search.history(found)
-    yield search.parallel(found)
-    yield search.importances(found)
-    yield search.slices(found)
-    yield search.contour(found)
+def search_pictures(overview: SweepOverview, study: SearchStudy) -> list[Picture]:
+    """How far a sweep is, and what its search has tried.
+
+    Args:
+        overview: of the sweep.
+        study: of its search.
+    """
+    return [
+        trials_by_state(overview),
+        best_so_far(study.history),
+        search_history_picture(study),
+        parallel_coordinates(study),
+        hyperparameter_importances(study),
+        slices(study),
+    ]
 
 
 def _beside(reader: Leaderboard, rows: Sequence[LeaderboardRow]) -> Iterator[Picture]:
     """What takes several methods, or shows more with them."""
-    yield from methods.plane(reader, rows)
-    yield from methods.ranking_scores(reader, rows)
-    yield methods.buckets(reader, rows[:PANELS])
+    yield from alignment_uniformity(reader, rows)
+    yield from ranking_scores(reader, rows)
+    yield buckets(reader, rows[:PANELS])
     if len(rows) > 1:
         yield from _compared(reader, rows[0], next((r for r in rows[1:] if r.scores), rows[1]))
 
@@ -136,12 +161,12 @@ def _beside(reader: Leaderboard, rows: Sequence[LeaderboardRow]) -> Iterator[Pic
 def _compared(reader: Leaderboard, own: LeaderboardRow, rival: LeaderboardRow) -> Iterator[Picture]:
     a, b = (f"{row.method}@{row.configuration.hash}" for row in (own, rival))
     try:
-        yield compare.differences(reader.compare(a, b))
+        yield differences(reader.compare(a, b))
     except QueryError as error:
         title = f"{own.method} against {rival.method}"
         yield Picture("differences", title, "Difference on each task.", missing=str(error))
     else:
-        yield compare.pair_scatter(reader, own, rival, "stsb")
+        yield pair_scatter(reader, own, rival, "stsb")
 
 
 def _table(rows: Sequence[LeaderboardRow]) -> str:

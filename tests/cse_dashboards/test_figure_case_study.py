@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from cse_dashboards.figures.case_study import case_study
-from cse_dashboards.figures.data import as_csv
+from cse_dashboards.figures.embeddings.case_study import draw_case_study
 
 
 def test_each_target_is_a_line_through_its_ranks() -> None:
-    figure = case_study(
+    figure, data = draw_case_study(
         [("near",), ("middle",), ("far",)],
         [5, 2.5, 0],
         {"simcse": [0.25, 0.75, 0.5], "rankcse": [0.9, 0.8, 0.8]},
@@ -22,12 +21,15 @@ def test_each_target_is_a_line_through_its_ranks() -> None:
     assert (layout.xaxis.title.text, layout.yaxis.title.text) == ("ranked by", "rank")
     assert layout.yaxis.ticktext == ("near", "middle", "far")
     assert layout.yaxis.range[0] > layout.yaxis.range[1]  # rank 1 is on top
-    assert "near,simcse,3,0.25,0.25\n" in as_csv(figure)
+    assert list(data.columns) == ["target", "ranked by", "rank", "score"]
+    assert ["near", "simcse", 3, 0.25] in data.to_numpy().tolist()
 
 
 def test_the_sentences_of_a_pair_stand_below_each_other() -> None:
     long = "word " * 20
-    figure = case_study([(long, "b"), ("c", "d")], [5, 0], {"m": np.array([1, 0])}, title="pairs")
+    figure = draw_case_study(
+        [(long, "b"), ("c", "d")], [5, 0], {"m": np.array([1, 0])}, title="pairs"
+    ).figure
     first, second = figure.layout.yaxis.ticktext
     assert first.count("<br>") == 1 and "…<br>b" in first and second == "c<br>d"
     assert figure.data[0].name == f"{long} ↔ b"

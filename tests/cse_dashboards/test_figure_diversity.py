@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from cse_dashboards.figures.data import as_csv
-from cse_dashboards.figures.diversity import Spread, diversity
+from cse_dashboards.figures.embeddings.diversity import Spread, draw_diversity
 
 
 def side(scale: float) -> Spread:
@@ -18,7 +17,7 @@ def side(scale: float) -> Spread:
 
 
 def test_two_planes_and_how_far_apart_positives_are() -> None:
-    figure = diversity({"raw": side(1), "whitened": side(2)})
+    figure, data = draw_diversity({"raw": side(1), "whitened": side(2)})
     assert [note.text for note in figure.layout.annotations] == ["raw", "whitened", "Diversity"]
     before, own, after, own_after, positives, others = figure.data
     assert (before.name, own.name, own_after.name) == ("all sentences", "A dog.", "A dog.")
@@ -33,10 +32,20 @@ def test_two_planes_and_how_far_apart_positives_are() -> None:
     assert positives.error_y.array == pytest.approx((0.07**0.5, 2 * 0.07**0.5))
     assert list(others.y) == [1, 2]
     assert figure.layout.yaxis3.title.text == "mean cosine distance"
-    assert "different sentences" in as_csv(figure)
+    means = data.set_index(["vectors", "shown"])["mean cosine distance"].dropna().to_dict()
+    assert means == pytest.approx(
+        {
+            ("raw", "positives of one sentence"): 0.3,
+            ("raw", "different sentences"): 1,
+            ("whitened", "positives of one sentence"): 0.6,
+            ("whitened", "different sentences"): 2,
+        }
+    )
+    positives = data[data["shown"] == "positive"]
+    assert positives[["x", "y"]].to_numpy().tolist() == [[0, 1], [0.5, 1], [0, 2], [1, 2]]
 
 
 def test_a_name_stands_once_in_the_legend() -> None:
-    figure = diversity({"raw": side(1), "whitened": side(2)})
+    figure = draw_diversity({"raw": side(1), "whitened": side(2)}).figure
     shown = [trace.name for trace in figure.data if trace.showlegend is not False]
     assert len(shown) == len(set(shown)) == 4

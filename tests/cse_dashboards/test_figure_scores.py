@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from cse_dashboards.figures.buckets import buckets
-from cse_dashboards.figures.differences import differences
-from cse_dashboards.figures.leaderboard import leaderboard
+from cse_dashboards.figures.board.buckets import draw_buckets
+from cse_dashboards.figures.board.differences import draw_differences
+from cse_dashboards.figures.board.leaderboard import draw_leaderboard
+from cse_dashboards.figures.board.pair_scatter import draw_pair_scatter
+from cse_dashboards.figures.board.ranking_scores import draw_ranking_scores
 from cse_dashboards.figures.naming import score_quantity
-from cse_dashboards.figures.pair_scatter import pair_scatter
-from cse_dashboards.figures.ranking_scores import ranking_scores
 from cse_methods.evaluation.results import Similarities
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.row import Estimate
@@ -50,7 +50,7 @@ def test_the_leaderboard_has_the_best_on_top_and_its_interval() -> None:
         "worst": estimate(0.6, interval=Interval(0.5, 0.7, "seeds")),
     }
 
-    figure = leaderboard(scores, AVERAGE)
+    figure = draw_leaderboard(scores, AVERAGE).figure
 
     [ours] = figure.data
     assert dict(zip(ours.y, ours.x, strict=True)) == pytest.approx({"best": 80, "worst": 60})
@@ -67,7 +67,7 @@ def test_a_single_seed_looks_unlike_several_and_may_lack_an_interval() -> None:
         "bare": estimate(0.6, seeds=1),
     }
 
-    traces = leaderboard(scores, AVERAGE).data
+    traces = draw_leaderboard(scores, AVERAGE).figure.data
 
     assert {trace.name: trace.y for trace in traces} == {
         "mean over seeds, 95 % interval": ("many",),
@@ -79,12 +79,12 @@ def test_a_single_seed_looks_unlike_several_and_may_lack_an_interval() -> None:
 
 
 def test_published_numbers_are_hollow_and_say_where_they_are_from() -> None:
-    figure = leaderboard(
+    figure = draw_leaderboard(
         {"simcse bert-base": estimate(0.7)},
         AVERAGE,
         column="avg_sts",
         published=[("simcse bert-base", published(0.76)), ("other", published(0.75))],
-    )
+    ).figure
 
     theirs = figure.data[-1]
     assert theirs.marker.symbol == "circle-open"
@@ -95,7 +95,8 @@ def test_published_numbers_are_hollow_and_say_where_they_are_from() -> None:
 
 def test_it_grows_with_its_rows() -> None:
     few, many = (
-        leaderboard({str(n): estimate(0.5) for n in range(rows)}, AVERAGE) for rows in (5, 50)
+        draw_leaderboard({str(n): estimate(0.5) for n in range(rows)}, AVERAGE).figure
+        for rows in (5, 50)
     )
 
     assert many.layout.height > 3 * few.layout.height
@@ -107,7 +108,7 @@ def test_ranking_has_a_panel_a_measure_and_a_bar_a_method() -> None:
         "b": {"avg_sts_kcc": estimate(0.5, seeds=1)},
     }
 
-    figure = ranking_scores(scores, ["avg_sts_kcc", "avg_sts_ndcg"])
+    figure = draw_ranking_scores(scores, ["avg_sts_kcc", "avg_sts_ndcg"]).figure
 
     kcc, ndcg = figure.data
     assert (list(kcc.x), list(kcc.y)) == (["a", "b"], pytest.approx([40, 50]))
@@ -136,7 +137,7 @@ def test_differences_have_their_intervals_and_p_and_are_hollow_where_zero_is_ins
         average=None,
     )
 
-    figure = differences(compared)
+    figure = draw_differences(compared).figure
 
     [effects] = figure.data
     assert (list(effects.y), list(effects.x)) == (
@@ -157,7 +158,7 @@ def test_differences_in_several_measures_have_an_axis_of_none_of_them() -> None:
         task("stsb_ndcg", 0.01, interval=None, p=None),
     )
 
-    figure = differences(Comparison("a", "b", n_a=1, n_b=1, tasks=tasks, average=None))
+    figure = draw_differences(Comparison("a", "b", n_a=1, n_b=1, tasks=tasks, average=None)).figure
 
     assert figure.layout.xaxis.title.text == "a minus b, × 100"
     assert list(figure.data[0].y) == ["STS-B KCC", "STS-B NDCG"]
@@ -167,7 +168,7 @@ def test_pairs_are_coloured_by_gold_and_have_a_diagonal() -> None:
     gold = (0.0, 5.0)
     a, b = similarities(0.25, 0.5, gold=gold), similarities(0.125, 0.75, gold=gold)
 
-    figure = pair_scatter("a", a, "b", b)
+    figure = draw_pair_scatter("a", a, "b", b).figure
 
     [points] = figure.data
     assert (list(points.x), list(points.y)) == ([0.25, 0.5], [0.125, 0.75])
@@ -184,7 +185,7 @@ def test_pairs_are_coloured_by_gold_and_have_a_diagonal() -> None:
 def test_buckets_hold_pairs_by_gold_up_to_and_with_the_last_grade() -> None:
     one = similarities(0.1, 0.2, 0.3, 0.9, gold=(0.0, 1.0, 4.999, 5.0))
 
-    figure = buckets({"a": one, "b": one})
+    figure = draw_buckets({"a": one, "b": one}).figure
 
     mine = [ridge for ridge in figure.data if ridge.name == "a"]
     assert [list(ridge.x) for ridge in mine] == [

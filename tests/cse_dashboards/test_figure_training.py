@@ -2,10 +2,10 @@
 
 import pytest
 
-from cse_dashboards.figures.dev_curves import dev_curves
 from cse_dashboards.figures.naming import dev_quantity, metric_quantity, score_quantity
-from cse_dashboards.figures.plane import plane
-from cse_dashboards.figures.seeds import at_best, having, over_seeds
+from cse_dashboards.figures.training.alignment_uniformity import draw_alignment_uniformity
+from cse_dashboards.figures.training.dev_curves import draw_dev_curves
+from cse_dashboards.figures.training.seeds import at_kept, having, over_seeds
 from cse_platform.leaderboard.query.trials.curves import DevPoint
 
 STSB = "dev/stsb_spearman"
@@ -31,7 +31,7 @@ def test_seeds_are_put_together_at_the_steps_that_all_have() -> None:
     seeds = {0: curve(0.5, 0.6, 0.7), 1: curve(0.3, None, 0.9, 0.95, kept=20)}
 
     assert over_seeds(seeds, STSB) == {0: [0.5, 0.3], 20: [0.7, 0.9]}
-    assert at_best(seeds, STSB) == [(10, 0.6), (20, 0.9)]  # neither is the highest
+    assert at_kept(seeds, STSB) == [(10, 0.6), (20, 0.9)]  # neither is the highest
     assert over_seeds({}, STSB) == {}
 
 
@@ -40,7 +40,7 @@ def test_a_seed_without_the_metric_takes_nothing_from_the_others() -> None:
 
     assert list(having(seeds, STSB)) == [0]
     assert over_seeds(seeds, STSB) == {0: [0.5], 10: [0.6]}
-    assert [trace.name for trace in dev_curves({"a": seeds}, STSB).data] == [
+    assert [trace.name for trace in draw_dev_curves({"a": seeds}, STSB).figure.data] == [
         "a",
         "a, kept checkpoint",
     ]
@@ -49,13 +49,15 @@ def test_a_seed_without_the_metric_takes_nothing_from_the_others() -> None:
 def test_the_plane_is_of_the_seeds_with_both_measures() -> None:
     half = [DevPoint(0, 0.5, {"dev/uniformity": -9.0}, kept=True)]
 
-    path, _ = plane({"a": {0: moved((-1.0, 0.2), (-2.0, 0.4)), 1: half}}).data
+    path, _ = draw_alignment_uniformity(
+        {"a": {0: moved((-1.0, 0.2), (-2.0, 0.4)), 1: half}}
+    ).figure.data
 
     assert list(path.x) == pytest.approx([-1.0, -2.0])
 
 
 def test_dev_curves_are_means_in_a_band_from_the_lowest_to_the_highest_seed() -> None:
-    figure = dev_curves({"simcse": {0: curve(0.5, 0.6), 1: curve(0.3, 0.8)}}, STSB)
+    figure = draw_dev_curves({"simcse": {0: curve(0.5, 0.6), 1: curve(0.3, 0.8)}}, STSB).figure
 
     low, high, mean, best = figure.data
     assert (low.name, list(low.y)) == ("simcse, lowest seed", pytest.approx([30, 60]))
@@ -68,7 +70,7 @@ def test_dev_curves_are_means_in_a_band_from_the_lowest_to_the_highest_seed() ->
 
 
 def test_a_single_seed_has_no_band_and_methods_have_colours_of_their_own() -> None:
-    figure = dev_curves({"a": {0: curve(0.5)}, "b": {7: curve(0.4)}}, STSB)
+    figure = draw_dev_curves({"a": {0: curve(0.5)}, "b": {7: curve(0.4)}}, STSB).figure
 
     assert [trace.name for trace in figure.data] == [
         "a",
@@ -85,7 +87,7 @@ def test_a_loss_is_drawn_as_it_is_and_marked_where_the_checkpoint_was_kept() -> 
         DevPoint(5, 0.1, {"train/loss": 1.0}, kept=True),
     ]
 
-    figure = dev_curves({"a": {0: points}}, "train/loss")
+    figure = draw_dev_curves({"a": {0: points}}, "train/loss").figure
 
     assert list(figure.data[0].y) == [2.0, 1.0]
     assert (list(figure.data[1].x), list(figure.data[1].y)) == ([5], [1.0])
@@ -95,7 +97,7 @@ def test_a_loss_is_drawn_as_it_is_and_marked_where_the_checkpoint_was_kept() -> 
 def test_the_plane_goes_through_the_means_of_the_seeds_from_a_hollow_marker_to_a_star() -> None:
     seeds = {0: moved((-1.0, 0.2), (-2.0, 0.4)), 1: moved((-1.2, 0.4), (-3.0, 0.6))}
 
-    path, star = plane({"simcse": seeds}).data
+    path, star = draw_alignment_uniformity({"simcse": seeds}).figure.data
 
     assert list(path.x) == pytest.approx([-1.1, -2.5])
     assert list(path.y) == pytest.approx([0.3, 0.5])
@@ -105,7 +107,7 @@ def test_the_plane_goes_through_the_means_of_the_seeds_from_a_hollow_marker_to_a
 
 
 def test_the_plane_says_that_lower_is_better() -> None:
-    layout = plane({"simcse": {0: moved((-1.0, 0.2))}}).layout
+    layout = draw_alignment_uniformity({"simcse": {0: moved((-1.0, 0.2))}}).figure.layout
 
     assert layout.xaxis.title.text == "uniformity (lower is better)"
     assert layout.yaxis.title.text == "alignment (lower is better)"

@@ -32,7 +32,7 @@ def refused(client: FlaskClient, address: str, *, status: int, part: bool = Fals
         ("/sweeps?x=1", 400, "x: no such key"),
         ("/sweeps/hicI", 404, "there is no sweep 'hicI' on this leaderboard; did you mean 'hicl'?"),
         ("/sweeps/hicl?z=tau2", 400, "z: no such key; known: metric, name, x, y"),
-        ("/parts/pair/sweeps/hicl?x=tau", 400, "'tau' is no setting that hicl searches"),
+        ("/parts/pair/sweeps/hicl?x=tau", 400, "'tau' is no hyperparameter that hicl searches"),
         ("/sweeps/hicl/mlflow", 404, "no MLflow server is known; start cse-dashboard with --ml"),
         ("/trials/123456", 404, "no trial's key begins with '123456'"),
         ("/trials/best", 404, "got 'best'"),

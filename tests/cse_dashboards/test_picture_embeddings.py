@@ -6,14 +6,12 @@ from importlib.util import find_spec
 import pytest
 from kept_models import AVG, GONE, PRUNED
 
-from cse_dashboards.pictures.embeddings import (
-    Embeddings,
-    case_study,
-    diversity,
-    heat_map,
-    pictures_of_embeddings,
-    projection,
-)
+from cse_dashboards.encoded.models import Embeddings
+from cse_dashboards.figures.embeddings.case_study import case_study
+from cse_dashboards.figures.embeddings.diversity import diversity
+from cse_dashboards.figures.embeddings.every import embeddings_pictures
+from cse_dashboards.figures.embeddings.heat_map import heat_map
+from cse_dashboards.figures.embeddings.projection import projection
 from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.metrics import cosines
@@ -25,7 +23,7 @@ DEV = load_dev_set("stsb", "builtin")
 def test_all_pictures_encode_the_dev_sentences_once(kept_models: Leaderboard) -> None:
     told: list[tuple[str, int, int]] = []
     embeddings = Embeddings(kept_models, progress=lambda *news: told.append(news))
-    pictures = {one.name: one for one in pictures_of_embeddings(embeddings, {"simcse": AVG})}
+    pictures = {one.name: one for one in embeddings_pictures(embeddings, {"simcse": AVG})}
     projection = "projection_umap" if find_spec("umap") else "projection_pca"
     assert list(pictures) == ["heat_map", projection, "diversity", "case_study"]
     for picture in pictures.values():
@@ -66,10 +64,10 @@ def test_the_caption_names_the_models_that_are_gone(kept_models: Leaderboard) ->
 
 
 def test_without_a_model_every_picture_says_why(kept_models: Leaderboard) -> None:
-    for picture in pictures_of_embeddings(Embeddings(kept_models), {"lost": GONE}):
+    for picture in embeddings_pictures(Embeddings(kept_models), {"lost": GONE}):
         assert picture.figure is None and picture.missing is not None
         assert "is gone from" in picture.missing and "reproduce cccccccc" in picture.missing
-    for picture in pictures_of_embeddings(Embeddings(kept_models), {}):
+    for picture in embeddings_pictures(Embeddings(kept_models), {}):
         assert picture.missing is not None and "no trial is complete" in picture.missing
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cse_dashboards.pictures.embeddings import Embeddings, diversity
+from cse_dashboards.encoded.models import Embeddings
+from cse_dashboards.figures.embeddings.diversity import diversity
 from cse_methods.encoders.loading import load_encoder
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink

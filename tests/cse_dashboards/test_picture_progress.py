@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from searches import NOON, history_of, searched
 
-from cse_dashboards.figures.data import as_csv
-from cse_dashboards.pictures import progress
+from cse_dashboards.figures.training.best_so_far import best_so_far
+from cse_dashboards.figures.training.trials_by_state import trials_by_state
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
 
 
@@ -30,7 +30,7 @@ def overview(*, planned: int = 10, **counts: int) -> SweepOverview:
 
 
 def test_trials_by_state_add_up_to_what_is_planned() -> None:
-    picture = progress.states(overview(RUNNING=2, COMPLETE=3, FAIL=1))
+    picture = trials_by_state(overview(RUNNING=2, COMPLETE=3, FAIL=1))
     assert picture.figure is not None
     assert {bar.name: bar.x[0] for bar in picture.figure.data} == {
         "complete": 3,
@@ -40,7 +40,7 @@ def test_trials_by_state_add_up_to_what_is_planned() -> None:
     }
     assert picture.figure.layout.barmode == "stack"
     assert picture.figure.layout.xaxis.title.text == "trials"
-    assert as_csv(picture.figure).startswith("trace,trials,")
+    assert picture.csv == "state,trials\nCOMPLETE,3\nFAIL,1\nRUNNING,2\nPLANNED,4\n"
 
 
 def test_the_best_so_far_in_the_order_in_which_trials_ended() -> None:
@@ -51,12 +51,13 @@ def test_the_best_so_far_in_the_order_in_which_trials_ended() -> None:
         searched(3, {}, value=0.9, state="PRUNED"),
         searched(4, {}, value=None, state="RUNNING", finished=None),
     ]
-    picture = progress.best_so_far(history_of(told, {}, total=50))
+    picture = best_so_far(history_of(told, {}, total=50))
     assert picture.figure is not None and "Of 50 trials 5 are shown" in picture.caption
     trials, best = picture.figure.data
     assert [time - NOON for time in trials.x] == [timedelta(minutes=m) for m in (3, 6, 9)]
     assert (list(trials.y), list(best.y)) == ([60.0, 50.0, 70.0], [60.0, 60.0, 70.0])
     assert [number for number, _, _ in trials.customdata] == [1, 2, 0]
+    assert picture.csv.splitlines()[1] == "2030-01-01 12:03:00+00:00,1,11111111,42,60.0,60.0"
     axes = picture.figure.layout
     assert (axes.xaxis.title.text, axes.yaxis.title.text) == (
         "end of trial (UTC)",
@@ -66,12 +67,12 @@ def test_the_best_so_far_in_the_order_in_which_trials_ended() -> None:
 
 def test_trials_that_end_at_once_with_equal_scores() -> None:
     told = [searched(n, {}, finished=NOON) for n in (2, 1)]
-    picture = progress.best_so_far(history_of(told, {}))
+    picture = best_so_far(history_of(told, {}))
     assert picture.figure is not None
     assert [number for number, _, _ in picture.figure.data[0].customdata] == [1, 2]
 
 
 def test_nothing_yet() -> None:
-    states, best = progress.pictures(overview(planned=0), history_of([], {}))
+    states, best = trials_by_state(overview(planned=0)), best_so_far(history_of([], {}))
     assert states.missing == "sweep first has no trial yet"
     assert best.missing == "no trial of sweep first is complete yet"

@@ -5,8 +5,17 @@ from dataclasses import replace
 import pytest
 from searches import searched
 
-from cse_dashboards.pictures import ablation, board, compare, methods
-from cse_dashboards.pictures.labels import MOST
+from cse_dashboards.figures.board.buckets import buckets
+from cse_dashboards.figures.board.cosines import best_scored_trial
+from cse_dashboards.figures.board.differences import differences
+from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
+from cse_dashboards.figures.board.pair_scatter import pair_scatter
+from cse_dashboards.figures.board.ranking_scores import ranking_scores
+from cse_dashboards.figures.rows import MOST_COLOURS
+from cse_dashboards.figures.search.effect import hyperparameter_effects
+from cse_dashboards.figures.search.surface import surface
+from cse_dashboards.figures.training.alignment_uniformity import alignment_uniformity
+from cse_dashboards.figures.training.dev_curves import dev_curves
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 from cse_platform.leaderboard.row import LeaderboardRow
@@ -23,7 +32,7 @@ def on_dev(row: LeaderboardRow) -> LeaderboardRow:
 
 
 def test_the_leaderboard_shows_the_headline_best_on_top(lab: Leaderboard) -> None:
-    [picture] = board.of_rows(lab.rows())
+    [picture] = leaderboard_pictures(lab.rows())
 
     assert picture.figure.layout.yaxis.categoryarray[0] == "simcse mini"
     assert picture.figure.layout.xaxis.title.text == "STS average test, Spearman × 100"
@@ -36,7 +45,9 @@ def test_papers_stand_on_the_line_of_their_method_and_backbone(lab: Leaderboard)
     ours = replace(on_data(row, "senteval"), backbone="bert-base")
 
     papers = lab.published(backbone="bert-base", method="simcse")
-    [picture] = board.of_rows([ours], [replace(paper, system="their name") for paper in papers])
+    [picture] = leaderboard_pictures(
+        [ours], [replace(paper, system="their name") for paper in papers]
+    )
 
     theirs = picture.figure.data[-1]
     assert set(theirs.y) == {"simcse bert-base"}
@@ -44,14 +55,14 @@ def test_papers_stand_on_the_line_of_their_method_and_backbone(lab: Leaderboard)
 
 
 def test_rows_without_the_score_are_counted(rows: list[LeaderboardRow]) -> None:
-    [picture] = board.of_rows([rows[0], on_dev(rows[1])])
+    [picture] = leaderboard_pictures([rows[0], on_dev(rows[1])])
 
     assert len(picture.figure.data[0].x) == 1
     assert "Rows without that score, which are not shown: 1." in picture.caption
 
 
 def test_without_test_scores_the_leaderboard_is_of_dev(rows: list[LeaderboardRow]) -> None:
-    [picture] = board.of_rows([on_dev(row) for row in rows])
+    [picture] = leaderboard_pictures([on_dev(row) for row in rows])
 
     assert picture.figure.layout.xaxis.title.text == "STS-B dev, Spearman × 100"
     assert "cse-evaluate" in picture.caption
@@ -68,7 +79,7 @@ def test_unlike_test_data_never_shares_a_figure(
 ) -> None:
     mixed = [on_data(rows[0], "builtin"), on_data(rows[1], "senteval"), on_data(rows[2], "hub")]
 
-    builtin, senteval = board.of_rows(mixed, lab.published(backbone="bert-base"))
+    builtin, senteval = leaderboard_pictures(mixed, lab.published(backbone="bert-base"))
 
     assert [list(trace.y) for trace in builtin.figure.data] == [[f"{rows[0].method} mini"]]
     ours = [label for trace in senteval.figure.data[:-1] for label in trace.y]
@@ -87,24 +98,24 @@ def test_unlike_dev_data_never_shares_a_figure(
 ) -> None:
     mixed = [on_data(rows[0], "builtin"), on_data(rows[1], "senteval"), on_data(rows[2], "hub")]
 
-    builtin, senteval = board.of_rows([on_dev(row) for row in mixed])
+    builtin, senteval = leaderboard_pictures([on_dev(row) for row in mixed])
     assert [list(trace.y) for trace in builtin.figure.data] == [[f"{rows[0].method} mini"]]
     assert "SentEval data" in senteval.caption
 
-    builtin, senteval = methods.dev_curves(lab, mixed, "dev/stsb_spearman")
+    builtin, senteval = dev_curves(lab, mixed, "dev/stsb_spearman")
     lines = {trace.name.partition(",")[0] for trace in builtin.figure.data}
     assert lines == {rows[0].method}
     assert {trace.name.partition(",")[0] for trace in senteval.figure.data} == {
         row.method for row in rows[1:]
     }
-    assert len(methods.plane(lab, mixed)) == 2
-    assert len(methods.dev_curves(lab, mixed, "train/loss")) == 1
+    assert len(alignment_uniformity(lab, mixed)) == 2
+    assert len(dev_curves(lab, mixed, "train/loss")) == 1
 
 
 def test_rows_of_several_dev_sets_have_a_figure_for_each(rows: list[LeaderboardRow]) -> None:
     sickr = replace(rows[1], dev=replace(rows[1].dev, search="sickr"))
 
-    pictures = board.of_rows([on_dev(rows[0]), on_dev(sickr)])
+    pictures = leaderboard_pictures([on_dev(rows[0]), on_dev(sickr)])
 
     assert [picture.figure.layout.xaxis.title.text for picture in pictures] == [
         "STS-B dev, Spearman × 100",
@@ -113,14 +124,14 @@ def test_rows_of_several_dev_sets_have_a_figure_for_each(rows: list[LeaderboardR
 
 
 def test_without_rows_the_leaderboard_says_what_makes_some() -> None:
-    [picture] = board.of_rows([])
+    [picture] = leaderboard_pictures([])
 
     assert picture.figure is None
     assert "cse-sweep" in (picture.missing or "")
 
 
 def test_dev_curves_are_of_each_row(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:
-    [picture] = methods.dev_curves(lab, rows, "dev/stsb_spearman")
+    [picture] = dev_curves(lab, rows, "dev/stsb_spearman")
 
     names = [trace.name for trace in picture.figure.data]
     assert {"hicl", "simcse", "sncse", "hicl, lowest seed"} <= {*names}
@@ -129,7 +140,7 @@ def test_dev_curves_are_of_each_row(lab: Leaderboard, rows: list[LeaderboardRow]
 
 
 def test_a_metric_that_nobody_reports_is_said(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:
-    [picture] = methods.dev_curves(lab, rows, "dev/sickr_spearman")
+    [picture] = dev_curves(lab, rows, "dev/sickr_spearman")
 
     assert picture.figure is None
     assert "no dev curve of these rows has dev/sickr_spearman" in (picture.missing or "")
@@ -138,17 +149,17 @@ def test_a_metric_that_nobody_reports_is_said(lab: Leaderboard, rows: list[Leade
 def test_more_rows_than_colours_are_cut_and_counted(
     lab: Leaderboard, rows: list[LeaderboardRow]
 ) -> None:
-    [picture] = methods.dev_curves(lab, rows * MOST, "train/loss")
+    [picture] = dev_curves(lab, rows * MOST_COLOURS, "train/loss")
 
-    assert f"The first {MOST} of {3 * MOST} rows are shown." in picture.caption
+    assert f"The first {MOST_COLOURS} of {3 * MOST_COLOURS} rows are shown." in picture.caption
 
 
 @pytest.mark.parametrize(
     ("make", "way_out"),
     [
-        (methods.plane, "cse-sweep"),
-        (methods.ranking_scores, "cse-evaluate TRIAL --tasks ranking"),
-        (lambda reader, rows: [methods.buckets(reader, rows, "mr")], "tasks sts"),
+        (alignment_uniformity, "cse-sweep"),
+        (ranking_scores, "cse-evaluate TRIAL --tasks ranking"),
+        (lambda reader, rows: [buckets(reader, rows, "mr")], "tasks sts"),
     ],
 )
 def test_what_lacks_comes_with_the_way_to_it(
@@ -161,9 +172,9 @@ def test_what_lacks_comes_with_the_way_to_it(
 
 
 def test_buckets_are_of_the_best_scored_seed(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:
-    picture = methods.buckets(lab, [rows[0], on_dev(rows[1])], "sts12")
+    picture = buckets(lab, [rows[0], on_dev(rows[1])], "sts12")
 
-    best = methods.scored_trial(rows[0], "sts12")
+    best = best_scored_trial(rows[0], "sts12")
     shown = sum(len(ridge.x) for ridge in picture.figure.data)
     assert best == rows[0].keys[2]  # dev rises with the seed
     assert shown == len(lab.similarities(best, "sts12").cosines)
@@ -173,7 +184,7 @@ def test_buckets_are_of_the_best_scored_seed(lab: Leaderboard, rows: list[Leader
 def test_a_comparison_is_drawn_with_its_notes(lab: Leaderboard) -> None:
     compared = lab.compare("hicl", "sncse")
 
-    picture = compare.differences(compared)
+    picture = differences(compared)
 
     assert len(picture.figure.data[0].x) == 8  # seven tasks and their average
     assert compared.notes
@@ -181,14 +192,14 @@ def test_a_comparison_is_drawn_with_its_notes(lab: Leaderboard) -> None:
 
 
 def test_pairs_are_of_both(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:
-    picture = compare.pair_scatter(lab, rows[0], rows[1], "stsb")
+    picture = pair_scatter(lab, rows[0], rows[1], "stsb")
 
     assert picture.figure.layout.xaxis.title.text == f"cosine, {rows[0].method}"
     assert len(picture.figure.data[0].x) == 80
 
 
 def test_pairs_without_scores_are_said(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:
-    picture = compare.pair_scatter(lab, rows[0], on_dev(rows[1]), "stsb")
+    picture = pair_scatter(lab, rows[0], on_dev(rows[1]), "stsb")
 
     assert picture.figure is None
     assert f"{rows[1].method} has no score on stsb" in (picture.missing or "")
@@ -204,7 +215,7 @@ TAUS = {"groups": [1, 2, 3], "tau3": [0.1, 0.2], "tau2": [0.3, 0.4]}
 
 
 def test_every_searched_setting_has_a_picture() -> None:
-    pictures = ablation.settings(history(TAUS, {"groups": 1, "tau2": 0.3}))
+    pictures = hyperparameter_effects(history(TAUS, {"groups": 1, "tau2": 0.3}))
 
     assert [picture.name for picture in pictures] == [
         "setting_groups",
@@ -217,7 +228,7 @@ def test_every_searched_setting_has_a_picture() -> None:
 
 
 def test_a_search_whose_space_is_not_known_says_so() -> None:
-    [picture] = ablation.settings(history({}, {"groups": 1}))
+    [picture] = hyperparameter_effects(history({}, {"groups": 1}))
 
     assert "it is not known what sweep mine searched" in (picture.missing or "")
 
@@ -236,7 +247,7 @@ def test_a_surface_is_of_the_settings_asked_for_or_the_papers(
 ) -> None:
     found = history(TAUS, {"groups": 1, "tau2": 0.3, "tau3": 0.1})
 
-    picture = ablation.surface(found, x, y)
+    picture = surface(found, x, y)
 
     assert picture.title == title
     assert picture.figure.layout.xaxis.title.text == title.split()[0]
@@ -248,18 +259,18 @@ def test_a_surface_is_else_of_the_settings_with_most_values() -> None:
         *({"a": 1, "b": n % 2 + 1, "c": n} for n in (1, 2, 3)),
     )
 
-    assert ablation.surface(found).title == "c and b"
+    assert surface(found).title == "c and b"
 
 
 @pytest.mark.parametrize(("x", "y"), [("tau2", "tau2"), ("nope", None)])
 def test_a_surface_takes_two_settings_that_were_searched(x: str, y: str | None) -> None:
-    picture = ablation.surface(history(TAUS, {"groups": 1, "tau2": 0.3, "tau3": 0.1}), x, y)
+    picture = surface(history(TAUS, {"groups": 1, "tau2": 0.3, "tau3": 0.1}), x, y)
 
     assert picture.figure is None
     assert "(groups, tau3, tau2), got " in (picture.missing or "")
 
 
 def test_a_sample_of_the_trials_is_said_to_be_one() -> None:
-    [picture] = ablation.settings(history({"a": [1]}, {"a": 1}, total=50_000))
+    [picture] = hyperparameter_effects(history({"a": [1]}, {"a": 1}, total=50_000))
 
     assert "Of 50000 trials 1 are shown" in picture.caption

@@ -1,17 +1,22 @@
 """Pictures of searches: Optuna's figures have our numbers, names and units."""
 
+import csv
 import math
 import random
+from io import StringIO
 from typing import Any
 
 import plotly.graph_objects as go
 import pytest
 from searches import history_of, searched
 
-from cse_dashboards.figures.data import as_csv
-from cse_dashboards.picture import Picture
-from cse_dashboards.pictures import search
-from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
+from cse_dashboards.figures.picture import Picture
+from cse_dashboards.figures.search.contour import contour
+from cse_dashboards.figures.search.history import search_history_picture
+from cse_dashboards.figures.search.importances import hyperparameter_importances
+from cse_dashboards.figures.search.parallel import parallel_coordinates
+from cse_dashboards.figures.search.slices import MOST_PANELS, slices
+from cse_dashboards.figures.search.study import MOST_MARKS, SearchStudy
 
 SCORE = "STS-B dev, Spearman × 100"
 SPACE = {
@@ -19,10 +24,14 @@ SPACE = {
     "tau2": [0.025, 0.05],
     "tau3": {"choices": [0.1, 0.2, 0.4], "when": {"tau2": 0.05}},
 }
-EVERY = (search.history, search.parallel, search.importances, search.slices, search.contour)
+EVERY = (search_history_picture, parallel_coordinates, hyperparameter_importances, slices, contour)
 
 
-def found_of(trials: int = 12, *, total: int | None = None) -> SearchHistory:
+def study_of(*given: Any, total: int | None = None) -> SearchStudy:
+    return SearchStudy(history_of(*given, total=total))
+
+
+def found_of(trials: int = 12, *, total: int | None = None) -> SearchStudy:
     """Every third trial is pruned; what is complete is the better, the higher its rate."""
     told = []
     for number in range(trials):
@@ -32,28 +41,28 @@ def found_of(trials: int = 12, *, total: int | None = None) -> SearchHistory:
             values["tau3"] = (0.1, 0.2, 0.4)[number // 2 % 3]
         state = "PRUNED" if number % 3 == 2 else "COMPLETE"
         told.append(searched(number, values, state=state, value=0.5 + math.log10(rate) / 100))
-    return history_of(told, SPACE, total=total)
+    return study_of(told, SPACE, total=total)
 
 
-def complete(found: SearchHistory) -> dict[int, float]:
+def complete(found: SearchStudy) -> dict[int, float]:
     """Scores as they are drawn, by number."""
-    return {t.number: 100 * (t.value or 0) for t in found.trials if t.state == "COMPLETE"}
+    return {t.number: 100 * (t.value or 0) for t in found.history.trials if t.state == "COMPLETE"}
 
 
 def figure_of(picture: Picture) -> go.Figure:
     assert picture.missing is None and picture.figure is not None
-    assert as_csv(picture.figure).startswith("trace,")
+    assert picture.data is not None and len(picture.data)
     return picture.figure
 
 
 def test_history_has_the_sweep_s_numbers() -> None:
     found = found_of()
-    figure = figure_of(search.history(found))
+    figure = figure_of(search_history_picture(found))
     trials, best = figure.data
     scores = complete(found)
     assert dict(zip(trials.x, trials.y, strict=True)) == pytest.approx(scores)
-    so_far = [max(scores[n] for n in scores if n <= number) for number in range(12)]
-    assert list(best.x) == list(range(12)) and list(best.y) == pytest.approx(so_far)
+    so_far = [max(scores[n] for n in scores if n <= number) for number in scores]
+    assert list(best.x) == list(scores) and list(best.y) == pytest.approx(so_far)
     assert (trials.name, best.name) == ("trial", "best so far")
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("trial", SCORE)
 
@@ -61,36 +70,41 @@ def test_history_has_the_sweep_s_numbers() -> None:
 def test_numbers_may_have_gaps() -> None:
     """A selection of many, or trials that still run."""
     told = [searched(number, {"tau2": 0.05}) for number in (3, 70, 9000)]
-    figure = figure_of(search.history(history_of(told, {"tau2": [0.05, 0.1]}, total=10_000)))
+    figure = figure_of(search_history_picture(study_of(told, {"tau2": [0.05, 0.1]}, total=10_000)))
     assert list(figure.data[0].x) == [3, 70, 9000]
 
 
 def test_parallel_coordinates() -> None:
     found = found_of()
-    figure = figure_of(search.parallel(found))
+    picture = parallel_coordinates(found)
+    figure = figure_of(picture)
     assert list(figure.layout.xaxis.ticktext) == [SCORE, "rate", "tau2", "tau3"]
     assert len(figure.data) == len(complete(found))
     best = max(figure.data, key=lambda trace: trace.y[0])
-    told = dict(best.customdata)
-    assert float(told["score"]) == pytest.approx(max(complete(found).values()), rel=1e-2)
     alpha = [float(trace.line.color.split(",")[-1][:-1]) for trace in figure.data]
     assert best.line.color.endswith(f",{max(alpha)})")
+    head, *lines = csv.reader(StringIO(picture.csv))
+    assert head == ["trial", SCORE, "rate", "tau2", "tau3"]
+    tried = {t.number: t.values for t in found.complete}
+    assert [int(line[0]) for line in lines] == list(tried)
+    assert [line[4] for line in lines] == [str(one.get("tau3", "")) for one in tried.values()]
+    assert [float(line[2]) for line in lines] == [one["rate"] for one in tried.values()]
 
 
 def test_heavy_figures_take_the_best_and_an_even_sample() -> None:
     found = found_of(600)
     scores = complete(found)
     assert len(scores) == 400
-    picture = search.parallel(found)
+    picture = parallel_coordinates(found)
     figure = figure_of(picture)
-    assert len(figure.data) == search.MOST_MARKS == 200
+    assert len(figure.data) == MOST_MARKS == 200
     assert "Of 600 trials 200 are shown" in picture.caption
-    shown = sorted((float(trace.customdata[0][1]) for trace in figure.data), reverse=True)
+    shown = sorted(picture.data[SCORE], reverse=True)
     best = sorted(scores.values(), reverse=True)[:100]
-    assert shown[:100] == pytest.approx(best, rel=1e-2)
-    assert shown[-1] == pytest.approx(min(scores.values()), rel=1e-2)
-    contour = figure_of(search.contour(found, "rate", "tau2"))
-    assert len(contour.data[1].x) == 200
+    assert shown[:100] == pytest.approx(best)
+    assert shown[-1] == pytest.approx(min(scores.values()))
+    figure = figure_of(contour(found, "rate", "tau2"))
+    assert len(figure.data[1].x) == 200
 
 
 def test_importance_names_its_evaluator_and_finds_what_decides() -> None:
@@ -99,12 +113,12 @@ def test_importance_names_its_evaluator_and_finds_what_decides() -> None:
         searched(n, {"a": a, "b": dice.choice([1, 2, 3])}, value=a / 2)
         for n, a in enumerate(dice.random() for _ in range(60))
     ]
-    found = history_of(told, {"a": {"low": 0.0, "high": 1.0}, "b": [1, 2, 3]})
-    figure = figure_of(search.importances(found))
+    found = study_of(told, {"a": {"low": 0.0, "high": 1.0}, "b": [1, 2, 3]})
+    figure = figure_of(hyperparameter_importances(found))
     [bars] = figure.data
     shares = dict(zip(bars.y, bars.x, strict=True))
     assert shares["a"] > 0.8 and sum(shares.values()) == pytest.approx(1)
-    assert figure.layout.title.text == "Importance of settings for the best 10% (PED-ANOVA)"
+    assert figure.layout.title.text == "Importance of hyperparameters for the best 10% (PED-ANOVA)"
     assert figure.layout.xaxis.title.text == "importance, all together 1"
 
 
@@ -112,22 +126,22 @@ def test_importance_names_its_evaluator_and_finds_what_decides() -> None:
 def test_importance_is_not_taken_from_a_selection_of_the_best(total: int) -> None:
     """Half of what is shown are the best: their share of the selection is that of all trials."""
     told = [searched(n, {"a": n / 200}, value=0.9 if n % 2 else 0.001 * n) for n in range(200)]
-    found = history_of(told, {"a": {"low": 0.0, "high": 1.0}}, total=total)
-    kept = search._even(found).trials
+    found = study_of(told, {"a": {"low": 0.0, "high": 1.0}}, total=total)
+    kept = found.even.history.trials
     best = sum(trial.value == 0.9 for trial in kept)
     assert best / len(kept) == pytest.approx(100 / total, abs=0.01)
 
 
 def test_an_imported_search_has_its_history() -> None:
     """Nobody knows its space, and its scores are there all the same."""
-    found = history_of([searched(n, {"a": n}, value=0.1 * n) for n in range(3)], {})
-    figure = search.history(found).figure
+    found = study_of([searched(n, {"a": n}, value=0.1 * n) for n in range(3)], {})
+    figure = search_history_picture(found).figure
     assert list(figure.data[0].y) == pytest.approx([0, 10, 20])
 
 
 def test_slices() -> None:
     found = found_of()
-    figure = figure_of(search.slices(found))
+    figure = figure_of(slices(found))
     scores = complete(found)
     panels = [figure.layout[f"xaxis{n}"].title.text for n in ("", 2, 3)]
     assert panels == ["rate", "tau2", "tau3"]
@@ -146,18 +160,18 @@ def test_many_settings_are_cut_to_the_important_ones() -> None:
     dice = random.Random(1)
     told = [searched(n, {name: dice.random() for name in names}) for n in range(30)]
     told = [searched(t.number, t.values, value=t.values["s8"] / 2) for t in told]
-    found = history_of(told, {name: {"low": 0.0, "high": 1.0} for name in names})
-    picture = search.slices(found)
+    found = study_of(told, {name: {"low": 0.0, "high": 1.0} for name in names})
+    picture = slices(found)
     figure = figure_of(picture)
     panels = {figure.layout[f"xaxis{n or ''}"].title.text for n in (0, 2, 3, 4, 5, 6)}
-    assert len(figure.data) == len(panels) == search.MOST_PANELS and "s8" in panels
-    assert "Of 9 settings the 6 most important ones" in picture.caption
+    assert len(figure.data) == len(panels) == MOST_PANELS and "s8" in panels
+    assert "Of 9 hyperparameters the 6 most important ones" in picture.caption
 
 
 def test_contour_of_the_paper_s_pair_or_of_what_is_asked() -> None:
     found = found_of(24)
-    picture = search.contour(found)
-    figure = figure_of(search.contour(found, "rate", "tau2"))
+    picture = contour(found)
+    figure = figure_of(contour(found, "rate", "tau2"))
     between, trials = figure.data
     axes = (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text)
     assert axes == ("rate", "tau2") and between.colorbar.title.text == SCORE
@@ -175,9 +189,9 @@ def test_each_axis_of_the_contour_has_the_values_of_its_own_hyperparameter(
     names: tuple[str, str],
 ) -> None:
     found = found_of(24)
-    figure = figure_of(search.contour(found, *names))
+    figure = figure_of(contour(found, *names))
     between, trials = figure.data
-    tried = [t.values for t in found.trials if t.state == "COMPLETE"]
+    tried = [t.values for t in found.history.trials if t.state == "COMPLETE"]
     pairs = sorted((one[names[0]], one[names[1]]) for one in tried)
     assert sorted(zip(map(float, trials.x), map(float, trials.y), strict=True)) == pairs
     axes = dict(zip(names, (figure.layout.xaxis, figure.layout.yaxis), strict=True))
@@ -193,34 +207,34 @@ def test_each_axis_of_the_contour_has_the_values_of_its_own_hyperparameter(
 @pytest.mark.parametrize("picture", EVERY)
 def test_nothing_is_complete(picture: Any) -> None:
     told = [searched(0, {"rate": 1e-4, "tau2": 0.025}, state="RUNNING", value=None)]
-    found = picture(history_of(told, SPACE))
+    found = picture(study_of(told, SPACE))
     assert found.figure is None
     assert found.missing == "no trial of the search of sweep first is complete yet"
 
 
 @pytest.mark.parametrize("picture", EVERY[1:])
 def test_nothing_is_known_of_the_space(picture: Any) -> None:
-    found = picture(history_of([searched(0, {}), searched(1, {}, value=0.6)], {}))
+    found = picture(study_of([searched(0, {}), searched(1, {}, value=0.6)], {}))
     assert found.missing.startswith("it is not known what sweep first searched")
-    assert search.history(history_of([searched(0, {})], {})).figure is not None
+    assert search_history_picture(study_of([searched(0, {})], {})).figure is not None
 
 
-@pytest.mark.parametrize("picture", [search.importances, search.contour])
+@pytest.mark.parametrize("picture", [hyperparameter_importances, contour])
 def test_a_single_setting_is_not_enough_for_two(picture: Any) -> None:
     told = [searched(n, {"tau2": 0.025}, value=n / 10) for n in range(3)]
-    found = picture(history_of(told, {"tau2": [0.025, 0.05]}))
+    found = picture(study_of(told, {"tau2": [0.025, 0.05]}))
     assert found.missing is not None and found.figure is None
 
 
 @pytest.mark.parametrize("pair", [("rate", "rate"), ("rate", "gone")])
 def test_no_two_settings(pair: tuple[str, str]) -> None:
-    found = search.contour(found_of(), *pair)
+    found = contour(found_of(), *pair)
     assert found.missing is not None and found.figure is None
 
 
 def test_equal_scores_say_nothing_of_importance() -> None:
     told = [searched(n, {"rate": 1e-4 * n, "tau2": 0.025}) for n in (1, 2)]
-    found = search.importances(history_of(told, SPACE))
+    found = hyperparameter_importances(study_of(told, SPACE))
     assert found.missing == "sweep first has no two complete trials of different scores"
 
 
@@ -228,12 +242,12 @@ def test_equal_scores_say_nothing_of_importance() -> None:
 def test_one_value_of_each_setting(picture: Any) -> None:
     """As at the start of a search, or where choices have one value."""
     told = [searched(n, {"rate": 1e-4, "tau2": 0.025}, value=0.5 + n / 100) for n in range(2)]
-    found = picture(history_of(told, SPACE))
+    found = picture(study_of(told, SPACE))
     assert (found.figure is None) == (found.missing is not None)
 
 
 def test_what_is_not_of_the_space_is_told() -> None:
     told = [searched(0, {"tau2": 0.05}), searched(1, {"tau2": 0.07})]
-    picture = search.history(history_of(told, {"tau2": [0.05]}))
+    picture = search_history_picture(study_of(told, {"tau2": [0.05]}))
     assert "Left out: 1 trials with values that its space does not have." in picture.caption
     assert list(figure_of(picture).data[0].x) == [0]

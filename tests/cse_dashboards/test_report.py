@@ -10,12 +10,12 @@ from click.testing import CliRunner
 from cse_dashboards.cli import main
 from cse_dashboards.errors import ImageError
 from cse_dashboards.export import export_sweep
-from cse_dashboards.picture import Picture
+from cse_dashboards.figures.picture import Picture
 from cse_dashboards.report import chapters, rows_of, written
 from cse_platform.errors import NotFoundError, OutputError
 from cse_platform.leaderboard.api import Leaderboard
 
-CHAPTERS = ["Ranking", "Search", "Settings", "Dev curves", "Beside other methods"]
+CHAPTERS = ["Ranking", "Search", "Hyperparameters", "Dev curves", "Beside other methods"]
 
 
 def pictures(reader: Leaderboard, sweep: str) -> list[Picture]:

@@ -1,4 +1,4 @@
-"""Figures: pure functions from what the leaderboard says to a Plotly figure.
+"""Figures: one file each, with its data, its drawing and its caption.
 
-A file each. Scores come in as fractions and are drawn x 100, as papers print them; axes say so.
+Scores come in as fractions and are drawn x 100, as papers print them; axes say so.
 """

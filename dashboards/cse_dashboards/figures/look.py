@@ -1,5 +1,6 @@
 """How all figures look: colours, axes, and a template for light and one for dark surroundings."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import plotly.graph_objects as go
@@ -58,7 +59,7 @@ LIGHT = template(ink="#1f2328", grid="#d0d7de")
 DARK = template(ink="#e6edf3", grid="#3d444d")
 
 
-def drawn(*traces: Any, title: str, x: str, y: str, **layout: Any) -> go.Figure:
+def make_figure(*traces: Any, title: str, x: str, y: str, **layout: Any) -> go.Figure:
     """A figure in the light template.
 
     Args:
@@ -72,3 +73,8 @@ def drawn(*traces: Any, title: str, x: str, y: str, **layout: Any) -> go.Figure:
     return figure.update_layout(
         template=LIGHT, title_text=title, xaxis_title_text=x, yaxis_title_text=y, **layout
     )
+
+
+def known(values: Iterable[Any]) -> list[Any]:
+    """A column as Plotly takes it: None where the frame has no value."""
+    return [None if value is None or value != value else value for value in values]

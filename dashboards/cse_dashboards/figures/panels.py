@@ -7,7 +7,7 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from cse_dashboards.figures.look import drawn
+from cse_dashboards.figures.look import make_figure
 
 ROW, BETWEEN = 420, 120
 """Pixels of a row with its axes, and of the axes and names between two rows."""
@@ -42,7 +42,9 @@ def panelled(
         rows,
         columns,
         subplot_titles=[short(name, 40) for name in panels],
-        figure=drawn(title=title, x=x, y=y, height=rows * row_height + 60, margin_t=88, **layout),
+        figure=make_figure(
+            title=title, x=x, y=y, height=rows * row_height + 60, margin_t=88, **layout
+        ),
         shared_yaxes=shared_yaxes,
         horizontal_spacing=horizontal_spacing,
         vertical_spacing=BETWEEN / (rows * row_height),

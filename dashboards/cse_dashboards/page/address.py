@@ -125,7 +125,7 @@ class SweepAddress(Address):
     """Of the dev curves; left out, what the search climbs."""
     x: str | None = None
     y: str | None = None
-    """Two searched settings: of the contour and the surface."""
+    """Two hyperparameters: of the contour and the surface."""
 
 
 class TrialAddress(Address):

@@ -11,7 +11,7 @@ from werkzeug.exceptions import HTTPException
 
 from cse_dashboards.errors import AddressError
 from cse_dashboards.page import show
-from cse_dashboards.page.site import Site, close_reader, frame, site
+from cse_dashboards.page.site import Site, close_reader, frame, pages, site
 from cse_dashboards.page.views import board, compare, geometry, sweep, sweeps, trial
 from cse_dashboards.picture_html import add_pictures
 from cse_methods.errors import CseError
@@ -19,6 +19,7 @@ from cse_platform.errors import NoStoreError, StoreError
 from cse_platform.tracking.mlflow.store import is_server
 
 VIEWS = (board, sweeps, sweep, compare, geometry, trial)
+"""Each adds its addresses to `pages` when it is imported."""
 POLICY = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
@@ -45,8 +46,7 @@ def create_app(url: str, *, published: Sequence[Path] = (), mlflow: str | None =
     app.jinja_env.filters |= show.FILTERS
     app.jinja_env.globals |= show.GLOBALS
     app.context_processor(lambda: {"frame": frame(), "site": site()})
-    for view in VIEWS:
-        app.register_blueprint(view.view)
+    app.register_blueprint(pages)
     app.add_url_rule("/plotly.js", "plotly", _plotly)
     app.register_error_handler(CseError, _refused)
     app.register_error_handler(HTTPException, _http)

@@ -90,7 +90,7 @@ def reference(heads: list[str], row: Cells) -> str | None:
     return f"{cells['method']}@{configuration}" if configuration else None
 
 
-FILTERS = {"percent": percent, "clock": clock, "moment": moment, "settings": short_settings}
+FILTERS = {"percent": percent, "clock": clock, "moment": moment, "one_line": short_settings}
 GLOBALS: dict[str, Any] = {
     "direction": direction,
     "leads_to": leads_to,

@@ -6,15 +6,18 @@ from pathlib import Path
 from threading import Lock
 from typing import cast
 
-from flask import current_app, g, request
+from flask import Blueprint, current_app, g, request
 
+from cse_dashboards.figures.picture import Picture
+from cse_dashboards.figures.search.study import SearchStudy
 from cse_dashboards.page.memory import Memory
-from cse_dashboards.picture import Picture
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.secrets import mask_url
 
+pages = Blueprint("pages", __name__)
+"""All addresses of the page; each module of `views` adds its own."""
 PART = "X-Part"
 """Header of a request that wants a part of a page alone."""
 
@@ -29,6 +32,8 @@ class Site:
     """Address of the server that sweeps lead to."""
     standings: Memory[list[LeaderboardRow]] = field(default_factory=Memory)
     comparisons: Memory[Comparison] = field(default_factory=Memory)
+    studies: Memory[SearchStudy] = field(default_factory=Memory)
+    """Of sweeps, for as long as their trials stay the same."""
     pictures: Memory[Picture] = field(default_factory=Memory)
     """Of embeddings."""
     encoding: Lock = field(default_factory=Lock)

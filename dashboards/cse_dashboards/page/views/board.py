@@ -2,20 +2,18 @@
 
 from typing import Any, get_args
 
-from flask import Blueprint, Response, render_template, request
+from flask import Response, render_template, request
 
 from cse_dashboards.errors import AddressError
+from cse_dashboards.figures.picture import Picture
 from cse_dashboards.page.address import BoardAddress
 from cse_dashboards.page.show import arranged
-from cse_dashboards.page.site import reader, site
-from cse_dashboards.picture import Picture
+from cse_dashboards.page.site import pages, reader, site
 from cse_platform.leaderboard.query.board.sorting import sort_rows
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
 from cse_platform.leaderboard.render.document import TextFormat, render_document
 from cse_platform.leaderboard.row import FamilyName, LeaderboardRow, family_of
-
-view = Blueprint("board", __name__)
 
 SHOWN = 200
 """Rows at most, where every configuration is asked for."""
@@ -28,8 +26,8 @@ DOWNLOADS: dict[str, tuple[TextFormat, str, str]] = {
 """By the end of the file's name: form, what it is called, and its type."""
 
 
-@view.get("/")
-def page() -> str:
+@pages.get("/")
+def show_board() -> str:
     """All that takes no resampling."""
     address = _address()
     quick = _rows(address, standing=False)
@@ -43,14 +41,14 @@ def page() -> str:
     )
 
 
-@view.get("/parts/standing/")
+@pages.get("/parts/standing/")
 def standing() -> str:
     """With ranks, intervals over pairs and the figure."""
     address = _address()
     return render_template("standing.html", **_shown(address, _ranked(address), whole=True))
 
 
-@view.get("/as/<form>/")
+@pages.get("/as/<form>/")
 def file(form: str) -> Response:
     """The same rows as a file."""
     if form not in DOWNLOADS:
@@ -121,6 +119,6 @@ def _shown(address: BoardAddress, rows: list[LeaderboardRow], *, whole: bool) ->
 
 
 def _pictures(board: Board) -> list[Picture]:
-    from cse_dashboards.pictures.board import of_rows
+    from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
 
-    return of_rows(board.rows, board.published, board.family)
+    return leaderboard_pictures(board.rows, board.published, board.family)

@@ -2,11 +2,11 @@
 
 from typing import get_args
 
-from flask import Blueprint, render_template, request
+from flask import render_template, request
 
 from cse_dashboards.errors import AddressError
 from cse_dashboards.page.address import CompareAddress
-from cse_dashboards.page.site import reader, site
+from cse_dashboards.page.site import pages, reader, site
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.query.board.resolve import shared_tasks
@@ -14,11 +14,9 @@ from cse_platform.leaderboard.render.board import short_hash
 from cse_platform.leaderboard.render.comparison import comparison_table
 from cse_platform.leaderboard.row import FamilyName, LeaderboardRow
 
-view = Blueprint("compare", __name__)
 
-
-@view.get("/compare")
-def page() -> str:
+@pages.get("/compare")
+def show_compare() -> str:
     """The form, and where both are chosen the places of what takes longer."""
     address = _address()
     shared: list[str] = []
@@ -41,11 +39,11 @@ def page() -> str:
     )
 
 
-@view.get("/parts/differences/compare")
-def differences() -> str:
+@pages.get("/parts/differences/compare")
+def compare_differences() -> str:
     """Per task, with intervals and p values."""
     address = _both()
-    from cse_dashboards.pictures.compare import differences
+    from cse_dashboards.figures.board.differences import differences
 
     a, b = str(address.a), str(address.b)
     comparison = site().comparisons.ask(
@@ -60,10 +58,10 @@ def differences() -> str:
     )
 
 
-@view.get("/parts/curves/compare")
-def curves() -> str:
+@pages.get("/parts/curves/compare")
+def compare_curves() -> str:
     """The dev curves of both."""
-    from cse_dashboards.pictures.methods import dev_curves
+    from cse_dashboards.figures.training.dev_curves import dev_curves
 
     address = _both()
     rows = _rows(address)
@@ -72,8 +70,8 @@ def curves() -> str:
     return render_template("pictures.html", title="Dev curves", pictures=pictures)
 
 
-@view.get("/parts/pairs/compare")
-def pairs() -> str:
+@pages.get("/parts/pairs/compare")
+def compare_pairs() -> str:
     """Every pair of sentences of one task."""
     address = _both()
     rows = _rows(address)
@@ -83,7 +81,7 @@ def pairs() -> str:
             f"{address.task!r} is no STS task that both are scored on; these are "
             f"{', '.join(shared) or 'none'}"
         )
-    from cse_dashboards.pictures.compare import pair_scatter
+    from cse_dashboards.figures.board.pair_scatter import pair_scatter
 
     task = address.task or next(iter(shared), None)
     pictures = [pair_scatter(reader(), *rows, task)] if task else []

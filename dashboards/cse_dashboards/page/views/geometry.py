@@ -1,15 +1,13 @@
 """How embeddings lie in their space: along training, by gold score, and sentence by sentence."""
 
-from flask import Blueprint, render_template, request
+from flask import render_template, request
 
+from cse_dashboards.figures.picture import Picture
+from cse_dashboards.figures.rows import PANELS
 from cse_dashboards.page.address import Encoded, GeometryAddress
-from cse_dashboards.page.site import reader, site
-from cse_dashboards.picture import Picture
-from cse_dashboards.pictures.labels import PANELS
+from cse_dashboards.page.site import pages, reader, site
 from cse_platform.leaderboard.query.board.resolve import named_rows
 from cse_platform.leaderboard.row import LeaderboardRow
-
-view = Blueprint("geometry", __name__)
 
 WHAT: dict[Encoded, str] = {
     "heat_map": "Similarities of chosen sentences",
@@ -19,8 +17,8 @@ WHAT: dict[Encoded, str] = {
 }
 
 
-@view.get("/geometry")
-def page() -> str:
+@pages.get("/geometry")
+def show_geometry() -> str:
     """The filters, and the places of all figures."""
     address = _address()
     rows = _rows(address)
@@ -34,23 +32,25 @@ def page() -> str:
     )
 
 
-@view.get("/parts/numbers/geometry")
-def numbers() -> str:
+@pages.get("/parts/numbers/geometry")
+def geometry_numbers() -> str:
     """What is on the leaderboard already: no model is opened."""
-    from cse_dashboards.pictures import methods
+    from cse_dashboards.figures.board.buckets import buckets
+    from cse_dashboards.figures.board.ranking_scores import ranking_scores
+    from cse_dashboards.figures.training.alignment_uniformity import alignment_uniformity
 
     address = _address()
     rows = _rows(address)
     pictures = [
-        *methods.plane(reader(), rows),
-        methods.buckets(reader(), rows[:PANELS]),
-        *methods.ranking_scores(reader(), rows),
+        *alignment_uniformity(reader(), rows),
+        buckets(reader(), rows[:PANELS]),
+        *ranking_scores(reader(), rows),
     ]
     return render_template("pictures.html", title="Geometry", pictures=pictures)
 
 
-@view.get("/parts/<any(heat_map, projection, diversity, case_study):what>/geometry")
-def encoded(what: Encoded) -> str:
+@pages.get("/parts/<any(heat_map, projection, diversity, case_study):what>/geometry")
+def geometry_encoded(what: Encoded) -> str:
     """What takes the kept models; a picture that could be made is made once."""
     address = _address()
     trials = _trials(_rows(address))
@@ -63,17 +63,21 @@ def encoded(what: Encoded) -> str:
 
 
 def _drawn(what: Encoded, address: GeometryAddress, trials: dict[str, str]) -> Picture:
-    from cse_dashboards.pictures import embeddings as of
+    from cse_dashboards.encoded.models import Embeddings
+    from cse_dashboards.figures.embeddings.case_study import case_study
+    from cse_dashboards.figures.embeddings.diversity import diversity
+    from cse_dashboards.figures.embeddings.heat_map import heat_map
+    from cse_dashboards.figures.embeddings.projection import projection
 
-    with of.Embeddings(reader()) as vectors:
+    with Embeddings(reader()) as vectors:
         if what == "heat_map":
             lines = map(str.strip, (address.sentences or "").splitlines())
-            return of.heat_map(vectors, trials, list(filter(None, lines)))
+            return heat_map(vectors, trials, list(filter(None, lines)))
         if what == "projection":
-            return of.projection(vectors, trials, by=address.by)
+            return projection(vectors, trials, by=address.by)
         if what == "diversity":
-            return of.diversity(vectors, trials)
-        return of.case_study(vectors, trials, address.query)
+            return diversity(vectors, trials)
+        return case_study(vectors, trials, address.query)
 
 
 def _address() -> GeometryAddress:

@@ -3,26 +3,24 @@
 import io
 from typing import Any
 
-from flask import Blueprint, redirect, render_template, request
+from flask import redirect, render_template, request
 from ruamel.yaml import YAML
 from werkzeug.wrappers import Response as BaseResponse
 
 from cse_dashboards.errors import AddressError
+from cse_dashboards.figures.picture import Picture
+from cse_dashboards.figures.search.study import SearchStudy
 from cse_dashboards.page.address import SweepAddress
 from cse_dashboards.page.show import arranged
-from cse_dashboards.page.site import reader, site
+from cse_dashboards.page.site import pages, reader, site
 from cse_dashboards.page.views.sweeps import EVERY
-from cse_dashboards.picture import Picture
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
-from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
 from cse_platform.secrets import mask_url
-
-view = Blueprint("sweep", __name__)
 
 BEST = 8
 """Configurations that are shown, and whose dev curves are drawn."""
@@ -36,8 +34,8 @@ CURVES = (
 """What is offered beside what the search climbs."""
 
 
-@view.get("/sweeps/<name>")
-def page(name: str) -> str:
+@pages.get("/sweeps/<name>")
+def show_sweep(name: str) -> str:
     """All that one look at the store tells."""
     address, overview = _address(name), reader().sweep(name)
     file = io.StringIO()
@@ -45,8 +43,8 @@ def page(name: str) -> str:
     return render_template("sweep.html", file=file.getvalue(), **_progress(address, overview))
 
 
-@view.get("/parts/live/sweeps/<name>")
-def live(name: str) -> str:
+@pages.get("/parts/live/sweeps/<name>")
+def sweep_live(name: str) -> str:
     """How far it is, and what runs; looked at again while it runs."""
     return render_template("sweep_live.html", **_progress(_address(name), reader().sweep(name)))
 
@@ -60,10 +58,10 @@ def _progress(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
     }
 
 
-@view.get("/parts/best/sweeps/<name>")
-def best(name: str) -> str:
+@pages.get("/parts/best/sweeps/<name>")
+def sweep_best(name: str) -> str:
     """Its best configurations, and their dev curves."""
-    from cse_dashboards.pictures.methods import dev_curves
+    from cse_dashboards.figures.training.dev_curves import dev_curves
 
     address, overview = _address(name), reader().sweep(name)
     rows = reader().rows(Filters(sweep=name), per_configuration=True, limit=BEST, standing=False)
@@ -79,54 +77,47 @@ def best(name: str) -> str:
     )
 
 
-@view.get("/parts/search/sweeps/<name>")
-def search(name: str) -> str:
+@pages.get("/parts/search/sweeps/<name>")
+def sweep_search(name: str) -> str:
     """What the search has tried: Optuna's figures."""
-    from cse_dashboards.pictures import progress
-    from cse_dashboards.pictures import search as of
+    from cse_dashboards.report import search_pictures
 
-    found = _searched(name)
-    pictures = [
-        *progress.pictures(reader().sweep(name), found),
-        of.history(found),
-        of.parallel(found),
-        of.importances(found),
-        of.slices(found),
-    ]
-    return _pictures("Search", pictures)
+    study = _study(name)
+    return _pictures("Search", search_pictures(reader().sweep(name), study))
 
 
-@view.get("/parts/settings/sweeps/<name>")
-def settings(name: str) -> str:
-    """Each searched setting against the score."""
-    from cse_dashboards.pictures import ablation
+@pages.get("/parts/settings/sweeps/<name>")
+def sweep_hyperparameters(name: str) -> str:
+    """Each hyperparameter against the score."""
+    from cse_dashboards.figures.search.effect import hyperparameter_effects
 
-    return _pictures("Settings", ablation.settings(_searched(name)))
+    return _pictures("Hyperparameters", hyperparameter_effects(_study(name).history))
 
 
-@view.get("/parts/pair/sweeps/<name>")
-def pair(name: str) -> str:
-    """Two settings against the score."""
-    from cse_dashboards.pictures import ablation
-    from cse_dashboards.pictures import search as of
+@pages.get("/parts/pair/sweeps/<name>")
+def sweep_pair(name: str) -> str:
+    """Two hyperparameters against the score."""
+    from cse_dashboards.figures.search.contour import contour
+    from cse_dashboards.figures.search.surface import surface
 
-    address, found = _address(name), _searched(name)
+    address, study = _address(name), _study(name)
+    space = study.history.space
     for side in (address.x, address.y):
-        if side is not None and side not in found.space:
-            names = ", ".join(found.space) or "none"
-            raise AddressError(f"{side!r} is no setting that {name} searches; it searches {names}")
+        if side is not None and side not in space:
+            raise AddressError(
+                f"{side!r} is no hyperparameter that {name} searches; "
+                f"it searches {', '.join(space) or 'none'}"
+            )
 
     pictures = [
-        of.contour(found, x=address.x, y=address.y),
-        ablation.surface(found, x=address.x, y=address.y),
+        contour(study, x=address.x, y=address.y),
+        surface(study.history, x=address.x, y=address.y),
     ]
-    return render_template(
-        "sweep_pair.html", address=address, names=list(found.space), pictures=pictures
-    )
+    return render_template("sweep_pair.html", address=address, names=list(space), pictures=pictures)
 
 
-@view.get("/sweeps/<name>/mlflow")
-def mlflow(name: str) -> BaseResponse:
+@pages.get("/sweeps/<name>/mlflow")
+def sweep_mlflow(name: str) -> BaseResponse:
     """Leads to its run on the MLflow server, which is asked only when it is wanted."""
     server, spec = site().mlflow, reader().sweep_spec(name)
     if server is None:
@@ -143,9 +134,10 @@ def _address(name: str) -> SweepAddress:
     return SweepAddress.read(request.args.items(multi=True), name=name)
 
 
-def _searched(name: str) -> SearchHistory:
+def _study(name: str) -> SearchStudy:
     _address(name)  # refuses what means nothing
-    return reader().search(name)
+    history = reader().search(name)
+    return site().studies.ask(name, history, lambda: SearchStudy(history))
 
 
 def _pictures(title: str, pictures: list[Picture]) -> str:

@@ -1,25 +1,23 @@
 """All sweeps, the one that was started last on top."""
 
-from flask import Blueprint, render_template, request
+from flask import render_template, request
 
 from cse_dashboards.page.address import SweepsAddress
-from cse_dashboards.page.site import reader
-
-view = Blueprint("sweeps", __name__)
+from cse_dashboards.page.site import pages, reader
 
 EVERY = 5
 """Seconds between two looks at a sweep that runs."""
 
 
-@view.get("/sweeps")
-def page() -> str:
+@pages.get("/sweeps")
+def show_sweeps() -> str:
     """How far each is."""
     address = SweepsAddress.read(request.args.items(multi=True))
     return render_template("sweeps.html", address=address, **_listed())
 
 
-@view.get("/parts/listed/sweeps")
-def listed() -> str:
+@pages.get("/parts/listed/sweeps")
+def sweeps_listed() -> str:
     """The list alone, looked at again while a sweep runs."""
     return render_template("sweeps_listed.html", **_listed())
 

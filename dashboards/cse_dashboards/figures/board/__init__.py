@@ -1,0 +1,1 @@
+"""Figures of scores: rows of the leaderboard, and one row against another."""

@@ -1,0 +1,118 @@
+"""How cosines spread within buckets of gold scores (RankCSE, figure 5)."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from cse_dashboards.figures.board.cosines import best_scored_trial
+from cse_dashboards.figures.look import colour, faded
+from cse_dashboards.figures.naming import TASKS
+from cse_dashboards.figures.panels import panelled
+from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.rows import TO_EVALUATE, Rows, first_rows, left_out
+from cse_methods.evaluation.measures.buckets import in_buckets
+from cse_methods.evaluation.results import Similarities
+from cse_platform.errors import QueryError
+from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.row import LeaderboardRow
+
+
+def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
+    """The distribution of cosines by gold score.
+
+    Args:
+        reader: of the leaderboard that the rows are of.
+        rows: those that are shown, each with its best seed on dev that has been scored.
+        task: one of the STS tasks.
+    """
+    labelled, left = first_rows(rows)
+    scored = _similarities(reader, labelled, task)
+    pairs = next((one.data_sha256 for one in scored.values()), None)
+    found = {label: one for label, one in scored.items() if one.data_sha256 == pairs}
+    name, title = f"buckets_{task}", f"Cosines by gold score, {TASKS.get(task, task)}"
+    caption = (
+        "Density of the cosines of the test pairs whose gold score lies between two grades, with "
+        "their mean; each method by its best scored seed on dev. After RankCSE, figure 5, which is "
+        "of STS-B dev: the cosines that are stored are those of test pairs."
+        + left_out(labelled, scored, f"cosines on {task}")
+        + left_out(scored, found, f"the pairs that {next(iter(found), '')} was scored on")
+        + left
+    )
+    if not found:
+        why = f"no cosines on {task} of these rows: `evaluate: {{tasks: [sts]}}` {TO_EVALUATE} sts"
+        return Picture(name, title, caption, missing=why)
+    return Picture(name, title, caption, *draw_buckets(found))
+
+
+def _similarities(
+    reader: Leaderboard, labelled: Mapping[str, LeaderboardRow], task: str
+) -> dict[str, Similarities]:
+    found = {}
+    for label, row in labelled.items():
+        if (trial := best_scored_trial(row, task)) is not None:
+            with suppress(QueryError):  # imported scores come without the cosines behind them
+                found[label] = reader.similarities(trial, task)
+    return found
+
+
+def draw_buckets(similarities: Mapping[str, Similarities]) -> Drawn:
+    """A panel a method: for each bucket of gold scores, the density of its pairs' cosines.
+
+    A line within a ridge is the bucket's mean.
+
+    Args:
+        similarities: by label, one or more, all of the pairs of one task.
+    """
+    cosines = {
+        (label, bucket): one.cosines[inside].round(4)
+        for label, one in similarities.items()
+        for bucket, inside in in_buckets(one.gold).items()
+    }
+    data = pd.DataFrame(
+        [
+            {"method": label, "gold score": bucket, "cosine": value}
+            for (label, bucket), values in cosines.items()
+            for value in values
+        ],
+        columns=["method", "gold score", "cosine"],
+    )
+    panels: dict[str, list[go.Violin]] = {label: [] for label in similarities}
+    for (label, bucket), values in cosines.items():
+        panels[label].append(_ridge(label, bucket, values, list(panels).index(label)))
+    some = next(iter(similarities.values()))
+    figure = panelled(
+        panels,
+        title=f"Cosines by gold score, {TASKS.get(some.task, some.task)} {some.split}",
+        x="cosine",
+        y="gold score",
+        shared_yaxes="all",
+        horizontal_spacing=0.06,
+        showlegend=False,
+        violingap=0,
+        violinmode="overlay",
+    )
+    # All share the range of the first, which warns in the browser where it shares its own.
+    figure.update_xaxes(matches="x").update_layout(xaxis_matches=None)
+    return Drawn(figure, data)
+
+
+def _ridge(label: str, bucket: str, cosines: NDArray[np.float32], place: int) -> go.Violin:
+    values = list(cosines)
+    return go.Violin(
+        name=label,
+        x=values,
+        y=[bucket] * len(values),
+        orientation="h",
+        side="positive",
+        width=1.7,
+        points=False,
+        meanline_visible=True,
+        line={"color": colour(place), "width": 1.2},
+        fillcolor=faded(place, 0.4),
+        spanmode="hard",
+        hoverinfo="x+y",
+    )

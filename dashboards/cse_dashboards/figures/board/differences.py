@@ -1,0 +1,93 @@
+"""How far one method is above another, task by task."""
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from cse_dashboards.figures.look import colour, known, make_figure
+from cse_dashboards.figures.naming import TASKS, score_quantity
+from cse_dashboards.figures.picture import Drawn, Picture
+from cse_platform.leaderboard.statistics.results import Comparison, TaskComparison
+from cse_platform.render.formats import probability
+
+
+def differences(comparison: Comparison) -> Picture:
+    """How far A is above B on each task, with its interval and p value."""
+    caption = (
+        "Difference of the means over seeds, with the 95 % interval of the paired bootstrap; p is "
+        "two-sided that there is no difference, by Holm's correction over the tasks; the average "
+        "is one test. Hollow: the interval holds zero, or is not known."
+    )
+    notes = "".join(f" {note[:1].upper()}{note[1:].rstrip('.')}." for note in comparison.notes)
+    title = f"{comparison.a} against {comparison.b}"
+    return Picture("differences", title, caption + notes, *draw_differences(comparison))
+
+
+def draw_differences(comparison: Comparison) -> Drawn:
+    """Mean of A minus mean of B with its 95 % interval, and Holm's p beside it.
+
+    The average over the tasks, the lowest line, has the p of a single test. A marker is hollow
+    where the interval holds zero, or is not known.
+    """
+    tasks = [*comparison.tasks, *([comparison.average] if comparison.average else [])]
+    metrics = {score_quantity(one.task).title.rpartition(", ")[2] for one in tasks}
+    unit = metrics.pop() if len(metrics) == 1 else "× 100"
+    name = f"{comparison.a} minus {comparison.b}"
+    data = pd.DataFrame([_record(one, comparison) for one in tasks])
+    figure = make_figure(
+        _effects(data, name),
+        title=name,
+        x=f"{name}, {unit}",
+        y="",
+        height=180 + 32 * len(tasks),
+        margin_r=110,
+    )
+    figure.add_vline(x=0, line={"width": 1, "color": colour(6)})
+    for task, p in zip(data["task"], known(data["p"]), strict=True):
+        figure.add_annotation(
+            {"xref": "paper", "x": 1.01, "xanchor": "left", "y": task, "showarrow": False},
+            text=f"p {probability(p) or 'unknown'}",
+        )
+    figure.update_yaxes(autorange="reversed")
+    columns = {"a": comparison.a, "b": comparison.b, "difference": f"{name}, {unit}"}
+    return Drawn(figure, data.rename(columns=columns))
+
+
+def _record(task: TaskComparison, comparison: Comparison) -> dict[str, object]:
+    name, _, metric = task.task.rpartition("_")
+    return {
+        "task": TASKS.get(task.task) or f"{TASKS.get(name, name)} {metric.upper()}",
+        "difference": 100 * task.effect,
+        "low": 100 * task.interval.low if task.interval else None,
+        "high": 100 * task.interval.high if task.interval else None,
+        "a": 100 * task.mean_a,
+        "b": 100 * task.mean_b,
+        # Corrected over the tasks; the average is one test.
+        "p": task.p if task is comparison.average else task.p_holm,
+    }
+
+
+def _effects(data: pd.DataFrame, name: str) -> go.Scatter:
+    effect, low, high = (data[c].astype(float) for c in ("difference", "low", "high"))
+    without_zero = (low > 0) | (high < 0)
+    return go.Scatter(
+        name=name,
+        x=effect.tolist(),
+        y=data["task"].tolist(),
+        error_x={
+            "array": known(high - effect),
+            "arrayminus": known(effect - low),
+            "thickness": 1.5,
+            "width": 5,
+        },
+        customdata=data[["a", "b", "p"]].to_numpy().tolist(),
+        mode="markers",
+        marker={
+            "size": 10,
+            "color": colour(0),
+            "symbol": ["circle" if sure else "circle-open" for sure in without_zero],
+        },
+        hovertemplate=(
+            "%{y}: %{x:+.2f}<br>A %{customdata[0]:.2f}, B %{customdata[1]:.2f}, "
+            "p %{customdata[2]:.3f}<extra></extra>"
+        ),
+    )

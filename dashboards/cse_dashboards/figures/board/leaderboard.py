@@ -1,0 +1,231 @@
+"""The leaderboard as a plot: a line a row, the best on top."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from cse_dashboards.figures.look import colour, known, make_figure
+from cse_dashboards.figures.naming import Quantity, dev_quantity, score_quantity
+from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.rows import SENTEVAL, Rows, data_of, dev_data, picture_per_data
+from cse_platform.leaderboard.published.match import source_of
+from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.render.board import Board
+from cse_platform.leaderboard.row import Estimate, FamilyName, LeaderboardRow, family_of
+
+KINDS: dict[str, dict[str, Any]] = {
+    "mean over seeds, 95 % interval": {"color": colour(0), "symbol": "circle"},
+    "mean over seeds, no interval": {"color": colour(0), "symbol": "square"},
+    "one seed, 95 % interval over pairs": {"color": colour(1), "symbol": "diamond"},
+    "one seed, no interval": {"color": colour(1), "symbol": "square"},
+    "published": {"color": colour(6), "symbol": "circle-open", "line_width": 2},
+}
+"""How each kind of row is marked. An interval over the pairs of a single seed looks unlike one over
+seeds: how other seeds would do is not in it."""
+_OVER_PAIRS = "over the pairs of a single seed; how other seeds would do is not in them"
+
+Published = Sequence[tuple[str, PublishedRow]]
+"""Each with the label of the line that it stands on."""
+
+
+def leaderboard_pictures(
+    rows: Rows, published: Sequence[PublishedRow] = (), family: FamilyName | None = None
+) -> list[Picture]:
+    """The rows on their headline, or on dev where no row has a test score.
+
+    Args:
+        rows: of a board, with their intervals as far as they are known.
+        published: rows of papers; those on test sets with that headline are shown.
+        family: of test scores; left out, the first that any row has.
+
+    Returns:
+        A picture for each source of the test data; without test scores, for each dev set.
+    """
+    column = Board(rows, family=family or family_of(rows)).headline
+    theirs = [row for row in published if row.split == "test" and column in row.scores]
+    scored = [row for row in rows if column in row.scores]
+    if not scored and not published:
+        return _on_dev(rows)
+    if not scored and not theirs:
+        return [_missing(f"no row and no published one has a score on {column}")]
+    without = len(rows) - len(scored)
+    left = f" Rows without that score, which are not shown: {without}." if without else ""
+
+    def draw(data: str) -> Picture:
+        ours = [row for row in scored if _test_data(row, column) == data]
+        return _on_test(ours, theirs if data == SENTEVAL else (), column, left)
+
+    data = [_test_data(row, column) for row in scored]
+    return picture_per_data([*data, *([SENTEVAL] if theirs else [])], draw)
+
+
+def _test_data(row: LeaderboardRow, column: str) -> str:
+    return data_of(source_of(row.scores[column], row.dev))
+
+
+def _on_test(rows: Rows, theirs: Sequence[PublishedRow], column: str, left: str) -> Picture:
+    ours = {label: row.scores[column] for label, row in _labelled(rows).items()}
+    papers = " Hollow: papers' own numbers, on the papers' data." if theirs else ""
+    quantity = score_quantity(column)
+    drawn = draw_leaderboard(ours, quantity, column=column, published=_placed(theirs, rows))
+    return _picture(f"{quantity.title}.{_intervals(ours.values())}{papers}{left}", drawn)
+
+
+def _on_dev(rows: Rows) -> list[Picture]:
+    if not rows:
+        why = (
+            "no trial is complete among those that the filters let through; "
+            "cse-sweep sweeps/quickstart.yaml makes some"
+        )
+        return [_missing(why)]
+
+    def draw(name: str) -> Picture:
+        shown = _labelled([row for row in rows if _dev_set(row) == name])
+        quantity = dev_quantity(next(iter(shown.values())).dev.search)
+        scores = {label: row.dev_score for label, row in shown.items()}
+        why = " No row has test scores: `evaluate:` in a sweep file, or cse-evaluate, makes them."
+        caption = f"{quantity.title}.{_intervals(scores.values())}{why}"
+        return _picture(caption, draw_leaderboard(scores, quantity))
+
+    return picture_per_data(map(_dev_set, rows), draw)
+
+
+def _dev_set(row: LeaderboardRow) -> str:
+    return f"{row.dev.search} dev, {dev_data(row)}"
+
+
+def _labelled(rows: Rows) -> dict[str, LeaderboardRow]:
+    """By method and backbone, with as much more as it takes to have one label a row."""
+    for name in (_plain, lambda row: f"{_plain(row)} @{row.configuration.hash[:8]}"):
+        named = {name(row): row for row in rows}
+        if len(named) == len(rows):
+            return named
+    return {f"{name(row)} ({n})": row for n, row in enumerate(rows, start=1)}
+
+
+def _plain(row: LeaderboardRow) -> str:
+    return f"{row.method} {row.backbone}"
+
+
+def _placed(published: Sequence[PublishedRow], rows: Rows) -> Published:
+    """Each on the line of our first row of its method and backbone, or on one of its own."""
+    lines: dict[tuple[str, str], str] = {}
+    for label, row in _labelled(rows).items():
+        lines.setdefault((row.method, row.backbone), label)
+    return [
+        (lines.get((row.method, row.backbone), f"{row.system} {row.backbone}"), row)
+        for row in published
+    ]
+
+
+def _intervals(scores: Iterable[Estimate]) -> str:
+    over = [one.interval.over for one in scores if one.interval]
+    said = " Means with 95 % intervals (Student's t over seeds)." if "seeds" in over else ""
+    return f"{said} Diamonds: intervals {_OVER_PAIRS}." if "pairs" in over else said
+
+
+def _picture(caption: str, drawn: Drawn) -> Picture:
+    return Picture("leaderboard", "Leaderboard", caption, *drawn)
+
+
+def _missing(why: str) -> Picture:
+    caption = "The mean score of each row, with its interval."
+    return Picture("leaderboard", "Leaderboard", caption, missing=why)
+
+
+def draw_leaderboard(
+    scores: Mapping[str, Estimate],
+    quantity: Quantity,
+    *,
+    column: str | None = None,
+    published: Published = (),
+) -> Drawn:
+    """Means with 95 % intervals, published numbers as hollow markers.
+
+    Args:
+        scores: by label.
+        quantity: of these scores.
+        column: the same in published rows; none of them is drawn without it.
+        published: rows that may have a score in that column.
+    """
+    data = _data(scores, quantity, [one for one in published if column in one[1].scores], column)
+    best = data.drop_duplicates("row")  # ours come first
+    order = list(best.sort_values(quantity.title, kind="stable")["row"])
+    traces = [
+        _marks(kind, own, quantity)
+        for kind in KINDS
+        if not (own := data[data["kind"] == kind]).empty
+    ]
+    figure = make_figure(
+        *traces,
+        title=quantity.name,
+        x=quantity.title,
+        y="",
+        height=max(260, 150 + 28 * len(order)),
+        showlegend=True,
+        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
+        margin_b=96,
+    )
+    figure.update_yaxes(categoryorder="array", categoryarray=order, range=[-0.6, len(order) - 0.4])
+    return Drawn(figure, data)
+
+
+def _data(
+    scores: Mapping[str, Estimate], quantity: Quantity, theirs: Published, column: str | None
+) -> pd.DataFrame:
+    ours = [
+        {
+            "row": label,
+            "kind": _kind(one),
+            quantity.title: quantity.factor * one.mean,
+            "low": quantity.factor * one.interval.low if one.interval else None,
+            "high": quantity.factor * one.interval.high if one.interval else None,
+            "seeds": one.n,
+        }
+        for label, one in scores.items()
+    ]
+    papers = [
+        {
+            "row": label,
+            "kind": "published",
+            quantity.title: quantity.factor * row.scores[column or ""],
+            "seeds": row.seeds,
+            "source": _source(row),
+        }
+        for label, row in theirs
+    ]
+    columns = ["row", "kind", quantity.title, "low", "high", "seeds", "source"]
+    return pd.DataFrame([*ours, *papers], columns=columns).astype({"seeds": "Int64"})
+
+
+def _kind(score: Estimate) -> str:
+    over = "one seed" if score.n == 1 else "mean over seeds"
+    if score.interval is None:
+        return f"{over}, no interval"
+    return f"{over}, 95 % interval" + (" over pairs" if score.interval.over == "pairs" else "")
+
+
+def _source(row: PublishedRow) -> str:
+    said = f"{row.system} in {', '.join(row.sources)}"
+    return f"{said} ({row.label})" if row.label else said
+
+
+def _marks(kind: str, data: pd.DataFrame, quantity: Quantity) -> go.Scatter:
+    means, theirs = data[quantity.title].astype(float), kind == "published"
+    up, down = data["high"].astype(float) - means, means - data["low"].astype(float)
+    hover = "%{hovertext}" if theirs else "seeds: %{customdata[0]}"
+    return go.Scatter(
+        name=kind,
+        x=means.tolist(),
+        y=data["row"].tolist(),
+        error_x=None
+        if theirs
+        else {"array": known(up), "arrayminus": known(down), "thickness": 1.5, "width": 5},
+        customdata=None if theirs else [[n] for n in data["seeds"]],
+        hovertext=data["source"].tolist() if theirs else None,
+        mode="markers",
+        marker={"size": 10, **KINDS[kind]},
+        hovertemplate=f"%{{y}}: %{{x:.2f}}, {hover}<extra></extra>",
+    )

@@ -1,0 +1,92 @@
+"""The same pairs under two methods."""
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from cse_dashboards.figures.board.cosines import best_scored_trial
+from cse_dashboards.figures.look import SCALE, colour, make_figure
+from cse_dashboards.figures.naming import TASKS
+from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.rows import TO_EVALUATE
+from cse_methods.evaluation.results import Similarities
+from cse_platform.errors import NotFoundError, QueryError
+from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.query.board.resolve import named_rows
+from cse_platform.leaderboard.row import LeaderboardRow
+
+
+def pair_scatter(
+    reader: Leaderboard, row_a: LeaderboardRow, row_b: LeaderboardRow, task: str
+) -> Picture:
+    """The cosine of every pair of a task under one method against that under the other.
+
+    Args:
+        reader: of the leaderboard that the rows are of.
+        row_a: one row, shown by its best seed on dev that has been scored.
+        row_b: the other.
+        task: one of the STS tasks.
+    """
+    caption = (
+        "Every test pair, each method by its best scored seed on dev; the diagonal: both alike."
+    )
+    name, title = f"pairs_{task}", f"Pairs of {TASKS.get(task, task)}"
+    labelled = named_rows([row_a, row_b])
+    try:
+        found = {label: _similarities(reader, row, task) for label, row in labelled.items()}
+    except QueryError as error:
+        return Picture(name, title, caption, missing=str(error))
+    (a, first), (b, second) = found.items()
+    if first.data_sha256 != second.data_sha256:
+        why = f"{a} and {b} were scored on other pairs of {task}; score both with cse-evaluate"
+        return Picture(name, title, caption, missing=why)
+    return Picture(name, title, caption, *draw_pair_scatter(a, first, b, second))
+
+
+def _similarities(reader: Leaderboard, row: LeaderboardRow, task: str) -> Similarities:
+    trial = best_scored_trial(row, task)
+    if trial is None:
+        raise NotFoundError(
+            f"{row.method} has no score on {task}: `evaluate: {{tasks: [{task}]}}` {TO_EVALUATE} "
+            f"{task}"
+        )
+    return reader.similarities(trial, task)
+
+
+def draw_pair_scatter(a: str, first: Similarities, b: str, second: Similarities) -> Drawn:
+    """The cosine of every pair under A against that under B, coloured by its gold score.
+
+    Where both are alike a pair lies on the diagonal.
+
+    Args:
+        a: what the first is called.
+        first: of the pairs of a task.
+        b: what the second is called.
+        second: of the same pairs, in the same order.
+    """
+    x, y = f"cosine, {a}", f"cosine, {b}"
+    data = pd.DataFrame(
+        {x: first.cosines.round(4), y: second.cosines.round(4), "gold score": first.gold}
+    )
+    points = go.Scatter(
+        name="pairs",
+        x=data[x],
+        y=data[y],
+        mode="markers",
+        marker={
+            "size": 5,
+            "opacity": 0.75,
+            "color": data["gold score"],
+            "colorscale": SCALE,
+            "colorbar": {"title": {"text": "gold score"}},
+            "line": {"width": 0.7, "color": colour(6)},
+        },
+        hovertemplate="%{x:.3f}, %{y:.3f}, gold %{marker.color:.2f}<extra></extra>",
+    )
+    title = f"Pairs of {TASKS.get(first.task, first.task)} {first.split}"
+    figure = make_figure(points, title=title, x=x, y=y, height=600)
+    low = float(min(first.cosines.min(), second.cosines.min()))
+    figure.add_shape(
+        {"type": "line", "x0": low, "y0": low, "x1": 1, "y1": 1, "layer": "below"},
+        line={"color": colour(6), "dash": "dot", "width": 1},
+    )
+    return Drawn(figure, data)

@@ -1,0 +1,102 @@
+"""How well methods rank a sentence's neighbours (RankCSE, figure 1)."""
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from cse_dashboards.figures.board.ranking_estimates import RANKING, Scores, ranking_estimates
+from cse_dashboards.figures.look import colour, known
+from cse_dashboards.figures.naming import score_quantity
+from cse_dashboards.figures.panels import panelled
+from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.rows import (
+    TO_EVALUATE,
+    Rows,
+    data_of,
+    first_rows,
+    left_out,
+    picture_per_data,
+)
+from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.published.match import source_of
+
+
+def ranking_scores(reader: Leaderboard, rows: Rows) -> list[Picture]:
+    """KCC and NDCG of each row: a picture for each source of the test data."""
+    labelled, left = first_rows(rows)
+    scores, notes = ranking_estimates(reader, labelled)
+    added = left_out(labelled, scores, "these scores") + notes + left
+    data = {
+        label: data_of(source_of(next(iter(one.values())), labelled[label].dev))
+        for label, one in scores.items()
+    }
+    return picture_per_data(
+        data.values(),
+        lambda name: _picture({n: s for n, s in scores.items() if data[n] == name}, added),
+    )
+
+
+def _picture(scores: Mapping[str, Scores], added: str) -> Picture:
+    name, title = "ranking_scores", "KCC and NDCG"
+    caption = (
+        "Mean over the seeds, ± one standard deviation over them; higher is better on both scales. "
+        "After RankCSE, figure 1." + added
+    )
+    if not scores:
+        why = (
+            f"no KCC of any of these rows: `evaluate: {{tasks: [ranking]}}` {TO_EVALUATE} ranking; "
+            "built-in sets have none, as no sentence is in more than three of their pairs"
+        )
+        return Picture(name, title, caption, missing=why)
+    return Picture(name, title, caption, *draw_ranking_scores(scores, RANKING))
+
+
+def draw_ranking_scores(scores: Mapping[str, Scores], columns: Sequence[str]) -> Drawn:
+    """A panel a measure, a bar a method: the mean over seeds, ± their standard deviation.
+
+    Args:
+        scores: by label, scores by column.
+        columns: one a panel, e.g. `avg_sts_kcc`, `avg_sts_ndcg`; their scales differ.
+    """
+    data = pd.DataFrame(
+        [
+            {
+                "method": label,
+                "measure": score_quantity(column).title,
+                "mean": 100 * one[column].mean,
+                "std": None if (std := one[column].std) is None else 100 * std,
+                "seeds": one[column].n,
+            }
+            for column in columns
+            for label, one in scores.items()
+            if column in one
+        ]
+    )
+    places = {label: place for place, label in enumerate(scores)}
+    titles = [score_quantity(column).title for column in columns]
+    figure = panelled(
+        {title: [_bars(title, data[data["measure"] == title], places)] for title in titles},
+        title="Ranking of a sentence's neighbours",
+        x="method",
+        y="",
+        showlegend=False,
+    )
+    for place, title in enumerate(titles, start=1):
+        figure.update_yaxes(title_text=title, col=place)
+    return Drawn(figure, data)
+
+
+def _bars(title: str, data: pd.DataFrame, places: Mapping[str, int]) -> go.Bar:
+    return go.Bar(
+        name=title,
+        x=data["method"].tolist(),
+        y=data["mean"].tolist(),
+        # A grey that is seen on every bar, and on white as on black.
+        error_y={"array": known(data["std"]), "color": colour(6)},
+        texttemplate="%{y:.2f}",
+        textposition="inside",
+        insidetextanchor="middle",
+        marker_color=[colour(places[label]) for label in data["method"]],
+        hovertemplate="%{x}: %{y:.2f}<extra></extra>",
+    )

@@ -1,0 +1,1 @@
+"""Figures of what models make of sentences; these open kept models."""

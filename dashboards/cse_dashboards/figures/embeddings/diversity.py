@@ -1,0 +1,203 @@
+"""Positives of sentences, before and after shuffled group whitening (WhitenedCSE, figure 1)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from cse_dashboards.encoded.choices import distinct, some_of
+from cse_dashboards.encoded.models import Embeddings
+from cse_dashboards.encoded.space import Array, by_pca, diversity_of, shuffled_whitening
+from cse_dashboards.figures.embeddings.sentences import (
+    LacksError,
+    Trials,
+    dev_of,
+    embeddings_picture,
+)
+from cse_dashboards.figures.look import colour
+from cse_dashboards.figures.panels import panelled, short
+from cse_dashboards.figures.picture import Drawn, Picture
+
+BATCH = 256
+"""Sentences that are whitened together."""
+NAMED = 5
+"""Sentences whose positives stand out."""
+POSITIVES = 3
+"""Of a sentence, where the trial's configuration does not say: WhitenedCSE's own number."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """One side of the figure, before or after."""
+
+    background: NDArray[Any]
+    """All sentences in the plane, shape (N, 2)."""
+    positives: Mapping[str, NDArray[Any]]
+    """Of some of the sentences, shape (m, 2) in the same plane."""
+    axes: tuple[str, str]
+    """What the plane's two numbers are."""
+    distances: NDArray[Any]
+    """Mean cosine distance of the positives of one sentence, shape (N,)."""
+    others: float
+    """The same of different sentences."""
+
+
+def diversity(embeddings: Embeddings, trials: Trials) -> Picture:
+    """Positives of the first trial before and after whitening.
+
+    Args:
+        embeddings: opens models.
+        trials: one or more.
+    """
+    return embeddings_picture(
+        "diversity",
+        "Positives before and after whitening",
+        lambda: _whitened_positives(embeddings, trials),
+    )
+
+
+def _whitened_positives(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
+    """Positives as the model of the first trial makes them, and as whitening makes them of these.
+
+    Positives and groups are as many as the configuration says, and so are the positives that one
+    encoding is whitened to; without, 3, a group for each two coordinates, and 1.
+    """
+    dev, (label, trial) = dev_of(embeddings, trials), next(iter(trials.items()))
+    values = embeddings.story(trial).configuration.values
+    sentences = some_of(distinct(dev.first), BATCH)
+    positives, copies = values.get("positives") or POSITIVES, values.get("sgw_copies") or 1
+    times = positives // copies
+    raw = embeddings.under_dropout(trial, sentences, times=times).repeat(copies, axis=0)
+    groups = values.get("groups") or max(1, raw.shape[2] // 2)
+    try:
+        white = shuffled_whitening(raw, groups=groups)
+    except ValueError as problem:
+        raise LacksError(f"the vectors of {label} cannot be whitened: {problem}") from problem
+    sides = {"raw": _side(raw, sentences), "whitened": _side(white, sentences)}
+    return draw_diversity(sides), (
+        f"{len(sentences)} sentences of STS-B dev ({dev.source}) under the model of {label}. "
+        f"{_made(times, copies)}, in {groups} groups of coordinates drawn anew. Diversity is the "
+        "mean of 1 − cosine over the pairs of a sentence’s positives; its bars are "
+        "means over sentences ± their standard deviation (after WhitenedCSE, figure 1)."
+    )
+
+
+def _made(times: int, copies: int) -> str:
+    """How positives come about, for the caption."""
+    if copies == 1:
+        return (
+            f"Positives are {times} encodings under dropout; on the right each of these is whitened"
+        )
+    encodings = "one encoding" if times == 1 else f"{times} encodings"
+    return (
+        f"The {times * copies} positives are from {encodings} under dropout, each taken {copies} "
+        "times: raw ones of the same encoding are equal and add no diversity; on the right each is "
+        "whitened by itself"
+    )
+
+
+def _side(views: Array, sentences: list[str]) -> Spread:
+    number, count, width = views.shape
+    plane = by_pca(views.reshape(-1, width))
+    points = plane.points.reshape(number, count, 2)
+    measured = diversity_of(views)
+    places = {sentence: place for place, sentence in enumerate(sentences)}
+    return Spread(
+        background=points[0],
+        positives={one: points[:, places[one]] for one in some_of(sentences, NAMED)},
+        axes=plane.axes,
+        distances=measured.positives,
+        others=measured.others,
+    )
+
+
+def draw_diversity(sides: Mapping[str, Spread]) -> Drawn:
+    """Planes of all sentences with the positives of some, then how far apart positives are.
+
+    Args:
+        sides: by name, before and after.
+
+    Source:
+        Zhuo et al. 2023 (WhitenedCSE), figure 1.
+    """
+    planes = {name: _plane(side, legend=not n) for n, (name, side) in enumerate(sides.items())}
+    figure = panelled(
+        {**planes, "Diversity": _bars(sides)},
+        title="Positives before and after whitening",
+        x="embeddings",
+        y="mean cosine distance",
+        barmode="group",
+        legend={"orientation": "h", "y": -0.2},
+    )
+    axes = zip(figure.select_xaxes(), figure.select_yaxes(), sides.values(), strict=False)
+    for across, down, side in axes:
+        across.update(title_text=side.axes[0], zeroline=False)
+        down.update(title_text=side.axes[1], zeroline=False)
+    return Drawn(figure, pd.DataFrame([one for n, s in sides.items() for one in _records(n, s)]))
+
+
+def _records(name: str, side: Spread) -> Iterator[dict[str, Any]]:
+    means = {"positives of one sentence": side.distances.mean(), "different sentences": side.others}
+    stds = {"positives of one sentence": side.distances.std(ddof=1)}
+    for what, mean in means.items():
+        value = {"mean cosine distance": mean, "std": stds.get(what)}
+        yield {"vectors": name, "shown": what, **value}
+    for x, y in side.background.round(4):
+        yield {"vectors": name, "shown": "all sentences", "x": x, "y": y}
+    for sentence, points in side.positives.items():
+        for x, y in points.round(4):
+            yield {"vectors": name, "shown": "positive", "sentence": sentence, "x": x, "y": y}
+
+
+def _plane(side: Spread, *, legend: bool) -> list[Any]:
+    behind = go.Scatter(
+        name="all sentences",
+        x=np.round(side.background[:, 0], 4),
+        y=np.round(side.background[:, 1], 4),
+        mode="markers",
+        marker={"size": 4, "color": "rgba(138,138,138,0.35)"},
+        hoverinfo="skip",
+        legendgroup="all",
+        showlegend=legend,
+    )
+    return [behind] + [
+        go.Scatter(
+            name=short(sentence, 40),
+            x=np.round(points[:, 0], 4),
+            y=np.round(points[:, 1], 4),
+            mode="markers",
+            marker={"size": 9, "color": colour(place), "symbol": "diamond"},
+            hovertemplate=f"positive of<br>{sentence}<extra></extra>",
+            legendgroup=sentence,
+            showlegend=legend,
+        )
+        for place, (sentence, points) in enumerate(side.positives.items())
+    ]
+
+
+def _bars(sides: Mapping[str, Spread]) -> list[Any]:
+    names = list(sides)
+    own = go.Bar(
+        name="positives of one sentence",
+        x=names,
+        y=[float(np.mean(side.distances)) for side in sides.values()],
+        error_y={"array": [float(np.std(side.distances, ddof=1)) for side in sides.values()]},
+        marker_color=colour(6),
+        texttemplate="%{y:.3f}",
+        textposition="inside",
+        insidetextanchor="start",
+    )
+    others = go.Bar(
+        name="different sentences",
+        x=names,
+        y=[side.others for side in sides.values()],
+        marker_color=colour(7),
+        texttemplate="%{y:.3f}",
+        textposition="inside",
+        insidetextanchor="start",
+    )
+    return [own, others]

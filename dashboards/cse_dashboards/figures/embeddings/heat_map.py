@@ -1,0 +1,135 @@
+"""How similar models find sentences to each other (CompCSE, figure 4)."""
+
+from collections.abc import Mapping, Sequence
+from string import ascii_uppercase
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from cse_dashboards.encoded.choices import distinct
+from cse_dashboards.encoded.models import Embeddings
+from cse_dashboards.encoded.space import cosine_matrix
+from cse_dashboards.figures.embeddings.sentences import (
+    LacksError,
+    Trials,
+    dev_name,
+    dev_of,
+    embeddings_picture,
+    sentences_of,
+    usual_pairs,
+    vectors_of,
+)
+from cse_dashboards.figures.look import SCALE
+from cse_dashboards.figures.panels import BETWEEN, ROW, panelled
+from cse_dashboards.figures.picture import Drawn, Picture
+
+MOST_SENTENCES = len(ascii_uppercase)
+"""A letter each."""
+LEGIBLE = 10
+"""Sentences up to which the numbers fit into the cells."""
+LINE, LINES = 28, 2
+"""Letters and lines of a sentence on an axis; the hover has it whole."""
+
+
+def heat_map(embeddings: Embeddings, trials: Trials, sentences: Sequence[str] = ()) -> Picture:
+    """Similarities of sentences to each other under each model (CompCSE, figure 4).
+
+    Args:
+        embeddings: opens models.
+        trials: one or more.
+        sentences: 2 to 26 different ones; left out, three pairs of STS-B dev, of high, middle and
+            low gold.
+    """
+    return embeddings_picture(
+        "heat_map", "Similarity of sentences", lambda: _heat_map(embeddings, trials, sentences)
+    )
+
+
+def _heat_map(
+    embeddings: Embeddings, trials: Trials, sentences: Sequence[str]
+) -> tuple[Drawn, str]:
+    caption = "Cosine of each sentence with each other, on one scale of colours"
+    asked = [one for one in distinct(" ".join(sentence.split()) for sentence in sentences) if one]
+    if not asked:
+        dev = dev_of(embeddings, trials)
+        places = usual_pairs(dev)
+        asked = sentences_of(dev, places)
+        gold = ", ".join(f"{dev.gold[place]:.1f}" for place in places)
+        caption += f"; from A on, two by two, they are pairs of {dev_name(dev)} with gold {gold}"
+    if not 2 <= len(asked) <= MOST_SENTENCES:
+        raise LacksError(
+            f"a heat map is of 2 to {MOST_SENTENCES} different sentences, and {len(asked)} came: "
+            "name others"
+        )
+    found, lacking = vectors_of(embeddings, trials, asked)
+    drawn = draw_heat_map(asked, {label: cosine_matrix(v) for label, v in found.items()})
+    return drawn, f"{caption} (after CompCSE, figure 4).{lacking}"
+
+
+def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, NDArray[Any]]) -> Drawn:
+    """The cosine of each sentence with each other, a panel a model, on one scale of colours.
+
+    Args:
+        sentences: N different ones, at most 26.
+        cosines: by model, shape (N, N), in [-1, 1].
+
+    Source:
+        Chanchani and Huang 2023 (CompCSE), figure 4.
+    """
+    letters = ascii_uppercase[: len(sentences)]
+    lowest = min(float(np.min(values)) for values in cosines.values())
+    figure = panelled(
+        {name: [_cells(name, sentences, values)] for name, values in cosines.items()},
+        title="Similarity of sentences",
+        x="sentence",
+        y="sentence",
+        shared_yaxes="all",
+        horizontal_spacing=0.04,
+        row_height=max(ROW, 38 * len(sentences) + BETWEEN),
+        coloraxis={
+            "colorscale": SCALE,
+            "cmin": round(lowest, 4),
+            "cmax": 1,
+            "colorbar": {"title": {"text": "cosine"}},
+        },
+    )
+    labels = [_in_lines(f"{n} · {one}") for n, one in zip(letters, sentences, strict=True)]
+    figure.update_xaxes(tickvals=sentences, ticktext=list(letters), showgrid=False)
+    figure.update_yaxes(
+        tickvals=sentences,
+        ticktext=labels,
+        showgrid=False,
+        autorange="reversed",
+        title_text=None,
+    )
+    figure.update_yaxes(title_text="sentence", col=1)
+    records = [
+        {"model": name, "sentence": one, "other": other, "cosine": values[down, across]}
+        for name, values in cosines.items()
+        for down, one in enumerate(sentences)
+        for across, other in enumerate(sentences)
+    ]
+    return Drawn(figure, pd.DataFrame(records).round(4))
+
+
+def _cells(name: str, sentences: Sequence[str], cosines: NDArray[Any]) -> go.Heatmap:
+    return go.Heatmap(
+        name=name,
+        x=list(sentences),
+        y=list(sentences),
+        z=np.round(cosines, 4).tolist(),
+        coloraxis="coloraxis",
+        texttemplate="%{z:.2f}" if len(sentences) <= LEGIBLE else None,
+        xgap=1,
+        ygap=1,
+        customdata=[[[down, across] for across in sentences] for down in sentences],
+        hovertemplate="%{customdata[0]}<br>%{customdata[1]}<br>cosine %{z:.3f}",
+    )
+
+
+def _in_lines(text: str) -> str:
+    return "<br>".join(wrap(text, LINE, max_lines=LINES, placeholder="…"))

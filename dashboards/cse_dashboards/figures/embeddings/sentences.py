@@ -1,0 +1,87 @@
+"""What figures of embeddings share: the dev sentences of the first trial, and who has a model.
+
+Trials come by label. All of them read the dev sentences of the first, so that they can be laid
+side by side. A model that is gone is named in the caption; without any the picture says why.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from cse_dashboards.encoded.choices import Case, case_of, distinct, some_of, spread, telling
+from cse_dashboards.encoded.models import Embeddings, Vectors
+from cse_dashboards.errors import DashboardError
+from cse_dashboards.figures.picture import Drawn, Picture
+from cse_methods.data.dev_sets import DevSet
+from cse_methods.errors import CseError
+
+Trials = Mapping[str, str]
+"""Keys of trials, or how they begin, by label."""
+
+POINTS = 2000
+"""Sentences in a plane, at most."""
+PAIRS = 3
+"""Dev pairs in a heat map for which nobody names sentences."""
+
+
+class LacksError(DashboardError):
+    """What a picture needs is not there."""
+
+
+def embeddings_picture(name: str, title: str, draw: Callable[[], tuple[Drawn, str]]) -> Picture:
+    """A picture with its figure and caption, or with why there is none."""
+    try:
+        drawn, caption = draw()
+    except CseError as problem:
+        return Picture(name, title, "", missing=str(problem))
+    return Picture(name, title, caption, *drawn)
+
+
+def dev_of(embeddings: Embeddings, trials: Trials) -> DevSet:
+    """The dev pairs that all trials are shown on."""
+    if not trials:
+        raise LacksError("no trial is complete: a finished cse-sweep leaves models to look into")
+    return embeddings.dev(next(iter(trials.values())))
+
+
+def vectors_of(
+    embeddings: Embeddings, trials: Trials, sentences: Sequence[str]
+) -> tuple[dict[str, Vectors], str]:
+    """By label; and for the caption, which trials have none and why."""
+    found, lacking = {}, []
+    for label, trial in trials.items():
+        try:
+            found[label] = embeddings.vectors(trial, sentences)
+        except CseError as problem:
+            lacking.append(f"{label}: {problem}")
+    if not found:
+        raise LacksError("; ".join(lacking))
+    return found, f" Not shown: {'; '.join(lacking)}." if lacking else ""
+
+
+def dev_name(dev: DevSet) -> str:
+    """What a caption calls the dev pairs."""
+    return f"STS-B dev ({dev.source})"
+
+
+def sentences_in_plane(dev: DevSet) -> list[str]:
+    """The dev sentences of a projection."""
+    return some_of(distinct([*dev.first, *dev.second]), POINTS)
+
+
+def usual_pairs(dev: DevSet) -> list[int]:
+    """Numbers of the dev pairs of a heat map: of high, middle and low gold."""
+    return spread(dev, telling(dev), PAIRS)
+
+
+def sentences_of(dev: DevSet, pairs: Sequence[int]) -> list[str]:
+    """The sentences of these pairs."""
+    return [one for pair in pairs for one in (dev.first[pair], dev.second[pair])]
+
+
+def ranked_case(dev: DevSet, query: str | None) -> Case:
+    """What a case study ranks."""
+    case = case_of(dev, query)
+    if case is None:
+        raise LacksError(
+            f"{query!r} has fewer than 3 targets in {dev_name(dev)}: name another of its sentences"
+        )
+    return case

@@ -1,0 +1,70 @@
+"""Rows of the leaderboard side by side: on whose data they are, and what they are called."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from cse_dashboards.figures.look import PALETTE
+from cse_dashboards.figures.picture import Picture, file_name
+from cse_platform.leaderboard.published.match import PAPERS
+from cse_platform.leaderboard.query.board.resolve import named_rows
+from cse_platform.leaderboard.row import LeaderboardRow
+
+Rows = Sequence[LeaderboardRow]
+MOST_COLOURS = len(PALETTE)
+PANELS = 4
+"""Rows in a figure that has a panel for each."""
+SENTEVAL = "SentEval data"
+TO_EVALUATE = "in a sweep file, or cse-evaluate TRIAL --tasks"
+
+
+def first_rows(rows: Rows) -> tuple[Mapping[str, LeaderboardRow], str]:
+    """By label as many of the first rows as there are colours, and what to add to a caption."""
+    cut = len(rows) > MOST_COLOURS
+    left = f" The first {MOST_COLOURS} of {len(rows)} rows are shown." if cut else ""
+    return named_rows(rows[:MOST_COLOURS]), left
+
+
+def left_out(asked: Iterable[str], found: Mapping[str, object], what: str) -> str:
+    """What to add to a caption where some of the labels have no such thing."""
+    absent = [label for label in asked if label not in found]
+    return f" Without {what}, and left out: {', '.join(absent)}." if absent and found else ""
+
+
+def data_of(source: str) -> str:
+    """The data behind a score, by the score's source. Scores on unlike data share no figure."""
+    return SENTEVAL if source in PAPERS else f"{source or 'unknown'} data"
+
+
+def dev_data(row: LeaderboardRow) -> str:
+    """The data that a row's dev sets are from."""
+    return data_of(row.dev.source)
+
+
+def picture_per_data(data: Iterable[str], draw: Callable[[str], Picture]) -> list[Picture]:
+    """A picture for each data source; where there are several, each says which one it shows.
+
+    Args:
+        data: what `data_of` says of each row that is to be shown.
+        draw: makes the picture of the rows on that data.
+    """
+    several = list(dict.fromkeys(data)) or [SENTEVAL]
+    if len(several) == 1:
+        return [draw(several[0])]
+    return [_marked(draw(one), one) for one in several]
+
+
+def picture_per_dev_data(rows: Rows, draw: Callable[[Rows], Picture]) -> list[Picture]:
+    """The same for figures of dev sets."""
+    return picture_per_data(
+        map(dev_data, rows), lambda data: draw([row for row in rows if dev_data(row) == data])
+    )
+
+
+def _marked(picture: Picture, data: str) -> Picture:
+    return replace(
+        picture,
+        name=f"{picture.name}_{file_name(data)}",
+        title=f"{picture.title}, {data}",
+        caption=f"Rows on {data} only: scores on other data are in a figure of their own. "
+        + picture.caption,
+    )

@@ -1,0 +1,1 @@
+"""Figures of a search: what its hyperparameters do to the score."""

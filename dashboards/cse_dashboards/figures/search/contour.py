@@ -1,0 +1,68 @@
+"""Score over two hyperparameters, as Optuna interpolates it between the trials."""
+
+from dataclasses import replace
+
+import plotly.graph_objects as go
+from optuna import visualization
+
+from cse_dashboards.figures.look import LIGHT, SCALE, colour
+from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.search.axes import log_axis
+from cse_dashboards.figures.search.pairs import no_pair, pair_of
+from cse_dashboards.figures.search.study import TRIAL, SearchStudy, search_picture
+
+
+def contour(study: SearchStudy, x: str | None = None, y: str | None = None) -> Picture:
+    """Score over two hyperparameters.
+
+    Args:
+        study: of a search.
+        x: one hyperparameter; left out, `tau2` or the one of which most values were tried.
+        y: another; left out, `tau3` or the next.
+    """
+    caption = (
+        "The dev score between the complete trials of the search, as Optuna interpolates it; where "
+        "several trials share a point, the best of them counts."
+    )
+    blank = Picture("search_contour", "Contour of two hyperparameters", caption)
+    history = study.history
+    names = pair_of(history, x, y)
+    if why := no_pair(history, names):
+        return replace(blank, missing=why)
+    shown = study.fewer
+    both = [one.values for one in shown.complete if one.values.keys() >= {*names}]
+    if shown.complete and any(len({repr(values[name]) for values in both}) < 2 for name in names):
+        why = f"sweep {history.sweep} has no complete trials with two values each of"
+        return replace(blank, missing=f"{why} {' and '.join(names)}")
+    x, y = names
+    blank = replace(blank, title=f"Contour of {x} and {y}")
+    return search_picture(blank, shown, lambda: _draw(shown, x, y), hyperparameters=2)
+
+
+def _draw(study: SearchStudy, x: str, y: str) -> Drawn:
+    score, space = study.quantity.title, study.history.space
+    figure = visualization.plot_contour(study.optuna, params=[x, y], target_name=score)
+    figure.data = [trace for trace in figure.data if trace.name != "Infeasible Trial"]
+    figure.update_traces(
+        selector={"type": "contour"},
+        name="between trials",
+        colorscale=SCALE,
+        colorbar={"title": {"text": score, "side": "right"}},
+    )
+    marks = {"color": colour(1), "size": 8, "line": {"color": colour(6), "width": 1}}
+    figure.update_traces(selector={"name": "Feasible Trial"}, name="trial", marker=marks)
+    if x > y:  # Optuna puts the name that sorts first across, whatever the order of `params`
+        _swap_axes(figure)
+    for axis, name in ((figure.layout.xaxis, x), (figure.layout.yaxis, y)):
+        axis.update(title_text=name, **(log_axis(space[name]) if axis.type == "log" else {}))
+    figure.update_layout(template=LIGHT, title={"text": f"Contour of {x} and {y}"})
+    return Drawn(figure, study.data[[TRIAL, x, y, score]].dropna())
+
+
+def _swap_axes(figure: go.Figure) -> None:
+    for trace in figure.data:
+        trace.x, trace.y = trace.y, trace.x
+        if trace.type == "contour":
+            trace.z = list(zip(*trace.z, strict=True))
+    x, y = (axis.to_plotly_json() for axis in (figure.layout.xaxis, figure.layout.yaxis))
+    figure.update_layout(xaxis=y, yaxis=x, overwrite=True)

@@ -1,0 +1,171 @@
+"""Score against one hyperparameter (HiCL figure 2, and the papers' ablations)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from cse_dashboards.figures.look import colour, faded, known, make_figure
+from cse_dashboards.figures.naming import Quantity, dev_quantity
+from cse_dashboards.figures.picture import Drawn, Picture, file_name
+from cse_dashboards.figures.search.axes import axis_of
+from cse_dashboards.figures.search.study import TRIAL, nothing_searched, sample_note
+from cse_dashboards.figures.search.values import (
+    AtValue,
+    by_value,
+    is_number,
+    on_axis,
+    recur,
+    scored_with,
+    spread_kind,
+)
+from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
+from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.sweep.space.dimensions import Dimension
+
+MEAN, STD, CONFIGURATIONS = "mean over configurations", "std over seeds", "configurations"
+_AFTER = "Other hyperparameters vary along. After HiCL, figure 2."
+_WEIGHTED = " In the means each counts for as many trials as it stands for."
+
+
+def hyperparameter_effects(history: SearchHistory) -> list[Picture]:
+    """Each hyperparameter of a search against the score."""
+    if not len(history.space):
+        why = nothing_searched(history)
+        return [Picture("settings", "Hyperparameters", _AFTER, missing=why)]
+    return [_picture(history, name) for name in history.space]
+
+
+def weighted_note(history: SearchHistory) -> str:
+    """What to add to the captions of means where some trials are not shown."""
+    return sample_note(history) + (_WEIGHTED if history.is_sample else "")
+
+
+def _picture(history: SearchHistory, name: str) -> Picture:
+    file, title = f"setting_{file_name(name)}", f"Effect of {name}"
+    if not scored_with(history.trials, name):
+        why = f"no complete trial of sweep {history.sweep} has {name}"
+        return Picture(file, title, _AFTER, missing=why)
+    means, dimension = _means_note(history, name), history.space[name]
+    caption = f"A marker a complete trial.{means} {_AFTER}{weighted_note(history)}"
+    drawn = draw_effect(history.trials, name, dimension, dev_quantity(history.dev))
+    return Picture(file, title, caption, *drawn)
+
+
+def _means_note(history: SearchHistory, name: str) -> str:
+    """What is drawn beside the trials."""
+    found = by_value(history.trials, name)
+    if not recur(found.values(), history.space[name]):
+        return ""
+    said = " The mean is over the configurations of each value, each the mean of its seeds"
+    drawn = spread_kind(found.values(), numeric=all(is_number(value) for (value,) in found))
+    if drawn is not None:
+        said += f"; {drawn}: ± one standard deviation over seeds, pooled within configurations"
+    return f"{said}."
+
+
+def draw_effect(
+    trials: Sequence[TrialSummary], name: str, dimension: Dimension, quantity: Quantity
+) -> Drawn:
+    """A marker a trial, and the mean over the configurations of each value.
+
+    Around the mean lies one standard deviation over seeds, pooled over the configurations of that
+    value that have several: a band where all values of a number have it, else bars. Where nearly
+    every configuration has a value of its own there is no mean. Values that are no numbers stand
+    side by side.
+
+    Args:
+        trials: of a search; incomplete ones, and those without the hyperparameter, are left out.
+        name: of the hyperparameter.
+        dimension: that was searched.
+        quantity: of the trials' values.
+    """
+    found = {place: at for (place,), at in by_value(trials, name).items()}
+    numeric = all(map(is_number, found))
+    data = _trials(trials, name, quantity)
+    traces = [_marks(data, name, quantity)]
+    if recur(found.values(), dimension):
+        in_order = dict(sorted(found.items())) if numeric else found
+        means = _means(in_order, name, quantity)
+        spread = spread_kind(found.values(), numeric=numeric)
+        traces += _mean_traces(means, name, spread, numeric=numeric)
+        data = data.merge(means, on=name, how="left")
+    figure = make_figure(*traces, title=f"Effect of {name}", x=name, y=quantity.title)
+    return Drawn(figure.update_xaxes(axis_of(dimension, numeric=numeric)), data)
+
+
+def _trials(trials: Sequence[TrialSummary], name: str, quantity: Quantity) -> pd.DataFrame:
+    records = [
+        {
+            TRIAL: trial.number,
+            "configuration": trial.configuration[:8],
+            "seed": trial.seed,
+            name: on_axis(trial.values[name]),
+            quantity.title: quantity.factor * (trial.value or 0.0),
+        }
+        for trial in scored_with(trials, name)
+    ]
+    return pd.DataFrame(records).astype({name: object})
+
+
+def _means(found: Mapping[Any, AtValue], name: str, quantity: Quantity) -> pd.DataFrame:
+    records = [
+        {
+            name: value,
+            MEAN: quantity.factor * at.mean,
+            STD: None if at.std is None else quantity.factor * at.std,
+            CONFIGURATIONS: at.configurations,
+        }
+        for value, at in found.items()
+    ]
+    return pd.DataFrame(records).astype({name: object, STD: float})
+
+
+def _marks(data: pd.DataFrame, name: str, quantity: Quantity) -> go.Scatter:
+    return go.Scatter(
+        name="trial",
+        x=data[name].tolist(),
+        y=data[quantity.title].tolist(),
+        customdata=data[[TRIAL, "configuration", "seed"]].to_numpy().tolist(),
+        mode="markers",
+        marker={"color": faded(0, 0.55), "size": 8},
+        hovertemplate=(
+            "%{x}: %{y:.2f}<br>trial %{customdata[0]}, configuration %{customdata[1]}, "
+            "seed %{customdata[2]}<extra></extra>"
+        ),
+    )
+
+
+def _mean_traces(
+    means: pd.DataFrame, name: str, spread: str | None, *, numeric: bool
+) -> Iterator[go.Scatter]:
+    if spread == "band":
+        yield from _band(means, name)
+    yield go.Scatter(
+        name=MEAN,
+        x=means[name].tolist(),
+        y=means[MEAN].tolist(),
+        error_y={"array": known(means[STD]), "width": 8} if spread == "bars" else None,
+        customdata=means[[CONFIGURATIONS]].to_numpy().tolist(),
+        mode="lines+markers" if numeric else "markers",
+        line={"color": colour(5), "width": 2},
+        marker={"symbol": "circle" if numeric else "line-ew-open", "size": 7 if numeric else 28},
+        hovertemplate="%{x}: mean %{y:.2f} of %{customdata[0]} configurations<extra></extra>",
+    )
+
+
+def _band(means: pd.DataFrame, name: str) -> Iterator[go.Scatter]:
+    ends = {"mean - std": means[MEAN] - means[STD], "mean + std": means[MEAN] + means[STD]}
+    for place, (end, values) in enumerate(ends.items()):
+        yield go.Scatter(
+            name=end,
+            x=means[name].tolist(),
+            y=values.tolist(),
+            mode="lines",
+            line={"width": 0, "color": colour(5)},
+            fill="tonexty" if place else None,
+            fillcolor=faded(5),
+            hoverinfo="skip",
+            showlegend=False,
+        )

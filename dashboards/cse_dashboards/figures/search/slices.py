@@ -1,0 +1,49 @@
+"""Score against each hyperparameter, a panel each, as Optuna draws it."""
+
+from collections.abc import Sequence
+
+from optuna import visualization
+
+from cse_dashboards.figures.look import LIGHT, SCALE, colour
+from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.search.axes import log_axis
+from cse_dashboards.figures.search.importances import importances_of
+from cse_dashboards.figures.search.study import TRIAL, SearchStudy, search_picture
+from cse_platform.search.replay import trial_numbers
+
+MOST_PANELS = 6
+TITLE = "Score by hyperparameter"
+
+
+def slices(study: SearchStudy) -> Picture:
+    """Each complete trial, by one hyperparameter at a time; the later a trial, the darker."""
+    caption = (
+        "Each complete trial of the search, by one hyperparameter at a time; the later, the darker."
+    )
+    space = study.history.space
+    many = len(space) > MOST_PANELS
+    if many:
+        caption += f" Of {len(space)} hyperparameters the {MOST_PANELS} most important ones."
+
+    def draw() -> Drawn:
+        data = study.data
+        names = [*importances_of(study)][:MOST_PANELS] if many else space
+        tried = [name for name in names if name in data]
+        return _draw(study, tried)
+
+    return search_picture(Picture("search_slices", TITLE, caption), study, draw, hyperparameters=1)
+
+
+def _draw(study: SearchStudy, names: Sequence[str]) -> Drawn:
+    score = study.quantity.title
+    figure = visualization.plot_slice(study.optuna, params=list(names), target_name=score)
+    bar = {"title": {"text": "trial", "side": "right"}, "x": 1.0, "xpad": 12}
+    numbers, line = trial_numbers(study.optuna), {"color": colour(6)}
+    for trace in figure.data:
+        places = [numbers[place] for place in trace.marker.color]
+        marker = {"color": places, "colorscale": SCALE, "colorbar": bar, "line": line}
+        trace.update(name="trial", marker=marker)
+    for axis in figure.select_xaxes(selector={"type": "log"}):
+        axis.update(log_axis(study.history.space[axis.title.text]))
+    figure.update_layout(template=LIGHT, title={"text": TITLE})
+    return Drawn(figure, study.data[[TRIAL, score, *names]])

@@ -1,0 +1,151 @@
+"""A search as its figures take it: its trials, and the same as an Optuna study."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import pandas as pd
+from optuna import Study
+from optuna.trial import FrozenTrial, TrialState
+
+from cse_dashboards.figures.naming import dev_quantity
+from cse_dashboards.figures.picture import Drawn, Picture
+from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
+from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.search.replay import NUMBER, Replay, replayed_study
+
+MOST_MARKS = 200
+"""Trials of the figures that grow heavy: parallel coordinates are a trace a trial, and browsers do
+not come to an end with a contour over a thousand values of each hyperparameter."""
+TRIAL = "trial"
+
+
+class SearchStudy:
+    """The search of one sweep; the Optuna study is made once, when a figure first needs it.
+
+    Args:
+        history: what the search has tried.
+    """
+
+    def __init__(self, history: SearchHistory) -> None:
+        self.history = history
+        self.quantity = dev_quantity(history.dev)
+        self.complete = [
+            one for one in history.trials if one.role == "search" and one.state == "COMPLETE"
+        ]
+
+    @cached_property
+    def _replay(self) -> Replay:
+        return replayed_study(self.history, factor=self.quantity.factor)
+
+    @property
+    def optuna(self) -> Study:
+        """With scores as they are drawn; further seeds are no trials of it."""
+        return self._replay.study
+
+    @property
+    def left_out(self) -> int:
+        """Trials that are not in the study: they have values that the space does not have."""
+        return self._replay.left_out
+
+    @property
+    def replayed(self) -> list[FrozenTrial]:
+        """The complete trials of the study."""
+        return self.optuna.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+
+    @property
+    def data(self) -> pd.DataFrame:
+        """The complete trials of the study: number, score, and a column each hyperparameter."""
+        score = self.quantity.title
+        records = [
+            {TRIAL: one.user_attrs[NUMBER], score: one.value, **one.params} for one in self.replayed
+        ]
+        names = [name for name in self.history.space if any(name in one for one in records)]
+        return pd.DataFrame(records, columns=[TRIAL, score, *names], dtype=object)
+
+    @cached_property
+    def fewer(self) -> "SearchStudy":
+        """No more trials than a heavy figure takes: the best, and an even sample of the others."""
+        complete = _best_first(self.complete)
+        if len(complete) <= MOST_MARKS:
+            return self
+        best, others = complete[: MOST_MARKS // 2], complete[MOST_MARKS // 2 :]
+        others.sort(key=lambda one: one.number)
+        kept = [*best, *_spread(others, MOST_MARKS - len(best))]
+        kept.sort(key=lambda one: one.number)
+        return SearchStudy(replace(self.history, trials=tuple(kept)))
+
+    @cached_property
+    def even(self) -> "SearchStudy":
+        """A selection with the same share of the best trials as the whole search has.
+
+        A sample holds more of the best trials, which would mislead a figure that counts.
+        """
+        history = self.history
+        if not history.is_sample:
+            return self
+        half = len(history.trials) // 2
+        best = _best_first([one for one in history.trials if one.state == "COMPLETE"])[:half]
+        others, sampled = history.total - len(best), len(history.trials) - len(best)
+        kept = {one.number for one in _spread(best, round(len(best) * sampled / others))}
+        too_many = {one.number for one in best} - kept
+        trials = tuple(one for one in history.trials if one.number not in too_many)
+        return SearchStudy(replace(history, trials=trials, total=len(trials)))
+
+
+def _best_first(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
+    return sorted(trials, key=lambda one: (-(one.value or 0.0), one.number))
+
+
+def _spread(trials: Sequence[TrialSummary], count: int) -> list[TrialSummary]:
+    """That many of them, at even distances."""
+    return [trials[place * len(trials) // count] for place in range(count)]
+
+
+def search_picture(
+    blank: Picture, study: SearchStudy, draw: Callable[[], Drawn], *, hyperparameters: int = 0
+) -> Picture:
+    """A picture with its figure, or with why there is none.
+
+    Args:
+        blank: the picture without a figure.
+        study: of the search.
+        draw: makes the figure.
+        hyperparameters: how many it takes at least.
+    """
+    history = study.history
+    searched = len(history.space)
+    why = None
+    if hyperparameters and not searched:
+        why = nothing_searched(history)
+    elif hyperparameters > searched:
+        why = f"sweep {history.sweep} searched a single hyperparameter"
+    elif not study.complete:
+        why = f"no trial of the search of sweep {history.sweep} is complete yet"
+    elif not study.replayed:
+        why = f"no complete trial of sweep {history.sweep} has values of the space in its file"
+    if why is not None:
+        return replace(blank, missing=why)
+    caption = blank.caption + sample_note(history)
+    if study.left_out:
+        caption += f" Left out: {study.left_out} trials with values that its space does not have."
+    figure, data = draw()
+    return replace(blank, caption=caption, figure=figure, data=data)
+
+
+def sample_note(history: SearchHistory) -> str:
+    """What to add to a caption where some trials are not shown."""
+    if not history.is_sample:
+        return ""
+    return (
+        f" Of {history.total} trials {len(history.trials)} are shown: the best half as many, and "
+        "an even sample of the others."
+    )
+
+
+def nothing_searched(history: SearchHistory) -> str:
+    """Why there is no picture of a search whose space is empty."""
+    return (
+        f"it is not known what sweep {history.sweep} searched: its file is not on the leaderboard, "
+        "or its space: is empty"
+    )

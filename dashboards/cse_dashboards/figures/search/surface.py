@@ -1,0 +1,180 @@
+"""Score over two hyperparameters (RankCSE, figure 3)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+from scipy.interpolate import griddata
+from scipy.spatial import QhullError
+
+from cse_dashboards.figures.look import SCALE, colour, make_figure
+from cse_dashboards.figures.naming import Quantity, dev_quantity
+from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.search.axes import axis_of
+from cse_dashboards.figures.search.effect import weighted_note
+from cse_dashboards.figures.search.pairs import no_pair, pair_of
+from cse_dashboards.figures.search.values import AtValue, by_value, is_number, recur, scored_with
+from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
+from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.sweep.space.dimensions import Choices, Dimension
+from cse_platform.sweep.space.space import Space
+
+FEW = 12
+"""Values that have a line of cells each."""
+FINE = 40
+"""Points along each side of what lies below a contour."""
+
+Found = Mapping[tuple[Any, Any], AtValue]
+
+
+def surface(history: SearchHistory, x: str | None = None, y: str | None = None) -> Picture:
+    """Two hyperparameters against the score.
+
+    Args:
+        history: of the search.
+        x: one hyperparameter; left out, `tau2` or the one of which most values were tried.
+        y: another; left out, `tau3` or the next.
+    """
+    title = "Two hyperparameters and the score"
+    caption = (
+        "Mean on dev over the configurations of each pair of values, each the mean of its seeds. "
+        "After RankCSE, figure 3." + weighted_note(history)
+    )
+    names = pair_of(history, x, y)
+    if why := no_pair(history, names):
+        return Picture("surface", title, caption, missing=why)
+    x, y = names
+    title = f"{x} and {y}"
+    if not scored_with(history.trials, x, y):
+        why = f"no complete trial of sweep {history.sweep} has both {x} and {y}"
+        return Picture("surface", title, caption, missing=why)
+    figure, data = draw_surface(history.trials, x, y, history.space, dev_quantity(history.dev))
+    if any(trace.type == "contour" for trace in figure.data):
+        caption += " Between the points it is interpolated linearly."
+    return Picture("surface", title, caption, figure, data)
+
+
+def draw_surface(
+    trials: Sequence[TrialSummary], x: str, y: str, space: Space, quantity: Quantity
+) -> Drawn:
+    """The mean over configurations at each pair of values.
+
+    A heat map where both hyperparameters have few values that recur; else points, over a filled
+    contour that is linear between them where both are numbers.
+
+    Args:
+        trials: of a search; incomplete ones, and those without both hyperparameters, are left out.
+        x: name of one hyperparameter.
+        y: name of the other.
+        space: that was searched; holds both.
+        quantity: of the trials' values.
+    """
+    found = by_value(trials, x, y)
+    sides = [list(dict.fromkeys(place[side] for place in found)) for side in (0, 1)]
+    if all(_in_cells(trials, name, space[name]) for name in (x, y)):
+        traces, axes = [_cells(found, sides, quantity)], [{"type": "category"}] * 2
+    else:
+        numeric = [all(map(is_number, side)) for side in sides]
+        axes = [
+            dict(axis_of(space[n], numeric=is_)) for n, is_ in zip((x, y), numeric, strict=True)
+        ]
+        between = _between(found, space[x], space[y], quantity) if all(numeric) else None
+        traces = [*filter(None, [between]), _points(found, quantity)]
+    figure = make_figure(*traces, title=f"Effect of {x} and {y}", x=x, y=y)
+    figure.update_layout(xaxis=axes[0], yaxis=axes[1])
+    records = [
+        (*place, quantity.factor * at.mean, at.configurations) for place, at in found.items()
+    ]
+    columns = [x, y, quantity.title, "configurations"]
+    return Drawn(figure, pd.DataFrame(records, columns=columns, dtype=object))
+
+
+def _in_cells(trials: Sequence[TrialSummary], name: str, dimension: Dimension) -> bool:
+    found = by_value(trials, name)
+    return len(found) <= FEW and recur(found.values(), dimension)
+
+
+def _cells(found: Found, sides: Sequence[list[Any]], quantity: Quantity) -> go.Heatmap:
+    across, down = (sorted(side) if all(map(is_number, side)) else side for side in sides)
+    values = [
+        [quantity.factor * found[x, y].mean if (x, y) in found else None for x in across]
+        for y in down
+    ]
+    return go.Heatmap(
+        name="mean over configurations",
+        x=list(map(str, across)),
+        y=list(map(str, down)),
+        z=values,
+        **_scale(quantity),
+        texttemplate="%{z:.2f}",
+        xgap=2,
+        ygap=2,
+        hovertemplate="%{x}, %{y}: %{z:.2f}<extra></extra>",
+    )
+
+
+def _points(found: Found, quantity: Quantity) -> go.Scatter:
+    return go.Scatter(
+        name="configurations",
+        x=[x for x, _ in found],
+        y=[y for _, y in found],
+        mode="markers",
+        marker={
+            "color": [quantity.factor * at.mean for at in found.values()],
+            "size": 9,
+            **_scale(quantity),
+            "line": {"width": 1, "color": colour(6)},
+        },
+        hovertemplate="%{x}, %{y}: %{marker.color:.2f}<extra></extra>",
+    )
+
+
+def _between(found: Found, x: Dimension, y: Dimension, quantity: Quantity) -> go.Contour | None:
+    """Linear between the points, on the scales of the axes; nothing outside of them.
+
+    None where all lie on one line, or are fewer than three: nothing lies between them.
+    """
+    places = np.array(list(found), dtype=float)
+    values = [quantity.factor * at.mean for at in found.values()]
+    scaled = [_scaled(places[:, side], one) for side, one in enumerate((x, y))]
+    lines = [np.linspace(side.min(), side.max(), FINE) for side in scaled]
+    points = [(side - side.min()) / (np.ptp(side) or 1) for side in scaled]
+    mesh = np.meshgrid(np.linspace(0, 1, FINE), np.linspace(0, 1, FINE))
+    try:
+        heights: NDArray[Any] = griddata(np.stack(points, axis=1), values, tuple(mesh))
+    except QhullError:
+        return None
+    return go.Contour(
+        name="between configurations",
+        x=_unscaled(lines[0], x),
+        y=_unscaled(lines[1], y),
+        z=[[None if np.isnan(one) else one for one in line] for line in heights.tolist()],
+        # A colour axis shared with the points would do, but then Plotly's contours never end.
+        zmin=min(values),
+        zmax=max(values),
+        **_scale(quantity),
+        showscale=False,
+        opacity=0.7,
+        line={"width": 0.5},
+        hoverinfo="skip",
+    )
+
+
+def _scale(quantity: Quantity) -> dict[str, Any]:
+    bar = {"title": {"text": quantity.title, "side": "right"}}
+    return {"colorscale": SCALE, "colorbar": bar}
+
+
+def _is_log(dimension: Dimension) -> bool:
+    return not isinstance(dimension, Choices) and dimension.log
+
+
+def _scaled(values: NDArray[Any], dimension: Dimension) -> NDArray[Any]:
+    return np.log(values) if _is_log(dimension) else values
+
+
+def _unscaled(values: NDArray[Any], dimension: Dimension) -> NDArray[Any]:
+    return np.exp(values) if _is_log(dimension) else values

@@ -1,0 +1,82 @@
+"""What a search found with each value of a hyperparameter."""
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from statistics import fmean, variance
+from typing import Any, Literal
+
+from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_json
+
+
+@dataclass(frozen=True)
+class AtValue:
+    """What a search found with one value of a hyperparameter. Fractions."""
+
+    mean: float
+    """Over configurations, each the mean of its seeds, weighted by what a sample stands for."""
+    std: float | None
+    """Over seeds, with n - 1 within each configuration; None where none has two."""
+    configurations: int
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value has a place on an axis of numbers."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def on_axis(value: Any) -> Any:
+    """A number as it is, anything else by its name."""
+    return value if is_number(value) or isinstance(value, str) else canonical_json(value)
+
+
+def scored_with(trials: Sequence[TrialSummary], *names: str) -> list[TrialSummary]:
+    """The complete trials that have all of these hyperparameters."""
+    return [
+        trial
+        for trial in trials
+        if trial.state == "COMPLETE"
+        and trial.value is not None
+        and all(name in trial.values for name in names)
+    ]
+
+
+def by_value(trials: Sequence[TrialSummary], *names: str) -> dict[tuple[Any, ...], AtValue]:
+    """What complete trials found, by their values of these hyperparameters as axes have them."""
+    groups: dict[Any, dict[str, list[TrialSummary]]] = defaultdict(lambda: defaultdict(list))
+    for trial in scored_with(trials, *names):
+        place = tuple(on_axis(trial.values[name]) for name in names)
+        groups[place][trial.configuration].append(trial)
+    return {place: _together(list(seeds.values())) for place, seeds in groups.items()}
+
+
+def _together(configurations: Sequence[Sequence[TrialSummary]]) -> AtValue:
+    values = [[trial.value or 0.0 for trial in seeds] for seeds in configurations]
+    weights = [[trial.weight for trial in seeds] for seeds in configurations]
+    several = [seeds for seeds in values if len(seeds) > 1]
+    freedom = sum(len(seeds) - 1 for seeds in several)
+    squares = sum(variance(seeds) * (len(seeds) - 1) for seeds in several)
+    return AtValue(
+        mean=fmean(map(fmean, values, weights), map(fmean, weights)),
+        std=math.sqrt(squares / freedom) if freedom else None,
+        configurations=len(configurations),
+    )
+
+
+def recur(found: Collection[AtValue], dimension: Dimension) -> bool:
+    """Whether values of a hyperparameter stand for several configurations.
+
+    Those of a list do; those of a range do if each is tried twice on average.
+    """
+    tried = sum(at.configurations for at in found)
+    return isinstance(dimension, Choices) or 2 * len(found) <= tried
+
+
+def spread_kind(found: Collection[AtValue], *, numeric: bool) -> Literal["band", "bars"] | None:
+    """How the spread over seeds is drawn: a band takes numbers that all have one."""
+    known = [at.std is not None for at in found]
+    if not any(known):
+        return None
+    return "band" if numeric and len(known) > 1 and all(known) else "bars"

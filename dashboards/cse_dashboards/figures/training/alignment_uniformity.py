@@ -1,0 +1,110 @@
+"""Alignment against uniformity (CompCSE figure 2, RankCSE figure 4, WhitenedCSE figure 3)."""
+
+from collections.abc import Iterator, Mapping
+from statistics import fmean
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from cse_dashboards.figures.look import colour, make_figure
+from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.rows import Rows, first_rows, left_out, picture_per_dev_data
+from cse_dashboards.figures.training.dev_curves import KEPT, MEAN
+from cse_dashboards.figures.training.seeds import Seeds, at_kept, curves_of, having, over_seeds
+from cse_platform.leaderboard.api import Leaderboard
+
+METRICS = {"uniformity": "dev/uniformity", "alignment": "dev/alignment"}
+
+
+def alignment_uniformity(reader: Leaderboard, rows: Rows) -> list[Picture]:
+    """Where training moves the embeddings: a picture for each source of the dev data."""
+    return picture_per_dev_data(rows, lambda shown: _picture(reader, shown))
+
+
+def _picture(reader: Leaderboard, rows: Rows) -> Picture:
+    labelled, left = first_rows(rows)
+    curves, seeds = curves_of(reader, labelled, *METRICS.values())
+    name, title = "alignment_uniformity", "Alignment and uniformity"
+    caption = (
+        "On STS-B dev, mean over the seeds at each step, from a hollow marker before training to a "
+        "star at the mean of the checkpoints that were kept; lower is better on both axes. After "
+        "CompCSE figure 2, RankCSE figure 4 and WhitenedCSE figure 3."
+        + left_out(labelled, curves, "both measures")
+        + seeds
+        + left
+    )
+    if not curves:
+        why = (
+            "no dev curve of these rows has alignment and uniformity; trials that cse-sweep runs "
+            "report both, imported ones may not"
+        )
+        return Picture(name, title, caption, missing=why)
+    return Picture(name, title, caption, *draw_alignment_uniformity(curves))
+
+
+def draw_alignment_uniformity(curves: Mapping[str, Seeds]) -> Drawn:
+    """A line a method through the means over seeds at each step: down and to the left is better.
+
+    It begins at a hollow marker before training; its star is the mean over the checkpoints that
+    were kept, one a seed. Seeds without both measures are left out.
+
+    Args:
+        curves: by label, dev curves by seed.
+    """
+    records = [
+        {"method": label, **one} for label, seeds in curves.items() for one in _records(seeds)
+    ]
+    data = pd.DataFrame(records, columns=["method", "point", "step", *METRICS])
+    traces = [
+        trace
+        for place, label in enumerate(curves)
+        for trace in _traces(label, data[data["method"] == label], place)
+    ]
+    figure = make_figure(
+        *traces,
+        title="Alignment and uniformity on STS-B dev",
+        x="uniformity (lower is better)",
+        y="alignment (lower is better)",
+        hovermode="closest",
+    )
+    return Drawn(figure, data.astype({"step": "Int64"}))
+
+
+def _records(seeds: Seeds) -> Iterator[dict[str, object]]:
+    seeds = having(seeds, *METRICS.values())
+    curves = {name: over_seeds(seeds, metric) for name, metric in METRICS.items()}
+    for step in (step for step in curves["alignment"] if step in curves["uniformity"]):
+        means = {name: fmean(curve[step]) for name, curve in curves.items()}
+        yield {"point": MEAN, "step": step, **means}
+    kept = {name: [v for _, v in at_kept(seeds, metric)] for name, metric in METRICS.items()}
+    if all(kept.values()):
+        yield {"point": KEPT} | {name: fmean(values) for name, values in kept.items()}
+
+
+def _traces(label: str, data: pd.DataFrame, place: int) -> Iterator[go.Scatter]:
+    means, kept = data[data["point"] == MEAN], data[data["point"] == KEPT]
+    yield go.Scatter(
+        name=label,
+        x=means["uniformity"].tolist(),
+        y=means["alignment"].tolist(),
+        customdata=[[int(step)] for step in means["step"]],
+        mode="lines+markers",
+        line={"color": colour(place), "width": 1.5},
+        marker={
+            "size": 7,
+            "symbol": ["circle-open" if step == 0 else "circle" for step in means["step"]],
+        },
+        legendgroup=label,
+        hovertemplate="step %{customdata[0]}: uniformity %{x:.3f}, alignment %{y:.3f}",
+    )
+    if not kept.empty:
+        yield go.Scatter(
+            name=f"{label}, kept checkpoints",
+            x=kept["uniformity"].tolist(),
+            y=kept["alignment"].tolist(),
+            mode="markers",
+            marker={"symbol": "star", "size": 15, "color": colour(place)},
+            legendgroup=label,
+            showlegend=False,
+            hovertemplate="kept checkpoints: uniformity %{x:.3f}, alignment %{y:.3f}",
+        )

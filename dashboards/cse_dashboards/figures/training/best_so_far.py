@@ -1,0 +1,74 @@
+"""The dev score of each trial, and the best so far: against time, or in the order of numbers."""
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from cse_dashboards.figures.look import colour, faded, make_figure
+from cse_dashboards.figures.naming import dev_quantity
+from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.search.study import sample_note
+from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
+
+END, BEST = "end of trial (UTC)", "best so far"
+
+
+def best_so_far(history: SearchHistory) -> Picture:
+    """The score of each complete trial of a sweep when it ended, and the highest until then."""
+    name, title = "progress_best", "Best so far"
+    caption = (
+        "The dev score of each complete trial, further seeds included, when it ended, and the "
+        "highest until then." + sample_note(history)
+    )
+    quantity = dev_quantity(history.dev)
+    ended = [
+        {
+            END: trial.finished,
+            "trial": trial.number,
+            "configuration": trial.configuration[:8],
+            "seed": trial.seed,
+            quantity.title: quantity.factor * trial.value,
+        }
+        for trial in history.trials
+        if trial.state == "COMPLETE" and trial.value is not None and trial.finished is not None
+    ]
+    if not ended:
+        why = f"no trial of sweep {history.sweep} is complete yet"
+        return Picture(name, title, caption, missing=why)
+    data = pd.DataFrame(ended).sort_values([END, "trial"], ignore_index=True)
+    return Picture(name, title, caption, *draw_best(data, title=title, x=END, y=quantity.title))
+
+
+def draw_best(data: pd.DataFrame, *, title: str, x: str, y: str) -> Drawn:
+    """A marker a trial, and a line at the best until then.
+
+    Args:
+        data: trials in the order of `x`; columns `trial`, `configuration` and `seed` are shown on
+            the markers.
+        title: what is shown.
+        x: the column across, and the name of its axis.
+        y: the same of the scores.
+    """
+    data = data.assign(**{BEST: data[y].cummax()})
+    places = [one.to_pydatetime() for one in data[x]] if x == END else data[x].tolist()
+    marks = go.Scatter(
+        name="trial",
+        x=places,
+        y=data[y].tolist(),
+        customdata=data[["trial", "configuration", "seed"]].to_numpy().tolist(),
+        mode="markers",
+        marker={"color": faded(0, 0.6), "size": 7},
+        hovertemplate=(
+            "%{x}: %{y:.2f}<br>trial %{customdata[0]}, configuration %{customdata[1]}, "
+            "seed %{customdata[2]}<extra></extra>"
+        ),
+    )
+    best = go.Scatter(
+        name=BEST,
+        x=places,
+        y=data[BEST].tolist(),
+        mode="lines",
+        line={"color": colour(5), "shape": "hv"},
+        hovertemplate="%{x}: %{y:.2f}<extra></extra>",
+    )
+    legend = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1.08}
+    return Drawn(make_figure(marks, best, title=title, x=x, y=y, legend=legend), data)

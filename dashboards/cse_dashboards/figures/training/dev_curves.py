@@ -1,0 +1,134 @@
+"""Dev curves of several methods (CompCSE, figure 3)."""
+
+from collections.abc import Iterator, Mapping
+from statistics import fmean
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from cse_dashboards.figures.look import colour, faded, make_figure
+from cse_dashboards.figures.naming import Quantity, metric_quantity
+from cse_dashboards.figures.picture import Drawn, Picture, file_name
+from cse_dashboards.figures.rows import Rows, first_rows, left_out, picture_per_dev_data
+from cse_dashboards.figures.training.seeds import Seeds, at_kept, curves_of, over_seeds
+from cse_platform.leaderboard.api import Leaderboard
+
+MEAN, KEPT = "mean over seeds", "kept checkpoint"
+
+
+def dev_curves(reader: Leaderboard, rows: Rows, metric: str) -> list[Picture]:
+    """A metric against the step, with a band over the seeds.
+
+    Metrics on dev sets have a picture for each source of the dev data.
+
+    Args:
+        reader: of the leaderboard that the rows are of.
+        rows: those that are shown; more than there are colours are left out.
+        metric: of dev curves, e.g. `dev/stsb_spearman`, `train/loss`.
+    """
+    if not metric.startswith("dev/"):
+        return [_picture(reader, rows, metric)]
+    return picture_per_dev_data(rows, lambda shown: _picture(reader, shown, metric))
+
+
+def _picture(reader: Leaderboard, rows: Rows, metric: str) -> Picture:
+    labelled, left = first_rows(rows)
+    curves, seeds = curves_of(reader, labelled, metric)
+    name = "dev_curves_" + file_name(metric)
+    title = f"{metric_quantity(metric).name} by step"
+    caption = (
+        "Mean over the seeds at each step that all of them have; band: from the lowest to the "
+        "highest seed; star: the checkpoint of each seed that was kept. After CompCSE, figure 3."
+        + left_out(labelled, curves, metric)
+        + seeds
+        + left
+    )
+    if not curves:
+        why = (
+            f"no dev curve of these rows has {metric}; `dev:` in a sweep file says what is measured"
+        )
+        return Picture(name, title, caption, missing=why)
+    return Picture(name, title, caption, *draw_dev_curves(curves, metric))
+
+
+def draw_dev_curves(curves: Mapping[str, Seeds], metric: str) -> Drawn:
+    """The mean over seeds, a band from the lowest to the highest seed, and stars.
+
+    A star marks the checkpoint of each seed that was kept. A single seed has no band; seeds without
+    the metric are left out.
+
+    Args:
+        curves: by label, dev curves by seed.
+        metric: of the points.
+    """
+    quantity = metric_quantity(metric)
+    records = [
+        {"method": label, **one}
+        for label, seeds in curves.items()
+        for one in _records(seeds, metric, quantity)
+    ]
+    columns = ["method", "point", "step", quantity.title, "lowest seed", "highest seed", "seeds"]
+    data = pd.DataFrame(records, columns=columns)
+    traces = [
+        trace
+        for place, label in enumerate(curves)
+        for trace in _traces(label, data[data["method"] == label], quantity, place)
+    ]
+    title = f"{quantity.name} by step"
+    figure = make_figure(*traces, title=title, x="step", y=quantity.title, hovermode="x unified")
+    return Drawn(figure, data)
+
+
+def _records(seeds: Seeds, metric: str, quantity: Quantity) -> Iterator[dict[str, object]]:
+    factor = quantity.factor
+    for step, values in over_seeds(seeds, metric).items():
+        yield {
+            "point": MEAN,
+            "step": step,
+            quantity.title: factor * fmean(values),
+            "lowest seed": factor * min(values),
+            "highest seed": factor * max(values),
+            "seeds": len(values),
+        }
+    for step, value in at_kept(seeds, metric):
+        yield {"point": KEPT, "step": step, quantity.title: factor * value, "seeds": 1}
+
+
+def _traces(label: str, data: pd.DataFrame, quantity: Quantity, place: int) -> Iterator[go.Scatter]:
+    means, kept = data[data["point"] == MEAN], data[data["point"] == KEPT]
+    if (means["seeds"] > 1).any():
+        yield from _band(label, means, place)
+    yield go.Scatter(
+        name=label,
+        x=means["step"].tolist(),
+        y=means[quantity.title].tolist(),
+        mode="lines+markers",
+        line={"color": colour(place), "width": 2},
+        marker={"size": 5},
+        legendgroup=label,
+    )
+    yield go.Scatter(
+        name=f"{label}, kept checkpoint",
+        x=kept["step"].tolist(),
+        y=kept[quantity.title].tolist(),
+        mode="markers",
+        marker={"symbol": "star", "size": 12, "color": colour(place)},
+        legendgroup=label,
+        showlegend=False,
+    )
+
+
+def _band(label: str, means: pd.DataFrame, place: int) -> Iterator[go.Scatter]:
+    for end, fill in (("lowest seed", None), ("highest seed", "tonexty")):
+        yield go.Scatter(
+            name=f"{label}, {end}",
+            x=means["step"].tolist(),
+            y=means[end].tolist(),
+            mode="lines",
+            line={"width": 0, "color": colour(place)},
+            fill=fill,
+            fillcolor=faded(place),
+            hoverinfo="skip",
+            legendgroup=label,
+            showlegend=False,
+        )

@@ -1,0 +1,64 @@
+"""The dev curves of one configuration's seeds, put together."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.query.trials.curves import DevPoint
+from cse_platform.leaderboard.row import LeaderboardRow
+
+Seeds = Mapping[int, Sequence[DevPoint]]
+"""Dev curves by seed."""
+
+
+def curves_of(
+    reader: Leaderboard, labelled: Mapping[str, LeaderboardRow], *metrics: str
+) -> tuple[dict[str, Seeds], str]:
+    """The dev curves of rows, of the seeds that have these metrics.
+
+    Returns:
+        The curves by label; and what to add to a caption where some seeds have no such metric.
+    """
+    whole = {label: reader.dev_curves(row) for label, row in labelled.items()}
+    curves = {
+        label: kept
+        for label, seeds in whole.items()
+        if (kept := having(seeds, *metrics)) and all(over_seeds(kept, name) for name in metrics)
+    }
+    absent = sum(len(whole[label]) - len(seeds) for label, seeds in curves.items())
+    what = metrics[0] if len(metrics) == 1 else "both"
+    return curves, f" Seeds without {what}, and left out: {absent}." if absent else ""
+
+
+def having(seeds: Seeds, *metrics: str) -> Seeds:
+    """The seeds with a point that has all of these metrics."""
+    return {
+        seed: points
+        for seed, points in seeds.items()
+        if any(all(point.metrics.get(name) is not None for name in metrics) for point in points)
+    }
+
+
+def over_seeds(seeds: Seeds, metric: str) -> dict[int, list[float]]:
+    """The values of a metric over the seeds, by step, in order of steps.
+
+    Seeds that never have the metric are left out. So are steps at which one of the other seeds has
+    no value: a mean over fewer seeds would jump.
+    """
+    curves = [dict(_values(points, metric)) for points in having(seeds, metric).values()]
+    shared = set.intersection(*map(set, curves)) if curves else set()
+    return {step: [curve[step] for curve in curves] for step in sorted(shared)}
+
+
+def at_kept(seeds: Seeds, metric: str) -> list[tuple[int, float]]:
+    """For each seed, the step of the checkpoint that was kept and the metric there.
+
+    Seeds without are left out.
+    """
+    kept = [[point for point in points if point.kept] for points in seeds.values()]
+    return [found for points in kept for found in _values(points, metric)]
+
+
+def _values(points: Sequence[DevPoint], metric: str) -> Iterator[tuple[int, float]]:
+    for point in points:
+        if (value := point.metrics.get(metric)) is not None:
+            yield point.step, value

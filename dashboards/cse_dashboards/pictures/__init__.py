@@ -1,1 +1,0 @@
-"""Pictures: each asks the leaderboard one question and shows the answer as a figure."""

@@ -1,0 +1,237 @@
+"""Figures of searched settings, by hand-made trials."""
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cse_dashboards.figures.naming import dev_quantity
+from cse_dashboards.figures.search.effect import draw_effect
+from cse_dashboards.figures.search.surface import draw_surface
+from cse_dashboards.figures.search.values import by_value
+from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.sweep.space.space import Space
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+STSB = dev_quantity("stsb")
+SPACE = Space.model_validate(
+    {
+        "groups": [8, 16],
+        "loss": ["listnet", "listmle"],
+        "rate": {"low": 1e-5, "high": 1e-3, "log": True},
+        "alpha": {"low": 0.0, "high": 1.0},
+    }
+)
+
+
+def trial(
+    configuration: str,
+    values: Mapping[str, Any],
+    value: float | None,
+    *,
+    seed: int = 0,
+    state: str = "COMPLETE",
+    weight: float = 1.0,
+) -> TrialSummary:
+    return TrialSummary(
+        sweep="first",
+        method="simcse",
+        backbone="mini",
+        number=0,
+        key=f"{configuration}-{seed}",
+        state=state,
+        seed=seed,
+        role="search",
+        configuration=configuration,
+        values=dict(values),
+        value=value,
+        step=1,
+        started=NOON,
+        finished=NOON,
+        weight=weight,
+    )
+
+
+GROUPS = [
+    trial("a", {"groups": 8}, 0.5),
+    trial("a", {"groups": 8}, 0.7, seed=1),  # mean 0.6, std sqrt(0.02)
+    trial("b", {"groups": 8}, 0.4),
+    trial("c", {"groups": 16}, 0.8),
+    trial("d", {"groups": 16}, 0.9, state="PRUNED"),
+    trial("e", {"rate": 1e-4}, 0.9),
+]
+
+
+def test_a_value_has_the_mean_over_its_configurations_and_the_spread_of_their_seeds() -> None:
+    found = by_value(GROUPS, "groups")
+
+    assert found[8,].mean == pytest.approx(0.5)  # of 0.6 and 0.4
+    assert found[8,].std == pytest.approx(math.sqrt(0.02))
+    assert (found[16,].mean, found[16,].std, found[16,].configurations) == (0.8, None, 1)
+
+
+def test_in_means_a_trial_of_a_sample_counts_for_those_left_out() -> None:
+    tried = [
+        trial("a", {"groups": 8}, 0.9),
+        trial("b", {"groups": 8}, 0.5, weight=3),
+        trial("c", {"groups": 16}, 0.9),
+        trial("c", {"groups": 16}, 0.6, seed=1, weight=2),  # mean 0.7, for 1.5 configurations
+        trial("d", {"groups": 16}, 0.4, weight=1.5),
+    ]
+
+    found = by_value(tried, "groups")
+
+    assert found[8,].mean == pytest.approx((0.9 + 3 * 0.5) / 4)
+    assert found[16,].mean == pytest.approx((0.7 + 0.4) / 2)
+    assert found[8,].configurations == 2
+
+
+def test_a_setting_has_a_marker_a_trial_a_line_of_means_and_a_band() -> None:
+    tried = [*GROUPS, trial("c", {"groups": 16}, 0.6, seed=1)]  # mean 0.7, std sqrt(0.02)
+
+    figure = draw_effect(tried, "groups", SPACE["groups"], STSB).figure
+
+    trials, low, high, means = figure.data
+    std = 100 * math.sqrt(0.02)
+    assert list(trials.x) == [8, 8, 8, 16, 16]
+    assert list(trials.y) == pytest.approx([50, 70, 40, 80, 60])
+    assert (list(means.x), list(means.y)) == ([8, 16], pytest.approx([50, 70]))
+    assert (list(low.x), list(low.y)) == ([8, 16], pytest.approx([50 - std, 70 - std]))
+    assert list(high.y) == pytest.approx([50 + std, 70 + std])
+    assert means.error_y.array is None
+    assert figure.layout.xaxis.title.text == "groups"
+    assert figure.layout.yaxis.title.text == "STS-B dev, Spearman × 100"
+    assert figure.layout.xaxis.tickvals == (8, 16)
+
+
+def test_where_not_every_value_has_several_seeds_there_are_bars() -> None:
+    _, means = draw_effect(GROUPS, "groups", SPACE["groups"], STSB).figure.data
+
+    assert means.mode == "lines+markers"
+    assert means.error_y.array == (pytest.approx(100 * math.sqrt(0.02)), None)
+
+
+def test_choices_of_mixed_kinds_are_no_scale() -> None:
+    space = Space.model_validate({"d0": [None, 256, 192], "groups": [8, 16]})
+    numbers = [trial("a", {"d0": 256, "groups": 8}, 0.5), trial("b", {"d0": 192, "groups": 8}, 0.6)]
+    mixed = [*numbers, trial("c", {"d0": None, "groups": 8}, 0.7)]
+
+    axis = draw_effect(numbers, "d0", space["d0"], STSB).figure.layout.xaxis
+    assert (axis.type, axis.tickvals) == (None, (192, 256))
+    axis = draw_effect(mixed, "d0", space["d0"], STSB).figure.layout.xaxis
+    assert (axis.type, axis.categoryarray) == ("category", ("null", 256, 192))
+    assert set(draw_surface(mixed, "d0", "groups", space, STSB).figure.data[0].x) == {
+        "null",
+        "256",
+        "192",
+    }
+
+
+@pytest.mark.parametrize(("low", "ticks"), [(1e-5, "~e"), (0.1, "~r")])
+def test_a_log_axis_has_whole_numbers_at_its_ticks(low: float, ticks: str) -> None:
+    space = Space.model_validate({"rate": {"low": low, "high": 9.0, "log": True}})
+    tried = [trial("a", {"rate": 1.0}, 0.5)]
+
+    axis = draw_effect(tried, "rate", space["rate"], STSB).figure.layout.xaxis
+
+    assert (axis.type, axis.tickformat, axis.dtick) == ("log", ticks, None)
+
+
+def test_numbers_of_a_range_stand_on_its_scale_without_a_mean_of_single_ones() -> None:
+    tried = [trial(str(n), {"rate": rate}, 0.5) for n, rate in enumerate((1e-5, 1e-4, 1e-3))]
+
+    figure = draw_effect(tried, "rate", SPACE["rate"], STSB).figure
+
+    assert [trace.name for trace in figure.data] == ["trial"]
+    assert figure.layout.xaxis.type == "log"
+    assert draw_effect(tried, "rate", SPACE["alpha"], STSB).figure.layout.xaxis.type == "linear"
+
+
+def test_what_is_no_number_stands_side_by_side_in_the_order_of_the_file() -> None:
+    tried = [
+        trial("a", {"loss": "listmle"}, 0.5),
+        trial("a", {"loss": "listmle"}, 0.7, seed=1),
+        trial("b", {"loss": "listnet"}, 0.6),
+    ]
+
+    figure = draw_effect(tried, "loss", SPACE["loss"], STSB).figure
+
+    means = figure.data[-1]
+    assert figure.layout.xaxis.type == "category"
+    assert figure.layout.xaxis.categoryarray == ("listnet", "listmle")
+    assert means.mode == "markers"
+    assert means.error_y.array == (pytest.approx(100 * math.sqrt(0.02)), None)
+
+
+def test_values_that_are_lists_or_truths_go_by_what_the_file_writes() -> None:
+    tried = [trial("a", {"x": [1, 2]}, 0.5), trial("b", {"x": True}, 0.6)]
+    space = Space.model_validate({"x": [[1, 2], True]})
+
+    figure = draw_effect(tried, "x", space["x"], STSB).figure
+
+    assert list(figure.data[0].x) == ["[1,2]", "true"]
+    assert figure.layout.xaxis.categoryarray == ("[1,2]", "true")
+
+
+def test_two_settings_of_few_values_are_cells_with_their_means() -> None:
+    tried = [
+        trial("a", {"groups": 16, "loss": "listnet"}, 0.5),
+        trial("b", {"groups": 16, "loss": "listnet"}, 0.7),
+        trial("c", {"groups": 8, "loss": "listmle"}, 0.8),
+    ]
+
+    figure = draw_surface(tried, "groups", "loss", SPACE, STSB).figure
+
+    [cells] = figure.data
+    assert (cells.type, list(cells.x), list(cells.y)) == (
+        "heatmap",
+        ["8", "16"],
+        ["listnet", "listmle"],
+    )
+    assert [list(row) for row in cells.z] == [[None, pytest.approx(60)], [80, None]]
+    assert cells.texttemplate == "%{z:.2f}"
+    assert cells.colorbar.title.text == "STS-B dev, Spearman × 100"
+    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("groups", "loss")
+
+
+def test_two_ranges_are_points_over_a_contour_that_is_linear_between_them() -> None:
+    places = [(1e-5, 0.0), (1.1e-5, 1.0), (9e-4, 0.01), (1e-3, 0.99)]
+    tried = [
+        trial(str(n), {"rate": rate, "alpha": alpha}, 0.5 + 0.1 * alpha)
+        for n, (rate, alpha) in enumerate(places)
+    ]
+
+    figure = draw_surface(tried, "rate", "alpha", SPACE, STSB).figure
+
+    contour, points = figure.data
+    assert (contour.type, points.type) == ("contour", "scatter")
+    assert list(points.marker.color) == pytest.approx([50, 60, 50.1, 59.9])
+    assert contour.x[0] == pytest.approx(1e-5)
+    assert contour.x[-1] == pytest.approx(1e-3)
+    heights = np.array(contour.z, dtype=float)
+    known = ~np.isnan(heights)
+    assert 0.9 < known.mean() < 1  # nothing is drawn outside of the points
+    expected = 50 + 10 * np.broadcast_to(contour.y[:, None], heights.shape)
+    assert heights[known] == pytest.approx(expected[known])
+    assert figure.layout.xaxis.type == "log"
+
+
+def test_points_on_one_line_have_no_contour_between_them() -> None:
+    tried = [
+        trial(str(n), {"rate": rate, "alpha": 0.5}, 0.5) for n, rate in enumerate((1e-5, 1e-4))
+    ]
+
+    [points] = draw_surface(tried, "rate", "alpha", SPACE, STSB).figure.data
+
+    assert len(points.x) == 2
+
+
+def test_a_range_against_what_is_no_number_is_points_alone() -> None:
+    tried = [trial(str(n), {"rate": 10**-n, "loss": "listnet"}, 0.5) for n in range(3, 6)]
+
+    [points] = draw_surface(tried, "rate", "loss", SPACE, STSB).figure.data
+
+    assert points.type == "scatter"
