@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from empty_stores import *  # noqa: F403
 from hypothesis import settings
 
 from cse_methods.data.manifest import manifest

@@ -1,6 +1,7 @@
 """A leaderboard to make pictures of."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
@@ -16,9 +17,13 @@ from cse_platform.tracking.events import Event
 
 
 @pytest.fixture(scope="session")
-def lab_url(tmp_path_factory: pytest.TempPathFactory, two_methods: list[Event]) -> str:
+def lab_url(
+    tmp_path_factory: pytest.TempPathFactory,
+    empty_leaderboard: Callable[[Path], str],
+    two_methods: list[Event],
+) -> str:
     """The leaderboard of `two_methods`; whoever changes it copies it before."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('lab') / 'leaderboard.db'}"
+    url = empty_leaderboard(tmp_path_factory.mktemp("lab") / "leaderboard.db")
     with open_store(url) as board:
         LeaderboardSink(board).apply("j", list(enumerate(two_methods, start=1)))
     return url

@@ -5,6 +5,7 @@ import io
 import json
 import re
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -130,9 +131,10 @@ def test_nothing_passes(lab: Leaderboard, client: FlaskClient) -> None:
     assert "<option selected>none</option>" in html  # what is asked stays to be seen
 
 
-def test_an_empty_leaderboard_says_what_fills_it(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'leaderboard.db'}"
-    open_store(url).close()
+def test_an_empty_leaderboard_says_what_fills_it(
+    tmp_path: Path, empty_leaderboard: Callable[[Path], str]
+) -> None:
+    url = empty_leaderboard(tmp_path / "leaderboard.db")
     client = create_app(url).test_client()
     for address in ("/", "/sweeps"):
         assert "cse-sweep sweeps/quickstart.yaml" in told(client, address)

@@ -3,6 +3,7 @@
 import html
 import re
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,10 +57,10 @@ def test_parts_say_it_in_their_place(client: FlaskClient) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
+def store(tmp_path: Path, empty_leaderboard: Callable[[Path], str]) -> Path:
     """An empty leaderboard."""
     file = tmp_path / "runs" / "leaderboard.db"
-    open_store(f"sqlite:///{file}").close()
+    empty_leaderboard(file)
     return file
 
 

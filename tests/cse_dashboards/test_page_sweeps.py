@@ -32,6 +32,7 @@ TRIALS = (("COMPLETE", 0.81), ("COMPLETE", 0.83), ("COMPLETE", 0.82), ("FAIL", 0
 @pytest.fixture(scope="module")
 def url(
     tmp_path_factory: pytest.TempPathFactory,
+    empty_leaderboard: Callable[[Path], str],
     sweep_started: Callable[..., SweepStarted],
     trial_life: Callable[..., list[Event]],
 ) -> str:
@@ -48,7 +49,7 @@ def url(
             values={"tau2": SPACE["tau2"][number % 3], "tau3": SPACE["tau3"][number % 2]},
             searched=("tau2", "tau3"),
         )
-    url = f"sqlite:///{tmp_path_factory.mktemp('grid') / 'leaderboard.db'}"
+    url = empty_leaderboard(tmp_path_factory.mktemp("grid") / "leaderboard.db")
     with open_store(url) as board:
         LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
     return url

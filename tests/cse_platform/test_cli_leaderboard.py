@@ -22,7 +22,12 @@ Start = Callable[..., SweepStarted]
 
 
 @pytest.fixture
-def runs(tmp_path: Path, sweep_started: Start, trial_life: Life) -> Path:
+def runs(
+    tmp_path: Path,
+    empty_leaderboard: Callable[[Path], str],
+    sweep_started: Start,
+    trial_life: Life,
+) -> Path:
     """A runs folder with two methods on its leaderboard."""
     events = [
         sweep_started("rankcse-mini"),
@@ -41,7 +46,7 @@ def runs(tmp_path: Path, sweep_started: Start, trial_life: Life) -> Path:
         ),
     ]
     folder = tmp_path / "runs"
-    with open_store(f"sqlite:///{folder / 'leaderboard.db'}") as board:
+    with open_store(empty_leaderboard(folder / "leaderboard.db")) as board:
         LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
     return folder
 

@@ -1,6 +1,7 @@
 """GPU time is what every sweep spent on its trials, however often it is told."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -91,6 +92,7 @@ def test_a_trial_that_was_cut_off_tells_its_whole_time(
 )
 def test_the_counters_are_what_they_count_in_whatever_order(
     tmp_path_factory: pytest.TempPathFactory,
+    empty_leaderboard: Callable[[Path], str],
     sweep_started: Started,
     trial_life: Life,
     check_counters: Check,
@@ -102,7 +104,7 @@ def test_the_counters_are_what_they_count_in_whatever_order(
     for sweep, number, quarters, state in told:
         events += ran(trial_life, sweep, quarters / 4, state, number=number)
         most[sweep, number] = max(quarters / 4, most.get((sweep, number), 0))
-    with open_store(f"sqlite:///{folder / 'a.db'}") as board:
+    with open_store(empty_leaderboard(folder / "a.db")) as board:
         for journal in ("j", "the same, with its cursor lost"):
             tell(board, journal, events)
             assert sum(spent(board)["contests"]) == sum(most.values())

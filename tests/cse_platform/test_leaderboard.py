@@ -59,14 +59,17 @@ def test_a_replay_adds_nothing(board: Store, sweep_started: Start, trial_life: L
 @settings(max_examples=8, deadline=None)
 @given(cuts=st.lists(st.integers(1, 11), max_size=4))
 def test_batches_do_not_matter(
-    tmp_path_factory: pytest.TempPathFactory, cuts: list[int], events_of_a_sweep: list[Event]
+    tmp_path_factory: pytest.TempPathFactory,
+    empty_leaderboard: Callable[[Path], str],
+    cuts: list[int],
+    events_of_a_sweep: list[Event],
 ) -> None:
     """However the journal is dealt out, overlaps included, the tables are the same."""
     folder = tmp_path_factory.mktemp("stores")
     entries = list(enumerate(events_of_a_sweep, start=1))
     with (
-        open_store(f"sqlite:///{folder / 'whole.db'}") as whole,
-        open_store(f"sqlite:///{folder / 'dealt.db'}") as dealt,
+        open_store(empty_leaderboard(folder / "whole.db")) as whole,
+        open_store(empty_leaderboard(folder / "dealt.db")) as dealt,
     ):
         LeaderboardSink(whole).apply("j", entries)
         for cut in [*sorted(cuts), len(entries)]:
@@ -176,6 +179,7 @@ def test_welford_by_hand(board: Store, sweep_started: Start, trial_life: Life) -
 @given(values=st.lists(st.floats(-1, 1), min_size=2, max_size=12))
 def test_moments_agree_with_numpy(
     tmp_path_factory: pytest.TempPathFactory,
+    empty_leaderboard: Callable[[Path], str],
     sweep_started: Start,
     trial_life: Life,
     values: list[float],
@@ -184,7 +188,7 @@ def test_moments_agree_with_numpy(
     for seed, value in enumerate(values):
         events += trial_life(seed, {5: value}, configuration="c", seed=seed)
     path = tmp_path_factory.mktemp("moments") / "a.db"
-    with open_store(f"sqlite:///{path}") as board:
+    with open_store(empty_leaderboard(path)) as board:
         tell(board, events)
         with board.session() as session:
             [row] = board_rows(session)
@@ -390,10 +394,13 @@ def test_the_tables_refuse_nonsense(
 
 
 def test_a_locked_leaderboard_catches_up(
-    tmp_path: Path, sweep_started: Start, trial_life: Life
+    tmp_path: Path,
+    empty_leaderboard: Callable[[Path], str],
+    sweep_started: Start,
+    trial_life: Life,
 ) -> None:
     """Another writer holds the file while the sweep writes on."""
-    with open_store(f"sqlite:///{tmp_path / 'a.db'}") as board:
+    with open_store(empty_leaderboard(tmp_path / "a.db")) as board:
         events = [sweep_started(), *trial_life(0, {0: 0.5, 10: 0.75})]
         with Recorder(Journal(tmp_path / "journal"), [LeaderboardSink(board)]) as recorder:
             with board.writing() as session:

@@ -11,7 +11,7 @@ from stored_trials import stored_scores
 
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.board.rows import board_rows
-from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.store.schema import alembic_config, migrating
 from cse_platform.tracking.events import TrialEvaluated
 
@@ -51,9 +51,9 @@ def opening(source: str | None) -> str:
 
 
 @pytest.fixture
-def engine(leaderboard_url: str) -> Iterator[Engine]:
+def engine(leaderboard_url: str, board: Store) -> Iterator[Engine]:
     """A store of schema 0001 with data."""
-    open_store(leaderboard_url).close()
+    board.close()
     engine = create_engine(leaderboard_url)
     with migrating(engine) as connection:
         command.downgrade(alembic_config(connection), "0001")

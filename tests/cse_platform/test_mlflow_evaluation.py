@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from math import isnan, nan
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,9 +26,9 @@ NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """One store, which takes two seconds to make; each test has a sweep of its own in it."""
-    return f"sqlite:///{tmp_path_factory.mktemp('mlflow') / 'mlflow.db'}"
+def uri(tmp_path_factory: pytest.TempPathFactory, empty_mlflow: Callable[[Path], str]) -> str:
+    """One store; each test has a sweep of its own in it."""
+    return empty_mlflow(tmp_path_factory.mktemp("mlflow") / "mlflow.db")
 
 
 @pytest.fixture

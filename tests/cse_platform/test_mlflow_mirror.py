@@ -3,11 +3,9 @@
 import json
 import os
 import socket
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from math import inf, isnan, nan
 from pathlib import Path
@@ -159,29 +157,17 @@ def contents(uri: str) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="session")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with MLflow's tables, which take two seconds to make."""
-    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
-    MLflowMirror(f"sqlite:///{path}").position(JOURNAL)
-    return path
-
-
-def copy_of(store: Path, path: Path) -> str:
-    with closing(sqlite3.connect(store)) as source, closing(sqlite3.connect(path)) as target:
-        source.backup(target)  # a plain copy would miss what still lies in the write-ahead log
-    return f"sqlite:///{path}"
-
-
 @pytest.fixture
-def new_store(empty_store: Path, tmp_path: Path) -> Callable[[str], str]:
-    return lambda name: copy_of(empty_store, tmp_path / name)
+def new_store(empty_mlflow: Callable[[Path], str], tmp_path: Path) -> Callable[[str], str]:
+    return lambda name: empty_mlflow(tmp_path / name)
 
 
 @pytest.fixture(scope="session")
-def undisturbed(empty_store: Path) -> dict[str, Any]:
+def undisturbed(
+    empty_mlflow: Callable[[Path], str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     """What stands in a store that got each event as it happened."""
-    uri = copy_of(empty_store, empty_store.with_name("undisturbed.db"))
+    uri = empty_mlflow(tmp_path_factory.mktemp("undisturbed") / "mlflow.db")
     mirror = MLflowMirror(uri)
     for entry in numbered(HISTORY):
         mirror.apply(JOURNAL, [entry])

@@ -1,7 +1,6 @@
 """Leaderboards to merge and to import into, and what they hold, without ids."""
 
 import json
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,17 +60,16 @@ def contents() -> Contents:
 
 
 @pytest.fixture(scope="session")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Filled:
+def filled(
+    tmp_path_factory: pytest.TempPathFactory, empty_leaderboard: Callable[[Path], str]
+) -> Filled:
     """Makes a SQLite leaderboard that holds these events."""
     folder = tmp_path_factory.mktemp("stores")
-    empty = folder / "empty.db"
-    open_store(f"sqlite:///{empty}").close()
     made: list[Path] = []
 
     def make(events: Sequence[Event]) -> Store:
         made.append(folder / f"{len(made)}.db")
-        shutil.copy(empty, made[-1])
-        board = open_store(f"sqlite:///{made[-1]}")
+        board = open_store(empty_leaderboard(made[-1]))
         if events:
             LeaderboardSink(board).apply("j", list(enumerate(events, 1)))
         return board
@@ -136,9 +134,11 @@ class Lab:
 
 
 @pytest.fixture(scope="session")
-def mlflow_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A store that takes seconds to make."""
-    return f"sqlite:///{tmp_path_factory.mktemp('mlflow') / 'theirs.db'}"
+def mlflow_uri(
+    tmp_path_factory: pytest.TempPathFactory, empty_mlflow: Callable[[Path], str]
+) -> str:
+    """The store of another lab."""
+    return empty_mlflow(tmp_path_factory.mktemp("mlflow") / "theirs.db")
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """A trial with a real model and a real sweep file behind it, on a leaderboard of its own."""
 
-import shutil
 import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -180,15 +179,11 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def put(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., None]:
-    """Puts events on the leaderboard of a runs folder, which is made by copying an empty one."""
-    empty = tmp_path_factory.mktemp("empty") / "leaderboard.db"
-    open_store(f"sqlite:///{empty}").close()
+def put(empty_leaderboard: Callable[[Path], str]) -> Callable[..., None]:
+    """Puts events on the leaderboard of a runs folder, which is made anew."""
 
     def put(runs: Path, *events: Event) -> None:
-        runs.mkdir(exist_ok=True)
-        copied = shutil.copy(empty, runs)
-        with open_store(f"sqlite:///{copied}") as board:
+        with open_store(empty_leaderboard(runs / "leaderboard.db")) as board:
             LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
 
     return put

@@ -37,12 +37,13 @@ def lab(
     began: Start,
     life: Life,
     mini_model: Model,
+    empty_mlflow: Callable[[Path], str],
 ) -> Path:
     """The runs folder of a sweep with three complete trials; MLflow has two of them."""
     runs, model = tmp_path_factory.mktemp("runs"), str(mini_model())
     events = [began(), *life(model=model), *life(OTHER, seed=7, begin=10, model=model)]
     put(runs, *events, *life(THIRD, seed=8, begin=20, model=model))
-    mirror = MLflowMirror(f"sqlite:///{runs / 'mlflow.db'}", artifacts=runs / "artifacts")
+    mirror = MLflowMirror(empty_mlflow(runs / "mlflow.db"), artifacts=runs / "artifacts")
     mirror.apply("j", list(enumerate(events, start=1)))
     return runs
 

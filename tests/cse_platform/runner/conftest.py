@@ -1,7 +1,6 @@
 """Whole sweeps without Ray: real stores, the real planner and results, made-up scores."""
 
 import random
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -214,6 +213,7 @@ class Drive:
 
 NewSpec = Callable[..., SweepSpec]
 NewDrive = Callable[..., Drive]
+NewStore = Callable[[Path], str]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -250,16 +250,10 @@ def identity(new_spec: NewSpec, cheap: Method) -> Identity:
     return Identity(new_spec(), cheap, DevData(new_spec()))
 
 
-@pytest.fixture(scope="session")
-def empty_leaderboard(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database file with the schema and no rows."""
-    file = tmp_path_factory.mktemp("leaderboard") / "empty.db"
-    open_store(f"sqlite:///{file}").close()
-    return file
-
-
 @pytest.fixture
-def new_drive(identity: Identity, empty_leaderboard: Path) -> Iterator[NewDrive]:
+def new_drive(
+    identity: Identity, empty_leaderboard: NewStore, empty_search: NewStore
+) -> Iterator[NewDrive]:
     """Starts a driver in a folder; `leaderboard` names the folder of another one's database."""
     opened: list[Drive] = []
     boards: list[Store] = []
@@ -270,7 +264,9 @@ def new_drive(identity: Identity, empty_leaderboard: Path) -> Iterator[NewDrive]
         folder.mkdir(parents=True, exist_ok=True)
         file = (leaderboard or folder) / "leaderboard.db"
         if not file.exists():
-            shutil.copy(empty_leaderboard, file)
+            empty_leaderboard(file)
+        if not (search := folder / "search.db").exists():
+            empty_search(search)
         boards.append(open_store(f"sqlite:///{file}"))
         opened.append(Drive(folder, spec, how.pop("identity", identity), boards[-1], **how))
         return opened[-1]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from cse_platform.leaderboard.store import score_tables
 
 VERSION_TABLE = "cse_schema_version"
 """Not `alembic_version`, which Optuna and MLflow both claim."""
+
+_FOLDER = Path(__file__).parent / "migrations"
 
 MIGRATION_LOCK = 0x0C5E_1EAD
 """Any number that no other program on the server locks."""
@@ -70,26 +73,29 @@ def migrate(connection: Connection) -> None:
     """
     if connection.dialect.name == "postgresql":  # on SQLite the transaction itself locks
         connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
-    config = alembic_config(connection)
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    known = {script.revision for script in _migrations().walk_revisions()}
     current = stored_revision(connection)
     if current is not None and current not in known:
         raise StoreError(
             f"the leaderboard is of schema {current!r}, this version knows up to {max(known)!r}; "
             "upgrade cse-platform"
         )
-    command.upgrade(config, "head")
+    command.upgrade(alembic_config(connection), "head")
 
 
 def is_current(connection: Connection) -> bool:
     """Whether a store is of this version's schema."""
-    script = ScriptDirectory.from_config(alembic_config(connection))
-    return stored_revision(connection) == script.get_current_head()
+    return stored_revision(connection) == _migrations().get_current_head()
 
 
 def alembic_config(connection: Connection) -> Config:
     """Alembic's settings for work on an open connection."""
     config = Config(attributes={"connection": connection})
-    folder = str(Path(__file__).parent / "migrations")
-    config.set_main_option("script_location", folder.replace("%", "%%"))
+    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
     return config
+
+
+@cache
+def _migrations() -> ScriptDirectory:
+    # Kept: it loads every script, and each opening of a store asks for the newest.
+    return ScriptDirectory(str(_FOLDER))
