@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+from processes import interruptible
 
 from cse_dashboards.errors import ServeError
 from cse_dashboards.page.server import serve
@@ -18,7 +19,9 @@ SERVE = "import sys; from cse_dashboards.page.server import serve; serve(sys.arg
 
 def test_it_says_where_it_listens_and_ends_by_an_interrupt(lab_url: str) -> None:
     command = [sys.executable, "-u", "-c", SERVE, lab_url]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    with interruptible():
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    with server:
         assert server.stdout is not None
         line = server.stdout.readline()
         found = re.fullmatch(rf"(http://127\.0\.0\.1:\d+/) shows {lab_url}; Ctrl-C ends it\n", line)

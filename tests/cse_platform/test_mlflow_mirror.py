@@ -422,6 +422,7 @@ def test_more_points_than_a_batch_takes(uri: str) -> None:
 
 
 def test_a_deleted_experiment_says_how_to_restore_it(uri: str) -> None:
+    MLflowMirror(uri).position(JOURNAL)  # makes the experiment
     client = client_of(uri)
     client.delete_experiment(client.get_experiment_by_name("cse").experiment_id)
     with pytest.raises(StoreError, match=r"'cse' .* was deleted; .* restore --experiment-id 1"):

@@ -1,6 +1,7 @@
 """`cse-dashboard export` by the real command; its report in a browser without a network."""
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 from xml.etree import ElementTree
@@ -8,19 +9,22 @@ from xml.etree import ElementTree
 import pytest
 from browser import note_troubles
 from playwright.sync_api import Browser, expect
+from processes import run_command
+from sweeps import Sweep
 
 expect.set_options(timeout=60_000)
+pytestmark = pytest.mark.xdist_group("swept")
 
 ALWAYS = {"leaderboard", "search_history", "dev_curves_dev_stsb_spearman", "heat_map"}
 """Some that every sweep has which is complete and keeps a model."""
 
 
 @pytest.fixture(scope="module")
-def export(swept, command):
+def export(swept: Sweep) -> Callable[..., CompletedProcess[str]]:
     """Runs the command on the tiny sweep."""
 
     def run(sweep: str, folder: Path, *options: str) -> CompletedProcess[str]:
-        return command(
+        return run_command(
             "cse-dashboard", "export", sweep, str(folder), "--runs", str(swept.runs), *options
         )
 
@@ -38,7 +42,7 @@ def test_the_report_draws_all_its_figures_without_a_network(
     export, browser: Browser, tmp_path: Path
 ) -> None:
     folder = tmp_path / "pictures"
-    ended = export("swept", folder)
+    ended = export("tiny", folder)
     missing = missing_of(ended)
     drawn = {file.stem for file in (folder / "figures").glob("*.html")}
     assert ended.stdout == (
@@ -65,7 +69,7 @@ def test_the_report_draws_all_its_figures_without_a_network(
 
 @pytest.mark.slow  # it encodes for the embeddings once more
 def test_single_figures_are_images_with_their_numbers(export, browser, tmp_path: Path) -> None:
-    missing = missing_of(export("swept", tmp_path, "--format", "svg"))
+    missing = missing_of(export("tiny", tmp_path, "--format", "svg"))
     images = list((tmp_path / "figures").glob("*.svg"))
     assert {image.stem for image in images} > ALWAYS
     assert not {image.stem for image in images} & set(missing)
@@ -78,9 +82,9 @@ def test_single_figures_are_images_with_their_numbers(export, browser, tmp_path:
 
 
 def test_an_unknown_sweep_leaves_nothing_behind(export, tmp_path: Path) -> None:
-    ended = export("swep", tmp_path / "pictures")
+    ended = export("tinny", tmp_path / "pictures")
     assert (ended.returncode, ended.stdout) == (1, "")
-    sentence = "there is no sweep 'swep' on this leaderboard; did you mean 'swept'?\n"
+    sentence = "there is no sweep 'swep' on this leaderboard; did you mean 'tiny'?\n"
     assert ended.stderr.startswith("Error: ") and ended.stderr.endswith(sentence)
     assert list(tmp_path.iterdir()) == []
 
@@ -88,7 +92,7 @@ def test_an_unknown_sweep_leaves_nothing_behind(export, tmp_path: Path) -> None:
 def test_a_folder_with_something_in_it_is_refused(export, tmp_path: Path) -> None:
     kept = tmp_path / "kept.txt"
     kept.write_text("mine")
-    ended = export("swept", tmp_path)
+    ended = export("tiny", tmp_path)
     assert (ended.returncode, ended.stdout) == (1, "")
     sentence = f"Error: the folder {tmp_path} is not empty (kept.txt); name another one\n"
     assert ended.stderr == sentence

@@ -8,6 +8,7 @@ from browser import settled
 from playwright.sync_api import Page, expect
 
 expect.set_options(timeout=60_000)
+pytestmark = pytest.mark.xdist_group("swept")
 
 
 def column(tab: Page, head: str) -> list[str]:
@@ -74,7 +75,7 @@ def test_heads_sort(tab: Page, page_address: str, head: str, query: str) -> None
 def test_a_sweep_shows_its_curves_and_its_search(tab: Page, page_address: str) -> None:
     tab.goto(page_address)
     tab.get_by_role("navigation").get_by_role("link", name="Sweeps").click()
-    tab.get_by_role("link", name="swept").click()
+    tab.get_by_role("link", name="tiny").click()
     expect(tab.locator("#live")).to_contain_text("5 of 5")
     assert settled(tab).locator("figure .plot").count() >= 10
     assert column(tab, "method") == ["simcse"] * 3
@@ -84,7 +85,7 @@ def test_a_sweep_shows_its_curves_and_its_search(tab: Page, page_address: str) -
 
     tab.get_by_label("Dev curves of").select_option("dev/sickr_spearman")
     tab.get_by_role("form", name="Dev curve").get_by_role("button", name="Draw").click()
-    assert tab.url == f"{page_address}sweeps/swept?metric=dev%2Fsickr_spearman#best"
+    assert tab.url == f"{page_address}sweeps/tiny?metric=dev%2Fsickr_spearman#best"
     assert axis(settled(tab), "dev_curves_dev_sickr_spearman", "y") == "SICK-R dev, Spearman × 100"
 
     tab.get_by_label("Across").select_option("temperature")
@@ -116,14 +117,14 @@ def test_two_rows_are_compared(tab: Page, page_address: str) -> None:
 
 
 def test_a_trial_tells_where_it_comes_from(tab: Page, page_address: str, best_trial: str) -> None:
-    tab.goto(f"{page_address}sweeps/swept")
+    tab.goto(f"{page_address}sweeps/tiny")
     settled(tab).locator("#best-trial").click()
     expect(tab.get_by_role("heading", level=1)).to_have_text(f"Trial {best_trial[:8]}")
     for fact in ("configuration", "seed", "machine", "torch"):
         expect(tab.get_by_role("rowheader", name=fact, exact=True).first).to_be_visible()
     assert axis(settled(tab), "dev_curve", "x") == "step"
-    tab.get_by_role("link", name="swept").first.click()
-    expect(tab.get_by_role("heading", level=1)).to_have_text("swept")
+    tab.get_by_role("link", name="tiny").first.click()
+    expect(tab.get_by_role("heading", level=1)).to_have_text("tiny")
 
 
 def test_geometry_encodes_on_demand(tab: Page, page_address: str) -> None:

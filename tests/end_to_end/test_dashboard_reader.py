@@ -12,6 +12,7 @@ from browser import note_troubles, settled
 from playwright.sync_api import Browser, Locator, Page, expect
 
 expect.set_options(timeout=60_000)
+pytestmark = pytest.mark.xdist_group("swept")
 
 INK = {"light": "rgb(31, 35, 40)", "dark": "rgb(230, 237, 243)"}
 """What a theme writes with, on the page as in figures."""
@@ -46,7 +47,7 @@ def downloaded(tab: Page, click: Locator) -> tuple[str, bytes]:
 
 
 def test_a_figure_is_saved_as_svg_png_and_csv(tab: Page, page_address: str) -> None:
-    tab.goto(f"{page_address}sweeps/swept")
+    tab.goto(f"{page_address}sweeps/tiny")
     figure = settled(tab).locator("#picture-search_history")
     name, svg = downloaded(tab, figure.get_by_role("button", name="as SVG"))
     assert name == "search_history.svg"
@@ -136,7 +137,7 @@ def test_keyboard_alone_leads_to_a_filter_and_a_trial(
     "view",
     [
         "?backbone=mini&every=yes&sort=trials",
-        "sweeps/swept?metric=train/loss&x=temperature",
+        "sweeps/tiny?metric=train/loss&x=temperature",
         "geometry?method=simcse",
         "trials/{best}?metric=dev/uniformity",
     ],

@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -13,13 +13,14 @@ import pytest
 from browser import dashboard, settled
 from page_text import copied
 from playwright.sync_api import Page, expect
+from processes import end_of
+from sweeps import Sweep
 
 from cse_platform.leaderboard.store.opening import open_store as open_store
 from cse_platform.tracking.events import TrialPoint
 
 expect.set_options(timeout=60_000)
-
-LONG = {"max_steps": 100_000, "eval_steps": 2, "batch_size": 8}
+pytestmark = pytest.mark.xdist_group("swept")
 
 
 class Served(NamedTuple):
@@ -89,7 +90,7 @@ def test_no_store_yet_and_then_there_is_one(
         sentence == f"No leaderboard at sqlite:///{served.store}; a finished cse-sweep creates it."
     )
     restored(swept.runs, served.store)
-    expect(tab.get_by_role("link", name="swept")).to_be_visible()  # nobody has clicked
+    expect(tab.get_by_role("link", name="tiny")).to_be_visible()  # nobody has clicked
     wrong.clear()  # it may have looked once more before
 
 
@@ -97,7 +98,7 @@ def test_a_store_that_goes_while_the_page_is_open_and_comes_back(
     served: Served, tab: Page, swept, wrong: list[str]
 ) -> None:
     restored(swept.runs, served.store)
-    tab.goto(f"{served.address}sweeps/swept")
+    tab.goto(f"{served.address}sweeps/tiny")
     settled(tab)
     away = served.store.rename(served.store.with_suffix(".away"))
     tab.locator("#search").get_by_role("link", name="Newer data").click()
@@ -125,10 +126,10 @@ def test_a_store_of_a_newer_version_is_left_alone(
 @pytest.mark.parametrize(
     ("view", "status", "sentence"),
     [
-        ("sweeps/swept2", 404, "no sweep 'swept2' on this leaderboard; did you mean 'swept'?"),
+        ("sweeps/tiny2", 404, "no sweep 'tiny2' on this leaderboard; did you mean 'tiny'?"),
         ("trials/0123456789", 404, "no trial's key begins with '0123456789'"),
         ("?sort=best+of+n", 400, "sort: no column 'best of n'; expected method, "),
-        ("sweeps/swept?colour=red", 400, "colour: no such key"),
+        ("sweeps/tiny?colour=red", 400, "colour: no such key"),
         ("compare?a=simcse&b=rankcse", 404, "'rankcse' is no method of this leaderboard"),
         ("nowhere", 404, "not found"),
     ],
@@ -144,9 +145,11 @@ def test_an_address_that_means_nothing(
 
 
 def test_a_running_sweep_moves_by_itself_and_can_be_interrupted(
-    tab: Page, new_sweep, tmp_path: Path, end_of
+    tab: Page, new_sweep: Callable[..., Sweep], tmp_path: Path
 ) -> None:
-    sweep = new_sweep(tmp_path, sweep="long", fixed=LONG)
+    gate = tmp_path / "gate"
+    gate.write_text("2")
+    sweep = new_sweep(tmp_path, sweep="long", fixed={"gate": str(gate)})
     with end_of(sweep.start()) as process, dashboard(sweep.runs) as address:
         sweep.wait_for(process, TrialPoint, 4)
         tab.goto(f"{address}sweeps/long")
@@ -155,6 +158,7 @@ def test_a_running_sweep_moves_by_itself_and_can_be_interrupted(
         expect(tab.get_by_role("table", name="Running trials")).to_be_visible()
         step = tab.locator("#live tbody tr").first.get_by_role("cell").nth(1)
         seen = step.inner_text()
+        gate.write_text("4")
         expect(step).not_to_have_text(seen)
         expect(settled(tab).locator("#best")).to_contain_text("No trial of this sweep is complete")
         os.killpg(process.pid, signal.SIGINT)

@@ -5,19 +5,27 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from pathlib import Path
 
 import psutil
 import pytest
+from processes import end_of
+from store_contents import assert_stores_agree
+from sweeps import TINY, Sweep, write_sweep
 
 from cse_platform.tracking.events import SweepStarted, TrialPoint, TrialStarted
 from cse_platform.tracking.mlflow.store import open_experiment
 
+pytestmark = pytest.mark.xdist_group("cluster")
+
 INTERRUPTED = "Interrupted; the same command goes on from here.\n"
 MINUTE = 60
+TWO_TRIALS = {"search": TINY["search"] | {"trials": 2}, "seeds": {"search": 42}}
+"""The first two of the tiny sweep."""
 
 
-def test_killed_driver(undisturbed, new_sweep, tmp_path, end_of) -> None:
-    sweep = new_sweep(tmp_path)
+def test_killed_driver(swept: Sweep, new_sweep, tmp_path: Path) -> None:
+    sweep = new_sweep(tmp_path, TINY, **TWO_TRIALS)
     with end_of(sweep.start()) as process:
         sweep.wait_for(process, TrialPoint, 3)
         process.kill()
@@ -25,13 +33,15 @@ def test_killed_driver(undisturbed, new_sweep, tmp_path, end_of) -> None:
         assert {trial.state for trial in sweep.history().trials.values()} == {"RUNNING"}
         ended = sweep.run()
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert sweep.curves() == undisturbed[0].curves()
-    sweep.assert_stores_agree()
+    curves = sweep.curves()
+    assert len(curves) == 8
+    assert curves.items() <= swept.curves().items()
+    assert_stores_agree(sweep)
 
 
 @pytest.mark.slow
-def test_killed_workers_then_ctrl_c(undisturbed, new_sweep, tmp_path, end_of) -> None:
-    sweep = new_sweep(tmp_path)
+def test_killed_workers_then_ctrl_c(swept: Sweep, tmp_path: Path) -> None:
+    sweep = write_sweep(tmp_path, TINY)
     with end_of(sweep.start()) as process:
         sweep.wait_for(process, TrialPoint, 3)
         for worker in _workers(process.pid):
@@ -47,11 +57,11 @@ def test_killed_workers_then_ctrl_c(undisturbed, new_sweep, tmp_path, end_of) ->
     assert said.endswith(INTERRUPTED)
     assert "Traceback" not in said
     assert sweep.run().returncode == 0
-    assert sweep.curves() == undisturbed[0].curves()
-    sweep.assert_stores_agree()
+    assert sweep.curves() == swept.curves()
+    assert_stores_agree(sweep)
 
 
-def test_ctrl_c_while_ray_starts(new_sweep, tmp_path, end_of) -> None:
+def test_ctrl_c_while_ray_starts(new_sweep, tmp_path: Path) -> None:
     sweep = new_sweep(tmp_path)
     with end_of(sweep.start()) as process:
         sweep.wait_for(process, SweepStarted, 1)
@@ -62,8 +72,8 @@ def test_ctrl_c_while_ray_starts(new_sweep, tmp_path, end_of) -> None:
 
 
 @pytest.mark.slow
-def test_impatient_ctrl_c(new_sweep, tmp_path, end_of) -> None:
-    sweep = new_sweep(tmp_path)
+def test_impatient_ctrl_c(new_sweep, tmp_path: Path) -> None:
+    sweep = new_sweep(tmp_path, TINY)
     with end_of(sweep.start()) as process:
         sweep.wait_for(process, TrialStarted, 1)
         while process.poll() is None:
@@ -78,8 +88,8 @@ def test_impatient_ctrl_c(new_sweep, tmp_path, end_of) -> None:
 
 
 @pytest.mark.slow
-def test_killed_while_mlflow_makes_its_tables(new_sweep, tmp_path, end_of) -> None:
-    sweep = new_sweep(tmp_path)
+def test_killed_while_mlflow_makes_its_tables(tmp_path: Path) -> None:
+    sweep = write_sweep(tmp_path, TINY)
     unfinished = sweep.runs / "mlflow.db.part"
     with end_of(sweep.start()) as process:
         deadline = time.monotonic() + MINUTE
@@ -95,8 +105,9 @@ def test_killed_while_mlflow_makes_its_tables(new_sweep, tmp_path, end_of) -> No
 
 
 @pytest.mark.slow
-def test_killed_driver_of_a_search_that_learns(new_sweep, tmp_path, end_of) -> None:
-    sweep = new_sweep(tmp_path, search={"sampler": "tpe", "trials": 6, "seed": 1}, seeds={})
+def test_killed_driver_of_a_search_that_learns(new_sweep, tmp_path: Path) -> None:
+    search = {"sampler": "tpe", "trials": 6, "seed": 1}
+    sweep = new_sweep(tmp_path, TINY, search=search, seeds={})
     with end_of(sweep.start()) as process:
         sweep.wait_for(process, TrialStarted, 4)
         process.kill()
@@ -105,7 +116,7 @@ def test_killed_driver_of_a_search_that_learns(new_sweep, tmp_path, end_of) -> N
     trials = sweep.history().trials.values()
     assert Counter(trial.state for trial in trials) == {"COMPLETE": 6}
     assert len({trial.configuration for trial in trials}) == 6
-    sweep.assert_stores_agree()
+    assert_stores_agree(sweep)
 
 
 def _workers(driver: int) -> list[psutil.Process]:

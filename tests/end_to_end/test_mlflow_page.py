@@ -18,6 +18,7 @@ CURVES = ("dev/stsb_spearman", "dev/sickr_spearman")
 Runs = dict[str, Any]
 
 expect.set_options(timeout=60_000)
+pytestmark = pytest.mark.xdist_group("swept")
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +48,14 @@ def runs(address: str) -> Runs:
 @pytest.fixture
 def three(runs: Runs) -> list[Any]:
     """The first three trials, of one configuration each."""
-    trials = [run for name, run in runs.items() if name != "swept"]
+    trials = [run for name, run in runs.items() if name != "tiny"]
     return sorted(trials, key=lambda run: int(run.data.tags["number"]))[:3]
 
 
 @pytest.fixture
 def parent(address: str, runs: Runs) -> str:
     """The page of the sweep's own run."""
-    info = runs["swept"].info
+    info = runs["tiny"].info
     return f"{address}/#/experiments/{info.experiment_id}/runs/{info.run_id}"
 
 
@@ -103,7 +104,7 @@ def test_comparison_leads_to_the_dev_curves(
 def test_description_ranks_configurations_and_leads_to_their_trials(
     page: Page, parent: str, runs: Runs
 ) -> None:
-    trials = [run for name, run in runs.items() if name != "swept"]
+    trials = [run for name, run in runs.items() if name != "tiny"]
     page.goto(parent)
     page.get_by_text("Show more").click()
     expect(page.get_by_role("columnheader", name="best trial")).to_be_visible()
@@ -120,7 +121,7 @@ def test_report_draws_inside_mlflow(page: Page, parent: str) -> None:
     page.goto(f"{parent}/artifacts/report.html")
     report = page.frame_locator("iframe")
     expect(report.locator("svg.main-svg").first).to_be_visible()
-    expect(report.get_by_role("heading", name="swept")).to_be_visible()
+    expect(report.get_by_role("heading", name="tiny")).to_be_visible()
     # A run has no logged model, and MLflow asks for one.
     assert [said for said in errors if "Failed to load resource" not in said] == []
 
@@ -128,7 +129,7 @@ def test_report_draws_inside_mlflow(page: Page, parent: str) -> None:
 def test_saved_view_averages_seeds(page: Page, address: str, runs: Runs) -> None:
     values = defaultdict(list)
     for name, run in runs.items():
-        if name != "swept":
+        if name != "tiny":
             values[run.data.tags["configuration"]].append(run.data.metrics["best/stsb_spearman"])
     seeds = next(one for one in values.values() if len(one) > 1)
     page.goto(f"{address}/{view_link(runs['swept'].info.experiment_id)}")

@@ -1,32 +1,22 @@
 """A trial of a search, run again from the folder that `reproduce` writes: the same, bit for bit."""
 
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-Ended = subprocess.CompletedProcess[str]
+import pytest
+from processes import run_command
+from sweeps import Sweep
+
+pytestmark = pytest.mark.xdist_group("cluster")
 
 
-def test_a_trial_comes_out_the_same_again(
-    undisturbed: Any, command: Callable[..., Ended], tmp_path: Path
-) -> None:
-    sweep, _ = undisturbed
-    trials = sweep.history().trials
+def test_a_trial_comes_out_the_same_again(swept: Sweep, cluster: str, tmp_path: Path) -> None:
+    trials = swept.history().trials
     confirmed = next(key for key, trial in trials.items() if trial.role == "confirm")
-    folder = tmp_path / "again"
-    written = command(
-        "cse-leaderboard",
-        "reproduce",
-        confirmed[:8],
-        "--runs",
-        str(sweep.runs),
-        "--to",
-        str(folder),
-    )
+    folder, runs = tmp_path / "again", ("--runs", str(swept.runs))
+    written = run_command("cse-leaderboard", "reproduce", confirmed[:8], *runs, "--to", str(folder))
     assert written.returncode == 0, written.stderr
-    again = type(sweep)(folder / "sweep.yaml", folder / "runs", f"reproduce-{confirmed[:8]}")
-    ended = again.run()
+    again = Sweep(folder / "sweep.yaml", folder / "runs", f"reproduce-{confirmed[:8]}")
+    ended = again.run("--address", cluster)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert list(again.history().trials) == [confirmed]
     (trial,) = again.history().trials.values()
@@ -36,6 +26,6 @@ def test_a_trial_comes_out_the_same_again(
     )
     curves = again.curves()
     assert len(curves) == 4
-    assert curves.items() <= sweep.curves().items()
-    shown = command("cse-leaderboard", "show", confirmed[:8], "--runs", str(again.runs))
+    assert curves.items() <= swept.curves().items()
+    shown = run_command("cse-leaderboard", "show", confirmed[:8], "--runs", str(again.runs))
     assert f"Trial {confirmed}" in shown.stdout

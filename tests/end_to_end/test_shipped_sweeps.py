@@ -5,13 +5,13 @@ dev set are the built-in ones, and the teachers such encoders, too.
 """
 
 import math
-import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from processes import run_command
 from tokenizers import ByteLevelBPETokenizer
 from transformers import (
     AutoTokenizer,
@@ -145,7 +145,6 @@ def test_every_file_runs_two_steps(path: Path, encoders: dict[str, str]) -> None
 
 
 def test_a_table_runs_by_the_real_command(
-    command: Callable[..., subprocess.CompletedProcess[str]],
     encoders: dict[str, str],
     tmp_path: Path,
 ) -> None:
@@ -158,6 +157,6 @@ def test_a_table_runs_by_the_real_command(
         "resources.cpu": 1,
     }
     options = [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
-    ended = command("cse-sweep", str(file), "--runs", str(tmp_path), *options)
+    ended = run_command("cse-sweep", str(file), "--runs", str(tmp_path), *options)
     assert ended.returncode == 0, ended.stderr
     assert "compcse-table4-bert-base: complete, 3 trials (3 complete)" in ended.stdout

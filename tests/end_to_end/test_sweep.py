@@ -1,66 +1,64 @@
 """One sweep from its file to the leaderboard, by the real commands; then the same file again."""
 
 import json
-import shutil
 import statistics
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
+from processes import run_command
+from store_contents import assert_stores_agree
+from sweeps import Sweep
 
-Ended = subprocess.CompletedProcess[str]
+pytestmark = pytest.mark.xdist_group("swept")
 
 
 @pytest.fixture
-def again(undisturbed, tmp_path):
-    """The complete sweep, as a copy that may be changed."""
-    sweep, _ = undisturbed
-    shutil.copytree(sweep.file.parent, tmp_path, dirs_exist_ok=True)
-    return type(sweep)(tmp_path / "sweep.yaml", tmp_path / "runs", sweep.name)
+def again(swept: Sweep, tmp_path: Path) -> Sweep:
+    """The complete sweep, as a copy that may be changed; it publishes nothing."""
+    return replace(swept.copied(tmp_path), published=False)
 
 
-def test_sweep_runs_to_its_end_and_says_what_it_found(undisturbed) -> None:
-    sweep, ended = undisturbed
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert "tiny: complete, 5 trials (5 complete)" in ended.stdout
-    assert f"mlflow ui --backend-store-uri sqlite:///{sweep.runs}/mlflow.db" in ended.stdout
-    trials = list(sweep.history().trials.values())
+def test_sweep_runs_to_its_end_and_says_what_it_found(swept: Sweep) -> None:
+    said = (swept.file.parent / "said.txt").read_text()
+    assert "tiny: complete, 5 trials (5 complete)" in said
+    assert "test sets: 4 of 4 trials scored" in said
+    assert f"mlflow ui --backend-store-uri sqlite:///{swept.runs}/mlflow.db" in said
+    trials = list(swept.history().trials.values())
     assert [trial.role for trial in trials] == ["search"] * 3 + ["confirm"] * 2
     assert [trial.seed for trial in trials] == [42, 42, 42, 0, 1]
     assert all(sorted(trial.curve) == [0, 2, 4, 6] for trial in trials)
 
 
-def test_the_best_configuration_is_the_one_confirmed(undisturbed) -> None:
-    sweep, _ = undisturbed
-    trials = list(sweep.history().trials.values())
+def test_the_best_configuration_is_the_one_confirmed(swept: Sweep) -> None:
+    trials = list(swept.history().trials.values())
     best = max(trials[:3], key=lambda trial: trial.best_value)
     assert [trial.configuration for trial in trials[3:]] == [best.configuration] * 2
 
 
-def test_every_store_holds_the_same(undisturbed) -> None:
-    undisturbed[0].assert_stores_agree()
+def test_every_store_holds_the_same(swept: Sweep) -> None:
+    assert_stores_agree(swept)
 
 
-def test_best_encoders_are_kept_and_checkpoints_are_not(undisturbed) -> None:
-    sweep, _ = undisturbed
-    for trial in sweep.history().trials.values():
-        folder = sweep.runs / "artifacts" / "models" / trial.key[:16]
+def test_best_encoders_are_kept_and_checkpoints_are_not(swept: Sweep) -> None:
+    for trial in swept.history().trials.values():
+        folder = swept.runs / "artifacts" / "models" / trial.key[:16]
         assert {"modules.json", "model.safetensors"} <= {path.name for path in folder.iterdir()}
-    assert not (sweep.runs / "sweeps" / "tiny" / "ray").exists()
+    assert not (swept.runs / "sweeps" / "tiny" / "ray").exists()
 
 
-def test_mlflow_has_a_parent_and_nested_children_with_all_there_is(undisturbed) -> None:
-    sweep, _ = undisturbed
-    runs = _mlflow_runs(sweep.runs)
+def test_mlflow_has_a_parent_and_nested_children_with_all_there_is(swept: Sweep) -> None:
+    runs = _mlflow_runs(swept.runs)
     (parent,) = (run for run in runs if "mlflow.parentRunId" not in run.data.tags)
     children = [run for run in runs if run is not parent]
     assert (parent.info.status, len(children)) == ("FINISHED", 5)
     commit = subprocess.check_output(
-        ["git", "rev-parse", "HEAD"], cwd=sweep.file.parent, text=True
+        ["git", "rev-parse", "HEAD"], cwd=swept.file.parent, text=True
     ).strip()
-    trials = sweep.history().trials
+    trials = swept.history().trials
     for child in children:
         trial, tags = trials[child.data.tags["trial"]], child.data.tags
         expected = {
@@ -94,11 +92,12 @@ def test_mlflow_has_a_parent_and_nested_children_with_all_there_is(undisturbed) 
         } <= child.data.metrics.keys()
 
 
-def test_leaderboard_is_what_the_journal_says(undisturbed, command) -> None:
-    sweep, _ = undisturbed
-    shown = command("cse-leaderboard", "--runs", str(sweep.runs), "--backbone", "mini", "--json")
+def test_leaderboard_is_what_the_journal_says(swept: Sweep) -> None:
+    shown = run_command(
+        "cse-leaderboard", "--runs", str(swept.runs), "--backbone", "mini", "--json"
+    )
     (row,) = json.loads(shown.stdout)
-    trials = list(sweep.history().trials.values())
+    trials = list(swept.history().trials.values())
     confirmed = [trial for trial in trials if trial.configuration == trials[3].configuration]
     values = [trial.best_value for trial in confirmed]
     assert row["dev_mean"] == pytest.approx(statistics.fmean(values), abs=1e-12)
@@ -109,17 +108,17 @@ def test_leaderboard_is_what_the_journal_says(undisturbed, command) -> None:
     assert (row["method"], row["backbone"], row["sweep"]) == ("simcse", "mini", "tiny")
 
 
-def test_complete_sweep_says_so_and_changes_nothing(again) -> None:
+def test_complete_sweep_says_so_and_changes_nothing(again: Sweep) -> None:
     before = again.journal_file.read_bytes()
     ended = again.run()
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "tiny: is complete already" in ended.stdout
     assert again.journal_file.read_bytes() == before
-    again.assert_stores_agree()
+    assert_stores_agree(again)
 
 
 @pytest.mark.slow
-def test_larger_budget_runs_what_is_missing(again) -> None:
+def test_larger_budget_runs_what_is_missing(again: Sweep) -> None:
     before = again.history().trials
     ended = again.run("--trials", "4")
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -127,10 +126,10 @@ def test_larger_budget_runs_what_is_missing(again) -> None:
     assert list(trials)[:5] == list(before)
     (new,) = list(trials.values())[5:]
     assert (new.role, new.state, new.search_number) == ("search", "COMPLETE", 3)
-    again.assert_stores_agree()
+    assert_stores_agree(again)
 
 
-def test_changed_space_under_the_old_name_is_refused(again) -> None:
+def test_changed_space_under_the_old_name_is_refused(again: Sweep) -> None:
     before = again.journal_file.read_bytes()
     ended = again.run("--set", "space.temperature=[0.05, 0.2]")
     assert ended.returncode == 1

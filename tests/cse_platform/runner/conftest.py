@@ -4,16 +4,15 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+import cheap as _registers_it  # noqa: F401
 import optuna
 import pytest
 from optuna.storages._rdb.storage import _VersionManager
-from pydantic import Field, model_validator
 
-from cse_methods.contract import BEST_FOLDER, Method, MethodConfig, Paper, Run
-from cse_methods.registry import get_method, register
-from cse_methods.settings import Settings
+from cse_methods.contract import BEST_FOLDER, Method
+from cse_methods.registry import get_method
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.runner.planner import Planner
@@ -40,35 +39,6 @@ SWEEP: dict[str, Any] = {
 
 Score = Callable[[Mapping[str, Any], int, int], float]
 """(hyperparameters, seed, step) -> dev score."""
-
-
-class Part(Settings):
-    """Something that is written as a bare name, and kept as more than that."""
-
-    name: str
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_name(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value
-
-
-class CheapConfig(MethodConfig):
-    """`depth` has an effect in kind b alone."""
-
-    temperature: float = Field(default=0.05, gt=0)
-    kind: Literal["a", "b"] = "a"
-    depth: int | None = Field(default=None, ge=1)
-    parts: tuple[Part, ...] = ()
-    extra: dict[str, float] = Field(default={})
-
-
-@register(
-    "cheap", config=CheapConfig, paper=Paper("Cheap", "https://example.org", 2020), revision=1
-)
-def train_cheap(config: CheapConfig, run: Run) -> dict[str, float]:
-    """Learn nothing."""
-    return {}
 
 
 def lucky(values: Mapping[str, Any], seed: int, step: int) -> float:

@@ -1,12 +1,9 @@
-"""What dashboards/ holds for Prometheus, Grafana and optuna-dashboard, tried on these programs."""
+"""What dashboards/ holds for Prometheus and Grafana; queries are tried where promtool is."""
 
 import json
 import os
 import shutil
-import socket
 import subprocess
-import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -14,9 +11,6 @@ from urllib.parse import urlencode
 
 import pytest
 from ruamel.yaml import YAML
-
-from cse_platform.search.study import SearchStudy
-from cse_platform.sweep.reading.loader import load_sweep
 
 FOLDER = Path(__file__).parents[2] / "dashboards"
 SWEEPS = Path(__file__).parents[2] / "sweeps"
@@ -159,11 +153,10 @@ def test_the_board_is_one_that_grafana_can_place() -> None:
     assert max(x for x, _ in cells) == 23
 
 
-@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
-def test_a_panel_says_what_it_shows_and_in_which_unit(panel) -> None:
-    assert panel["description"].endswith(".")
-    assert panel["fieldConfig"]["defaults"]["unit"] in UNITS
-    assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+def test_every_panel_has_its_unit_and_its_source() -> None:
+    assert {panel["fieldConfig"]["defaults"]["unit"] for panel in PANELS} == UNITS
+    source = {"type": "prometheus", "uid": "${datasource}"}
+    assert [panel["title"] for panel in PANELS if panel["datasource"] != source] == []
 
 
 def test_every_variable_in_a_query_is_one_that_the_board_offers() -> None:
@@ -201,34 +194,3 @@ def _found(address: str, query: str) -> list[object]:
     with urllib.request.urlopen(asked, timeout=SECONDS) as answer:
         found: list[object] = json.load(answer)["data"]["result"]
     return found
-
-
-def test_optuna_dashboard_shows_a_search_under_way_and_cannot_change_it(tmp_path, end_of) -> None:
-    pytest.importorskip("optuna_dashboard", reason="pip install optuna-dashboard")
-    spec = load_sweep(SWEEPS / "quickstart.yaml").stages[0]
-    search = SearchStudy(spec, url=f"sqlite:///{tmp_path}/search.db", start_points=())
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    program = Path(sys.executable).with_name("optuna-dashboard")
-    store = f"sqlite:///file:{tmp_path}/search.db?mode=ro&uri=true"
-    command = [str(program), store, "--port", port, "--quiet"]
-    with end_of(subprocess.Popen(command, start_new_session=True)) as process:
-        studies = f"http://127.0.0.1:{port}/api/studies"
-        assert _names(process, studies) == [spec.sweep]
-        search.ask()  # it writes while the other reads
-        with pytest.raises(urllib.error.HTTPError, match="500"):
-            urllib.request.urlopen(urllib.request.Request(f"{studies}/1", method="DELETE"))
-        assert _names(process, studies) == [spec.sweep]
-        assert search.running() == [0]
-
-
-def _names(process: subprocess.Popen[bytes], studies: str) -> list[str]:
-    deadline = time.monotonic() + SECONDS
-    while True:
-        try:
-            with urllib.request.urlopen(studies, timeout=SECONDS) as answer:
-                return [study["study_name"] for study in json.load(answer)["study_summaries"]]
-        except urllib.error.URLError:
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.1)
