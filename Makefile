@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# In two processes. Tests that share something dear are a group, which one process runs.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
@@ -19,9 +21,8 @@ docs: .venv/installed-dev  ## write what is generated in README.md and docs/: ou
 docs-record: .venv/installed-dev  ## run the quickstart for the outputs in docs/ anew, ten minutes; then: make docs
 	$(BIN)/python tests/documents/doc_record.py
 
-test: check  ## lint, types, imports, tests
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 tests/cse_methods tests/cse_platform tests/cse_dashboards tests/documents
-	$(BIN)/pytest tests/end_to_end
+test: .venv/installed-dev  ## lint, types, imports, tests
+	@tests/timed.sh '$(MAKE) --no-print-directory check' '$(PYTEST)'
 
 check: .venv/installed-dev  ## lint, types and imports only
 	$(BIN)/ruff check
@@ -30,7 +31,7 @@ check: .venv/installed-dev  ## lint, types and imports only
 	$(BIN)/lint-imports
 
 test-slow: .venv/installed-dev  ## the tests that take minutes
-	$(BIN)/pytest -m slow
+	$(PYTEST) -m slow
 
 test-real: .venv/installed-real  ## on real data and a real encoder of another make
 	$(BIN)/pytest -m real

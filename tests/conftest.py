@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,42 @@ from cse_methods.data.source import HubFile
 
 settings.register_profile("patient", deadline=None)  # a busy machine is no failure
 settings.load_profile("patient")
+
+
+DEAR = ("swept", "cluster")
+"""Groups that take longest, and so begin first; in this order."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of a file into one group, unless they name another.
+
+    With `--dist loadgroup` one process then makes what they share. What needs `swept` comes last in
+    its group, because another process may still be making it.
+    """
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+    def place(item: pytest.Item) -> tuple[int, bool]:
+        mark = item.get_closest_marker("xdist_group")
+        group = mark.args[0] if mark else ""
+        dear = group in DEAR
+        needs = dear and group != "swept" and "swept" in getattr(item, "fixturenames", ())
+        return DEAR.index(group) if dear else len(DEAR), needs
+
+    items.sort(key=place)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how long each folder of tests took, over all processes."""
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[Path(report.nodeid).parts[1]] += report.duration
+    for part, taken in seconds.most_common() if len(seconds) > 1 else ():
+        terminalreporter.write_line(f"{taken:7.0f} s  tests/{part}")
 
 
 @pytest.fixture(scope="session")
