@@ -1,5 +1,7 @@
 """Encoders by name: the backbone, its tokenizer and how its vectors are read."""
 
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ def load_encoder(
     dropout: float | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Encoder:
-    """The encoder of that name, fetched if needed, in evaluation mode on the CPU.
+    """Load an encoder, in evaluation mode, on the CPU; fetch it if it is not on this machine.
 
     Args:
         name: short name, folder or hub id.
@@ -46,10 +48,10 @@ def load_encoder(
         dtype: of the weights, whatever they are stored as.
 
     Raises:
-        UnknownModelError: if it is of a family, or has modules, that we do not read, or wants
-            its texts changed before they are read.
-        BackboneError: if it is unknown, cannot be fetched, or its weights do not fit its
-            configuration.
+        UnknownModelError: if this package reads no models of its family or with its modules, or
+            if its texts have to be changed before they are read.
+        BackboneError: if no encoder has that name, it cannot be fetched, or its weights do not
+            fit its configuration.
     """
     source = resolve_backbone(name)
     folder = fetch_backbone(source)
@@ -59,40 +61,52 @@ def load_encoder(
         own.first_layer if first_layer is None else first_layer,
         (prompt or own.prompt) if (pooler or own.pooler) == "mask" else None,
     )
-    try:
-        with quiet():
-            tokenizer = AutoTokenizer.from_pretrained(folder)
-            _refuse_changed_texts(folder, tokenizer, name)
-            config = AutoConfig.from_pretrained(folder)
-            _check(config, pooling, name)
-            if dropout is not None:
-                config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
-            model, report = AutoModel.from_pretrained(
-                folder,
-                config=config,
-                dtype=dtype,
-                attn_implementation=attention,
-                add_pooling_layer=False,
-                output_loading_info=True,
-            )
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as problem:
-        reason = str(problem).strip().partition("\n")[0]
-        raise BackboneError(
-            f"backbone {name!r} cannot be loaded from {folder}: {reason}"
-        ) from problem
-    if missing := sorted(report["missing_keys"]):
-        raise BackboneError(
-            f"backbone {name!r}: the weights in {folder} lack {len(missing)} of the model's "
-            f"tensors, {missing[0]} the first; is it the file of another model?"
+    with _naming_the_backbone(name, folder):
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        _refuse_changed_texts(folder, tokenizer, name)
+        config = AutoConfig.from_pretrained(folder)
+        _check(config, pooling, name)
+        if dropout is not None:
+            config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
+        model, report = AutoModel.from_pretrained(
+            folder,
+            config=config,
+            dtype=dtype,
+            attn_implementation=attention,
+            add_pooling_layer=False,
+            output_loading_info=True,
         )
+        _refuse_missing_weights(report["missing_keys"], name, folder)
     positions = config.max_position_embeddings - _POSITION_OFFSET[config.model_type]
     limit = min(positions, tokenizer.model_max_length, read_length(folder) or positions)
-    return Encoder(model, tokenizer, pooling, limit=limit, post_pooling=read_layers(folder)).eval()
+    layers = read_layers(folder)
+    return Encoder(model, tokenizer, pooling, limit=limit, post_pooling=layers).eval()
 
 
 def lower_cases(tokenizer: Any) -> bool:
     """Whether a tokenizer reads `A` as it reads `a`."""
     return bool(tokenizer.tokenize("A") == tokenizer.tokenize("a"))
+
+
+@contextmanager
+def _naming_the_backbone(name: str, folder: Path) -> Iterator[None]:
+    """Turn what the libraries raise on damaged files into one sentence."""
+    try:
+        with quiet():
+            yield
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as problem:
+        reason = str(problem).strip().partition("\n")[0]
+        raise BackboneError(
+            f"backbone {name!r} cannot be loaded from {folder}: {reason}"
+        ) from problem
+
+
+def _refuse_missing_weights(missing: Collection[str], name: str, folder: Path) -> None:
+    if missing:
+        raise BackboneError(
+            f"backbone {name!r}: the weights in {folder} lack {len(missing)} of the model's "
+            f"tensors, {min(missing)} the first; is it the file of another model?"
+        )
 
 
 def _refuse_changed_texts(folder: Path, tokenizer: Any, name: str) -> None:
