@@ -1,4 +1,4 @@
-"""What the two sides share: a method offers `Method`, the platform offers `Run`."""
+"""The port between methods and platform: a method offers `Method`, the platform offers `Run`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,11 +19,11 @@ BEST_FOLDER = "best"
 
 
 class Run(Protocol):
-    """The only window a method has on the world outside it."""
+    """What a method is given: a seed, a checkpoint to resume from, and where to report."""
 
     seed: int
     resume_from: Path | None
-    """A whole checkpoint of this very trial, or None."""
+    """A complete checkpoint of this same trial; None starts from the beginning."""
 
     def report(
         self,
@@ -32,7 +32,7 @@ class Run(Protocol):
         metrics: Mapping[str, float],
         save: Callable[[Path], None] | None = None,
     ) -> None:
-        """Publish one dev point; may not return, because the trial can be stopped here.
+        """Publish one dev point. The call may never return, because a trial can be stopped here.
 
         Args:
             step: optimiser steps done.
@@ -63,7 +63,7 @@ Corpora = Annotated[tuple[CorpusSpec, ...], BeforeValidator(_as_corpora), Field(
 
 
 Conditions = Mapping[str, Mapping[str, tuple[Any, ...]]]
-"""By setting: the values of other settings beside which alone it has an effect."""
+"""By setting: it has an effect only while each named other setting has one of these values."""
 
 
 class MethodConfig(Settings):
@@ -147,11 +147,11 @@ class MethodConfig(Settings):
         return None
 
     def files(self) -> tuple[str, ...]:
-        """Every file of its own that this configuration reads; the corpora are not among them."""
+        """Every file that this configuration names and reads, other than the corpora."""
         return ()
 
     def ingredients(self) -> dict[str, str]:
-        """What the numbers follow from beside settings, encoders, data and files, by name.
+        """What else the numbers depend on, beside settings, encoders, data and files, by name.
 
         Raises:
             CseError: if something that this configuration needs is not installed.
@@ -161,9 +161,9 @@ class MethodConfig(Settings):
     def hyperparameters(self) -> dict[str, Any]:
         """What a search may turn: all but the encoder, corpus, data and dev sets; JSON values.
 
-        Settings that are inactive here are left out, be it by a condition or by being None. A None
-        that was chosen over another default stays: without it the values would not give this
-        configuration again.
+        Settings without effect are left out: those whose condition is not met, and those that are
+        None. A None that was chosen over another default stays, because the values would not give
+        this configuration again without it.
         """
         left_out = {"backbone", "corpus", "data", "dev", *self._inactive()}
         chosen: dict[str, Any] = {
@@ -230,7 +230,7 @@ class PublishedSettings:
     settings: Mapping[str, Any]
     source: str
     variant: Mapping[str, Any] = field(default_factory=dict)
-    """The settings that tell this column from its neighbours, e.g. {"rank_loss": "listnet"}."""
+    """What sets this column apart from its neighbours, e.g. {"rank_loss": "listnet"}."""
     searched: Mapping[str, Any] = field(default_factory=dict)
     """The space the paper searched: choices as a tuple, or a range as {"low": …, "high": …}."""
 

@@ -1,4 +1,4 @@
-"""What is read from a file: its base class, and fields that say where the paper has them."""
+"""The base class of everything that is read from a file, and fields that cite the paper."""
 
 from typing import Any
 
@@ -6,18 +6,18 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Settings(BaseModel):
-    """Base of what is read from a file: unknown keys and infinities are refused; it is frozen."""
+    """Base of everything that is read from a file: frozen, without unknown keys or infinities."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-def setting(default: Any, *, symbol: str = "", source: str = "", **told: Any) -> Any:
-    """A pydantic field with what the paper calls it and where it stands there.
+def setting(default: Any, *, symbol: str = "", source: str = "", **field: Any) -> Any:
+    """A pydantic field with its symbol in the paper and its place there.
 
     Args:
         default: the value where a file gives none.
         symbol: of the paper, e.g. "τ".
-        source: where the paper, or its released code, has it, e.g. "eq. 2".
-        told: the field's description and bounds, as for `pydantic.Field`.
+        source: its place in the paper, e.g. "eq. 2", or "released code".
+        field: the field's description and bounds, as for `pydantic.Field`.
     """
-    return Field(default=default, json_schema_extra={"symbol": symbol, "source": source}, **told)
+    return Field(default=default, json_schema_extra={"symbol": symbol, "source": source}, **field)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cse_dashboards.encoded.space import (
+    all_cosines,
     by_pca,
-    cosine_matrix,
     diversity_of,
     paired_cosines,
     shuffled_whitening,
@@ -17,9 +17,7 @@ from cse_dashboards.encoded.space import (
 def test_cosines_by_hand() -> None:
     vectors = np.array([[3.0, 0], [1, 1], [0, 0]])
     half = 1 / np.sqrt(2)
-    assert cosine_matrix(vectors) == pytest.approx(
-        np.array([[1, half, 0], [half, 1, 0], [0, 0, 0]])
-    )
+    assert all_cosines(vectors) == pytest.approx(np.array([[1, half, 0], [half, 1, 0], [0, 0, 0]]))
     assert paired_cosines(vectors[:2], vectors[1:]) == pytest.approx([half, 0])
 
 

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 from cse_methods.contract import BEST_FOLDER, TrainingConfig
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.encoders.post_pooling import Head
+from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.errors import CheckpointError
 from cse_methods.papers import simcse
 from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig
@@ -225,8 +225,8 @@ def test_killed_half_way_and_resumed(
 
 def test_checkpoints_name_weights_as_those_of_earlier_versions(tiny_bert: Path) -> None:
     """Attributes may be renamed; the names in a checkpoint may not, or old ones cannot be read."""
-    encoder = load_encoder(str(tiny_bert)).with_post_pooling(Head(32))
-    student = Student(encoder, Head(32), max_length=16)
+    encoder = load_encoder(str(tiny_bert)).with_post_pooling(TrainingHead(32))
+    student = Student(encoder, TrainingHead(32), max_length=16)
     config = ESimCSEConfig.model_validate(SETTINGS | {"backbone": str(tiny_bert)})
     model = "model.embeddings.word_embeddings.weight"
     assert student.state_dict().keys() >= {

@@ -15,7 +15,7 @@ from cse_methods.contract import Pooler
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.pooling import pool
-from cse_methods.encoders.post_pooling import Head
+from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.encoders.sentence_transformers_format import Pooling
 from cse_methods.errors import BackboneError
 from cse_methods.losses.info_nce import info_nce
@@ -66,7 +66,7 @@ def test_poolers_equal_the_reference(shared: Path) -> None:
 def test_the_head_equals_the_reference(shared: Path) -> None:
     case = stored(shared, "simcse_infonce_mlp_a")
     loss = np.load(shared / "reference" / "simcse_infonce_mlp_a.npz")["out_loss"]
-    head = Head(16).double()
+    head = TrainingHead(16).double()
     head.load_state_dict({"linear.weight": case["in_W"], "linear.bias": case["in_b"]})
     z = case["in_z"].requires_grad_()
     found = info_nce(head(z[:, 0]), head(z[:, 1]), temperature=0.05)
@@ -79,7 +79,7 @@ def test_the_head_equals_the_reference(shared: Path) -> None:
 
 def test_a_fresh_head_is_drawn_as_stated() -> None:
     torch.manual_seed(0)
-    head = Head(256)
+    head = TrainingHead(256)
     assert head.linear.weight.std().item() == pytest.approx(0.02, rel=0.02)
     assert not head.linear.bias.any()
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.encoders.post_pooling import Head
+from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.errors import BackboneError, EvaluationError
 from cse_methods.evaluation.embeddings import StoredEmbeddings
 from cse_methods.evaluation.models import ForeignModel, open_model
@@ -97,7 +97,7 @@ def test_static_embeddings(library: Any, tiny_bert: Path, tmp_path: Path) -> Non
 
 
 def test_what_the_library_cannot_load_either(library: Any, tiny_bert: Path, tmp_path: Path) -> None:
-    load_encoder(str(tiny_bert), pooler="avg").with_post_pooling(Head(32)).save(tmp_path)
+    load_encoder(str(tiny_bert), pooler="avg").with_post_pooling(TrainingHead(32)).save(tmp_path)
     layer = tmp_path / "2_Dense"
     (layer / "model.safetensors").unlink()
     (layer / "pytorch_model.bin").write_text("rubbish")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 from sklearn.metrics import ndcg_score
 
-from cse_methods.evaluation.measures.ranking import kendall, ndcg, queries, ranking_scores
+from cse_methods.evaluation.measures.ranking import kendall, ndcg, queries, score_rankings
 
 
 def stored(shared: Path, name: str) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def test_metrics_kcc_ndcg_a(side: Any, shared: Path) -> None:
     assert np.mean(taus) == pytest.approx(float(case[f"out_kcc_{side}"]), rel=1e-9)
     if side == "either":
         columns = (case[name] for name in ("in_pred", "in_label"))
-        scores = ranking_scores(case["in_a"].tolist(), case["in_b"].tolist(), *columns)
+        scores = score_rankings(case["in_a"].tolist(), case["in_b"].tolist(), *columns)
         stored_as = {"kcc": "kcc", "ndcg": "ndcg_linear", "ndcg_exponential": "ndcg_exp"}
         for metric, name in stored_as.items():
             assert scores[metric] == pytest.approx(float(case[f"out_{name}_either"]), rel=1e-9)
@@ -83,7 +83,7 @@ def test_a_query_without_an_order_is_left_out_of_the_mean() -> None:
     # Query a: a perfect order. Query b: all labels alike, so no tau; but its NDCG is 1.
     first, second = ["a"] * 4 + ["b"] * 4, list("cdefghij")
     gold = [1, 2, 3, 4, 2, 2, 2, 2]
-    found = ranking_scores(first, second, [0.1, 0.2, 0.3, 0.4, 0.9, 0.1, 0.5, 0.2], gold)
+    found = score_rankings(first, second, [0.1, 0.2, 0.3, 0.4, 0.9, 0.1, 0.5, 0.2], gold)
     assert found == {"kcc": 1.0, "ndcg": 1.0, "ndcg_exponential": 1.0}
-    nothing = ranking_scores(["a"], ["b"], [0.1], [1])
+    nothing = score_rankings(["a"], ["b"], [0.1], [1])
     assert all(math.isnan(value) for value in nothing.values())

@@ -11,7 +11,7 @@ import torch
 from cse_methods.contract import Pooler
 from cse_methods.encoders.backbones import weights_sha256
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.encoders.post_pooling import Dense, Head, Normalize
+from cse_methods.encoders.post_pooling import Dense, Normalize, TrainingHead
 from cse_methods.errors import BackboneError, UnknownModelError
 
 SENTENCES = [
@@ -44,7 +44,9 @@ def test_a_saved_encoder_is_the_same(tiny_folder: Path, pooler: Pooler, tmp_path
 def test_a_saved_tail_is_the_same(tiny_folder: Path, tmp_path: Path) -> None:
     generator = torch.Generator().manual_seed(0)
     affine = Dense.affine(torch.randn(32, 8, generator=generator), torch.ones(8))
-    encoder = load_encoder(str(tiny_folder), pooler="avg").with_post_pooling(affine, Head(8))
+    encoder = load_encoder(str(tiny_folder), pooler="avg").with_post_pooling(
+        affine, TrainingHead(8)
+    )
     before = encoder.encode(SENTENCES)
     plain = load_encoder(str(tiny_folder), pooler="avg")
     by_hand = torch.tanh(affine(plain.encode(SENTENCES)) @ encoder.post_pooling[1].linear.weight.T)
@@ -60,7 +62,7 @@ def test_a_saved_tail_is_the_same(tiny_folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors"])
 @pytest.mark.parametrize("content", ["{}", "[]", "rubbish"])
 def test_a_damaged_dense_layer(tiny_bert: Path, file: str, content: str, tmp_path: Path) -> None:
-    load_encoder(str(tiny_bert), pooler="avg").with_post_pooling(Head(32)).save(tmp_path)
+    load_encoder(str(tiny_bert), pooler="avg").with_post_pooling(TrainingHead(32)).save(tmp_path)
     (tmp_path / "2_Dense" / file).write_text(content)
     with pytest.raises(BackboneError, match="2_Dense is not a dense layer"):
         load_encoder(str(tmp_path))
@@ -77,7 +79,7 @@ def test_a_damaged_dense_layer(tiny_bert: Path, file: str, content: str, tmp_pat
 def test_a_dense_layer_of_another_make(
     tiny_bert: Path, setting: dict[str, Any], problem: str, tmp_path: Path
 ) -> None:
-    load_encoder(str(tiny_bert), pooler="avg").with_post_pooling(Head(32)).save(tmp_path)
+    load_encoder(str(tiny_bert), pooler="avg").with_post_pooling(TrainingHead(32)).save(tmp_path)
     file = tmp_path / "2_Dense" / "config.json"
     stored = json.loads(file.read_text())
     default = {"module_input_name": "sentence_embedding", "use_residual": False}
@@ -91,7 +93,7 @@ def test_a_dense_layer_of_another_make(
 def test_pickled_weights_of_a_dense_layer_are_left_to_another_library(
     tiny_bert: Path, tmp_path: Path
 ) -> None:
-    load_encoder(str(tiny_bert), pooler="avg").with_post_pooling(Head(32)).save(tmp_path)
+    load_encoder(str(tiny_bert), pooler="avg").with_post_pooling(TrainingHead(32)).save(tmp_path)
     layer = tmp_path / "2_Dense"
     (layer / "model.safetensors").rename(layer / "pytorch_model.bin")
     with pytest.raises(UnknownModelError, match=r"2_Dense has its weights in pytorch_model\.bin"):
@@ -188,7 +190,9 @@ def test_sentence_transformers_loads_a_saved_encoder(
     affine = Dense.affine(
         torch.randn(32, 8, generator=torch.Generator().manual_seed(0)), torch.ones(8)
     )
-    encoder = load_encoder(str(tiny_folder), pooler=pooler).with_post_pooling(affine, Head(8))
+    encoder = load_encoder(str(tiny_folder), pooler=pooler).with_post_pooling(
+        affine, TrainingHead(8)
+    )
     encoder.save(tmp_path)
     theirs = library.SentenceTransformer(str(tmp_path), device="cpu").encode(SENTENCES)
     np.testing.assert_allclose(theirs, encoder.encode(SENTENCES), rtol=1e-4, atol=1e-5)

@@ -33,7 +33,7 @@ class Diversity:
     """Two different sentences."""
 
 
-def cosine_matrix(vectors: Array) -> NDArray[np.float64]:
+def all_cosines(vectors: Array) -> NDArray[np.float64]:
     """Cosine of every row with every other, shape (N, N); a zero vector has cosine 0 with all."""
     points = unit(vectors)
     cosines: NDArray[np.float64] = np.clip(points @ points.T, -1, 1)

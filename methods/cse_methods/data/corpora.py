@@ -24,7 +24,7 @@ class Corpus:
     """As named in the configuration; joined corpora as `a+b`."""
     sentences: Sequence[str]
     sha256: str
-    """Of the sentences, each ended by a line feed."""
+    """Checksum of the sentences, each ended by a line feed."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class _Known:
     hub: tuple[HubFile, ...]
     local_names: tuple[str, ...]
     lines: int
-    """Of all files together, before anything is dropped."""
+    """Lines of all files together, before anything is dropped."""
     wiki_markup: bool = False
     """Blank lines stand between paragraphs, and headings between equals signs; both are dropped."""
 

@@ -1,4 +1,4 @@
-"""What tells dev sets apart, be they sentence pairs or the transfer tasks together."""
+"""The identity of a dev set: sentence pairs, or the seven transfer tasks together."""
 
 from typing import NamedTuple
 
@@ -16,11 +16,11 @@ class DevIdentity(NamedTuple):
     task: DevTask
     source: str
     sha256: str
-    """Of `transfer_dev`: of the checksums of the seven sets."""
+    """Checksum of the data; for `transfer_dev`, of the checksums of the seven sets."""
 
 
 def identify_dev_set(task: DevTask, data: str | None) -> DevIdentity:
-    """Read a dev set and tell what it is.
+    """Read a dev set and return its identity.
 
     Args:
         task: the dev set.

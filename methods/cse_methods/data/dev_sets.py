@@ -39,7 +39,7 @@ class DevSet:
     gold: NDArray[np.float64]
     """Shape (pairs,); 0 to 5 for stsb, 1 to 5 for sickr; read-only."""
     sha256: str
-    """Of the pairs and their gold; tells dev sets apart on the leaderboard."""
+    """Checksum of the pairs and their gold scores; the leaderboard separates dev sets by it."""
 
 
 class _Table(NamedTuple):

@@ -16,7 +16,7 @@ class DataFile(NamedTuple):
     path: str
     """Below the data folder."""
     sha256: str
-    """Of its bytes. Another tokenisation of the same sentences has another one."""
+    """Checksum of its bytes. Another tokenisation of the same sentences has another one."""
     lines: int
     """Blank and unscored ones too."""
     records: int

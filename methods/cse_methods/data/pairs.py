@@ -38,7 +38,7 @@ class PairFile(NamedTuple):
     lowest: float
     """The lowest gold score."""
     sha256: str
-    """Of the known pairs, not of the file; tells another tokenisation apart."""
+    """Checksum of the known pairs, not of the file; another tokenisation has another one."""
 
     @property
     def pairs(self) -> int:

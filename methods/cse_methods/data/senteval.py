@@ -24,7 +24,7 @@ CORPUS = "wiki1m"
 def fetch_senteval(target: Path | None = None) -> Path:
     """Fill a data folder with SentEval's files from the hub; without need, nothing is fetched.
 
-    What the archive itself lacks stays missing: `check_folder` or the reader of a file tells.
+    Files that the archive itself lacks stay missing; `check_folder` and the readers report them.
 
     Args:
         target: a folder of one's own; in it the files that are missing or have a wrong count are

@@ -39,7 +39,7 @@ class LabelledSentences:
 
     first: tuple[str, ...]
     second: tuple[str, ...] | None
-    """Of mrpc alone."""
+    """The second sentence of each pair; mrpc only."""
     labels: NDArray[np.int64]
     """Shape (N,), classes from 0; read-only."""
 
@@ -50,7 +50,7 @@ class LabelledSentences:
 
     @property
     def sha256(self) -> str:
-        """Of sentences and classes."""
+        """Checksum of sentences and classes."""
         second = self.second or ("",) * len(self.first)
         rows = zip(self.first, second, self.labels.tolist(), strict=True)
         return sha256_of(f"{first}\t{second}\t{label}" for first, second, label in rows)
@@ -65,11 +65,11 @@ class TransferSet:
     train: LabelledSentences
     """All there is of a folded task."""
     dev: LabelledSentences | None
-    """Of sst2 alone; elsewhere folds take its place."""
+    """Only sst2 has a dev set; elsewhere folds take its place."""
 
     @property
     def sha256(self) -> str:
-        """Of sentences and classes; tells data sets apart on the leaderboard."""
+        """Checksum of sentences and classes; the leaderboard separates data sets by it."""
         return sha256_of(part.sha256 for part in (self.train, self.dev) if part is not None)
 
 

@@ -71,7 +71,7 @@ _KNOWN = {
             "avg",
         ),
         # Where the revision is None no commit could be confirmed: the newest is taken, and the
-        # hash of the weights still tells two versions apart.
+        # hash of the weights still differs between two versions.
         Backbone("simcse-bert-base", "princeton-nlp/unsup-simcse-bert-base-uncased", None, "cls"),
         Backbone("simcse-bert-large", "princeton-nlp/unsup-simcse-bert-large-uncased", None, "cls"),
         Backbone("simcse-roberta-base", "princeton-nlp/unsup-simcse-roberta-base", None, "cls"),

@@ -1,4 +1,4 @@
-"""Post-pooling layers: what follows the pooler, in training only (`Head`) or always."""
+"""Post-pooling layers: what follows the pooler, in training only (`TrainingHead`) or always."""
 
 import json
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ class Dense(nn.Module):
         return projected.tanh() if self.activation == "tanh" else projected
 
 
-class Head(Dense):
+class TrainingHead(Dense):
     """The dense layer with tanh that follows the pooler in training only.
 
     Args:

@@ -35,7 +35,7 @@ class Template:
         """The sentence as it is cut into word pieces.
 
         In a prompt, one without a final mark gets one, as SNCSE has it; and a space stands before
-        it, which tells byte-level tokenizers that a word begins.
+        it, by which byte-level tokenizers know that a word begins.
         """
         if not self.prompted:
             return sentence

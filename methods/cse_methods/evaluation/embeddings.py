@@ -1,4 +1,4 @@
-"""Vectors of everything that is asked of an encoder, each distinct sentence encoded once."""
+"""The embeddings that an evaluation needs; each distinct sentence is encoded once."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ CHUNK = 4096
 """Sentences whose word pieces are in memory at once."""
 
 OnProgress = Callable[[str, int, int], None]
-"""Told what is going on, and how many of how many are done."""
+"""Called with what is being done, how many are done, and how many there are."""
 
 
 class StoredEmbeddings:
@@ -27,7 +27,7 @@ class StoredEmbeddings:
         model: encodes.
         sentences: all that will ever be asked for; repeated ones are encoded once.
         folder: for the file; there must be room for N x D x 4 bytes.
-        progress: told after every batch.
+        progress: called after every batch.
 
     Raises:
         EvaluationError: if a vector is not finite, or there is no room for the file.

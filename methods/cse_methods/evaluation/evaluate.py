@@ -24,7 +24,7 @@ from cse_methods.evaluation.identity import (
     settings_of_average,
 )
 from cse_methods.evaluation.measures.geometry import GEOMETRY_TASK, geometry
-from cse_methods.evaluation.measures.ranking import ranking_scores
+from cse_methods.evaluation.measures.ranking import score_rankings
 from cse_methods.evaluation.measures.sts import correlations
 from cse_methods.evaluation.measures.transfer import transfer_scores, transfer_sentences
 from cse_methods.evaluation.models import Model
@@ -60,10 +60,11 @@ def evaluate(
         tasks: what is asked.
         data: `builtin`, `hub`, a folder in the SentEval layout, or None for CSE_DATA.
         protocol: of the transfer tasks.
-        progress: told how many sentences are encoded, then how many classification tasks scored.
+        progress: called with how many sentences are encoded, then with how many classification
+            tasks are scored.
 
     Returns:
-        Fractions, and the cosines behind them. A score that does not exist is told as such.
+        Fractions, and the cosines behind them. Scores without a value are listed by name.
         `avg_sts` and `avg_transfer` are there where all seven are.
 
     Raises:
@@ -185,7 +186,7 @@ def _score_pairs(
     scoring: _Scoring, vectors: StoredEmbeddings, pairs: PairSet, tasks: Tasks
 ) -> None:
     with scoring.timed(pairs.task):
-        # The scores are those of the stored, 32-bit cosines, so that they can be had again.
+        # Scores are computed from the 32-bit cosines that are stored, so that they can be repeated.
         found = cosines(vectors(pairs.first), vectors(pairs.second)).numpy().astype(np.float32)
         own = scoring.identify(pairs.task, STS_PROTOCOL, pairs.sha256)
         scoring.similarities.append(_similarities(pairs, "test", own, found, pairs.subsets))
@@ -194,7 +195,7 @@ def _score_pairs(
             scoring.add(pairs.task, "test", own, values)
         if pairs.task in tasks.ranking:
             ranked = scoring.identify(pairs.task, RANKING_PROTOCOL, pairs.sha256)
-            values = ranking_scores(pairs.first, pairs.second, found, pairs.gold)
+            values = score_rankings(pairs.first, pairs.second, found, pairs.gold)
             scoring.add(pairs.task, "test", ranked, values)
 
 

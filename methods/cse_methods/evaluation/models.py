@@ -137,7 +137,7 @@ class ForeignModel:
 
     @property
     def _lower_cased(self) -> bool | None:
-        """None where the model has no tokenizer that would tell."""
+        """None where the model has no tokenizer to try it on."""
         tokenizer = getattr(self.model, "tokenizer", None)
         return lower_cases(tokenizer) if hasattr(tokenizer, "tokenize") else None
 

@@ -23,7 +23,7 @@ class Score:
     value: float
     """Correlations, accuracies and ranking metrics are fractions."""
     identity: str
-    """Hash of all that makes the number comparable; only scores of one identity are."""
+    """Hash of everything that a comparison depends on: scores of one identity can be compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,19 +40,19 @@ class Similarities:
     subsets: Mapping[str, int]
     """Pairs of each subset, in order."""
     data_sha256: str
-    """Of the pairs and their gold."""
+    """Checksum of the pairs and their gold scores."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Everything that was asked of one encoder."""
+    """What one evaluation of one encoder gave."""
 
     tasks: frozenset[str]
-    """Everything that was asked: single tasks, `ranking`, `geometry`."""
+    """The tasks that were asked for, and `ranking` and `geometry` where they were."""
     scores: tuple[Score, ...]
     without_value: tuple[tuple[str, Split, str], ...] = ()
-    """Task, split and metric of what was asked and does not exist: all similarities or labels are
-    equal, no sentence has enough partners to rank, no pair is a positive."""
+    """Task, split and metric of each score that has no value: all similarities or labels are
+    equal, no sentence has enough partners to rank, or no pair is a positive."""
     similarities: tuple[Similarities, ...] = ()
     identities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What each identity is the hash of."""

@@ -1,4 +1,4 @@
-"""What is computed once a machine, in files that are whole or absent."""
+"""The cache: what is computed once on a machine, in files that are complete or absent."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ def cache_key(parts: Mapping[str, Any]) -> str:
 def written_once(
     file: Path, *, read: Callable[[Path], Content | None], write: Callable[[IO[bytes]], None]
 ) -> Content:
-    """What a file of the cache holds; the first caller on a machine writes it, the others wait.
+    """The content of a file of the cache. The first caller writes it while the others wait.
 
     The file gets its name only when it is complete and on disk.
 

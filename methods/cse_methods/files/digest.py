@@ -1,4 +1,4 @@
-"""Files by content."""
+"""Checksums of files."""
 
 import hashlib
 from functools import lru_cache

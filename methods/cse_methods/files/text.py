@@ -11,8 +11,8 @@ from cse_methods.errors import DataError
 def read_lines(path: Path, *, encoding: Literal["utf-8", "latin-1"] = "utf-8") -> list[str]:
     r"""The lines of a file, without their ends (LF or CRLF) and without a byte order mark.
 
-    Only line feeds end a line: U+2028 and its like stand inside sentences of Wikipedia. Of a
-    `.parquet` file, as the hub has them, the lines are its column `text`.
+    Only line feeds end a line: U+2028 and its like stand inside sentences of Wikipedia. The lines
+    of a `.parquet` file, as the hub has them, are its column `text`.
 
     Raises:
         DataError: if the file cannot be read, or names the first line that is not UTF-8.

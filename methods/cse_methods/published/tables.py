@@ -1,9 +1,9 @@
-"""The papers' own settings: a table a method beside this file, a row for each number.
+"""The papers' own settings: one CSV table a method, beside this file, with a row for each number.
 
-A column of a paper's table is what has the same `backbone` and `variant`. `variant` holds the
-settings that tell a column from its neighbours (`rank_loss=listnet`, several with `;` between). A
-row `search_NAME` is the space that the paper searched of NAME: values with `|` between, or a range
-`low..high`. Elsewhere `|` makes a list.
+Rows of the same `backbone` and `variant` are one column of a paper's table. `variant` holds the
+settings in which a column differs from its neighbours (`rank_loss=listnet`, several with `;`
+between). A row `search_NAME` is the space that the paper searched for NAME: values with `|`
+between, or a range `low..high`. In other rows `|` makes a list.
 """
 
 import csv

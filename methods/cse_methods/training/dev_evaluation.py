@@ -1,4 +1,4 @@
-"""Dev evaluation: what a trial reports of its encoder while it trains."""
+"""Dev evaluation: the scores that a trial reports while it trains."""
 
 import math
 from collections.abc import Sequence
@@ -41,8 +41,8 @@ class DevSuite:
             `dev/<task>_spearman` in [-1, 1] (nan if the encoder gives constant similarities);
             `dev/alignment` (lower is better) over pairs with gold above 4 and
             `dev/uniformity` (lower is better) over all distinct sentences, if STS-B is scored;
-            of `transfer_dev`, `dev/<task>_accuracy` in [0, 1] of the seven transfer tasks (nan if
-            an embedding holds NaN) and their mean, `dev/avg_transfer_accuracy`.
+            for `transfer_dev`, `dev/<task>_accuracy` in [0, 1] of the seven transfer tasks (nan
+            if an embedding holds NaN) and their mean, `dev/avg_transfer_accuracy`.
         """
         return self._pairs(encoder) | self._transfer(encoder)
 
@@ -75,4 +75,4 @@ def _accuracy(task: TransferSet, encoder: Encoder) -> float:
     try:
         return dev_accuracy(task, encoder.encode, DEV_PROTOCOL)
     except EvaluationError:
-        return math.nan  # as the other dev sets tell it: the trial goes on, this step is not kept
+        return math.nan  # as for pairs: the trial goes on, and this step is not kept

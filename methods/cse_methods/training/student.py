@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from cse_methods.contract import Precision, TrainingConfig
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.encoders.post_pooling import Head
+from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.encoders.template import Template
 
 AUTOCAST: dict[Precision, torch.dtype | None] = {
@@ -95,7 +95,7 @@ class Student(nn.Module):
             attention=config.attention,
             dropout=config.dropout,
         )
-        head = Head(encoder.width) if config.head else nn.Identity()
+        head = TrainingHead(encoder.width) if config.head else nn.Identity()
         return cls(
             encoder,
             head,

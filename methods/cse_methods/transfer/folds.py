@@ -17,7 +17,7 @@ class Accuracies:
     """How well the classes of sentences can be read from their embeddings; fractions."""
 
     dev: float
-    """Of the chosen regularisation, on the folds or the dev set that chose it."""
+    """Accuracy of the chosen regularisation, on the folds or the dev set that chose it."""
     test: float | None
     """None where it was not asked for."""
     chosen: tuple[float, ...]

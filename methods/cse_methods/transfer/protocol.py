@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 SENTEVAL_SEED = 1111
-"""Of the folds, of every classifier's first weights and of the order of its batches."""
+"""The seed of the folds, of every classifier's first weights and of the order of its batches."""
 MAX_EPOCHS = 200
 """No look at the validation accuracy is followed by more training after this many."""
 

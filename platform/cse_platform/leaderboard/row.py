@@ -51,7 +51,7 @@ FAMILIES = {
 
 
 @dataclass(frozen=True)
-class DevSet:
+class DevSets:
     """The dev sets behind a value."""
 
     checkpoint: str
@@ -124,7 +124,7 @@ class LeaderboardRow:
     """Complete ones, as the filters let them through."""
     keys: dict[int, str]
     """Of their trials, by seed."""
-    dev: DevSet
+    dev: DevSets
     dev_score: Estimate
     dev_untrained: float | None
     """Mean at step 0: the backbone before training."""

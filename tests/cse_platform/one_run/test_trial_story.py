@@ -13,7 +13,7 @@ from cse_platform.leaderboard.query.trials.details_record import (
     SweepPlace,
     TrialDetails,
 )
-from cse_platform.leaderboard.row import DevSet
+from cse_platform.leaderboard.row import DevSets
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.render.serialise import to_json
 from cse_platform.tracking.events import Event, SweepStarted, TrialReused, TrialStarted
@@ -41,7 +41,7 @@ def test_all_of_a_complete_trial(board: Store, began: Start, life: Life, tested:
     )
     assert (story.key, story.method, story.revision, story.backbone) == (KEY, "simcse", 1, "mini")
     assert (story.corpus, story.seed, story.state, story.error) == ("builtin", 42, "COMPLETE", None)
-    assert story.dev == DevSet("stsb", "stsb", "dev-1", "builtin")
+    assert story.dev == DevSets("stsb", "stsb", "dev-1", "builtin")
     assert (story.best_step, story.best_value, story.untrained) == (20, 0.75, 0.25)
     assert (story.wall_seconds, story.gpu_hours) == (7200.0, 1.0)  # two hours on half a GPU
     assert story.machine == "lab · a CPU"

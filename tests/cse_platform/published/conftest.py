@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cse_platform.leaderboard.row import Configuration, DevSet, Estimate, LeaderboardRow
+from cse_platform.leaderboard.row import Configuration, DevSets, Estimate, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Interval
 
 HEAD = "paper,table,backbone,method,settings,task,split,metric,value,std,configuration"
@@ -59,7 +59,7 @@ def our_row(estimated: Callable[..., Estimate]) -> Callable[..., LeaderboardRow]
             configuration=Configuration(hash, dict(values or {}), []),
             seeds=list(range(len(dev))),
             keys={},
-            dev=DevSet("stsb", search, identity, source),
+            dev=DevSets("stsb", search, identity, source),
             dev_score=estimated(*dev),
             dev_untrained=None,
             trials=1,

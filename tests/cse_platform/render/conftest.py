@@ -10,7 +10,7 @@ import pytest
 
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.render.document import Document, Format, print_document
-from cse_platform.leaderboard.row import Configuration, DevSet, Estimate, LeaderboardRow
+from cse_platform.leaderboard.row import Configuration, DevSets, Estimate, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison, Interval, TaskComparison
 
 
@@ -48,7 +48,7 @@ def row(estimate: Callable[..., Estimate]) -> Callable[..., LeaderboardRow]:
             configuration=Configuration("b" * 64, {"temperature": 0.05}, ["temperature"]),
             seeds=[1, 2],
             keys={1: "1" * 64, 2: "2" * 64},
-            dev=DevSet("stsb", "stsb", "d1", "senteval"),
+            dev=DevSets("stsb", "stsb", "d1", "senteval"),
             dev_score=estimate(0.83, 0.85, identity="d1"),
             dev_untrained=0.5,
             trials=40,

@@ -8,7 +8,7 @@ from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.row import (
     FAMILIES,
     Configuration,
-    DevSet,
+    DevSets,
     Estimate,
     Gap,
     LeaderboardRow,
@@ -21,7 +21,7 @@ MakePublished = Callable[..., PublishedRow]
 Lines = Callable[..., list[str]]
 
 RANKING = "Ranking on avg_sts, in order of dev, x 100"
-BUILTIN = DevSet("stsb", "stsb", "d0", "builtin")
+BUILTIN = DevSets("stsb", "stsb", "d0", "builtin")
 ONE_SEED = "‡ Over the pairs of a single seed: how other seeds would do is not known."
 OPENED = (
     "* First tried after tests were opened for its method; "
@@ -121,7 +121,7 @@ def test_only_tasks_of_the_family_that_are_there(
 
 
 def test_settings_sweeps_and_runs(lines: Lines, titled: Lines, row: MakeRow) -> None:
-    told = lines(Board([row(dev=DevSet("stsb", "sickr", "d2", "senteval"))]))
+    told = lines(Board([row(dev=DevSets("stsb", "sickr", "d2", "senteval"))]))
     head, _, found = titled(told, "Settings")
     assert head == "method backbone configuration trial searched"
     assert found == "simcse bert-base bbbbbbbb 22222222 temperature=0.05"
@@ -142,7 +142,7 @@ def test_rows_that_share_a_name_are_told_apart(lines: Lines, titled: Lines, row:
     *_, first, second = titled(lines(Board([row(), other])), "Ranking by dev, x 100")
     assert first.startswith("simcse bert-base bbbbbbbb 84.00")
     assert second.startswith("simcse bert-base cccccccc 84.00")
-    sickr = row(dev=DevSet("sickr", "sickr", "d2", "senteval"))
+    sickr = row(dev=DevSets("sickr", "sickr", "d2", "senteval"))
     *_, first, second = titled(lines(Board([row(), sickr])), "Ranking by dev, x 100")
     assert first.startswith("simcse bert-base stsb (senteval) 84.00")
     assert second.startswith("simcse bert-base sickr (senteval) 84.00")

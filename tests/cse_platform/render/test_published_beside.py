@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.row import DevSet, Estimate, LeaderboardRow
+from cse_platform.leaderboard.row import DevSets, Estimate, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison
 
 MakeRow = Callable[..., LeaderboardRow]
@@ -16,7 +16,7 @@ Lines = Callable[..., list[str]]
 RANKING = "Ranking on avg_sts, in order of dev, x 100"
 LEADERBOARD = "Leaderboard on avg_sts, in order of dev, x 100"
 SCORES = "Test scores, avg_sts, x 100"
-BUILTIN = DevSet("stsb", "stsb", "d0", "builtin")
+BUILTIN = DevSets("stsb", "stsb", "d0", "builtin")
 ONE_SEED = "‡ Over the pairs of a single seed: how other seeds would do is not known."
 PUBLISHED = "† Published, not ours; the number leads to its source."
 

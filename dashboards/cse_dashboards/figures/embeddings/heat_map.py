@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cse_dashboards.encoded.choices import distinct
 from cse_dashboards.encoded.models import Embeddings
-from cse_dashboards.encoded.space import cosine_matrix
+from cse_dashboards.encoded.space import all_cosines
 from cse_dashboards.figures.embeddings.sentences import (
     LacksError,
     Trials,
@@ -66,7 +66,7 @@ def _heat_map(
             "name others"
         )
     found, lacking = vectors_of(embeddings, trials, asked)
-    drawn = draw_heat_map(asked, {label: cosine_matrix(v) for label, v in found.items()})
+    drawn = draw_heat_map(asked, {label: all_cosines(v) for label, v in found.items()})
     return drawn, f"{caption} (after CompCSE, figure 4).{lacking}"
 
 

@@ -2,8 +2,8 @@
 
 An event is a transfer: somebody (subject) does something (action) with a thing (object), another
 person has a part in it (role), and it happens somewhere (place). A wording chooses synonyms, active
-or passive voice, the verb's converse (`lend to` and `borrow from` tell one event), where place and
-receiver stand, and an opening that says nothing. Gold follows from the events, never from words.
+or passive voice, the verb's converse (`lend to` and `borrow from` describe one event), where place
+and receiver stand, and an opening without meaning. Gold follows from the events, never from words.
 """
 
 from dataclasses import dataclass
@@ -76,7 +76,7 @@ def opposed(first: Scene, second: Scene) -> bool:
 def sentence_of(event: Scene, lexicon: Lexicon, frame: Frame) -> str:
     """The event as one English sentence.
 
-    A verb that does not take two objects is told in the active clause instead.
+    A verb that does not take two objects is written in the active clause instead.
     """
     verb, place = lexicon.verbs[event.action], lexicon.nouns[event.place]
     clause = _clause(event, verb, lexicon, frame)
@@ -97,8 +97,8 @@ def _clause(event: Scene, verb: Verb, lexicon: Lexicon, frame: Frame) -> str:
         return f"{thing} {predicate} {verb.link} {other} by {subject}"
     if frame.clause == "two_objects" and verb.two_objects:
         return f"{subject} {predicate} {other} {thing}"
-    told = f"{predicate} {thing} {verb.link} {other}"
-    return f"it is {subject} who {told}" if frame.clause == "cleft" else f"{subject} {told}"
+    rest = f"{predicate} {thing} {verb.link} {other}"
+    return f"it is {subject} who {rest}" if frame.clause == "cleft" else f"{subject} {rest}"
 
 
 def _with_article(noun: str, frame: Frame) -> str:

@@ -75,7 +75,7 @@ def draw_rows(
 
     What makes the class: mr whether the event is denied, cr whether the action is kind, subj
     whether the sentence has no opening, mpqa whether the place stands in front, sst2 whether it
-    is told in the active, trec which of six actions it is, mrpc whether two sentences that share
+    is in the active voice, trec which of six actions it is, mrpc whether two sentences that share
     no word mean the same.
 
     Args:

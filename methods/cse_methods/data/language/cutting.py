@@ -51,7 +51,7 @@ def load_tokenizer(name: str) -> Any:
 
     Raises:
         BackboneError: if the backbone is unknown, cannot be fetched, or its tokenizer cannot be
-            loaded or does not tell where in the text its pieces stand.
+            loaded or does not give the places of its pieces in the text.
     """
     from transformers import AutoTokenizer
 
@@ -65,7 +65,7 @@ def load_tokenizer(name: str) -> Any:
         ) from problem
     if not tokenizer.is_fast:
         raise BackboneError(
-            f"the tokenizer of backbone {name!r} does not tell where its pieces stand, so that "
+            f"the tokenizer of backbone {name!r} does not give the places of its pieces, so that "
             "split_at cannot cut; leave split_at out, or add a tokenizer.json to its folder"
         )
     return tokenizer

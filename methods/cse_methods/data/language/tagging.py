@@ -14,11 +14,11 @@ class Word(NamedTuple):
     """One word of a sentence; contractions are words of their own ("he" and "'s")."""
 
     start: int
-    """Its first character in the sentence."""
+    """Where its first character stands in the sentence."""
     end: int
     """The character after its last."""
     tag: str
-    """Of the Penn Treebank, e.g. "VBZ"."""
+    """Part of speech, as in the Penn Treebank, e.g. "VBZ"."""
     lemma: str
     role: WordRole
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BUCKETS = ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5))
-"""Of gold scores: from the first, up to the second; the last holds its end."""
+"""Gold scores from the first number up to, not including, the second; 5 is in the last one."""
 
 
 def in_buckets(gold: NDArray[Any]) -> Mapping[str, NDArray[np.bool_]]:

@@ -20,7 +20,7 @@ MORE_THAN = 3
 """A sentence in more pairs than this is a query."""
 
 
-def ranking_scores(
+def score_rankings(
     first: Sequence[Sentence], second: Sequence[Sentence], cosines: ArrayLike, gold: ArrayLike
 ) -> dict[str, float]:
     """Means over the queries of a set of pairs, each query alike.

@@ -1,4 +1,4 @@
-"""Transfer: how well frozen embeddings tell the classes of seven tasks apart."""
+"""Transfer: how well linear classifiers on frozen embeddings solve seven tasks."""
 
 from dataclasses import dataclass
 
@@ -21,9 +21,9 @@ class TransferResult:
     test: float
     """Accuracy; of folded tasks the mean over their outer folds."""
     f1: float | None
-    """Of the class `same meaning`, for mrpc alone."""
+    """F1 of the class `same meaning`; mrpc only."""
     data_sha256: str
-    """Of all sentences and classes, test set included."""
+    """Checksum of all sentences and classes, test set included."""
 
 
 def transfer_scores(

@@ -50,7 +50,7 @@ KNOWN_SHA256 = {
     "sts16": "69ebf5aff367d881fd498b4dea506a954965607ae13f4f86e1bbb5e742ae6dd8",
     **{task: file.sha256 for task, file in TEST_PAIR_FILES.items()},
 }
-"""Of the known pairs of each task."""
+"""Checksum of the known pairs of each task."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class PairSet:
     subsets: Mapping[str, int]
     """Pairs of each subset, in order; one subset `test` where a task has none."""
     sha256: str
-    """Of the pairs and their gold."""
+    """Checksum of the pairs and their gold scores."""
 
 
 def load_pair_set(task: str, data: str | None) -> PairSet:

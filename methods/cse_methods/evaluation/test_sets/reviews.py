@@ -27,7 +27,7 @@ class Reviews:
     labels: NDArray[np.int64]
     """Shape (texts,); 0 negative, 1 positive; read-only."""
     sha256: str
-    """Of the labels and texts."""
+    """Checksum of the labels and texts."""
 
 
 class _Table(NamedTuple):

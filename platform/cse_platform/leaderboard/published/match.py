@@ -4,19 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from cse_platform.leaderboard.published.row import CORPUS, SELECTED_ON, PublishedRow
-from cse_platform.leaderboard.row import DevSet, Estimate, LeaderboardRow
+from cse_platform.leaderboard.row import DevSets, Estimate, LeaderboardRow
 
 TRANSFER_DEV = "transfer_dev"
 PAPERS = frozenset({"hub", "senteval"})
 """Sources of the data that papers report on."""
 
 
-def source_of(score: Estimate, dev: DevSet) -> str:
+def source_of(score: Estimate, dev: DevSets) -> str:
     """Of the data that a score is on; of the dev sets where a store does not know it."""
     return score.source or dev.source
 
 
-def comparable(score: Estimate, dev: DevSet) -> bool:
+def comparable(score: Estimate, dev: DevSets) -> bool:
     """Whether a score can be beside a paper's: on built-in or imported data it cannot."""
     return source_of(score, dev) in PAPERS
 

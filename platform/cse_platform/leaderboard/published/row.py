@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Split = Literal["test", "dev", "train"]
+PublishedSplit = Literal["test", "dev", "train"]
 
 MINUTES = "train_minutes"
 """The column that no score is in: minutes of training."""
@@ -30,7 +30,7 @@ class PublishedRow:
     configuration: dict[str, Any] | None
     """What one of our configurations must have to stand in this row: a value for each name, or
     `{"not": VALUE}`. None where nothing of ours corresponds."""
-    split: Split
+    split: PublishedSplit
     scores: dict[str, float]
     """By column, as in `FAMILIES`, and `train_minutes`."""
     std: dict[str, float]

@@ -15,7 +15,7 @@ from cse_platform.leaderboard.query.trials.details_record import (
 from cse_platform.leaderboard.query.trials.find import find_trial
 from cse_platform.leaderboard.query.trials.summary import find_summaries
 from cse_platform.leaderboard.query.trials.test_access import as_test_access
-from cse_platform.leaderboard.row import Configuration, DevSet
+from cse_platform.leaderboard.row import Configuration, DevSets
 from cse_platform.leaderboard.store.score_tables import ScoreRecord
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
@@ -79,9 +79,9 @@ def trial_details(session: Session, key: str) -> TrialDetails:
     )
 
 
-def dev_set(group: GroupRecord) -> DevSet:
+def dev_set(group: GroupRecord) -> DevSets:
     """The dev sets that all trials of a group share."""
-    return DevSet(group.dev_checkpoint, group.dev_search, group.dev_identity, group.dev_source)
+    return DevSets(group.dev_checkpoint, group.dev_search, group.dev_identity, group.dev_source)
 
 
 def _copied(trial: TrialRecord) -> dict[str, Any]:

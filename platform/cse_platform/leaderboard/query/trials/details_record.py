@@ -6,7 +6,7 @@ from typing import Any
 
 from cse_platform.leaderboard.query.trials.curves import DevPoint
 from cse_platform.leaderboard.query.trials.test_access import TestAccess
-from cse_platform.leaderboard.row import RANKING_METRICS, Configuration, DevSet
+from cse_platform.leaderboard.row import RANKING_METRICS, Configuration, DevSets
 from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.tracking.events import MAIN_METRICS, TrialScore
 
@@ -54,7 +54,7 @@ class TrialDetails:
     corpus: str
     configuration: Configuration
     seed: int
-    dev: DevSet
+    dev: DevSets
     state: str
     error: str | None
     started: datetime
