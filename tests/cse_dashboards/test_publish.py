@@ -10,7 +10,7 @@ from mlflow_lab import SPEC, A, Lab
 from cse_dashboards.cli import main
 from cse_platform.tracking.events import SweepFinished
 from cse_platform.tracking.mlflow.sweep_run import sweep_run
-from cse_platform.tracking.mlflow.tags import YOURS
+from cse_platform.tracking.mlflow.tags import USER_LINE
 
 
 def publish(lab: Lab, sweep: str = "first", *, mlflow: str | None = None) -> Result:
@@ -50,12 +50,12 @@ def test_what_a_user_wrote_below_stays(lab: Lab) -> None:
     publish(lab)
     note(lab.description + "\nbuy *milk*")
     publish(lab)
-    assert lab.description.count(YOURS) == 1
-    assert lab.description.endswith(f"\n\n{YOURS}\nbuy *milk*")
+    assert lab.description.count(USER_LINE) == 1
+    assert lab.description.endswith(f"\n\n{USER_LINE}\nbuy *milk*")
     note("all my own")
     publish(lab)
     assert lab.description.startswith("Sweep **first**")
-    assert lab.description.endswith(f"\n\n{YOURS}\n\nall my own")
+    assert lab.description.endswith(f"\n\n{USER_LINE}\n\nall my own")
 
 
 def test_a_running_sweep_has_its_report_and_a_complete_one_its_chapters(lab: Lab) -> None:

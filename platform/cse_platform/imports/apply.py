@@ -9,11 +9,11 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import ImportRefusedError
-from cse_platform.imports.records import IMPORTED, RECORD, ImportedTrial
+from cse_platform.imports.records import RECORD, ImportedTrial
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.tables import SweepRecord, SweepTrialRecord, TrialRecord
-from cse_platform.tracking.events import Event, SweepFinished, SweepStarted
+from cse_platform.tracking.events import IMPORTED, Event, SweepFinished, SweepStarted
 
 BATCH = 500
 """Keys that are asked for at once."""

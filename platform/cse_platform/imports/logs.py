@@ -18,9 +18,9 @@ from cse_platform.imports.log_lines import LogEntry, read_log
 from cse_platform.imports.mapping import Text
 from cse_platform.imports.records import RECORD, ImportedPoint, ImportedTrial
 from cse_platform.imports.values import parse_text, typed_values
+from cse_platform.sweep.blocks import Seed, Slug
 from cse_platform.sweep.reading.problems import did_you_mean, dotted_path
 from cse_platform.sweep.reading.pydantic_errors import problems_in
-from cse_platform.sweep.spec import Seed, Slug
 
 DEV_KEYS: dict[DevTask, str] = {
     "stsb": "eval_stsb_spearman",

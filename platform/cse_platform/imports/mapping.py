@@ -9,11 +9,11 @@ from cse_methods.data.dev_selection import DevTask
 from cse_methods.settings import Settings
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.records import SCORED_BY
+from cse_platform.sweep.blocks import Seed, Slug
 from cse_platform.sweep.reading.problems import Problem, ProblemsError, did_you_mean
 from cse_platform.sweep.reading.pydantic_errors import problems_in
 from cse_platform.sweep.reading.yaml_file import problem_list, read_yaml_file
 from cse_platform.sweep.reading.yaml_reader import YamlDocument
-from cse_platform.sweep.spec import Seed, Slug
 
 Text = Annotated[str, Field(min_length=1)]
 _WHAT = "a mapping of runs"

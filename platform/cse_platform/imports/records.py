@@ -11,6 +11,7 @@ from cse_methods.data.dev_selection import DevTask, dev_metric
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.sweep.identity import canonical_hash
 from cse_platform.tracking.events import (
+    IMPORTED,
     Event,
     TrialEvaluated,
     TrialFinished,
@@ -19,9 +20,6 @@ from cse_platform.tracking.events import (
     TrialStarted,
     TrialState,
 )
-
-IMPORTED = "imported"
-"""The source of dev and test sets whose checksums are not known."""
 
 SCORED_BY = dict.fromkeys((*STS_TASKS, AVG_STS), "spearman") | dict.fromkeys(
     (*TRANSFER_TASKS, AVG_TRANSFER, *LONG_TASKS), "accuracy"

@@ -17,10 +17,11 @@ from cse_platform.imports.mapping import (
     load_mapping,
     mapping_error,
 )
-from cse_platform.imports.records import IMPORTED, RECORD, ImportedPoint, ImportedTrial
+from cse_platform.imports.records import RECORD, ImportedPoint, ImportedTrial
 from cse_platform.imports.values import config_of, parse_text, typed_values
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.reading.problems import Problem, did_you_mean, dotted_path, format_value
+from cse_platform.tracking.events import IMPORTED
 from cse_platform.tracking.mlflow.logged_runs import LoggedRun, LoggedRuns
 
 UNFINISHED = ("RUNNING", "SCHEDULED")

@@ -8,7 +8,7 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 
 from cse_platform.sweep import pruners
-from cse_platform.sweep.spec import Search
+from cse_platform.sweep.blocks import Search
 
 
 def sampler(search: Search, *, trial: int, dimension: int = 0) -> BaseSampler:

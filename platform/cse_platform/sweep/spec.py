@@ -3,14 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Self
 
 from pydantic import (
-    AfterValidator,
     Field,
-    PlainValidator,
     ValidationError,
-    field_validator,
     model_validator,
 )
 
@@ -25,6 +22,7 @@ from cse_platform.sweep.best import (
     replace_references,
     with_placeholders,
 )
+from cse_platform.sweep.blocks import Resources, Search, Slug, Stores, TrialSeeds
 from cse_platform.sweep.evaluate import Evaluate
 from cse_platform.sweep.pruners import NoPruner, Pruner
 from cse_platform.sweep.reading.problems import (
@@ -41,97 +39,6 @@ METHOD_WIDE = ("backbone", "corpus", "data", "dev")
 """Settings of every method that stand at the top of a sweep, and so are never searched."""
 
 
-def _slug(value: str) -> str:
-    plain = value.replace("-", "a").replace("_", "a").replace(".", "a")
-    if not (plain.isascii() and plain.isalnum() and value[0].isalnum()) or len(value) > 100:
-        raise ValueError(
-            "expected at most 100 letters, digits, '-', '_' and '.', the first a letter or digit, "
-            f"got {format_value(value)}"
-        )
-    return value
-
-
-def _start_point(value: Any) -> Any:
-    if value != "published" and not isinstance(value, Mapping):
-        raise ValueError(
-            f"expected 'published' or a mapping name -> value, got {format_value(value)}"
-        )
-    return value
-
-
-Slug = Annotated[str, Field(min_length=1), AfterValidator(_slug)]
-Count = Annotated[int, Field(strict=True, ge=1)]
-Seed = Annotated[int, Field(strict=True, ge=0, lt=2**32)]
-Share = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-StartPoint = Annotated[Literal["published"] | dict[str, Any], PlainValidator(_start_point)]
-
-
-class Search(Settings):
-    """How configurations are proposed."""
-
-    sampler: Literal["tpe", "random", "grid"] = "tpe"
-    trials: Count | None = Field(
-        default=None, description="configurations to try; a grid may leave it out and try all"
-    )
-    seed: Seed = Field(default=42, description="of the sampler")
-    start_from: tuple[StartPoint, ...] = Field(
-        default=(), description="configurations tried first: `published`, or values by name"
-    )
-
-    @model_validator(mode="after")
-    def _check_trials(self) -> Self:
-        if self.trials is None and self.sampler != "grid":
-            raise ValueError(f"sampler {self.sampler!r} needs 'trials', how many to try")
-        return self
-
-
-class Confirmation(Settings):
-    """More seeds for the best configurations."""
-
-    top: Count = Field(description="how many configurations")
-    seeds: tuple[Seed, ...] = Field(min_length=1, description="each distinct")
-
-    @field_validator("seeds")
-    @classmethod
-    def _check_distinct(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        if len(set(seeds)) < len(seeds):
-            raise ValueError(f"seeds must be distinct, got {format_value(list(seeds))}")
-        return seeds
-
-
-class Seeds(Settings):
-    """Which seeds trials are trained with."""
-
-    search: Seed = Field(default=42, description="of every trial of the search")
-    confirm: Confirmation | None = None
-
-
-class Resources(Settings):
-    """What one trial occupies; a trial runs on one device."""
-
-    gpu: Share = Field(default=0, ge=0, le=1, description="share of a GPU")
-    cpu: Share = Field(default=1, gt=0, description="CPU cores")
-
-
-class Stores(Settings):
-    """Database and server URLs; None takes the environment's, else a file under `runs/`."""
-
-    leaderboard: str | None = Field(default=None, min_length=1)
-    search: str | None = Field(default=None, min_length=1)
-    mlflow: str | None = Field(default=None, min_length=1)
-
-    @model_validator(mode="after")
-    def _check_distinct(self) -> Self:
-        names: dict[str, str] = {}
-        for name, url in self:
-            if url is None:
-                continue
-            if (first := names.setdefault(url.rstrip("/"), name)) != name:
-                text = f"the same URL as {first!r}; each store needs a database of its own"
-                raise ProblemsError([Problem((name,), text)])
-        return self
-
-
 class SweepSpec(Settings):
     """One sweep: a method on a backbone, what is fixed, what is searched, and how."""
 
@@ -145,7 +52,7 @@ class SweepSpec(Settings):
     space: Space = Field(default=Space({}), description="settings that are searched")
     search: Search
     pruner: Pruner = NoPruner()
-    seeds: Seeds = Seeds()
+    seeds: TrialSeeds = TrialSeeds()
     resources: Resources = Resources()
     evaluate: Evaluate | None = None
     stores: Stores = Stores()

@@ -13,6 +13,9 @@ Role = Literal["search", "confirm", "repeat"]
 MAIN_METRICS = frozenset({"spearman", "accuracy"})
 """Of a task's metrics on test, the one that papers report: it has one of the two."""
 
+IMPORTED = "imported"
+"""The source of dev and test sets whose checksums are not known: those of imported trials."""
+
 
 def now() -> datetime:
     """This moment, in UTC."""

@@ -92,7 +92,7 @@ class RunWriter:
         name, written = tags.run_identity(event.sweep), tags.sweep_tags(event)
         known = self._find(name)
         if not known:
-            noted = written | {tags.NOTE: tags.first_note(event)}
+            noted = written | {tags.DESCRIPTION: tags.first_note(event)}
             self._create(name, event.sweep, milliseconds(event.time), noted)
         elif _active(known[0]):
             self._reopen(known[0].info.run_id, written)

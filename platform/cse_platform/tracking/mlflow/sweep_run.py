@@ -8,7 +8,7 @@ from typing import Any
 from cse_platform.tracking.mlflow.limits import TAG_LENGTH, text
 from cse_platform.tracking.mlflow.saved_view import view_link
 from cse_platform.tracking.mlflow.store import connect, store_errors
-from cse_platform.tracking.mlflow.tags import IDENTITY, NOTE, YOURS, run_identity
+from cse_platform.tracking.mlflow.tags import DESCRIPTION, IDENTITY, USER_LINE, run_identity
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class SweepRun:
         Raises:
             StoreError: if the store does not answer.
         """
-        yours = _yours(self.tags.get(NOTE, ""))
-        rest = f"\n\n{YOURS}{yours}"
+        yours = _yours(self.tags.get(DESCRIPTION, ""))
+        rest = f"\n\n{USER_LINE}{yours}"
         ours = text(said.strip(), limit=max(1, TAG_LENGTH - len(rest)))
         with store_errors(self.uri):
-            self.client.set_tag(self.id, NOTE, ours + rest)
+            self.client.set_tag(self.id, DESCRIPTION, ours + rest)
 
     def add(self, folder: Path) -> None:
         """Put the files of a folder among the run's artifacts; those of the same name give way.
@@ -98,5 +98,5 @@ def _newest(client: Any, experiment: str, name: str) -> tuple[str | None, dict[s
 
 def _yours(note: str) -> str:
     """What is a user's own in a description: all of one that does not have our line."""
-    _, ours, below = note.partition(YOURS)
+    _, ours, below = note.partition(USER_LINE)
     return below if ours else note and f"\n\n{note}"

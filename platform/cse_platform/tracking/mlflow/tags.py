@@ -28,9 +28,9 @@ POSITION = "cse.position"
 """Start of a tag of the experiment: how far the journal of that id has been applied."""
 VIEW_OFFERED = "cse.view"
 """Tag of the experiment: the saved view was offered once; users may delete it."""
-NOTE = "mlflow.note.content"
+DESCRIPTION = "mlflow.note.content"
 """Tag that MLflow shows as the description of a run, in Markdown."""
-YOURS = "*What you write below this line stays when the text above is renewed.*"
+USER_LINE = "*What you write below this line stays when the text above is renewed.*"
 """The last line of a description that is ours."""
 _HASH_DIGITS = 8
 """Digits of a configuration's hash in the name of a run."""
@@ -60,7 +60,7 @@ def sweep_tags(event: SweepStarted) -> dict[str, str]:
 def first_note(event: SweepStarted) -> str:
     """The description of a sweep's run until there is more to say."""
     said = f"Sweep **{event.sweep}**: {event.method} on {event.backbone}."
-    return f"{text(said, limit=TAG_LENGTH - len(YOURS) - 2)}\n\n{YOURS}"
+    return f"{text(said, limit=TAG_LENGTH - len(USER_LINE) - 2)}\n\n{USER_LINE}"
 
 
 def trial_title(event: TrialStarted | TrialReused, method: str) -> str:

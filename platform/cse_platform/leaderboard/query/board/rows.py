@@ -34,12 +34,11 @@ from cse_platform.leaderboard.store.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
+from cse_platform.tracking.events import IMPORTED
 
 _BATCH = 1000
 """Configurations in one query: databases limit its parameters."""
 
-IMPORTED = "imported"
-"""The source of data that another program read."""
 
 MAIN_FAMILIES: tuple[FamilyName, ...] = ("sts", "transfer", "long")
 """Each of their tasks has one number, the one that papers report."""
