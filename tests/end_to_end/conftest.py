@@ -20,7 +20,7 @@ from processes import environment
 from sweeps import CHEAP, TINY, Sweep, write_sweep
 
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.runner.cluster import SETTINGS
+from cse_platform.runner.cluster import RAY_SETTINGS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -62,7 +62,7 @@ def cluster() -> Iterator[str]:
     """The address of a Ray with two CPUs whose workers know `cheap` and `cheat`."""
     # Whoever joins a cluster by its address has no token, unless the environment says so.
     open_to_all = {"RAY_AUTH_MODE": "disabled"}
-    surroundings = environment() | SETTINGS | open_to_all | with_outside_methods()
+    surroundings = environment() | RAY_SETTINGS | open_to_all | with_outside_methods()
     with subprocess.Popen(
         [sys.executable, "-c", RAY],
         env=surroundings,
@@ -98,7 +98,7 @@ def run_here(cluster: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunHere]
 
     from cse_platform.cli.sweep import main
 
-    for name, value in SETTINGS.items():
+    for name, value in RAY_SETTINGS.items():
         monkeypatch.setenv(name, value)
     for name in ("CSE_DATA", "CSE_STORE", "CSE_SEARCH_STORE", "CSE_MLFLOW_URI", "RAY_ADDRESS"):
         monkeypatch.delenv(name, raising=False)

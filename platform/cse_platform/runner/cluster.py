@@ -19,7 +19,7 @@ from cse_platform.sweep.blocks import Resources
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
 
-_RAY_SETTINGS = {
+RAY_SETTINGS = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean the same in a trial as in the file
     "RAY_DEDUP_LOGS": "0",
@@ -64,7 +64,7 @@ def join_cluster(address: str | None) -> None:
     Raises:
         SweepRefusedError: if nothing answers at the address.
     """
-    for name, value in _RAY_SETTINGS.items():
+    for name, value in RAY_SETTINGS.items():
         os.environ.setdefault(name, value)
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     if ray.is_initialized():
