@@ -1,18 +1,13 @@
 """What `cse-evaluate` does: find the encoder, score it, and record it if it is a trial's."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from cse_methods.contract import Pooler
 from cse_methods.data.source import source_name
-from cse_methods.evaluation.embeddings import OnProgress as Told
 from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.models import Model, open_model
 from cse_methods.evaluation.results import Evaluation
@@ -25,6 +20,7 @@ from cse_platform.leaderboard.query.sweeps.find import sweep_spec
 from cse_platform.leaderboard.query.trials.find import TRIAL_KEY, find_trial, trial_of_key
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.render.terminal import progress_bar
 from cse_platform.runner.models import local_copy, trial_in
 from cse_platform.sweep.stores import mlflow_uri
 from cse_platform.test_access import record_test_access
@@ -141,22 +137,11 @@ def _open(request: ScoringRequest, model: str) -> Model:
 
 
 def _score(request: ScoringRequest, opened: Model) -> Evaluation:
-    with _progress() as told:
+    with progress_bar("loading") as move:
         return evaluate(
-            opened, request.tasks, data=request.data, protocol=request.protocol, progress=told
-        )
-
-
-@contextmanager
-def _progress() -> Iterator[Told]:
-    """A bar on a terminal, nothing elsewhere."""
-    console = Console(stderr=True)
-    told = TextColumn("{task.description}")
-    columns = (told, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("loading", total=None)
-        yield lambda what, done, total: bar.update(
-            task, description=what, completed=done, total=total
+            opened,
+            request.tasks,
+            data=request.data,
+            protocol=request.protocol,
+            progress=lambda what, done, total: move(description=what, completed=done, total=total),
         )

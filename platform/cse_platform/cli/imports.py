@@ -1,7 +1,5 @@
 """cse-leaderboard merge, import-mlflow and import-log: results from elsewhere."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,15 +37,21 @@ def merge_command(
     from cse_platform.leaderboard.ingest.merge import merge
     from cse_platform.leaderboard.store.opening import open_store
     from cse_platform.leaderboard.store.other_store import open_other_store
+    from cse_platform.render.terminal import progress_bar
 
     names = dict(_pair(text, "--rename") for text in rename)
     with (
         open_other_store(_other_url(other)) as source,
         open_store(leaderboard_url(runs, store)) as target,
-        _progress("trials") as progress,
+        progress_bar("trials") as move,
     ):
-        merged = merge(target, source, rename=names, progress=progress)
-    click.echo(_told(merged))
+        merged = merge(
+            target,
+            source,
+            rename=names,
+            progress=lambda done, total: move(completed=done, total=total),
+        )
+    click.echo(_merge_report(merged))
 
 
 @click.command("import-mlflow", context_settings=CONTEXT)
@@ -81,7 +85,7 @@ def import_mlflow(uri: str, mapping: Path, runs: Path | None, store: str | None)
     with open_store(leaderboard_url(runs, store)) as board:
         imported = apply_trials(board, there.sweeps, source=there.source)
     click.echo(f"Runs: {there.found}, {there.unfinished} of them not ended and left out")
-    click.echo(_trials(imported))
+    click.echo(_import_report(imported))
 
 
 @click.command("import-log", context_settings=CONTEXT)
@@ -135,7 +139,7 @@ def import_log(
     logs = read_logs(files, settings)  # what is refused leaves no empty leaderboard behind
     with open_store(leaderboard_url(runs, store)) as board:
         imported = apply_trials(board, logs.sweeps, source=logs.source)
-    click.echo(_trials(imported))
+    click.echo(_import_report(imported))
     click.echo(f"Dev points: {logs.points}, {logs.repeated} repeated ones left out")
 
 
@@ -153,19 +157,7 @@ def _pair(text: str, option: str) -> tuple[str, str]:
     return name, value
 
 
-@contextmanager
-def _progress(what: str) -> "Iterator[Callable[[int, int], None]]":
-    """A bar on a terminal, nothing elsewhere."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _told(merged: "MergeSummary") -> str:
+def _merge_report(merged: "MergeSummary") -> str:
     lines = [
         f"Sweeps: {merged.sweeps} new",
         f"Trials: {merged.new} new, {merged.completed} completed, {merged.newer} heard of later, "
@@ -181,6 +173,6 @@ def _told(merged: "MergeSummary") -> str:
     return "\n".join(lines)
 
 
-def _trials(imported: "Imported") -> str:
+def _import_report(imported: "Imported") -> str:
     gave_way = f", {imported.gave_way} earlier attempts left out" if imported.gave_way else ""
     return f"Trials: {imported.new} new, {imported.here} here already{gave_way}"

@@ -76,13 +76,16 @@ def main(context: click.Context, /, since: datetime | None, **asked: Any) -> Non
         refuse_options_before(context, "cse-leaderboard")
         return
     _refuse_two_questions(context, asked)
-    from cse_platform.cli.board import Asked, answer
+    from cse_platform.cli.board import Question, answer
+    from cse_platform.leaderboard.query.board.selection import Filters
 
     url = leaderboard_url(asked.pop("runs"), asked.pop("store"))
     local = None if since is None else since.astimezone()
-    answer(Asked(since=local, **asked), url=url)
+    filters = Filters(since=local, **{name: asked.pop(name) for name in _FILTERS})
+    answer(Question(filters, **asked), url=url)
 
 
+_FILTERS = ("backbone", "method", "sweep", "tag", "identity", "hardware")
 _QUESTIONS = ("compare", "compare_all", "paper")
 _OF_THE_BOARD = ("published", "against", "sort")
 """Options that another question than the board has no use for."""

@@ -2,9 +2,13 @@
 
 import re
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 
 from rich.box import Box
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -46,6 +50,28 @@ def print_page(page: Page, *, wide: bool = False) -> None:
         printed if console.is_terminal else re.sub(r" +$", "", printed, flags=re.MULTILINE)
     )
     sys.stdout.flush()
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[..., None]]:
+    """A bar on a terminal's standard error, and nothing elsewhere.
+
+    Args:
+        what: is being done.
+
+    Yields:
+        Moves the bar on, by what `rich.progress.Progress.update` takes.
+    """
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    off = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=off) as bar:
+        yield partial(bar.update, bar.add_task(what, total=None))
 
 
 def _print_table(console: Console, table: Table, said: set[str]) -> None:

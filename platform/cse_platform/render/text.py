@@ -1,7 +1,7 @@
 """Pages and tables as Markdown, LaTeX and HTML, by Jinja templates."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -41,7 +41,7 @@ def to_markdown(page: Page) -> str:
 
     Markdown has no lines between rows, so groups follow each other.
     """
-    return _environment().get_template("page.md.j2").render(page=page)
+    return render_template("cse_platform.render", "page.md.j2", page=page)
 
 
 def to_latex(tables: Sequence[Table]) -> str:
@@ -51,13 +51,49 @@ def to_latex(tables: Sequence[Table]) -> str:
     plus-minus sign, and marks raised.
     """
     # LaTeX is full of braces, so its template has other signs for what is filled in.
-    template = _environment("<%", "%>", "<<", ">>").get_template("tables.tex.j2")
-    return template.render(tables=tables, long=[LONG_COLUMN])
+    signs = {
+        "block_start_string": "<%",
+        "block_end_string": "%>",
+        "variable_start_string": "<<",
+        "variable_end_string": ">>",
+        "comment_start_string": "<#",
+        "comment_end_string": "#>",
+    }
+    filters: dict[str, Callable[..., Any]] = {
+        "latex": escape_latex,
+        "latex_marks": lambda mark: mark.translate(LATEX_MARKS),
+        "latex_columns": _latex_columns,
+        "slug": _slug,
+    }
+    environment = _environment("cse_platform.render", **signs)
+    environment.filters.update(filters)
+    return environment.get_template("tables.tex.j2").render(tables=tables, long=[LONG_COLUMN])
 
 
 def to_html(tables: Sequence[Table]) -> str:
     """A fragment of HTML that needs nothing around it; heads of columns and rows have a scope."""
-    return _environment(escape=True).get_template("tables.html.j2").render(tables=tables)
+    environment = _environment("cse_platform.render", autoescape=True)
+    return environment.get_template("tables.html.j2").render(tables=tables)
+
+
+def render_template(
+    package: str,
+    name: str,
+    *,
+    filters: Mapping[str, Callable[..., Any]] | None = None,
+    **values: Any,
+) -> str:
+    """Fill in a Markdown template.
+
+    Args:
+        package: the one whose folder `templates` has it.
+        name: of the file.
+        filters: what the template uses beside `markdown`, which escapes text.
+        values: what is filled in.
+    """
+    environment = _environment(package)
+    environment.filters.update(filters or {})
+    return environment.get_template(name).render(**values)
 
 
 def escape_markdown(text: str, markup: Markup = "text") -> str:
@@ -90,35 +126,15 @@ def _slug(text: str) -> str:
 
 
 @cache
-def _environment(
-    block_start: str = "{%",
-    block_end: str = "%}",
-    value_start: str = "{{",
-    value_end: str = "}}",
-    *,
-    escape: bool = False,
-) -> Environment:
-    """The templates of this folder; names that they lack are errors."""
+def _environment(package: str, **options: Any) -> Environment:
+    """The templates of a package; a name that is not given is an error."""
     made = Environment(
-        block_start_string=block_start,
-        block_end_string=block_end,
-        variable_start_string=value_start,
-        variable_end_string=value_end,
-        comment_start_string="<#",
-        comment_end_string="#>",
-        autoescape=escape,
-        loader=PackageLoader("cse_platform.render"),
+        loader=PackageLoader(package),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        **options,
     )
-    filters: dict[str, Any] = {
-        "markdown": escape_markdown,
-        "latex": escape_latex,
-        "latex_marks": lambda mark: mark.translate(LATEX_MARKS),
-        "latex_columns": _latex_columns,
-        "slug": _slug,
-    }
-    made.filters.update(filters)
+    made.filters["markdown"] = escape_markdown
     return made
