@@ -16,7 +16,7 @@ from cse_dashboards.page.app import create_app
 from cse_dashboards.page.show import arranged, sort_of
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.store.opening import open_store as open_store
-from cse_platform.render.table import Cell, Head, Table
+from cse_platform.render.table import Cell, ColumnHead, Table
 
 
 def methods(html: str) -> list[str]:
@@ -160,7 +160,7 @@ def test_what_a_head_sorts_by(head: str, column: str | None) -> None:
 def test_trials_stand_before_the_scores_by_task() -> None:
     names = ("method", "avg sts", "n", "dev", "sts12", "stsb", "configuration", "trial", "finished")
     row = tuple(Cell(name) for name in names)
-    moved = arranged(Table(tuple(Head(name) for name in names), ((row,), (row,))))
+    moved = arranged(Table(tuple(ColumnHead(name) for name in names), ((row,), (row,))))
     expected = ["method", "avg sts", "n", "dev", "trial", "finished", "sts12", "stsb"]
     assert [head.name for head in moved.heads] == [*expected, "configuration"]
     assert [cell.text for cell in moved.rows[1]] == [*expected, "configuration"]

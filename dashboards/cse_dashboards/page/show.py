@@ -13,7 +13,7 @@ from cse_dashboards.page.address import (
 )
 from cse_platform.leaderboard.query.board.sorting import SCORE_COLUMNS, SORT_COLUMNS, TEXT_COLUMNS
 from cse_platform.render.formats import percent, short_settings
-from cse_platform.render.table import Cells, Table
+from cse_platform.render.table import Table, TableRow
 
 NAVIGATION = {
     "Leaderboard": BoardAddress(),
@@ -83,7 +83,7 @@ def leads_to(head: str, text: str) -> str | None:
     return _LEADS[head].format(quote(text, safe="")) if head in _LEADS and text else None
 
 
-def reference(heads: list[str], row: Cells) -> str | None:
+def reference(heads: list[str], row: TableRow) -> str | None:
     """METHOD@CONFIGURATION of a row of ours that can be compared; None of a published one."""
     cells = {head: cell.text for head, cell in zip(heads, row, strict=True)}
     configuration = cells.get("configuration")

@@ -15,15 +15,15 @@ from cse_methods.errors import CseError
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 RUNS = Path("runs")
 
-P = ParamSpec("P")
-R = TypeVar("R")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
-def shows_errors(command: Callable[P, R]) -> Callable[P, R]:
+def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
     """What we refuse becomes one line and exit code 1; Ctrl-C becomes 130; a bug stays a bug."""
 
     @wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             return command(*args, **kwargs)
         except CseError as error:
@@ -37,7 +37,7 @@ def shows_errors(command: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-def store_options(command: Callable[P, R]) -> Callable[P, R]:
+def store_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
     """Adds `--runs` and `--store`, which `leaderboard_url` makes one URL of."""
     runs = click.option(
         "--runs",
@@ -55,7 +55,7 @@ def store_options(command: Callable[P, R]) -> Callable[P, R]:
     return runs(store(command))
 
 
-def published_option(command: Callable[P, R]) -> Callable[P, R]:
+def published_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
     """Adds `--published-file`, as often as it is given."""
     return click.option(
         "--published-file",

@@ -15,7 +15,7 @@ from cse_platform.cli.common import (
     store_options,
 )
 from cse_platform.cli.imports import import_log, import_mlflow, merge_command
-from cse_platform.cli.trial import export, register, reproduce, show
+from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
 
 _FORMATS = ("table", "json", "csv", "markdown", "latex", "html")
 _FAMILIES = ("sts", "transfer", "ranking", "long")
@@ -77,7 +77,7 @@ def main(context: click.Context, /, since: datetime | None, **asked: Any) -> Non
         return
     _refuse_two_questions(context, asked)
     from cse_platform.cli.board import Question, answer
-    from cse_platform.leaderboard.query.board.selection import Filters
+    from cse_platform.leaderboard.query.board.filters import Filters
 
     url = leaderboard_url(asked.pop("runs"), asked.pop("store"))
     local = None if since is None else since.astimezone()
@@ -113,5 +113,13 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-for command in (show, reproduce, export, register, merge_command, import_mlflow, import_log):
+for command in (
+    show_command,
+    reproduce_command,
+    export_command,
+    register_command,
+    merge_command,
+    import_mlflow,
+    import_log,
+):
     main.add_command(command)

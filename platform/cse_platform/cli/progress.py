@@ -21,7 +21,7 @@ SHOWN_TRIALS = 12
 @contextmanager
 def watching(state: SweepState, console: Console) -> Iterator[None]:
     """Show the progress of a sweep from a thread of its own while the context is open."""
-    view = Progress(state)
+    view = SweepProgress(state)
     done = threading.Event()
     target = _live if console.is_terminal else _lines
     thread = threading.Thread(target=target, args=(view, console, done), daemon=True)
@@ -33,7 +33,7 @@ def watching(state: SweepState, console: Console) -> Iterator[None]:
         thread.join()
 
 
-class Progress:
+class SweepProgress:
     """What there is to say about a running sweep.
 
     Args:
@@ -128,14 +128,14 @@ class Progress:
         return grid
 
 
-def _live(view: Progress, console: Console, done: threading.Event) -> None:
+def _live(view: SweepProgress, console: Console, done: threading.Event) -> None:
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         while not done.wait(LOOK_SECONDS):
             live.update(Group(Text(view.summary()), view.table()))
     console.print(view.summary())
 
 
-def _lines(view: Progress, console: Console, done: threading.Event) -> None:
+def _lines(view: SweepProgress, console: Console, done: threading.Event) -> None:
     told = {trial.key for trial in view.trials if trial.state != "RUNNING"}
     last = False
     while not last:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @store_options
 @click.option("--json", "as_json", is_flag=True, help="Fractions, one object, code diffs too.")
 @shows_errors
-def show(trial: str, runs: Path | None, store: str | None, as_json: bool) -> None:
+def show_command(trial: str, runs: Path | None, store: str | None, as_json: bool) -> None:
     """Show everything about TRIAL, a trial's key or its first 6 or more digits.
 
     \b
@@ -52,7 +52,9 @@ def show(trial: str, runs: Path | None, store: str | None, as_json: bool) -> Non
 )
 @store_options
 @shows_errors
-def reproduce(trial: str, folder: Path | None, runs: Path | None, store: str | None) -> None:
+def reproduce_command(
+    trial: str, folder: Path | None, runs: Path | None, store: str | None
+) -> None:
     """Write a folder that runs TRIAL again: sweep file, packages, code changes, a script.
 
     What is unknown of how it came about is said, here and in the folder's README.
@@ -75,7 +77,7 @@ def reproduce(trial: str, folder: Path | None, runs: Path | None, store: str | N
 @click.argument("folder", type=click.Path(path_type=Path))
 @store_options
 @shows_errors
-def export(trial: str, folder: Path, runs: Path | None, store: str | None) -> None:
+def export_command(trial: str, folder: Path, runs: Path | None, store: str | None) -> None:
     """Write the model of TRIAL to FOLDER, with a model card, for sentence-transformers to load.
 
     \b
@@ -104,7 +106,7 @@ def export(trial: str, folder: Path, runs: Path | None, store: str | None) -> No
 @click.argument("name")
 @store_options
 @shows_errors
-def register(trial: str, name: str, runs: Path | None, store: str | None) -> None:
+def register_command(trial: str, name: str, runs: Path | None, store: str | None) -> None:
     """Make the model of TRIAL a version of NAME in MLflow's model registry.
 
     A trial that has a version under that name keeps it, and gets no second one. The MLflow store

@@ -13,10 +13,10 @@ from cse_platform.render.table import Column
 if TYPE_CHECKING:
     import pandas as pd
 
-R = TypeVar("R")
+_R = TypeVar("_R")
 
 
-def to_record(columns: Sequence[Column[R]], row: R) -> dict[str, Any]:
+def to_record(columns: Sequence[Column[_R]], row: _R) -> dict[str, Any]:
     """The values of a row by the names of the columns."""
     return {column.name: column.value(row) for column in columns}
 
@@ -26,7 +26,7 @@ def to_json(value: Any) -> str:
     return json.dumps(value, indent=2, default=_plain) + "\n"
 
 
-def to_csv(columns: Sequence[Column[R]], rows: Iterable[R]) -> str:
+def to_csv(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> str:
     """A line a row under the names of the columns."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -35,7 +35,7 @@ def to_csv(columns: Sequence[Column[R]], rows: Iterable[R]) -> str:
     return text.getvalue()
 
 
-def to_frame(columns: Sequence[Column[R]], rows: Iterable[R]) -> "pd.DataFrame":
+def to_frame(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> "pd.DataFrame":
     """A pandas frame; numbers, counts, truths and times have their type where some are missing."""
     import pandas as pd
 

@@ -40,14 +40,14 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Head:
+class ColumnHead:
     """The head of a column."""
 
     name: str
     align: Align = "left"
 
 
-Cells = tuple[Cell, ...]
+TableRow = tuple[Cell, ...]
 
 
 @dataclass(frozen=True)
@@ -56,20 +56,20 @@ class Table:
 
     kind: ClassVar[str] = "table"
 
-    heads: tuple[Head, ...]
-    groups: tuple[tuple[Cells, ...], ...]
+    heads: tuple[ColumnHead, ...]
+    groups: tuple[tuple[TableRow, ...], ...]
     """Rows with as many cells as there are heads. A line separates two groups."""
     title: str = ""
     notes: tuple[str, ...] = ()
     """What stands below the table."""
 
     @property
-    def rows(self) -> tuple[Cells, ...]:
+    def rows(self) -> tuple[TableRow, ...]:
         """The rows of all groups."""
         return tuple(chain.from_iterable(self.groups))
 
 
-R = TypeVar("R")
+_R = TypeVar("_R")
 
 
 def as_text(value: Any) -> str:
@@ -89,14 +89,14 @@ def as_text(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Column(Generic[R]):
+class Column(Generic[_R]):
     """One column: what it is called, its value for a row, and how the value is written.
 
     JSON and pandas take the value, CSV its format. People see the format under the title.
     """
 
     name: str
-    value: Callable[[R], Any]
+    value: Callable[[_R], Any]
     format: Callable[[Any], Cell | str] = as_text
     """Of a value that is not None."""
     title: str = ""
@@ -104,24 +104,24 @@ class Column(Generic[R]):
     align: Align = "left"
     dtype: str = "object"
     """What pandas calls the type of the values."""
-    compared: Callable[[R], float | None] | None = None
+    compared: Callable[[_R], float | None] | None = None
     """The fraction by which the best and the second row of the column are found, if they are."""
 
-    def cell(self, row: R) -> Cell:
+    def cell(self, row: _R) -> Cell:
         """What people see of a row."""
         value = self.value(row)
         written = "" if value is None else self.format(value)
         return Cell(written) if isinstance(written, str) else written
 
     @property
-    def head(self) -> Head:
+    def head(self) -> ColumnHead:
         """What people see above the column."""
-        return Head(self.title or self.name.replace("_", " "), self.align)
+        return ColumnHead(self.title or self.name.replace("_", " "), self.align)
 
 
 def to_table(
-    columns: Sequence[Column[R]],
-    groups: Iterable[Sequence[R]],
+    columns: Sequence[Column[_R]],
+    groups: Iterable[Sequence[_R]],
     *,
     title: str = "",
     notes: Sequence[str] = (),
@@ -177,7 +177,7 @@ def text_table(
     return to_table(columns, [list(rows)], title=title)
 
 
-def _cells(columns: Sequence[Column[R]], rows: Sequence[R]) -> Iterator[Cells]:
+def _cells(columns: Sequence[Column[_R]], rows: Sequence[_R]) -> Iterator[TableRow]:
     """The cells of rows that are compared with each other."""
     written = [[column.cell(row) for row in rows] for column in columns]
     for place, column in enumerate(columns):
@@ -200,12 +200,12 @@ def places(fractions: Sequence[float | None]) -> list[Emphasis]:
     return [names.get(one, "none") for one in shown]
 
 
-Key = TypeVar("Key", bound=Hashable)
+_Key = TypeVar("_Key", bound=Hashable)
 
 
-def grouped(rows: Iterable[R], key: Callable[[R], Key]) -> dict[Key, list[R]]:
+def grouped(rows: Iterable[_R], key: Callable[[_R], _Key]) -> dict[_Key, list[_R]]:
     """Rows by key, in the order in which keys appear."""
-    found: dict[Key, list[R]] = {}
+    found: dict[_Key, list[_R]] = {}
     for row in rows:
         found.setdefault(key(row), []).append(row)
     return found

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.registry import get_method
-from cse_platform.cli.trial import export, register, reproduce, show
+from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.trials.details import trial_details
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
@@ -222,7 +222,9 @@ def mini_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 @pytest.fixture(scope="session")
 def one_run() -> Callable[..., Result]:
     """Runs `cse-leaderboard` with one of the commands about a trial."""
-    group = click.Group(commands=[show, reproduce, export, register])
+    group = click.Group(
+        commands=[show_command, reproduce_command, export_command, register_command]
+    )
 
     def run(*arguments: object) -> Result:
         return CliRunner().invoke(group, [str(argument) for argument in arguments])

@@ -15,7 +15,7 @@ from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.row import FAMILIES, Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison, Interval, RankInterval
-from cse_platform.render.table import Cell, Head, Table
+from cse_platform.render.table import Cell, ColumnHead, Table
 from cse_platform.render.text import to_latex
 
 ENGINES = {
@@ -65,7 +65,7 @@ def check(text: str) -> None:
 
 def test_a_table_by_hand() -> None:
     table = Table(
-        (Head("method"), Head("p", "right")),
+        (ColumnHead("method"), ColumnHead("p", "right")),
         (
             ((Cell("sim_cse", mark="* †3"), Cell("78.12", "0.35", "§", "best")),),
             ((Cell("[a]"), Cell("-0.31 < b-2", emphasis="second")),),
@@ -102,7 +102,7 @@ def test_a_table_by_hand() -> None:
 def test_any_text_is_well_formed(texts: list[str]) -> None:
     title, head, name, cell, note = texts
     row = (Cell(name), Cell(cell, "0.10", "‡", "best"))
-    check(to_latex([Table((Head(head), Head("b")), ((row,), (row,)), title, (note,))]))
+    check(to_latex([Table((ColumnHead(head), ColumnHead("b")), ((row,), (row,)), title, (note,))]))
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_a_table_of_scores_fits_a_page_of_two_columns(
 
 def test_long_texts_are_broken_into_lines_across_the_page() -> None:
     row = (Cell("a"), Cell("name=0.05 " * 5))
-    text = to_latex([Table((Head("a"), Head("b")), ((row,),), "T")])
+    text = to_latex([Table((ColumnHead("a"), ColumnHead("b")), ((row,),), "T")])
     assert r"\begin{tabular}{@{}lp{0.22\linewidth}@{}}" in text
     assert r"\begin{table*}[t]" in text
     check(text)

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cse_platform.render.page import Curve, Heading, Paragraph
-from cse_platform.render.table import Cell, Head, Table, text_table
+from cse_platform.render.table import Cell, ColumnHead, Table, text_table
 from cse_platform.render.text import to_html, to_markdown
 
 TABLE = Table(
-    (Head("method"), Head("score", "right")),
+    (ColumnHead("method"), ColumnHead("score", "right")),
     (
         ((Cell("sim_cse", mark="*"), Cell("78.12", "0.35", "§", "best")),),
         ((Cell("a|<b>&"), Cell("77.00", emphasis="second", link="https://x.y/z")),),
@@ -71,7 +71,7 @@ def test_markdown_by_hand() -> None:
 @given(texts=st.lists(TEXT, min_size=3, max_size=3))
 def test_markdown_rows_have_as_many_cells_as_the_head(texts: list[str]) -> None:
     row = (Cell(texts[1]), Cell(texts[2]))
-    table = Table((Head(texts[0]), Head("b")), ((row,),), "T")
+    table = Table((ColumnHead(texts[0]), ColumnHead("b")), ((row,),), "T")
     lines = to_markdown([table]).splitlines()[2:]
     assert len(lines) == 3
     for line, own in zip(lines, ([texts[0], "b"], [":---", ":---"], texts[1:]), strict=True):
@@ -103,7 +103,7 @@ def test_html_by_hand() -> None:
 def test_html_holds_any_text(texts: list[str]) -> None:
     title, head, name, cell = texts
     row = (Cell(name), Cell(cell))
-    text = to_html([Table((Head(head), Head("b")), ((row,),), title, (cell,))])
+    text = to_html([Table((ColumnHead(head), ColumnHead("b")), ((row,),), title, (cell,))])
     parsed = Parsed(text)
     assert (parsed.open, parsed.rows) == ([], [[head, "b"], [name, cell]])
     assert f"<caption>{title}</caption>" in unescape(text)

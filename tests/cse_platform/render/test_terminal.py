@@ -15,7 +15,7 @@ from cse_platform.leaderboard.render.document import print_document
 from cse_platform.leaderboard.row import FAMILIES, Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 from cse_platform.render.page import Curve, Heading, Page, Paragraph
-from cse_platform.render.table import Cell, Head, Table, text_table
+from cse_platform.render.table import Cell, ColumnHead, Table, text_table
 from cse_platform.render.terminal import print_page
 
 NAMES = st.text("ab_:[/]-&\\", min_size=1, max_size=60)
@@ -37,7 +37,7 @@ def on_a_terminal(page: Page, width: int, *, wide: bool = False) -> list[str]:
 
 def test_a_table_by_hand() -> None:
     table = Table(
-        (Head("name"), Head("score", "right")),
+        (ColumnHead("name"), ColumnHead("score", "right")),
         (
             ((Cell("a", mark="*"), Cell("78.12", "0.35", emphasis="best")),),
             ((Cell("[b]"), Cell("7.00")),),
@@ -69,7 +69,7 @@ def test_blocks_of_a_page() -> None:
 def test_the_best_is_bold_and_the_second_underlined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     cells = (Cell("8", emphasis="best"), Cell("7", emphasis="second"), Cell("6"))
-    (*_, line) = printed([Table((Head("a"), Head("b"), Head("c")), ((cells,),))])
+    (*_, line) = printed([Table((ColumnHead("a"), ColumnHead("b"), ColumnHead("c")), ((cells,),))])
     assert "\x1b[1m8" in line and "\x1b[4m7" in line and not line.endswith("m6\x1b[0m")
 
 

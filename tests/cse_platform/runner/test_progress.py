@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from cse_platform.cli import progress
-from cse_platform.cli.progress import Progress, watching
+from cse_platform.cli.progress import SweepProgress, watching
 from cse_platform.sweep.spec import SweepSpec
 
 NewSpec = Callable[..., SweepSpec]
@@ -39,7 +39,7 @@ def drive(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> Any:
 
 def test_nothing_yet(drive: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     frozen(monkeypatch, 100.0, 101.0)
-    view = Progress(drive.state)
+    view = SweepProgress(drive.state)
     assert view.summary() == "small: 0 of 2 trials · elapsed 0:01"
     assert (view.fraction, view.best, view.table().row_count) == (0, None, 0)
 
@@ -47,7 +47,7 @@ def test_nothing_yet(drive: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_half_way(drive: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three quarters are left of the work after a quarter of it took 100 seconds."""
     frozen(monkeypatch, 0.0, 100.0)
-    view = Progress(drive.state)
+    view = SweepProgress(drive.state)
     (plan,) = drive.start()
     drive.advance(plan.key)
     drive.advance(plan.key)
@@ -59,7 +59,7 @@ def test_half_way(drive: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_finished_trial_is_one_line(drive: Any) -> None:
     drive.run()
-    view = Progress(drive.state)
+    view = SweepProgress(drive.state)
     first, repeat = view.trials
     assert view.line(first) == (
         "trial   0 COMPLETE dev  54.00 at step 4  seed 42  temperature=0.123 kind=b"
@@ -72,7 +72,7 @@ def test_a_finished_trial_is_one_line(drive: Any) -> None:
 
 def test_all_failed(drive: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     frozen(monkeypatch, 0.0, 3700.0)
-    view = Progress(drive.state)
+    view = SweepProgress(drive.state)
     for _ in range(2):
         (plan,) = drive.start()
         drive.fail(plan.key, "ValueError: [enforce fail] /x", crashed=False)
@@ -89,7 +89,7 @@ def test_further_seeds_are_planned_for(
     """Seed 42 is the search's own, and there are no more than two configurations."""
     confirm = {"confirm": {"top": 3, "seeds": [42, 0, 1]}}
     drive = new_drive(tmp_path, new_spec(search={"trials": 2}, seeds=confirm))
-    view = Progress(drive.state)
+    view = SweepProgress(drive.state)
     assert view.planned == 2 + 2 * 2
     drive.run()
     assert (view.fraction, len(view.trials)) == (1, 6)
@@ -104,14 +104,14 @@ def test_what_is_taken_over_counts_and_has_a_best(
     again = new_spec(sweep="again")
     second = new_drive(tmp_path / "second", again, leaderboard=tmp_path / "first")
     second.run()
-    view = Progress(second.state)
+    view = SweepProgress(second.state)
     assert view.best is not None and view.best_value(view.best) == 0.54
     assert view.summary().startswith("again: 3 of 3 trials · best 54.00 (trial 0)")
 
 
 def test_what_is_behind_is_said(drive: Any) -> None:
     drive.state.search_error = "no route"
-    assert Progress(drive.state).summary().endswith(" · search store down (no route)")
+    assert SweepProgress(drive.state).summary().endswith(" · search store down (no route)")
 
 
 def test_plain_lines_where_there_is_no_terminal(
@@ -141,5 +141,5 @@ def test_a_live_table_on_a_terminal(drive: Any, monkeypatch: pytest.MonkeyPatch)
     with watching(drive.state, console):
         pass
     assert "small: 2 of 2 trials" in out.getvalue().splitlines()[-1]
-    console.print(Progress(drive.state).table())
+    console.print(SweepProgress(drive.state).table())
     assert "temperature=0.123 kind=b" in out.getvalue()

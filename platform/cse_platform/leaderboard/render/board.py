@@ -82,7 +82,7 @@ class Entry:
         return replace(self, scores=kept)
 
 
-def dev_set(row: LeaderboardRow) -> str:
+def shown_dev_set(row: LeaderboardRow) -> str:
     """The dev set that the search climbed, and where its data is from."""
     return f"{row.dev.search} ({row.dev.source})"
 
@@ -121,7 +121,7 @@ def published_cell(column: str, value: float, std: float | None) -> Cell:
     return Cell(percent(value), spread=percent(std))
 
 
-class Scored(Protocol):
+class RowWithScores(Protocol):
     """A row of a table that has scores by column."""
 
     @property
@@ -132,7 +132,7 @@ class Scored(Protocol):
 def score_column(name: str, *, title: str = "", compared: bool = True) -> Column[Any]:
     """A column of scores; where they are compared, the best and the second are emphasised."""
 
-    def value(row: Scored) -> float | None:
+    def value(row: RowWithScores) -> float | None:
         return row.scores[name].value if name in row.scores else None
 
     return Column(

@@ -9,10 +9,10 @@ from cse_platform.leaderboard.query.trials.test_access import BUILTIN
 from cse_platform.leaderboard.render.board import (
     DEV,
     Entry,
-    dev_set,
     estimates,
     score_column,
     short_hash,
+    shown_dev_set,
 )
 from cse_platform.leaderboard.render.cells import OVER_PAIRS, interval_cell, score_cell
 from cse_platform.leaderboard.row import Estimate, Gap, LeaderboardRow
@@ -27,7 +27,7 @@ def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
     rows = [entry.row for entry in listed if entry.row]
 
     def distinct(names: Sequence[str]) -> int:
-        return len({tuple(KEYS[name](row) for name in names) for row in rows})
+        return len({tuple(_KEYS[name](row) for name in names) for row in rows})
 
     names = ["method", "backbone"]
     if distinct(["dev set"]) > 1:
@@ -35,7 +35,7 @@ def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
     for name in ("configuration", "evaluation"):
         if distinct(names) < distinct([*names, name]):
             names.append(name)
-    return [METHOD, BACKBONE, *(_ours(name, KEYS[name]) for name in names[2:])]
+    return [_METHOD, _BACKBONE, *(_ours(name, _KEYS[name]) for name in names[2:])]
 
 
 def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]:
@@ -111,7 +111,7 @@ def _dev_column(rows: Sequence[LeaderboardRow], *, builtin: bool) -> EntryColumn
 
 def _dev_title(rows: Sequence[LeaderboardRow]) -> str:
     """With the dev set or its source, if all rows have the same."""
-    for known in ({dev_set(row) for row in rows}, {f"({row.dev.source})" for row in rows}):
+    for known in ({shown_dev_set(row) for row in rows}, {f"({row.dev.source})" for row in rows}):
         if len(known) == 1:
             return f"{DEV} {known.pop()}"
     return DEV
@@ -143,7 +143,7 @@ def _gap(gap: Gap) -> str:
 
 def _dev_sets(row: LeaderboardRow) -> str:
     same = row.dev.checkpoint == row.dev.search
-    return dev_set(row) + ("" if same else f", checkpoint by {row.dev.checkpoint}")
+    return shown_dev_set(row) + ("" if same else f", checkpoint by {row.dev.checkpoint}")
 
 
 def _evaluation(row: LeaderboardRow) -> str:
@@ -155,36 +155,36 @@ def _method(entry: Entry) -> Cell:
     return Cell(row.system if row else entry.row.method if entry.row else "", mark=entry.mark)
 
 
-METHOD: EntryColumn = Column("method", _method, lambda cell: cell)
-BACKBONE: EntryColumn = Column(
+_METHOD: EntryColumn = Column("method", _method, lambda cell: cell)
+_BACKBONE: EntryColumn = Column(
     "backbone", lambda entry: getattr(entry.row or entry.published, "backbone", None)
 )
-KEYS: dict[str, Callable[[LeaderboardRow], str]] = {
+_KEYS: dict[str, Callable[[LeaderboardRow], str]] = {
     "method": lambda row: row.method,
     "backbone": lambda row: row.backbone,
-    "dev set": dev_set,
+    "dev set": shown_dev_set,
     "configuration": short_hash,
     "evaluation": _evaluation,
 }
 """What distinguishes rows of ours."""
-SETTINGS = (
+SETTING_COLUMNS = (
     _ours("configuration", short_hash),
     _ours("trial", short_key),
     _ours("searched", searched_settings),
 )
-SWEEPS = (
+SWEEP_COLUMNS = (
     _ours("sweep", lambda row: row.sweep),
     _ours("dev set", _dev_sets),
     _ours("corpus", lambda row: row.corpus),
     _ours("tags", lambda row: ", ".join(row.tags)),
 )
-RUNS = (
+RUN_COLUMNS = (
     _number("trials", lambda row: row.trials),
     _number("GPU-hours", lambda row: row.gpu_hours, lambda hours: f"{hours:.1f}"),
     _ours("finished", lambda row: row.finished, lambda finished: f"{finished:%Y-%m-%d}"),
     _ours("machines", lambda row: ", ".join(row.machines)),
 )
-SOURCES = (
+SOURCE_COLUMNS = (
     _theirs("published settings", lambda row: row.label),
     _theirs("source", lambda row: ", ".join(row.sources)),
 )

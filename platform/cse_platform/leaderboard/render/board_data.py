@@ -16,13 +16,13 @@ from cse_platform.render.table import Column
 AnyRow = LeaderboardRow | PublishedRow
 DataColumn = Column[AnyRow]
 
-NUMBER, COUNT, TRUTH, TIME = "float64", "Int64", "boolean", "datetime64[us, UTC]"
+_NUMBER, _COUNT, _TRUTH, _TIME = "float64", "Int64", "boolean", "datetime64[us, UTC]"
 
 
 def board_records(board: Board) -> list[dict[str, Any]]:
     """An object a row, for JSON: ours with every score they have, then published ones."""
-    ours = [to_record(OUR_RECORD, row) for row in board.rows]
-    return ours + [to_record(PUBLISHED_RECORD, row) for row in board.published]
+    ours = [to_record(_OUR_RECORD, row) for row in board.rows]
+    return ours + [to_record(_PUBLISHED_RECORD, row) for row in board.published]
 
 
 def data_columns(board: Board) -> list[DataColumn]:
@@ -32,7 +32,7 @@ def data_columns(board: Board) -> list[DataColumn]:
     shows.
     """
     scores = [column for name in _scored(board) for column in _score_columns(name)]
-    return [*COLUMNS, *(OF_PAPERS if board.published else ()), *scores]
+    return [*_BOARD_COLUMNS, *(_PAPER_COLUMNS if board.published else ()), *scores]
 
 
 def data_rows(board: Board) -> list[AnyRow]:
@@ -126,11 +126,11 @@ def _score_columns(name: str) -> Iterator[DataColumn]:
     def part(path: str) -> Callable[[LeaderboardRow], Any]:
         return lambda row: _attribute(row.scores.get(name), path)
 
-    yield Column(name, mean, dtype=NUMBER)
-    yield _of_ours(f"{name}_n", part("n"), COUNT)
-    yield Column(f"{name}_std", std, dtype=NUMBER)
-    yield _of_ours(f"{name}_low", part("interval.low"), NUMBER)
-    yield _of_ours(f"{name}_high", part("interval.high"), NUMBER)
+    yield Column(name, mean, dtype=_NUMBER)
+    yield _of_ours(f"{name}_n", part("n"), _COUNT)
+    yield Column(f"{name}_std", std, dtype=_NUMBER)
+    yield _of_ours(f"{name}_low", part("interval.low"), _NUMBER)
+    yield _of_ours(f"{name}_high", part("interval.high"), _NUMBER)
 
 
 def _test_part(name: str) -> DataColumn:
@@ -145,54 +145,56 @@ def _ranked(row: LeaderboardRow) -> Estimate | None:
     return row.ranked_score if row.headline else None
 
 
-PUBLISHED: DataColumn = Column("published", lambda row: isinstance(row, PublishedRow), dtype=TRUTH)
-NAMES = tuple(_column(name, published=name) for name in ("method", "backbone"))
-DEV_NUMBERS = (
-    _column("dev_best", NUMBER, ours="dev_score.best"),
-    _column("dev_untrained", NUMBER),
-    _column("trials", COUNT),
+_IS_PUBLISHED: DataColumn = Column(
+    "published", lambda row: isinstance(row, PublishedRow), dtype=_TRUTH
+)
+_NAMES = tuple(_column(name, published=name) for name in ("method", "backbone"))
+_DEV_NUMBERS = (
+    _column("dev_best", _NUMBER, ours="dev_score.best"),
+    _column("dev_untrained", _NUMBER),
+    _column("trials", _COUNT),
     _column("headline"),
 )
-RUN = (
-    _column("test_opened", TIME),
-    _column("gpu_hours", NUMBER),
-    _column("finished", TIME),
+_RUN = (
+    _column("test_opened", _TIME),
+    _column("gpu_hours", _NUMBER),
+    _column("finished", _TIME),
     _column("machines"),
     _column("tags"),
 )
-COLUMNS: tuple[DataColumn, ...] = (
-    PUBLISHED,
-    *NAMES,
+_BOARD_COLUMNS: tuple[DataColumn, ...] = (
+    _IS_PUBLISHED,
+    *_NAMES,
     _column("sweep"),
     _column("configuration", ours="configuration.hash"),
     _as_json(_column("values", ours="configuration.values")),
     _as_json(_column("searched", ours="configuration.searched")),
     _column("corpus"),
     _column("seeds"),
-    _column("n", COUNT, published="seeds"),
+    _column("n", _COUNT, published="seeds"),
     _as_json(_column("keys")),
     *(
         _column(f"dev_{name}", ours=f"dev.{name}")
         for name in ("checkpoint", "search", "identity", "source")
     ),
-    _column("dev_mean", NUMBER, ours="dev_score.mean"),
-    _column("dev_std", NUMBER, ours="dev_score.std"),
-    _column("dev_low", NUMBER, ours="dev_score.interval.low"),
-    _column("dev_high", NUMBER, ours="dev_score.interval.high"),
-    *DEV_NUMBERS,
+    _column("dev_mean", _NUMBER, ours="dev_score.mean"),
+    _column("dev_std", _NUMBER, ours="dev_score.std"),
+    _column("dev_low", _NUMBER, ours="dev_score.interval.low"),
+    _column("dev_high", _NUMBER, ours="dev_score.interval.high"),
+    *_DEV_NUMBERS,
     _of_ours("evaluation", lambda row: _attribute(_ranked(row), "identity")),
     _of_ours("source", lambda row: source_of(one, row.dev) if (one := _ranked(row)) else None),
-    _of_ours("best_of_n", lambda row: _attribute(_ranked(row), "best"), NUMBER),
-    *(_column(f"rank_{name}", COUNT, ours=f"rank.{name}") for name in ("best", "worst", "among")),
-    _column("gap", NUMBER, ours="gap.difference"),
-    _column("gap_published", NUMBER, ours="gap.published"),
+    _of_ours("best_of_n", lambda row: _attribute(_ranked(row), "best"), _NUMBER),
+    *(_column(f"rank_{name}", _COUNT, ours=f"rank.{name}") for name in ("best", "worst", "among")),
+    _column("gap", _NUMBER, ours="gap.difference"),
+    _column("gap_published", _NUMBER, ours="gap.published"),
     _column("gap_source", ours="gap.source"),
-    _column("gap_inside", TRUTH, ours="gap.inside"),
-    *RUN,
+    _column("gap_inside", _TRUTH, ours="gap.inside"),
+    *_RUN,
 )
 """The columns of every board. `evaluation`, `source` and `best_of_n` are those of the headline;
 JSON has those of every score."""
-OF_PAPERS: tuple[DataColumn, ...] = (
+_PAPER_COLUMNS: tuple[DataColumn, ...] = (
     _column("system", ours="", published="system"),
     _column("sources", ours="", published="sources"),
     _column("settings", ours="", published="label"),
@@ -200,25 +202,25 @@ OF_PAPERS: tuple[DataColumn, ...] = (
     _column("unstated", ours="", published="unstated"),
 )
 """The columns of a board with published rows."""
-OUR_RECORD: tuple[DataColumn, ...] = (
-    PUBLISHED,
-    *NAMES,
+_OUR_RECORD: tuple[DataColumn, ...] = (
+    _IS_PUBLISHED,
+    *_NAMES,
     *map(_column, ("sweep", "configuration", "corpus", "seeds", "n", "keys", "dev")),
     _column("dev_mean", ours="dev_score.mean"),
     _column("dev_std", ours="dev_score.std"),
     _of_ours("dev_interval", lambda row: _bounds(row.dev_score.interval)),
-    *DEV_NUMBERS,
+    *_DEV_NUMBERS,
     _column("rank"),
     _column("gap"),
     _of_ours("test", lambda row: {name: one.mean for name, one in row.scores.items()}),
     *(_test_part(name) for name in ESTIMATE_PARTS),
     _of_ours("evaluation", lambda row: {name: one.identity for name, one in row.scores.items()}),
-    *RUN,
+    *_RUN,
 )
 """What JSON has of our rows."""
-PUBLISHED_RECORD: tuple[DataColumn, ...] = (
-    PUBLISHED,
-    *NAMES,
+_PUBLISHED_RECORD: tuple[DataColumn, ...] = (
+    _IS_PUBLISHED,
+    *_NAMES,
     *(_column(name, published=name) for name in ("system", "sources", "settings", "split")),
     _column("scores", published="scores"),
     _column("scores_std", published="std"),

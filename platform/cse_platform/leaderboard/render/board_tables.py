@@ -56,12 +56,12 @@ def _wide_tables(board: Board) -> Iterator[Table]:
         columns = [
             *board_columns.ranking_columns(headline, group),
             *map(score_column, others),
-            *board_columns.SETTINGS[:2],
-            *board_columns.SWEEPS[:3],
-            *board_columns.SETTINGS[2:],
-            *board_columns.RUNS,
-            *board_columns.SWEEPS[3:],
-            *board_columns.SOURCES,
+            *board_columns.SETTING_COLUMNS[:2],
+            *board_columns.SWEEP_COLUMNS[:3],
+            *board_columns.SETTING_COLUMNS[2:],
+            *board_columns.RUN_COLUMNS,
+            *board_columns.SWEEP_COLUMNS[3:],
+            *board_columns.SOURCE_COLUMNS,
         ]
         title = f"Leaderboard {_order(board, headline, group)}, x 100{_where(builtin)}"
         yield _table(board, title, columns, group)
@@ -81,10 +81,10 @@ def _short_tables(board: Board) -> Iterator[Table]:
     ours = [entry for entry in listed if entry.row]
     theirs = [entry for entry in listed if entry.published]
     for title, columns, group in (
-        ("Settings", board_columns.SETTINGS, ours),
-        ("Sweeps", board_columns.SWEEPS, ours),
-        ("Runs", board_columns.RUNS, ours),
-        ("Sources of published rows", board_columns.SOURCES, theirs),
+        ("Settings", board_columns.SETTING_COLUMNS, ours),
+        ("Sweeps", board_columns.SWEEP_COLUMNS, ours),
+        ("Runs", board_columns.RUN_COLUMNS, ours),
+        ("Sources of published rows", board_columns.SOURCE_COLUMNS, theirs),
     ):
         if group:
             yield _table(board, title, columns, group)

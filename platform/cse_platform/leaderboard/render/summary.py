@@ -11,8 +11,8 @@ from cse_platform.render.formats import percent
 from cse_platform.render.table import Cell, Column, Table, to_table
 from cse_platform.render.text import escape_markdown, to_markdown
 
-STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running"}
-NOTE = "By dev mean, ± standard deviation over seeds; a single seed can be a lucky one."
+_STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running"}
+_NOTE = "By dev mean, ± standard deviation over seeds; a single seed can be a lucky one."
 
 
 def sweep_summary(
@@ -30,7 +30,7 @@ def sweep_summary(
 
 
 def _state(sweep: SweepOverview) -> str:
-    counts = [f"{sweep.counts[state]} {STATES[state]}" for state in STATES if sweep.counts[state]]
+    counts = [f"{sweep.counts[state]} {_STATES[state]}" for state in _STATES if sweep.counts[state]]
     trials = ", ".join([f"{sweep.ended} of {sweep.planned} trials ended", *counts])
     method, backbone = escape_markdown(sweep.method), escape_markdown(sweep.backbone)
     name, state = escape_markdown(sweep.name), sweep.state.lower()
@@ -60,4 +60,4 @@ def _table(sweep: SweepOverview, rows: Sequence[LeaderboardRow], links: Mapping[
         *map(score, dict.fromkeys(row.headline for row in rows if row.headline)),
         Column("best trial", trial, lambda cell: cell),
     ]
-    return to_table(columns, [rows], title="Best configurations, x 100", notes=[NOTE])
+    return to_table(columns, [rows], title="Best configurations, x 100", notes=[_NOTE])

@@ -13,8 +13,7 @@ from cse_platform.leaderboard.query.board.rows import board_rows
 from cse_platform.leaderboard.query.trials.find import TRIAL_KEY, find_trial
 from cse_platform.leaderboard.row import FamilyName, LeaderboardRow, family_named
 from cse_platform.leaderboard.store.tables import GroupRecord
-
-HASH_DIGITS = 8
+from cse_platform.render.formats import HASH_DIGITS
 
 
 def find_row(
