@@ -12,7 +12,7 @@ from stored_trials import stored_scores
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.board.rows import board_rows
 from cse_platform.leaderboard.store.opening import Store, open_store
-from cse_platform.leaderboard.store.schema import alembic_config, migrating
+from cse_platform.leaderboard.store.upgrade import alembic_config, migrating
 from cse_platform.tracking.events import TrialEvaluated
 
 # One configuration with two complete trials, as version 0001 kept them.

@@ -12,12 +12,14 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.store.opening import Store, open_store
-from cse_platform.leaderboard.store.schema import alembic_config, migration_options
+from cse_platform.leaderboard.store.schema import HEAD_REVISION
 from cse_platform.leaderboard.store.tables import Base
+from cse_platform.leaderboard.store.upgrade import alembic_config, migration_options
 
 OPEN = (
     "import sys; from cse_platform.leaderboard.store.opening import open_store; "
@@ -88,6 +90,17 @@ def test_down_and_up_again(url: str) -> None:
         assert inspect(connection).get_table_names() == ["cse_schema_version"]
     engine.dispose()
     open_store(url).close()
+
+
+def test_a_store_of_this_schema_opens_without_the_migrations(url: str) -> None:
+    open_store(url).close()
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        script = ScriptDirectory.from_config(alembic_config(connection))
+    engine.dispose()
+    assert script.get_current_head() == HEAD_REVISION
+    code = f"{OPEN}; sys.exit('alembic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code, url]).returncode == 0
 
 
 def test_a_newer_schema_is_refused(url: str) -> None:

@@ -95,7 +95,7 @@ def _tell_where(spec: SweepSpec, where: SweepStores, console: Console) -> None:
     console.print()
     try:
         with open_leaderboard(where.leaderboard) as board:
-            rows = board.rows(Filters(backbone=spec.backbone))[:HEAD]
+            rows = board.rows(Filters(backbone=spec.backbone), limit=HEAD)
     except StoreError as error:
         click.echo(f"the leaderboard cannot be shown: {error}", err=True)
     else:

@@ -15,7 +15,7 @@ from cse_platform.errors import ImportRefusedError, NoStoreError, StoreError
 from cse_platform.leaderboard.ingest.merge import merge
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.store.other_store import open_other_store
-from cse_platform.leaderboard.store.schema import alembic_config, migrating
+from cse_platform.leaderboard.store.upgrade import alembic_config, migrating
 from cse_platform.tracking.events import Event
 
 Life = Callable[..., list[Event]]

@@ -29,7 +29,8 @@ from cse_platform.errors import (
     StoreError,
     StoreLostError,
 )
-from cse_platform.leaderboard.store.schema import is_current, migrate, migrating, stored_revision
+from cse_platform.leaderboard.store import score_tables  # noqa: F401 -- so that all tables are known
+from cse_platform.leaderboard.store.schema import HEAD_REVISION, stored_revision
 
 BUSY_SECONDS = 30
 """How long a SQLite writer waits for another one."""
@@ -103,10 +104,12 @@ def open_store(url: str, *, create: bool = True) -> Store:
     place = _parse(url)
     reads_only = not create and _is_read_only(place)
     engine = _reading_engine(place) if reads_only else _engine(place)
-    if not create and not _exists(engine):
+    revision = _revision(engine)
+    if revision is None and not create:
         raise NoStoreError(f"no leaderboard at {redacted(place)}; a finished cse-sweep creates it")
-    with _translated(place):
-        _make_ready(engine, upgrade=not reads_only)
+    if revision != HEAD_REVISION:
+        with _translated(place):
+            _upgrade(engine, reads_only=reads_only)
     return Store(engine)
 
 
@@ -122,7 +125,7 @@ def open_read_only(url: str) -> Store:
     """
     place = _parse(url)
     engine = _reading_engine(place)
-    if not _exists(engine):
+    if _revision(engine) is None:
         raise NoStoreError(f"no leaderboard at {redacted(place)}")
     return Store(engine)
 
@@ -211,25 +214,25 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _exists(engine: Engine) -> bool:
+def _revision(engine: Engine) -> str | None:
+    """The schema of the store; None where there is none."""
     place = engine.url
     if place.get_backend_name() == "sqlite" and not Path(str(place.database)).is_file():
-        return False
+        return None
     with _translated(place), engine.connect() as connection:
-        return stored_revision(connection) is not None
+        return stored_revision(connection)
 
 
-def _make_ready(engine: Engine, *, upgrade: bool) -> None:
-    if upgrade and engine.url.get_backend_name() == "sqlite":
-        Path(str(engine.url.database)).parent.mkdir(parents=True, exist_ok=True)
-    with engine.connect() as connection:
-        if is_current(connection):
-            return
-    if not upgrade:
+def _upgrade(engine: Engine, *, reads_only: bool) -> None:
+    if reads_only:
         raise StoreError(
             "of another schema than this version's, in a folder that cannot be written to; copy "
             "the file to one that can, where it is upgraded"
         )
+    from cse_platform.leaderboard.store.upgrade import migrate, migrating  # alembic: 0.2 s
+
+    if engine.url.get_backend_name() == "sqlite":
+        Path(str(engine.url.database)).parent.mkdir(parents=True, exist_ok=True)
     with migrating(engine) as connection:
         migrate(connection)
 

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from cse_platform.leaderboard.store.schema import migration_options
+from cse_platform.leaderboard.store.upgrade import migration_options
 
 context.configure(connection=context.config.attributes["connection"], **migration_options())
 with context.begin_transaction():
