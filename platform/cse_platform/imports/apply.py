@@ -1,22 +1,18 @@
 """Brings trials that ran elsewhere onto a leaderboard; doing it again adds nothing."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
-
-from sqlalchemy import func, select
-from sqlalchemy.orm import Session
 
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.records import RECORD, ImportedTrial
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.imports import next_number, stored_trials
+from cse_platform.leaderboard.query.sweeps.find import sweep_or_none
 from cse_platform.leaderboard.store.opening import Store
-from cse_platform.leaderboard.store.tables import SweepRecord, SweepTrialRecord, TrialRecord
+from cse_platform.leaderboard.store.tables import SweepRecord, TrialRecord
 from cse_platform.tracking.events import IMPORTED, Event, SweepFinished, SweepStarted
-
-BATCH = 500
-"""Keys that are asked for at once."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +65,11 @@ def apply_trials(
     for sweep, trials in sweeps.items():
         attempts = _attempts(trials)
         with board.session() as session:
-            problems += _problems(session, sweep, trials[0], attempts)
-            fresh = _fresh(session, attempts)
-            first = _next_number(session, sweep)
+            stored = stored_trials(session, list(attempts))
+            problems += _name_problems(sweep_or_none(session, sweep), sweep, trials[0])
+            first = next_number(session, sweep)
+        problems += _rival_problems(stored, attempts)
+        fresh = _fresh(stored, attempts)
         chosen, new = chosen + len(attempts), new + len(fresh)
         events += _events(sweep, fresh, first, source)
     _refuse(problems)
@@ -90,20 +88,18 @@ def _attempts(trials: Sequence[ImportedTrial]) -> dict[str, list[ImportedTrial]]
     return found
 
 
-def _problems(
-    session: Session,
-    sweep: str,
-    example: ImportedTrial,
-    attempts: Mapping[str, Sequence[ImportedTrial]],
-) -> Iterator[str]:
-    taken = session.scalars(select(SweepRecord).where(SweepRecord.name == sweep)).one_or_none()
+def _name_problems(taken: SweepRecord | None, sweep: str, example: ImportedTrial) -> Iterator[str]:
     mine = (IMPORTED, example.method, example.backbone)
     if taken and (taken.spec.get("source"), taken.method, taken.backbone) != mine:
         yield (
             f"sweep {sweep!r} on this leaderboard is another one "
             f"({taken.method} on {taken.backbone}); write another name"
         )
-    stored = _stored(session, attempts)
+
+
+def _rival_problems(
+    stored: Mapping[str, TrialRecord], attempts: Mapping[str, Sequence[ImportedTrial]]
+) -> Iterator[str]:
     for key, tries in attempts.items():
         complete = _complete(tries)
         if complete and key in stored and stored[key].state == "COMPLETE":
@@ -130,20 +126,10 @@ def _refuse(problems: Sequence[str]) -> None:
         raise ImportRefusedError("\n  ".join(["nothing is imported:", *problems]))
 
 
-def _stored(session: Session, keys: Iterable[str]) -> dict[str, TrialRecord]:
-    wanted, found = list(keys), dict[str, TrialRecord]()
-    for start in range(0, len(wanted), BATCH):
-        some = wanted[start : start + BATCH]
-        query = select(TrialRecord).where(TrialRecord.key.in_(some))
-        found |= {trial.key: trial for trial in session.scalars(query)}
-    return found
-
-
 def _fresh(
-    session: Session, attempts: Mapping[str, Sequence[ImportedTrial]]
+    stored: Mapping[str, TrialRecord], attempts: Mapping[str, Sequence[ImportedTrial]]
 ) -> list[ImportedTrial]:
     """What says more than the leaderboard knows, oldest first."""
-    stored = _stored(session, attempts)
     fresh = []
     for key, (trial, *_) in attempts.items():
         known = stored.get(key)
@@ -153,16 +139,6 @@ def _fresh(
         ):
             fresh.append(trial)
     return sorted(fresh, key=lambda trial: (trial.started, trial.key))
-
-
-def _next_number(session: Session, sweep: str) -> int:
-    query = (
-        select(func.max(SweepTrialRecord.number))
-        .join(SweepRecord, SweepRecord.id == SweepTrialRecord.sweep_id)
-        .where(SweepRecord.name == sweep)
-    )
-    last = session.scalar(query)
-    return 0 if last is None else last + 1
 
 
 def _events(

@@ -9,6 +9,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreLostError
+from cse_platform.leaderboard.query.sweeps.find import sweep_or_none
 from cse_platform.leaderboard.store.tables import Base, SweepRecord, TrialRecord
 
 log = logging.getLogger(__name__)
@@ -20,7 +21,7 @@ def sweep_of(session: Session, name: str) -> SweepRecord:
     Raises:
         StoreLostError: if it has not started.
     """
-    sweep = session.scalars(select(SweepRecord).where(SweepRecord.name == name)).one_or_none()
+    sweep = sweep_or_none(session, name)
     if sweep is None:
         raise StoreLostError(f"the journal speaks of sweep {name!r} before it starts")
     return sweep

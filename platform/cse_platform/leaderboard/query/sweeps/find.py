@@ -18,13 +18,18 @@ def sweep_spec(session: Session, name: str) -> dict[str, Any] | None:
     return session.scalars(select(SweepRecord.spec).where(SweepRecord.name == name)).one_or_none()
 
 
+def sweep_or_none(session: Session, name: str) -> SweepRecord | None:
+    """The sweep of that name, if there is one."""
+    return session.scalars(select(SweepRecord).where(SweepRecord.name == name)).one_or_none()
+
+
 def find_sweep(session: Session, name: str) -> SweepRecord:
     """The sweep of that name.
 
     Raises:
         NotFoundError: if there is none; names the nearest.
     """
-    sweep = session.scalars(select(SweepRecord).where(SweepRecord.name == name)).one_or_none()
+    sweep = sweep_or_none(session, name)
     if sweep is not None:
         return sweep
     names = session.scalars(select(SweepRecord.name).order_by(SweepRecord.id)).all()
