@@ -1,0 +1,81 @@
+"""A sweep that an older version began and was cut off in: its stores and its journal go on here.
+
+The files in `tests/fixtures/older_stores` were written before the leaderboard had rooms: a sweep of
+the method `cheap` with two complete trials, one that runs, and one test score.
+"""
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cse_platform.leaderboard.api import open_leaderboard
+from cse_platform.leaderboard.row import LeaderboardRow
+from cse_platform.sweep.spec import SweepSpec
+
+OLDER = Path(__file__).parents[2] / "fixtures" / "older_stores"
+
+NewSpec = Callable[..., SweepSpec]
+NewDrive = Callable[..., Any]
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    """The folder of the sweep, as the older version left it."""
+    shutil.copy(OLDER / "journal.jsonl", tmp_path)
+    for name in ("leaderboard", "search"):
+        with closing(sqlite3.connect(tmp_path / f"{name}.db")) as store:
+            store.executescript((OLDER / f"{name}.sql").read_text())
+    return tmp_path
+
+
+@pytest.fixture
+def spec(new_spec: NewSpec) -> SweepSpec:
+    """The file that the sweep was started with."""
+    return new_spec(seeds={"search": 42, "confirm": {"top": 2, "seeds": [1, 2]}}, tags=["old"])
+
+
+def as_written(row: LeaderboardRow) -> dict[str, Any]:
+    return {
+        "method": row.method,
+        "configuration": row.configuration.hash,
+        "seeds": row.seeds,
+        "values": {str(seed): value for seed, value in row.dev_score.values.items()},
+        "mean": row.dev_score.mean,
+        "scores": {column: score.mean for column, score in row.scores.items()},
+        "trials": row.trials,
+        "tags": row.tags,
+    }
+
+
+def test_it_shows_the_same_rows(older: Path) -> None:
+    with open_leaderboard(older) as board:
+        assert [as_written(row) for row in board.rows()] == json.loads(
+            (OLDER / "rows.json").read_text()
+        )
+        assert board.sweep("small").counts["RUNNING"] == 1
+        [running] = board.running("small")
+        assert len(board.trial(running.key).curve) == 3
+        scored = next(trial for trial in board.search("small").trials if trial.number == 0)
+        assert [one.who for one in board.trial(scored.key).test_accesses] == ["ann"]
+
+
+def test_it_resumes(
+    older: Path, spec: SweepSpec, new_drive: NewDrive, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    before = (older / "journal.jsonl").read_bytes()
+    drive = new_drive(older, spec)
+    drive.run()
+    drive.assert_sound()
+    undisturbed = new_drive(tmp_path_factory.mktemp("undisturbed"), spec)
+    undisturbed.run()
+    assert drive.outcome() == undisturbed.outcome()
+    assert (older / "journal.jsonl").read_bytes().startswith(before)
+    drive.close()
+    with open_leaderboard(older) as board:
+        assert board.sweep("small").counts["COMPLETE"] == len(drive.outcome())
