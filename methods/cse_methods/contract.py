@@ -82,13 +82,16 @@ class MethodConfig(Settings):
     dev: DevSelection = Field(default=DevSelection(), description="the dev sets and their roles")
 
     max_length: int = Field(
-        default=32, ge=4, le=512, description="training sentences are cut here, in word pieces"
+        default=32,
+        ge=4,
+        le=512,
+        description="training sentences are cut to this many word pieces, special ones included",
     )
-    pooler: Pooler = Field(default="cls", description="how token vectors become one")
+    pooler: Pooler = Field(default="cls", description="how the vectors of tokens become one vector")
     first_layer: int = Field(
         default=1,
         ge=0,
-        description="what `first` is in avg_first_last: 0 embeddings, 1 first layer",
+        description="the first layer of avg_first_last: 0 the embeddings, 1 the first hidden layer",
     )
     attention: Literal["sdpa", "eager"] = Field(default="sdpa", description="attention kernel")
 
@@ -184,15 +187,19 @@ class TrainingConfig(MethodConfig):
     max_steps: int | None = Field(
         default=None, ge=1, description="optimiser steps; where given, it overrides epochs"
     )
-    batch_size: int = Field(default=64, ge=2, description="sentences a step, in-batch negatives")
+    batch_size: int = Field(
+        default=64, ge=2, description="sentences a step; each is a negative of the others"
+    )
     gradient_accumulation: int = Field(
         default=1,
         ge=1,
         description="chunks a batch is encoded in to save memory; negatives stay the whole batch",
     )
-    learning_rate: float = Field(default=3e-5, gt=0, description="AdamW, decays linearly to 0")
-    warmup_ratio: float = Field(default=0.0, ge=0, lt=1, description="share of steps to warm up")
-    weight_decay: float = Field(default=0.0, ge=0, description="AdamW")
+    learning_rate: float = Field(default=3e-5, gt=0, description="of AdamW; decays linearly to 0")
+    warmup_ratio: float = Field(
+        default=0.0, ge=0, lt=1, description="share of the steps that warm up"
+    )
+    weight_decay: float = Field(default=0.0, ge=0, description="of AdamW")
     max_grad_norm: float | None = Field(
         default=1.0, gt=0, description="gradients are clipped to this L2 norm; null does not clip"
     )
@@ -203,7 +210,10 @@ class TrainingConfig(MethodConfig):
         description="dense + tanh after the pooler, in training only; null: as the paper has it",
     )
     dropout: float | None = Field(
-        default=None, ge=0, lt=1, description="hidden and attention; null keeps the backbone's"
+        default=None,
+        ge=0,
+        lt=1,
+        description="of hidden vectors and attention; null keeps the backbone's",
     )
 
     @classmethod

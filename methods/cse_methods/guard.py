@@ -2,7 +2,7 @@
 
 An audit hook (PEP 578) refuses to open, link, copy or hand to another program any file that holds
 test scores or labels, and the code of `cse_methods.evaluation`, which alone knows how to read them.
-It cannot be taken off again. It is a guard against mistakes and short cuts, not a prison. It does
+It cannot be removed again. It protects against mistakes and short cuts, not against intent. It does
 not see: files under names that are not SentEval's; what a child process opens on its own; what
 native code opens without Python's `open` (Arrow's readers among them); what was opened or imported
 before; sentences that a corpus or a pre-trained encoder contains already.

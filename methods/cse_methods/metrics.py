@@ -1,4 +1,4 @@
-"""Measures of an embedding space: Spearman on graded pairs, alignment, uniformity."""
+"""Measures of embeddings, for training and evaluation: Spearman, alignment, uniformity."""
 
 import math
 

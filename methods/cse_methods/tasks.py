@@ -27,7 +27,7 @@ _MEMBERS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Tasks:
-    """What is asked of one encoder, by family, in the papers' order."""
+    """The tasks that an encoder is scored on, by family, in the papers' order."""
 
     sts: tuple[str, ...] = ()
     transfer: tuple[TransferTask, ...] = ()
@@ -39,7 +39,7 @@ class Tasks:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The shortest words that ask for the same."""
+        """The shortest list of words from which `parse_tasks` gives the same tasks."""
         words: list[str] = []
         for family, members in _MEMBERS.items():
             own = getattr(self, family)
@@ -49,7 +49,7 @@ class Tasks:
 
     @property
     def parts(self) -> frozenset[str]:
-        """Each single task, and `ranking` and `geometry`, for one evaluation to cover another."""
+        """Each single task, and `ranking` and `geometry`: one evaluation covers another by them."""
         families = {"ranking": bool(self.ranking), "geometry": self.geometry}
         asked = [name for name, wanted in families.items() if wanted]
         return frozenset((*self.sts, *self.transfer, *self.long, *asked))
@@ -61,7 +61,7 @@ class Tasks:
 
 
 def parse_tasks(words: Sequence[str]) -> Tasks:
-    """Families (`sts`, `transfer`, `ranking`, `geometry`, `long`) and single tasks, put together.
+    """Put families (`sts`, `transfer`, `ranking`, `geometry`, `long`) and single tasks together.
 
     Raises:
         EvaluationError: names a word that is neither, and the nearest that is; or says that

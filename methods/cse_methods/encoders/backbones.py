@@ -39,7 +39,7 @@ class Backbone:
     revision: str | None = None
     """The commit of the hub; None is the newest."""
     pooler: Pooler | None = None
-    """How its vectors are meant to be read; None where nobody says."""
+    """The pooler that it was made for; None where nobody says."""
 
 
 _KNOWN = {
@@ -88,7 +88,7 @@ _KNOWN = {
 
 
 def resolve_backbone(name: str) -> Backbone:
-    """What a name stands for: a short name, an existing folder, or a hub id `owner/name`.
+    """Find out what a name stands for: a short name, a folder, or a hub id `owner/name`.
 
     Nothing is fetched, and a hub id is not looked up.
 
@@ -161,10 +161,10 @@ def fetch_backbone(source: Backbone) -> Path:
 
 
 def own_pooling(source: Backbone, folder: Path) -> Pooling:
-    """How an encoder's vectors are meant to be read; the mean where nobody says.
+    """The pooling that an encoder was made for; the mean where neither table nor folder says.
 
     Args:
-        source: of the encoder; the package's own table has the first word.
+        source: the encoder; what the table of this package says comes first.
         folder: where it lies.
 
     Raises:
@@ -176,7 +176,7 @@ def own_pooling(source: Backbone, folder: Path) -> Pooling:
 
 
 def weights_sha256(folder: Path) -> str:
-    """Hash of all that makes the vectors: weights, configuration and tokenizer, as hex digits.
+    """Hash of what the vectors depend on: weights, configuration and tokenizer; hex digits.
 
     Raises:
         BackboneError: if the folder is not a whole encoder.

@@ -32,7 +32,7 @@ class Encoder(nn.Module):
         post_pooling: the layers after the pooler, in order.
 
     Attributes:
-        template: what stands around a sentence at test time.
+        template: the word pieces around a sentence at test time.
     """
 
     def __init__(
@@ -174,9 +174,9 @@ class Encoder(nn.Module):
         return vectors[[place[sentence] for sentence in sentences]]
 
     def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor]]:
-        """Embeddings of rows of word pieces, as at test time, among rows of their length.
+        """Embeddings of rows of word pieces, as at test time, in batches of similar length.
 
-        The mode of the module, training or evaluation, is after each batch as before.
+        After each batch the module is in the same mode, training or evaluation, as before.
 
         Args:
             rows: with their special pieces, as `pad` takes them.

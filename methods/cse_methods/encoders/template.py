@@ -1,4 +1,4 @@
-"""Templates: what stands around a sentence in the row of word pieces that a model reads."""
+"""Row templates: the word pieces around a sentence in a row that a model reads."""
 
 import string
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Everything that is asked of one encoder, scored from vectors that are computed once."""
+"""Score an encoder on all tasks that are asked for, from vectors that are computed once."""
 
 import math
 import tempfile
@@ -96,7 +96,7 @@ def evaluate(
 
 @dataclass(frozen=True)
 class _Asked:
-    """The data of what is asked."""
+    """The data of all tasks that are asked for."""
 
     data: str | None
     pair_sets: tuple[PairSet, ...]

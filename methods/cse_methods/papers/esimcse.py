@@ -48,7 +48,8 @@ class ESimCSEConfig(TrainingConfig):
     )
     repetition_bounds: RepetitionBounds = setting(
         "released",
-        description="the most pieces doubled: max(2, rate x length), or one less and 9 at most",
+        description="most pieces doubled: max(2, rate x length) for `paper`, "
+        "min(10, rate x length) - 1 for `released`",
         source="released code",
     )
     queue_size: int = setting(
@@ -61,13 +62,13 @@ class ESimCSEConfig(TrainingConfig):
         0.995,
         ge=0,
         le=1,
-        description="of the encoder that fills the queue; 0 copies the trained one",
+        description="of the encoder that fills the queue; 0 copies the trained encoder",
         symbol="λ",
         source="released code",
     )
     momentum_start: Literal["pretrained", "random"] = setting(
         "pretrained",
-        description="the weights it starts from; the released code has random ones",
+        description="weights that the momentum encoder starts from; random in the released code",
         source="released code",
     )
 

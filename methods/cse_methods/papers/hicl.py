@@ -51,13 +51,14 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig, SimCSEConfig):
     }
 
     pooler: Pooler = Field(
-        default="cls", description="how token vectors become one; default: mask for sncse"
+        default="cls",
+        description="how the vectors of tokens become one vector; with base sncse, mask",
     )
     max_length: int = setting(
         512,
         ge=4,
         le=512,
-        description="training sentences are cut here, in word pieces",
+        description="training sentences are cut to this many word pieces, special ones included",
         source="appendix A.1",
     )
     temperature: float = setting(
@@ -79,7 +80,7 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig, SimCSEConfig):
     )
     pooling: Literal["weighted", "unweighted"] = setting(
         "weighted",
-        description="mean over a sentence's segments, by length or not",
+        description="whether a sentence's vector weighs its segments by their lengths",
         source="section 3.1, table 3",
     )
     alpha: float = setting(
@@ -95,12 +96,12 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig, SimCSEConfig):
     )
     same_sequence_segments: SameSequence = setting(
         "neither",
-        description="what other segments of a sentence are to a segment",
+        description="the role of the other segments of the same sentence",
         source="table 4",
     )
     negatives: Negatives = setting(
         "summation",
-        description="a sentence's segments count as negatives each, or as one",
+        description="another sentence weighs as much as it has segments, or as any other sentence",
         source="appendix A.8",
     )
     negatives_from: NegativesFrom = setting(

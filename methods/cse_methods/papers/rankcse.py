@@ -92,7 +92,7 @@ class RankCSEConfig(TrainingConfig):
         source="footnote 1",
     )
     reduction: Literal["mean", "sum"] = setting(
-        "mean", description="over anchors, of every term; the paper writes sum"
+        "mean", description="of every term over the anchors; the paper writes the sum"
     )
 
     @classmethod

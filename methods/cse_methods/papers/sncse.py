@@ -31,26 +31,31 @@ class SNCSEConfig(TrainingConfig):
     """Settings of SNCSE."""
 
     pooler: Pooler = setting(
-        "mask", description="how token vectors become one", source="released code"
+        "mask", description="how the vectors of tokens become one vector", source="released code"
     )
     temperature: float = setting(
         0.05, gt=0, description="divides cosines", symbol="τ", source="released code"
     )
     prompts: tuple[str, str] = setting(
         ('This sentence : " {} " means [MASK] .', 'This sentence of " {} " means [MASK] .'),
-        description="words around a sentence in its two views; the first ones are the test's",
+        description="prompts around a sentence in its two views; the first is used at test time",
         source="released code",
     )
     margin_low: float = setting(
         0.1,
         ge=0,
         le=2,
-        description="a negation is less like a sentence than its other view by at least this",
+        description="a sentence's other view is closer than its negation by at least this cosine",
         symbol="α",
         source="released code",
     )
     margin_high: float = setting(
-        0.3, ge=0, le=2, description="and by at most this", symbol="β", source="released code"
+        0.3,
+        ge=0,
+        le=2,
+        description="and by at most this cosine",
+        symbol="β",
+        source="released code",
     )
     margin_weight: float = setting(
         1e-3,
@@ -61,7 +66,7 @@ class SNCSEConfig(TrainingConfig):
     )
     negations: str | None = setting(
         None,
-        description="file of negations, a sentence, a tab and its negation a line; "
+        description="file of negations; each line is a sentence, a tab and its negation; "
         "null computes them by rule",
         source="released code",
     )

@@ -43,7 +43,7 @@ class UntrainedConfig(MethodConfig):
         source="section 3.3",
     )
     whitening_sentences: int = setting(
-        3000, ge=2, description="sentences, drawn from the corpus, that the statistics are of"
+        3000, ge=2, description="sentences drawn from the corpus to compute the statistics"
     )
 
 

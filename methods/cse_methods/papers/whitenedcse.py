@@ -86,7 +86,7 @@ class WhitenedCSEConfig(TrainingConfig):
         source="section 3.2",
     )
     multi_positive: MultiPositive = setting(
-        "l1", description="how the positives of a sentence are joined", source="eq. 7, 8"
+        "l1", description="how the losses of a sentence's positives are combined", source="eq. 7, 8"
     )
     positive_weight: float = setting(
         1.0, gt=0, description="weight of each positive", symbol="λ", source="eq. 7, 8"

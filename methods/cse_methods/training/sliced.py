@@ -1,4 +1,4 @@
-"""Sentences encoded by segments: HiCL's way to read, for any objective."""
+"""A student that encodes sentences by segments, as HiCL does, for any objective."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The encoder being trained, with its head: what an objective sees of the model."""
+"""The student: the encoder that is trained, with its head, as objectives use it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ AUTOCAST: dict[Precision, torch.dtype | None] = {
 
 
 RowTemplate = Callable[[Sequence[int]], list[int]]
-"""Makes a row that the model reads of a sentence's word pieces: a template, say."""
+"""Makes the row that the model reads from the word pieces of a sentence; a `Template` is one."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Batch:
 
     sentences: list[str]
     rows: NDArray[np.int64]
-    """Their places in the corpus, shape (B,): where what belongs to a sentence is looked up."""
+    """Their places in the corpus, shape (B,), to look up what belongs to a sentence."""
 
 
 class StudentProtocol(Protocol):
-    """What an objective asks of a student: the views of a batch, as `Student` gives them."""
+    """What an objective can ask of a student; `Student` says what each member gives."""
 
     @property
     def encoder(self) -> Encoder: ...
@@ -119,7 +119,7 @@ class Student(nn.Module):
 
         Args:
             contents: B >= 1 sentences' word pieces without special ones.
-            templates: what makes the row that the model reads of a content, one a view.
+            templates: each makes the rows of one view.
             head: whether the head follows the pooler.
             encoder: another one of the same family in place of the student's own.
 

@@ -1,4 +1,4 @@
-"""Vectors of frozen teachers: encoded once per machine into files that all trials share."""
+"""Vectors of frozen teachers, encoded once per machine into files that all trials share."""
 
 import logging
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class TeacherSpec(Settings):
 
 
 class TeacherRanking:
-    """What teachers say of the sentences of a batch, from vectors encoded once a machine.
+    """Similarities that teachers give the sentences of a batch, from vectors that are kept.
 
     Args:
         teachers: frozen encoders.
