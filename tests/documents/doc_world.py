@@ -38,15 +38,30 @@ def scripts() -> dict[str, click.Command]:
 
 
 def build(folder: Path) -> Path:
-    """Make the checkout `folder/cse-platform` and, beside it, the runs of a colleague."""
-    checkout = folder / "cse-platform"
+    """Make the checkout of the pages, and the runs of a colleague beside it, for `page_world`."""
+    checkout = folder / "world" / "cse-platform"
     checkout.mkdir(parents=True)
     (checkout / "sweeps").symlink_to(ROOT / "sweeps")
     _fill(checkout / "runs", "quickstart-simcse", "quickstart-rankcse")
-    _fill(folder / "colleague" / "runs", "colleague-esimcse")
-    _log_runs(folder / "colleague" / "mlruns")
+    _fill(folder / "world" / "colleague" / "runs", "colleague-esimcse")
+    _log_runs(folder / "world" / "colleague" / "mlruns")
+    _keep_model(checkout)
     shutil.copytree(RECORDED / "files", checkout, dirs_exist_ok=True)
-    return checkout
+    (folder / "world").rename(folder / "pristine")
+    return folder
+
+
+def _keep_model(checkout: Path) -> None:
+    """The untrained encoder, where the best trial has its model."""
+    from cse_methods.encoders.loading import load_encoder
+    from cse_platform.leaderboard import open_leaderboard
+
+    with open_leaderboard(f"sqlite:///{checkout / 'runs' / 'leaderboard.db'}") as board:
+        best = board.sweep("quickstart-simcse").best
+    assert best is not None
+    load_encoder("mini", pooler="avg").save(
+        checkout / "runs" / "artifacts" / "models" / best.key[:16]
+    )
 
 
 def _log_runs(folder: Path) -> None:
@@ -79,26 +94,28 @@ def _fill(runs: Path, *sweeps: str) -> None:
         for sweep in sweeps:
             journal = runs / "sweeps" / sweep / "journal.jsonl"
             journal.parent.mkdir(parents=True)
-            journal.write_bytes(gzip.decompress((RECORDED / f"{sweep}.jsonl.gz").read_bytes()))
+            recorded = gzip.decompress((RECORDED / f"{sweep}.jsonl.gz").read_bytes()).decode()
+            journal.write_text(recorded.replace(HOME, str(runs.parent)))
             LeaderboardSink(store).apply(sweep, list(read_journal(journal)))
 
 
 @contextmanager
-def page_world(built: Path, folder: Path) -> Iterator[Path]:
-    """A copy of the built folder as the working directory, without network and CSE_ variables."""
-    shutil.copytree(built.parent, folder, symlinks=True)
-    checkout, before = folder / built.name, Path.cwd()
+def page_world(built: Path) -> Iterator[None]:
+    """A fresh checkout as the working directory, without network and CSE_ variables."""
+    shutil.copytree(built / "pristine", built / "world", symlinks=True)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CSE_")}
+    before = Path.cwd()
     with (
         patch.dict(os.environ, kept | {"TZ": "UTC"}, clear=True),
-        patch("huggingface_hub.constants.HF_HUB_CACHE", str(folder / "hub")),
+        patch("huggingface_hub.constants.HF_HUB_CACHE", str(built / "hub")),
     ):
         time.tzset()
-        os.chdir(checkout)
+        os.chdir(built / "world" / "cse-platform")
         try:
-            yield checkout
+            yield
         finally:
             os.chdir(before)
+            shutil.rmtree(built / "world")
     time.tzset()
 
 
@@ -122,7 +139,7 @@ def output(command: str) -> str:
     done = subprocess.run(
         rest, shell=True, input=result.stdout, capture_output=True, text=True, check=True
     )
-    return done.stdout.replace(str(Path.cwd()), HOME)
+    return (result.stderr + done.stdout).replace(str(Path.cwd()), HOME)
 
 
 def true_body(block: Block) -> str:
@@ -171,7 +188,7 @@ def rewrite(page: Path) -> None:
 
 def rewrite_all(folder: Path) -> None:
     """Write the console blocks of all pages anew, in a temporary folder of the caller."""
-    built = build(folder / "built")
-    for number, page in enumerate(PAGES):
-        with page_world(built, folder / str(number)):
+    built = build(folder)
+    for page in PAGES:
+        with page_world(built):
             rewrite(page)

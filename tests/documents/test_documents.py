@@ -43,7 +43,7 @@ def id_of(found: object) -> str | None:
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The prepared checkout; each page works on a copy."""
-    return build(tmp_path_factory.mktemp("documents") / "built")
+    return build(tmp_path_factory.mktemp("documents"))
 
 
 def of_language(language: str) -> list[Block]:
@@ -59,8 +59,8 @@ def trains(block: Block) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=id_of)
-def test_commands_print_what_the_page_shows(page: Path, built: Path, tmp_path: Path) -> None:
-    with page_world(built, tmp_path / "world"):
+def test_commands_print_what_the_page_shows(page: Path, built: Path) -> None:
+    with page_world(built):
         for block in blocks(page):
             if block.file is not None:
                 write_file(block)
@@ -86,8 +86,8 @@ def test_encoders_may_differ_in_the_last_digit_and_nothing_else() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", list(filter(trains, of_language("python"))), ids=id_of)
-def test_scripts_with_ray_run(block: Block, built: Path, tmp_path: Path) -> None:
-    with page_world(built, tmp_path / "world"):
+def test_scripts_with_ray_run(block: Block, built: Path) -> None:
+    with page_world(built):
         assert run_python(block)
 
 
