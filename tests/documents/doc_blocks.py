@@ -8,7 +8,6 @@ What a fence's language says of its block:
 - `yaml`: a sweep file, or, with its name in a first comment (`# mine.yaml`), a file that the
   commands after it read.
 - `python`: a script. Tests run it in the prepared folder, too.
-- `toml`: a file of the package in CONTRIBUTING, which test_contributing.py tries whole.
 - `sh`: commands to copy. They show no output; tests check that the options of ours exist.
 - `text`: what was printed once, on the machine and the day that the page names. Not checked.
 """
@@ -19,11 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "dashboards/README.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
-]
-LANGUAGES = ("console", "yaml", "python", "toml", "sh", "text", "mermaid")
+_NOT_IN_DOCS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "dashboards/README.md")
+PAGES = [*(ROOT / name for name in _NOT_IN_DOCS), *sorted((ROOT / "docs").glob("*.md"))]
+LANGUAGES = ("console", "yaml", "python", "sh", "text", "mermaid")
 GAP = "…"
 
 _BLOCK = re.compile(
