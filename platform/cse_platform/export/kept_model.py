@@ -14,20 +14,20 @@ COMMON_POOLERS = ("cls", "avg")
 
 
 @contextmanager
-def kept_model(story: TrialDetails) -> Iterator[Path]:
+def kept_model(trial: TrialDetails) -> Iterator[Path]:
     """The folder of a trial's best checkpoint, fetched for the while where it lies elsewhere.
 
     Raises:
         NotFoundError: if none was kept, or it is gone.
         BackboneError: if it cannot be reached.
     """
-    again = f"cse-leaderboard reproduce {story.key[:8]} writes {story.again}"
-    if story.model is None:
-        raise NotFoundError(f"trial {story.key[:16]} has no model: {story.why_no_model}; {again}")
-    with local_copy(story.model) as folder:
+    again = f"cse-leaderboard reproduce {trial.key[:8]} writes {trial.again}"
+    if trial.model is None:
+        raise NotFoundError(f"trial {trial.key[:16]} has no model: {trial.why_no_model}; {again}")
+    with local_copy(trial.model) as folder:
         if not folder.is_dir():
             raise NotFoundError(
-                f"the model of trial {story.key[:16]} is gone from {story.model}, or lies on "
+                f"the model of trial {trial.key[:16]} is gone from {trial.model}, or lies on "
                 f"another machine; {again}"
             )
         yield folder

@@ -1,4 +1,4 @@
-"""A trial's model in MLflow's model registry: from the leaderboard's story to the entry there."""
+"""Makes a trial's kept model a version of a model in MLflow's model registry."""
 
 import os
 from pathlib import Path
@@ -12,11 +12,11 @@ from cse_platform.tracking.mlflow.registry import RegisteredVersion, RegistryEnt
 _NEEDED = ("torch", "transformers")
 
 
-def register_trial(story: TrialDetails, name: str, *, runs: Path) -> RegisteredVersion:
+def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> RegisteredVersion:
     """Make the model of a trial a version of a registered model, unless it is one already.
 
     Args:
-        story: of the trial.
+        trial: the trial.
         name: of the registered model.
         runs: folder that has the MLflow store, where CSE_MLFLOW_URI names no other.
 
@@ -30,40 +30,40 @@ def register_trial(story: TrialDetails, name: str, *, runs: Path) -> RegisteredV
             f"no MLflow store at {runs / 'mlflow.db'}; CSE_MLFLOW_URI names the one that the "
             "sweep wrote to, --runs another folder"
         )
-    with kept_model(story) as folder:
+    with kept_model(trial) as folder:
         if (pooler := pooler_of(folder)) not in COMMON_POOLERS:
             raise OutputError(
-                f"trial {story.key[:16]} pools by {pooler}, which sentence-transformers does not "
+                f"trial {trial.key[:16]} pools by {pooler}, which sentence-transformers does not "
                 "have, and MLflow would load it by that library; cse-leaderboard export gives the "
                 "model itself"
             )
         return register_model(
             folder,
-            _entry(story),
+            _entry(trial),
             name=name,
             uri=mlflow_uri(runs),
-            experiment=story.spec.get("experiment", "cse"),
+            experiment=trial.spec.get("experiment", "cse"),
             artifacts=runs / "artifacts",
         )
 
 
-def _entry(story: TrialDetails) -> RegistryEntry:
-    dev = f"dev {story.dev.search} {story.best_value!r} at step {story.best_step}"
-    facts = story.provenance
+def _entry(trial: TrialDetails) -> RegistryEntry:
+    dev = f"dev {trial.dev.search} {trial.best_value!r} at step {trial.best_step}"
+    facts = trial.provenance
     versions = {name: facts[name].partition("+")[0] for name in _NEEDED if name in facts}
     return RegistryEntry(
-        trial=story.key,
+        trial=trial.key,
         tags={
-            "method": story.method,
-            "backbone": story.backbone,
-            "seed": str(story.seed),
-            "configuration": story.configuration.hash,
-            "dev_search": story.dev.search,
-            "dev_value": repr(story.best_value),
-            "dev_identity": story.dev.identity,
+            "method": trial.method,
+            "backbone": trial.backbone,
+            "seed": str(trial.seed),
+            "configuration": trial.configuration.hash,
+            "dev_search": trial.dev.search,
+            "dev_value": repr(trial.best_value),
+            "dev_identity": trial.dev.identity,
         },
         description=(
-            f"Trial {story.key}: {story.method} on {story.backbone}, seed {story.seed}; {dev}."
+            f"Trial {trial.key}: {trial.method} on {trial.backbone}, seed {trial.seed}; {dev}."
         ),
         python=facts.get("python", "3"),
         requirements=(

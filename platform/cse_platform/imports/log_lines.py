@@ -1,4 +1,4 @@
-"""What a training log says in numbers, whatever stands between."""
+"""The dictionaries of numbers in a training log; all other text is skipped."""
 
 import ast
 import json
@@ -16,7 +16,7 @@ LogEntry = dict[str, float]
 
 
 def read_log(file: Path) -> list[LogEntry]:
-    """What a log says in numbers: each dictionary in it, in order, without its texts.
+    """Each dictionary in a log, in order, without its texts.
 
     Raises:
         ImportRefusedError: if the file cannot be read.
@@ -59,7 +59,7 @@ def _literal(text: str) -> Any:
 
 
 def _numbers(entry: Mapping[Any, Any]) -> LogEntry:
-    """Newer trainers print numbers as text."""
+    """The numbers of a dictionary; newer trainers print them as text."""
     line = {}
     for key, value in entry.items():
         try:

@@ -20,7 +20,7 @@ _WHAT = "a mapping of runs"
 
 
 class Logged(Settings):
-    """Where a run says something: in a parameter or in a tag."""
+    """A value that each run has logged, in a parameter or in a tag."""
 
     param: Text | None = None
     tag: Text | None = None
@@ -34,7 +34,7 @@ class Logged(Settings):
 
     @property
     def place(self) -> str:
-        """As messages call it."""
+        """What messages call it."""
         return f"param {self.param!r}" if self.param is not None else f"tag {self.tag!r}"
 
 
@@ -43,7 +43,7 @@ def _as_metric(value: Any) -> Any:
 
 
 class LoggedMetric(Settings):
-    """A metric of theirs."""
+    """A metric that the runs have logged."""
 
     metric: Text
     scale: float = Field(default=1.0, gt=0, description="what it is divided by; 100 for percent")
@@ -56,7 +56,7 @@ class LoggedDevMetric(LoggedMetric):
 
 
 class RunMapping(Settings):
-    """What the runs of some MLflow experiments are in our words."""
+    """What params, tags and metrics of some MLflow experiments are in our terms."""
 
     sweep: Slug = Field(description="the name that they come under")
     experiments: tuple[Text, ...] = Field(min_length=1)

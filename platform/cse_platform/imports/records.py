@@ -29,7 +29,7 @@ SCORED_BY = dict.fromkeys((*STS_TASKS, AVG_STS), "spearman") | dict.fromkeys(
 AVERAGES = {AVG_STS: STS_TASKS, AVG_TRANSFER: TRANSFER_TASKS}
 
 RECORD = "imported_record"
-"""In a trial's provenance: the run or the file that it is."""
+"""In a trial's provenance: the run or the file that it comes from."""
 
 TEST_IDENTITY = canonical_hash([IMPORTED, "test"])
 
@@ -46,7 +46,7 @@ class ImportedPoint:
 
 @dataclass(frozen=True)
 class ImportedTrial:
-    """One run of some training script, in our words."""
+    """One run of another training script, in our terms."""
 
     name: str
     """As messages call it."""
@@ -71,7 +71,7 @@ class ImportedTrial:
 
     @cached_property
     def configuration(self) -> str:
-        """Hash of all that is known of it but the seed; never that of a trial of our own."""
+        """Hash of all that is known of it but the seed; no trial of our own has the same."""
         return canonical_hash([IMPORTED, self.method, self.backbone, self.values, self.dev])
 
     @cached_property
@@ -81,7 +81,7 @@ class ImportedTrial:
 
     @property
     def record(self) -> str:
-        """What it is over there."""
+        """The run or the file that it comes from."""
         return self.provenance[RECORD]
 
     @property
@@ -110,7 +110,7 @@ class ImportedTrial:
         }
 
     def events(self, sweep: str, number: int) -> Iterator[Event]:
-        """Its life as our journal would tell it.
+        """The events that our own journal would hold of it.
 
         Args:
             sweep: that holds it.

@@ -1,4 +1,4 @@
-"""Hyperparameters as other scripts write them, as text, in the types that ours have."""
+"""Hyperparameters that other scripts wrote as text, in the types of our settings."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -14,9 +14,9 @@ from cse_platform.sweep.reading.yaml_reader import UnreadableYamlError, read_yam
 
 
 def parse_text(text: str) -> Any:
-    """What a text says: a number, a truth value, a list, nothing; else the text itself.
+    """The YAML value that a text holds: a number, a truth value, a list or null; else the text.
 
-    `None`, as Python prints it, is nothing too.
+    `None`, as Python prints it, is null too.
     """
     if text == "None":
         return None

@@ -1,4 +1,4 @@
-"""The best checkpoints, kept; everything else of a finished trial's disk space, given back.
+"""Keeps the best checkpoint of a trial and deletes the others.
 
 Places are local paths or URIs of an object store, as Ray's `storage_path` takes them.
 """
@@ -36,7 +36,7 @@ def exists(place: str) -> bool:
 
 
 def keep_model(checkpoint: str, target: str, *, trial: str) -> str | None:
-    """Copy the best encoder out of a trial's last checkpoint; None if it cannot be had.
+    """Copy the best encoder out of a trial's last checkpoint; None if it cannot be copied.
 
     Args:
         checkpoint: the last checkpoint of a complete trial.
@@ -87,13 +87,13 @@ def local_copy(place: str) -> Iterator[Path]:
             copy_files(path, folder, source_filesystem=files)
         except OSError as error:
             raise BackboneError(
-                f"the model in {mask_url(place)} cannot be had: {mask_text(str(error))}"
+                f"the model in {mask_url(place)} cannot be fetched: {mask_text(str(error))}"
             ) from error
         yield Path(folder)
 
 
 def delete_folder(place: str) -> None:
-    """Delete a folder, if it is there."""
+    """Delete a folder where there is one."""
     files, path = filesystem(place)
     if exists(place):
         files.delete_dir(path)

@@ -50,7 +50,7 @@ class SweepState:
     def with_search(self, call: Callable[[], _T]) -> _T | None:
         """Call the search store; None while it is down.
 
-        What it misses meanwhile is told from the history before its next answer.
+        Reports that it missed are repeated from the history before its next answer.
 
         Raises:
             StoreLostError: if it answers and has lost what the journal knows: no wait helps.

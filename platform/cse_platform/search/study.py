@@ -93,10 +93,10 @@ class SearchStudy:
             frozen = self._frozen(trial.search_number)
             if frozen.state.is_finished():
                 return False
-            told = Trial(self.study, frozen._trial_id)
+            running = Trial(self.study, frozen._trial_id)
             if step not in frozen.intermediate_values:
-                told.report(trial.curve[step], step)
-            return told.should_prune()
+                running.report(trial.curve[step], step)
+            return running.should_prune()
 
     def tell(self, trial: TrialHistory) -> None:
         """Tell how a trial ended: COMPLETE with its best value, which is never NaN.

@@ -10,10 +10,10 @@ IDENTITY_KEYS = (
     *("method", "backbone", "corpus", "dev", "fixed", "space"),
     *("search.sampler", "search.seed", "seeds.search"),
 )
-"""What a sweep's trials follow from: with its name, these are its identity."""
+"""Keys that every trial depends on: with the name, they are the identity of a sweep."""
 
 GROWING = ("search", "seeds", "evaluate", "tags")
-"""What may ask for more than a complete sweep has done, or be told of."""
+"""Keys that may change between two starts, and then give a complete sweep more to do."""
 
 Change = tuple[str, Any, Any]
 """Path, value before and value after."""
@@ -42,8 +42,8 @@ def refuse_changes(stored: Mapping[str, Any] | None, asked: Mapping[str, Any]) -
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
     """Where two specs, as JSON, are not of one sweep; nothing where they are.
 
-    What one of them lacks and the other has as null or empty is no change: a version that did not
-    know the key wrote the one, and a later one's default stands in the other.
+    A key that one lacks and the other has as null or empty is no change: an older version did not
+    write the key, and a newer one writes its default.
     """
     for name in IDENTITY_KEYS:
         yield from _changes(name, _at(before, name), _at(after, name))
@@ -64,7 +64,7 @@ def _at(spec: Mapping[str, Any], path: str) -> Any:
 
 
 def _changes(path: str, before: Any, after: Any) -> Iterator[Change]:
-    if before == after or (_says_nothing(before) and _says_nothing(after)):
+    if before == after or (_is_empty(before) and _is_empty(after)):
         return
     if isinstance(before, dict) and isinstance(after, dict):
         for name in (*before, *(name for name in after if name not in before)):
@@ -74,12 +74,12 @@ def _changes(path: str, before: Any, after: Any) -> Iterator[Change]:
 
 
 def _alike(before: Any, after: Any) -> bool:
-    """Whether two lists, as of corpora, differ in nothing but keys that say nothing."""
+    """Whether two lists, as of corpora, differ in empty keys only."""
     if not (isinstance(before, list) and isinstance(after, list) and len(before) == len(after)):
         return False
     pairs = zip(before, after, strict=True)
     return not any(change for pair in pairs for change in _changes("", *pair))
 
 
-def _says_nothing(value: Any) -> bool:
+def _is_empty(value: Any) -> bool:
     return value is None or value in ("", [], {})

@@ -20,7 +20,7 @@ MAX_TRIED = 400
 
 
 def check_against(spec: SweepSpec, method: Method) -> list[Problem]:
-    """Everything that the method refuses in `fixed` and `space`; paths start at the sweep."""
+    """Everything in `fixed` and `space` that the method refuses; paths start at the sweep."""
     problems = value_problems(spec, method)
     return problems + rule_problems(spec, method, refused=[problem.path for problem in problems])
 
@@ -75,13 +75,13 @@ def _corners(name: str, dimension: Dimension) -> list[tuple[Path, Any]]:
 
 
 def _refused(method: Method, name: str, value: Any, path: Path) -> list[Problem]:
-    """What the setting itself has against a value; rules that ask for other settings wait."""
+    """Why the setting itself refuses a value; rules between settings are checked later."""
     if problems := reference_problems(value):
         return [problem.under(path) for problem in problems]
     try:
         method_config(method.config, {name: with_placeholders(value)})
     except ValidationError as error:
-        # The other settings are absent, and their absence is no concern of this value.
+        # The other settings are absent here, which says nothing about this value.
         found = problems_in(error, {name: value})
         problems = [Problem(p.path[1:], p.text) for p in found if p.path[:1] == (name,)]
     problems = problems or type_changes(method.config, name, with_placeholders(value))
@@ -95,7 +95,7 @@ def _kinds(annotation: Any) -> set[Any]:
 
 
 def rule_problems(spec: SweepSpec, method: Method, *, refused: list[Path]) -> list[Problem]:
-    """What the method's rules between settings refuse, tried on representative configurations.
+    """What the method's rules between settings refuse; representative configurations are tried.
 
     Args:
         spec: the sweep.
@@ -114,7 +114,7 @@ def rule_problems(spec: SweepSpec, method: Method, *, refused: list[Path]) -> li
     blamed: dict[tuple[Path, str], Problem] = {}
     for assignment in _representatives(spec.space, sound, _parents(spec, method)):
         for problem in _objections(spec, method, assignment):
-            # One rule refuses many values of a setting: its first complaint tells all.
+            # One rule can refuse many values of a setting: its first problem is enough.
             blamed.setdefault((problem.path, "" if problem.path else problem.text), problem)
     return list(blamed.values())
 
@@ -129,7 +129,7 @@ def representatives(spec: SweepSpec, method: Method) -> Iterator[dict[str, Any]]
 
 
 def _parents(spec: SweepSpec, method: Method) -> set[str]:
-    """Dimensions that others hang on, by the file's conditions or by the method's."""
+    """Dimensions that conditions of others refer to, in the file or in the method."""
     ours = {parent for _, dimension in spec.space.items() for parent in dimension.when}
     theirs = {other for name in spec.space for other in method.config.conditions.get(name, {})}
     searched = {name for name, dimension in spec.space.items() if isinstance(dimension, Choices)}
@@ -173,7 +173,10 @@ def _placed(problem: Problem, spec: SweepSpec) -> Problem:
 def _representatives(
     space: Space, sound: Mapping[str, list[Any]], parents: set[str]
 ) -> Iterator[dict[str, Any]]:
-    """Each outcome of the conditions, then each value of each dimension beside the firsts."""
+    """An assignment for each outcome of the conditions, then for each further value of a dimension.
+
+    The other dimensions have their first values there: all combinations would be too many.
+    """
     first = {name: values[0] for name, values in sound.items()}
     outcomes = list(islice(_outcomes(space, sound, parents), MAX_TRIED // 4))
     varied = (

@@ -76,7 +76,7 @@ def sweep_stores(
 
 
 def _database(url: str) -> str:
-    """What equal URLs of one database have in common, whoever asks and through which driver."""
+    """A URL without driver, user and options: equal for all URLs of one database."""
     scheme, _, place = url.partition("://")
     if scheme.startswith("sqlite"):
         return str(Path(place.partition("?")[0].removeprefix("/")).absolute())

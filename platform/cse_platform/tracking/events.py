@@ -189,10 +189,10 @@ class TrialEvaluated(Recorded):
     sweep: str
     trial: str
     tasks: tuple[str, ...]
-    """Everything that was asked, be there a score of it or not: single tasks, `ranking`,
+    """Everything that was asked for, whether it has a score or not: single tasks, `ranking`,
     `geometry`."""
     settings: str = ""
-    """What a sweep asked with, beside the tasks; other settings are another evaluation."""
+    """The settings of a sweep's evaluation; an evaluation with others is another one."""
     source: str | None = None
     """Of the test data: builtin, hub, senteval or imported; None in older journals."""
     scores: tuple[TrialScore, ...]

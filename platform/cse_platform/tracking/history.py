@@ -66,8 +66,8 @@ class TrialHistory:
         """The values of the dimensions that were active."""
         return {name: self.values[name] for name in self.searched if name in self.values}
 
-    def hear(self, time: datetime) -> None:
-        """The trial was running until now."""
+    def ran_until(self, time: datetime) -> None:
+        """Add the time since the last event to the time that the trial ran."""
         if self.last_heard is not None:
             self.busy_seconds += (time - self.last_heard).total_seconds()
         self.last_heard = time
@@ -100,7 +100,7 @@ class History:
             self.apply(event)
 
     def apply(self, event: Event) -> None:
-        """Take in one event; those that say nothing new change nothing."""
+        """Apply one event; an event that is repeated changes nothing."""
         match event:
             case SweepStarted():
                 self.spec, self.best, self.complete = event.spec, event.best, False
@@ -156,7 +156,7 @@ class History:
 
     def _point(self, event: TrialPoint) -> None:
         trial = self.trials[event.trial]
-        trial.hear(event.time)
+        trial.ran_until(event.time)
         if event.step in trial.curve:
             return
         trial.curve[event.step] = event.value
@@ -166,7 +166,7 @@ class History:
 
     def _finish(self, event: TrialFinished) -> None:
         trial = self.trials[event.trial]
-        trial.hear(event.time)
+        trial.ran_until(event.time)
         trial.state, trial.error, trial.finished = event.state, event.error, event.time
         trial.best_step, trial.best_value = event.best_step, event.best_value
         trial.model = event.model

@@ -71,7 +71,7 @@ class Journal:
 
     @property
     def durable(self) -> int:
-        """Offset up to which a power cut can take nothing. Stores are not filled beyond it."""
+        """Offset of what is on the disk: no power cut can lose it. Stores are filled up to here."""
         return self._durable
 
     def append(self, event: Event) -> int:
@@ -83,7 +83,7 @@ class Journal:
         retrying = Retrying(
             retry=retry_if_exception_type(OSError),
             wait=wait_exponential(multiplier=0.1, max=5),
-            before_sleep=self._say_held,
+            before_sleep=self._warn_held,
         )
         with self._writing:
             retrying(self._write, line)
@@ -113,7 +113,7 @@ class Journal:
         self._on_durable = callback
 
     def close(self) -> None:
-        """Bring everything to the disk and let go of the file; a second call does nothing."""
+        """Write everything to the disk and release the file; a second call does nothing."""
         if self._closing.is_set():
             return
         self._closing.set()
@@ -132,7 +132,7 @@ class Journal:
         if os.write(self._fd, line) < len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def _say_held(self, attempt: RetryCallState) -> None:
+    def _warn_held(self, attempt: RetryCallState) -> None:
         if attempt.attempt_number == 1 and attempt.outcome is not None:
             reason = attempt.outcome.exception()
             _log.warning(
@@ -151,7 +151,7 @@ class Journal:
         try:
             os.fsync(self._fd)
         except OSError as error:
-            _log.warning("%s cannot be brought to the disk: %s", self.path, error.strerror)
+            _log.warning("%s cannot be written to the disk: %s", self.path, error.strerror)
             return
         self._durable = end
         self._on_durable()

@@ -47,9 +47,9 @@ class Code:
         return OURS in self.packages
 
 
-def code_of_trial(story: TrialDetails) -> Code:
+def code_of_trial(trial: TrialDetails) -> Code:
     """The code at the start of the sweep that a trial ran under; nothing where none is known."""
-    start = story.starts[0] if story.starts else None
+    start = trial.starts[0] if trial.starts else None
     facts = start.provenance if start else {}
     package, user = _repository(start, "package"), _repository(start, "git")
     packages = dict(start.packages) if start else {}

@@ -26,33 +26,33 @@ class Reproduction:
     """What may keep the trial from coming out the same again, a sentence each."""
 
 
-def write_reproduction(story: TrialDetails, folder: Path) -> Reproduction:
+def write_reproduction(trial: TrialDetails, folder: Path) -> Reproduction:
     """Write sweep file, packages, changes of the code, a script, and the trial itself.
 
     Args:
-        story: of the trial.
+        trial: the trial.
         folder: is made; if it is there, it must be empty.
 
     Raises:
         StoreError: if the folder cannot be used.
     """
     make_empty(folder)
-    code, sweep = code_of_trial(story), one_trial_sweep(story)
-    expected = _expected(story)
+    code, sweep = code_of_trial(trial), one_trial_sweep(trial)
+    expected = _expected(trial)
     files = {
-        "sweep.yaml": sweep_text(sweep, comment=_comment(story, expected)),
+        "sweep.yaml": sweep_text(sweep, comment=_comment(trial, expected)),
         "requirements.txt": requirements(code),
         **_diffs(code),
-        "reproduce.sh": script(story, code, expected=expected),
-        "trial.json": to_json(story.as_record()),
+        "reproduce.sh": script(trial, code, expected=expected),
+        "trial.json": to_json(trial.as_record()),
     }
     for name, text in files.items():
         # Bytes: a diff of a file with Windows' line ends must keep them.
         (folder / name).write_bytes(text.encode())
     (folder / "reproduce.sh").chmod(0o755)
-    told = [*unknowns(story, code, sweep), *_refused(folder / "sweep.yaml")]
-    (folder / "README.md").write_text(_readme(story, files, told, expected), encoding="utf-8")
-    return Reproduction(folder, (*files, "README.md"), tuple(told))
+    listed = [*unknowns(trial, code, sweep), *_refused(folder / "sweep.yaml")]
+    (folder / "README.md").write_text(_readme(trial, files, listed, expected), encoding="utf-8")
+    return Reproduction(folder, (*files, "README.md"), tuple(listed))
 
 
 def _diffs(code: Code) -> dict[str, str]:
@@ -68,21 +68,21 @@ def _refused(sweep: Path) -> list[str]:
     return []
 
 
-def _expected(story: TrialDetails) -> str:
-    if story.best_value is None:
-        return f"Expected: no dev value; the trial is {story.state}."
-    step = "" if story.best_step is None else f" at step {story.best_step}"
-    return f"Expected: dev {story.dev.search} {story.best_value!r}{step}."
+def _expected(trial: TrialDetails) -> str:
+    if trial.best_value is None:
+        return f"Expected: no dev value; the trial is {trial.state}."
+    step = "" if trial.best_step is None else f" at step {trial.best_step}"
+    return f"Expected: dev {trial.dev.search} {trial.best_value!r}{step}."
 
 
-def _comment(story: TrialDetails, expected: str) -> str:
+def _comment(trial: TrialDetails, expected: str) -> str:
     tests = [
         f"  {one.task} {one.metric} {one.value!r}, identity {one.identity}"
-        for one in story.main_scores
+        for one in trial.main_scores
         if one.split == "test"
     ]
     head = [
-        f"Trial {story.key} again: {story.method} on {story.backbone}, seed {story.seed}.",
+        f"Trial {trial.key} again: {trial.method} on {trial.backbone}, seed {trial.seed}.",
         expected,
         "Launch: ./reproduce.sh, or cse-sweep sweep.yaml --runs runs",
     ]
@@ -91,31 +91,31 @@ def _comment(story: TrialDetails, expected: str) -> str:
     return "\n".join(head)
 
 
-def _readme(story: TrialDetails, files: Mapping[str, Any], told: list[str], expected: str) -> str:
-    machine = story.machine or "not known"
-    threads = story.provenance.get("threads", "not known")
+def _readme(trial: TrialDetails, files: Mapping[str, Any], listed: list[str], expected: str) -> str:
+    machine = trial.machine or "not known"
+    threads = trial.provenance.get("threads", "not known")
     lines = [
-        f"# Trial {story.key}",
+        f"# Trial {trial.key}",
         "",
-        f"{story.method} on {story.backbone}, seed {story.seed}. {expected}",
+        f"{trial.method} on {trial.backbone}, seed {trial.seed}. {expected}",
         f"Machine: {machine}; CPU threads: {threads}. On one like it the dev curve is the same bit "
         "for bit; another GPU, CPU or number of threads changes last digits.",
         "",
-        f"`./reproduce.sh` makes an environment, gets the code, runs the sweep and {_end(story)}. "
+        f"`./reproduce.sh` makes an environment, gets the code, runs the sweep and {_end(trial)}. "
         f"Files: {', '.join(files)}.",
         "Files that git does not track are in no diff.",
         "",
         "## What is unknown or different",
         "",
-        *(f"- {one}" for one in told or ["Nothing that the leaderboard knows of."]),
+        *(f"- {one}" for one in listed or ["Nothing that the leaderboard knows of."]),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _end(story: TrialDetails) -> str:
-    if story.can_come_out_again:
+def _end(trial: TrialDetails) -> str:
+    if trial.can_come_out_again:
         return (
-            f"shows the trial under the same key, `{story.key[:8]}`; it ends with exit code 1 "
+            f"shows the trial under the same key, `{trial.key[:8]}`; it ends with exit code 1 "
             "where another dev value came out"
         )
     return "shows what came out"

@@ -30,34 +30,34 @@ END"""
 _OWN_STORES = "unset CSE_STORE CSE_SEARCH_STORE CSE_MLFLOW_URI RAY_ADDRESS"
 
 
-def script(story: TrialDetails, code: Code, *, expected: str) -> str:
+def script(trial: TrialDetails, code: Code, *, expected: str) -> str:
     """A shell script for the folder that it lies in; it can be run again after a failure.
 
     Args:
-        story: of the trial.
+        trial: the trial.
         code: that it ran with.
         expected: what the value must be, in one line.
     """
     parts = [
-        f"#!/bin/sh\n# Runs trial {story.key} again.\nset -eu\n"
+        f"#!/bin/sh\n# Runs trial {trial.key} again.\nset -eu\n"
         'cd "$(dirname "$0")"\n'
         f"# A store that others use would give the old trial back.\n{_OWN_STORES}",
         f"{_python(code)}{_ENVIRONMENT}",
         *_own_code(code),
-        "\n".join(["venv/bin/cse-sweep sweep.yaml --runs runs", *_outcome(story, expected)]),
+        "\n".join(["venv/bin/cse-sweep sweep.yaml --runs runs", *_outcome(trial, expected)]),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _outcome(story: TrialDetails, expected: str) -> Iterator[str]:
+def _outcome(trial: TrialDetails, expected: str) -> Iterator[str]:
     """Shows what came out, and compares what should be the same."""
-    if story.imported_from is not None:  # its key is not that of the trial that was run now
+    if trial.imported_from is not None:  # its key is not that of the trial that was run now
         yield "venv/bin/cse-leaderboard --runs runs"
     else:
-        yield f"venv/bin/cse-leaderboard show {story.key[:8]} --runs runs"
+        yield f"venv/bin/cse-leaderboard show {trial.key[:8]} --runs runs"
     yield f"echo {shlex.quote(expected)}"
-    if story.can_come_out_again:
-        yield _COMPARISON.format(key=story.key[:8])
+    if trial.can_come_out_again:
+        yield _COMPARISON.format(key=trial.key[:8])
 
 
 def _python(code: Code) -> str:

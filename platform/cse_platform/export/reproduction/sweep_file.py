@@ -8,12 +8,12 @@ from typing import Any
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 
 
-def sweep_name(story: TrialDetails) -> str:
+def sweep_name(trial: TrialDetails) -> str:
     """Of the sweep that runs the trial again."""
-    return f"reproduce-{story.key[:8]}"
+    return f"reproduce-{trial.key[:8]}"
 
 
-def one_trial_sweep(story: TrialDetails) -> dict[str, Any]:
+def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
     """The sweep file as plain values, in the file's order.
 
     The trial's values are all fixed, its seed is the search's, and it has its threads. What the
@@ -21,20 +21,20 @@ def one_trial_sweep(story: TrialDetails) -> dict[str, Any]:
     Relative paths become absolute where the folder that they were relative to is known and has
     them.
     """
-    spec, dev = story.spec, story.dev
+    spec, dev = trial.spec, trial.dev
     sweep = {
-        "sweep": sweep_name(story),
-        "method": story.method,
-        "backbone": story.backbone,
-        "corpus": spec.get("corpus") or story.corpus.split("+"),
+        "sweep": sweep_name(trial),
+        "method": trial.method,
+        "backbone": trial.backbone,
+        "corpus": spec.get("corpus") or trial.corpus.split("+"),
         "data": spec.get("data"),
         "dev": spec.get("dev") or {"checkpoint": dev.checkpoint, "search": dev.search},
-        "fixed": story.configuration.values,
+        "fixed": trial.configuration.values,
         "search": {"sampler": "random", "trials": 1},
-        "seeds": {"search": story.seed},
-        "resources": _resources(story),
+        "seeds": {"search": trial.seed},
+        "resources": _resources(trial),
     }
-    folder = story.starts[0].provenance.get("folder") if story.starts else None
+    folder = trial.starts[0].provenance.get("folder") if trial.starts else None
     return sweep if folder is None else _each_text(sweep, lambda text: _absolute(text, folder))
 
 
@@ -68,11 +68,11 @@ def local_places(value: Any) -> Iterator[str]:
         yield value
 
 
-def _resources(story: TrialDetails) -> dict[str, Any]:
+def _resources(trial: TrialDetails) -> dict[str, Any]:
     """As in the file, but with the threads that the trial had: its numbers follow from them."""
-    on_gpu = story.provenance.get("device", "").startswith("cuda")
-    resources = dict(story.spec.get("resources") or {"gpu": int(on_gpu)})
-    threads = story.provenance.get("threads")
+    on_gpu = trial.provenance.get("device", "").startswith("cuda")
+    resources = dict(trial.spec.get("resources") or {"gpu": int(on_gpu)})
+    threads = trial.provenance.get("threads")
     if threads is not None and int(threads) != max(1, int(resources.get("cpu", 1))):
         resources["cpu"] = int(threads)
     return resources

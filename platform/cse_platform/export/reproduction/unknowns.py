@@ -11,30 +11,30 @@ from cse_platform.export.reproduction.sweep_file import local_places
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 
 
-def unknowns(story: TrialDetails, code: Code, sweep: Mapping[str, Any]) -> list[str]:
+def unknowns(trial: TrialDetails, code: Code, sweep: Mapping[str, Any]) -> list[str]:
     """What is unknown, missing or different; empty where nothing is.
 
     Args:
-        story: of the trial.
+        trial: the trial.
         code: that it ran with.
         sweep: the sweep file of it alone, as plain values.
     """
     return [
-        *_of_the_sweep(story),
+        *_of_the_sweep(trial),
         *_of_the_packages(code),
         *_of_the_code(code),
-        *_of_interruptions(story),
-        *_of_the_end(story),
-        *_of_the_method(story),
+        *_of_interruptions(trial),
+        *_of_the_end(trial),
+        *_of_the_method(trial),
         *_of_places(sweep),
     ]
 
 
-def _of_the_sweep(story: TrialDetails) -> Iterator[str]:
-    lacking = [name for name in ("corpus", "dev", "resources") if name not in story.spec]
-    if story.imported_from is not None:
+def _of_the_sweep(trial: TrialDetails) -> Iterator[str]:
+    lacking = [name for name in ("corpus", "dev", "resources") if name not in trial.spec]
+    if trial.imported_from is not None:
         yield (
-            f"It was imported from {story.imported_from}: sweep.yaml has what the leaderboard "
+            f"It was imported from {trial.imported_from}: sweep.yaml has what the leaderboard "
             "knows, and gives a trial of another key."
         )
     elif lacking:
@@ -92,46 +92,46 @@ def _of_a_repository(repository: Repository, whose: str, name: str) -> Iterator[
         )
 
 
-def _of_interruptions(story: TrialDetails) -> Iterator[str]:
-    if any(_differs(story, place) for place in range(1, len(story.starts))):
+def _of_interruptions(trial: TrialDetails) -> Iterator[str]:
+    if any(_differs(trial, place) for place in range(1, len(trial.starts))):
         yield (
             "It was cut off and went on with other code or packages than it began with; "
             "trial.json has both under starts."
         )
 
 
-def _differs(story: TrialDetails, place: int) -> bool:
+def _differs(trial: TrialDetails, place: int) -> bool:
     """Whether the code or the packages of a later start are not those of the first."""
-    first, later = story.starts[0], story.starts[place]
+    first, later = trial.starts[0], trial.starts[place]
     names = ("git_commit", "package_commit")
     commits = [[start.provenance.get(name) for name in names] for start in (first, later)]
     same = (first.packages, first.diffs) == (later.packages, later.diffs)
     return commits[0] != commits[1] or not same
 
 
-def _of_the_end(story: TrialDetails) -> Iterator[str]:
-    last = story.curve[-1].step if story.curve else None
+def _of_the_end(trial: TrialDetails) -> Iterator[str]:
+    last = trial.curve[-1].step if trial.curve else None
     reached = "before its first dev point" if last is None else f"after step {last}"
-    match story.state:
+    match trial.state:
         case "PRUNED":
             yield f"It was pruned {reached}; here it goes on to its end."
         case "RUNNING":
             yield f"It is not finished: the leaderboard has it {reached}."
         case "FAIL":
-            yield f"It failed {reached}: {story.error}"
+            yield f"It failed {reached}: {trial.error}"
 
 
-def _of_the_method(story: TrialDetails) -> Iterator[str]:
-    if story.imported_from is not None:
+def _of_the_method(trial: TrialDetails) -> Iterator[str]:
+    if trial.imported_from is not None:
         return  # by other code than ours
     try:
-        revision = get_method(story.method).revision
+        revision = get_method(trial.method).revision
     except UnknownMethodError:
         return  # reading sweep.yaml says so
-    if revision != story.revision:
+    if revision != trial.revision:
         yield (
-            f"The method {story.method!r} is at revision {revision} here, and the trial was of "
-            f"revision {story.revision}: only the code of that time gives it again."
+            f"The method {trial.method!r} is at revision {revision} here, and the trial was of "
+            f"revision {trial.revision}: only the code of that time gives it again."
         )
 
 

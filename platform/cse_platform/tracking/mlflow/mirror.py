@@ -68,9 +68,9 @@ class MLflowMirror:
             return
         with self._open() as runs:
             for _, event in entries:
-                runs.take(event)
+                runs.apply(event)
             runs.flush()
-            runs.move(journal, entries[-1][0])
+            runs.set_position(journal, entries[-1][0])
 
     @contextmanager
     def _open(self) -> "Iterator[RunWriter]":

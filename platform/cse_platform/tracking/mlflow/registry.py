@@ -27,7 +27,7 @@ _UPLOAD_SECONDS = "300"
 
 @dataclass(frozen=True)
 class RegistryEntry:
-    """What is to be known of a model in the registry."""
+    """What the registry stores about a model."""
 
     trial: str
     """The trial's key: a trial has one version under a name."""
@@ -60,7 +60,7 @@ def register_model(
 
     Args:
         folder: the model, in a layout that sentence-transformers loads.
-        entry: what is to be known of it.
+        entry: what the registry stores about it.
         name: of the registered model, which is made where there is none.
         uri: of the MLflow store that has the trial's run.
         experiment: that has the run.
@@ -82,7 +82,7 @@ def register_model(
                 f"in experiment {experiment!r}; CSE_MLFLOW_URI names the store that the sweep "
                 "wrote to, and cse-sweep on its file again brings over what a store lacks"
             )
-        _make(opened.client, name)
+        _create_model(opened.client, name)
         run_id = str(run.info.run_id)
         if known := _version(opened.client, name, entry.trial):
             return RegisteredVersion(name, int(known.version), str(known.run_id), is_new=False)
@@ -107,7 +107,7 @@ def _run(opened: Experiment, trial: str) -> Any:
     return min(found, key=lambda run: "reused" in run.data.tags, default=None)
 
 
-def _make(client: Any, name: str) -> None:
+def _create_model(client: Any, name: str) -> None:
     from mlflow.exceptions import MlflowException
 
     try:

@@ -30,7 +30,7 @@ _OfTrial = TrialPoint | TrialFinished | TestAccessed | TrialEvaluated
 class RunWriter:
     """The runs of one experiment, as one process knows them.
 
-    A run that a user deleted stays deleted, and its events are passed over. A trial that starts
+    A run that a user deleted stays deleted, and its events are skipped. A trial that starts
     anew, without a checkpoint, gets a new run, and the old one is deleted (MLflow can restore
     it): MLflow cannot take points back one by one.
 
@@ -50,12 +50,12 @@ class RunWriter:
         known = self._client.get_experiment(self._experiment).tags
         return int(known.get(f"{tags.POSITION}.{journal}", 0))
 
-    def move(self, journal: str, offset: int) -> None:
+    def set_position(self, journal: str, offset: int) -> None:
         """Remember that the journal has been applied up to that offset."""
         name = f"{tags.POSITION}.{journal}"
         self._client.set_experiment_tag(self._experiment, name, str(offset))
 
-    def take(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         """Mirror one event; dev points wait for `flush` or an event of another kind."""
         if isinstance(event, TrialPoint):
             self._add_point(event)
@@ -116,9 +116,9 @@ class RunWriter:
             return
         if event.resumed_from is None:
             for run in known:
-                if _active(run) and _since(run) < started:
+                if _active(run) and _start_time(run) < started:
                     self._client.delete_run(run.info.run_id)
-            known = [run for run in known if _since(run) == started]
+            known = [run for run in known if _start_time(run) == started]
         self._open_trial(event, known)
 
     def _reuse_trial(self, event: TrialReused) -> None:
@@ -187,7 +187,7 @@ class RunWriter:
         """
         time = milliseconds(event.time)
         name = tags.run_identity(event.sweep, event.trial)
-        return [run for run in self._find(name) if _since(run) <= time]
+        return [run for run in self._find(name) if _start_time(run) <= time]
 
     def _sweep(self, name: str) -> Any:
         """The sweep's run; None if a user deleted it."""
@@ -220,12 +220,12 @@ def _active(run: Any) -> bool:
     return bool(run.info.lifecycle_stage == "active")
 
 
-def _since(run: Any) -> int:
+def _start_time(run: Any) -> int:
     return int(run.info.start_time)
 
 
 def _completed_before(run: Any, time: int) -> bool:
-    finished = _active(run) and run.info.status == "FINISHED" and _since(run) < time
+    finished = _active(run) and run.info.status == "FINISHED" and _start_time(run) < time
     return bool(finished and run.info.end_time is not None and run.info.end_time <= time)
 
 

@@ -1,4 +1,4 @@
-"""Whether there is an MLflow store, asked without MLflow, which would make what is missing."""
+"""Checks that an MLflow store exists, without MLflow, which would create a missing one."""
 
 import sqlite3
 from pathlib import Path
@@ -15,9 +15,9 @@ _EXPERIMENT = "meta.yaml"
 
 
 def check_there(uri: str) -> None:
-    """Refuse what MLflow would turn into a store of its own, or upgrade; nothing is written.
+    """Refuse a place where MLflow would create a store or upgrade one; nothing is written.
 
-    Whether a server answers is left to the first question to it.
+    A server is not asked here: the first request to it fails if it does not answer.
 
     Args:
         uri: of a tracking server, a database or a folder (`file:…`).
@@ -59,7 +59,7 @@ def _check_database(uri: str) -> None:
 
 
 def _known_tables() -> set[str]:
-    """Those that this version of MLflow would make."""
+    """The tables that this version of MLflow would create."""
     import mlflow.store.db.utils  # noqa: F401 (it declares them)
     from mlflow.store.db.base_sql_model import Base
 

@@ -58,7 +58,7 @@ def sweep_tags(event: SweepStarted) -> dict[str, str]:
 
 
 def first_note(event: SweepStarted) -> str:
-    """The description of a sweep's run until there is more to say."""
+    """The description of a sweep's run until a summary replaces it."""
     said = f"Sweep **{event.sweep}**: {event.method} on {event.backbone}."
     return f"{text(said, limit=TAG_LENGTH - len(USER_LINE) - 2)}\n\n{USER_LINE}"
 
@@ -106,7 +106,7 @@ def model_version_tags(trial: str, tags: Mapping[str, str]) -> dict[str, str]:
 
     Args:
         trial: the trial's key.
-        tags: what else is to be known of the model.
+        tags: further tags of the model.
     """
     return _texts({TRIAL: trial, **tags})
 
