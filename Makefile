@@ -30,8 +30,8 @@ check: .venv/installed-dev  ## lint, types and imports only
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test-slow: .venv/installed-dev  ## the tests that take minutes
-	$(PYTEST) -m slow
+test-slow: .venv/installed-dev  ## the tests that take minutes; SLOW="tests/cse_platform" runs those of a folder
+	$(PYTEST) -m slow $(SLOW)
 
 test-real: .venv/installed-real  ## on real data and a real encoder of another make
 	$(BIN)/pytest -m real

@@ -74,7 +74,7 @@ def test_special_pieces_count(mini: Any, count: int, expected: list[int]) -> Non
     assert [len(one.split()) for one in cut(mini, words(count), 32)] == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(sentences=st.lists(TEXT | WORDS.map(" ".join), max_size=4), length=st.integers(4, 12))
 def test_nothing_is_lost_and_all_fits(both: list[Any], sentences: list[str], length: int) -> None:
     stripped = [text for sentence in sentences if (text := sentence.strip())]

@@ -84,7 +84,7 @@ def test_single_figures_are_images_with_their_numbers(export, browser, tmp_path:
 def test_an_unknown_sweep_leaves_nothing_behind(export, tmp_path: Path) -> None:
     ended = export("tinny", tmp_path / "pictures")
     assert (ended.returncode, ended.stdout) == (1, "")
-    sentence = "there is no sweep 'swep' on this leaderboard; did you mean 'tiny'?\n"
+    sentence = "there is no sweep 'tinny' on this leaderboard; did you mean 'tiny'?\n"
     assert ended.stderr.startswith("Error: ") and ended.stderr.endswith(sentence)
     assert list(tmp_path.iterdir()) == []
 

@@ -132,6 +132,6 @@ def test_saved_view_averages_seeds(page: Page, address: str, runs: Runs) -> None
         if name != "tiny":
             values[run.data.tags["configuration"]].append(run.data.metrics["best/stsb_spearman"])
     seeds = next(one for one in values.values() if len(one) > 1)
-    page.goto(f"{address}/{view_link(runs['swept'].info.experiment_id)}")
+    page.goto(f"{address}/{view_link(runs['tiny'].info.experiment_id)}")
     expect(page.get_by_text("Group by: configuration")).to_be_visible()
     expect(page.get_by_text(f"{fmean(seeds):.8f}"[:-1]).first).to_be_attached()

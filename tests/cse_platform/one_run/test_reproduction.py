@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cse_methods.registry import get_method
@@ -43,6 +43,7 @@ JSON_VALUES = st.recursive(
 )
 
 
+@settings(max_examples=40)  # reading YAML is slow
 @given(
     fixed=st.dictionaries(st.from_regex(r"[a-z_]{1,9}", fullmatch=True), JSON_VALUES, max_size=5)
 )
