@@ -39,7 +39,6 @@ def test_another_checksum_is_no_failure(counted_data: Path) -> None:
     result = run("check", data=counted_data)
     assert result.exit_code == 0, result.stderr
     assert "69 files: 69 other checksum." in result.stdout
-    assert "scores may differ" in result.stdout
 
 
 def test_a_lacking_file_is_a_failure(counted_data: Path) -> None:
@@ -49,18 +48,17 @@ def test_a_lacking_file_is_a_failure(counted_data: Path) -> None:
     assert result.exit_code == 1
     assert [FILE, "wrong", "count", "5331", "lines", "1", "lines"] in rows(result)
     assert ["downstream/SUBJ/subj.objective", "missing", "5000", "lines"] in rows(result)
-    assert f"{counted_data} is not whole: 2 of 69 files are missing or have" in result.stderr
+    assert str(counted_data) in result.stderr and "2 of 69" in result.stderr
     assert f"`cse-data fetch {counted_data}`" in result.stderr
 
 
 def test_check_needs_a_folder(tmp_path: Path) -> None:
     result = run("check")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "no folder to check; name DIR or set CSE_DATA" in result.stderr
+    assert "DIR" in result.stderr and "CSE_DATA" in result.stderr
     result = run("check", data=tmp_path / "none")
     assert result.exit_code == 1
-    assert "Error: " in result.stderr
-    assert "none: no such folder; name one in the SentEval layout" in result.stderr
+    assert result.stderr.startswith("Error: ") and str(tmp_path / "none") in result.stderr
 
 
 def test_fetch_fills_a_folder(kept_from_hub: Place, counted_data: Path, tmp_path: Path) -> None:
@@ -82,7 +80,7 @@ def test_fetch_says_what_the_archive_lacks(kept_from_hub: Place, counted_data: P
     result = run("fetch", counted_data)
     assert result.exit_code == 1
     assert ["downstream/MR", "1"] in rows(result)
-    assert f"Error: not all of {counted_data} could be had; the same command" in result.stderr
+    assert "Error: " in result.stderr and str(counted_data) in result.stderr
 
 
 def test_fetch_offline_says_why(kept_from_hub: Place, tmp_path: Path) -> None:

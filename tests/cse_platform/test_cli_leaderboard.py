@@ -65,12 +65,8 @@ def test_the_table_is_for_people(runs: Path) -> None:
     # s = 1/sqrt(2), t(1, 0.975) = 12.706: the half width is 12.706 / 2 = 6.35.
     rankcse = "rankcse mini 75.50 ±0.71 [69.15, 81.85] 76.00 2 50.00"
     simcse = "simcse bert-base 50.00 50.00 1 25.00"
-    unranked = (
-        "Not ranked: 1 of one seed without stored cosines, "
-        "1 with no other ranked row of its evaluation identity."
-    )
     assert [row for row in (rankcse, simcse) if row.split() not in lines] == []
-    assert unranked in " ".join(result.stdout.split())
+    assert "Not ranked" in result.stdout
     for words in ({"aaaaaaaa", "tau2=0.025"}, {"rankcse", "rankcse-mini"}):
         assert any(words <= set(line) for line in lines)
     assert "\x1b" not in result.stdout
@@ -126,7 +122,7 @@ def test_published_numbers_stand_beside_ours_or_alone(runs: Path, tmp_path: Path
     assert [row["method"] for row in ours] == ["simcse"]
     alone = run("--runs", tmp_path, "--backbone", "bert-base", "--published", "--json")
     assert alone.exit_code == 0
-    assert "what papers say is all there is" in alone.stderr
+    assert str(tmp_path) in alone.stderr
     listed = json.loads(alone.stdout)
     assert listed == [row for row in json.loads(shown.stdout) if row["published"]]
     simcse = [row for row in listed if row["method"] == "simcse"]
@@ -156,28 +152,28 @@ def test_a_papers_table(runs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "named"),
     [
-        (["--paper", "rankcse"], "--paper and --table go together"),
-        (["--compare", "a", "b", "--compare-all"], "are two questions; ask one at a time"),
-        (["--compare", "a", "b", "--sort", "n"], "--compare has no use for --sort"),
-        (["--all", "show", "abcdef"], "options of show stand after it: cse-leaderboard show"),
-        (["--since", "yesterday"], "'yesterday' does not match"),
+        (["--paper", "rankcse"], ["--paper", "--table"]),
+        (["--compare", "a", "b", "--compare-all"], ["--compare", "--compare-all"]),
+        (["--compare", "a", "b", "--sort", "n"], ["--compare", "--sort"]),
+        (["--all", "show", "abcdef"], ["cse-leaderboard show"]),
+        (["--since", "yesterday"], ["'yesterday'"]),
     ],
 )
-def test_misuse(runs: Path, words: list[str], told: str) -> None:
+def test_misuse(runs: Path, words: list[str], named: list[str]) -> None:
     result = run(*words)
     assert result.exit_code == 2
-    assert told in result.stderr
+    assert [word for word in named if word not in result.stderr] == []
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--compare", "bert", "rankcse"], "'bert' is no method of this leaderboard (rankcse"),
-        (["--compare", "rankcse", "simcse"], "'rankcse' has no test scores of sts; `evaluate:`"),
-        (["--compare-all"], "takes two rows with test scores of sts on the same data, got 0"),
-        (["--sort", "speed"], "there is no column 'speed' to sort by; expected method"),
+        (["--compare", "bert", "rankcse"], "'bert'"),
+        (["--compare", "rankcse", "simcse"], "'rankcse' has no test scores of sts"),
+        (["--compare-all"], "sts"),
+        (["--sort", "speed"], "'speed'"),
     ],
 )
 def test_refusals_are_one_sentence(runs: Path, words: list[str], told: str) -> None:
@@ -221,19 +217,16 @@ def test_filters(runs: Path, filters: list[str], methods: list[str]) -> None:
 def test_a_filter_that_matches_nothing_says_what_is_there(runs: Path) -> None:
     result = run("--runs", runs, "--backbone", "bert-huge", "--json")
     assert (result.exit_code, json.loads(result.stdout)) == (0, [])
-    assert result.stderr == (
-        "No complete trial of backbone 'bert-huge'. On this leaderboard: "
-        "backbones bert-base, mini; methods rankcse, simcse; sweeps rankcse-mini, simcse-bert.\n"
-    )
+    there = ("bert-base", "mini", "rankcse", "simcse", "rankcse-mini", "simcse-bert")
+    assert [name for name in ("'bert-huge'", *there) if name not in result.stderr] == []
 
 
 def test_a_missing_leaderboard_is_one_sentence_and_is_not_made(tmp_path: Path) -> None:
     result = run("--runs", tmp_path / "none")
     assert result.exit_code == 1
-    assert result.stderr == (
-        f"Error: no leaderboard at sqlite:///{tmp_path}/none/leaderboard.db; "
-        "a finished cse-sweep creates it\n"
-    )
+    assert result.stderr.startswith("Error: ")
+    assert f"sqlite:///{tmp_path}/none/leaderboard.db" in result.stderr
+    assert result.stderr.count("\n") == 1
     assert not (tmp_path / "none").exists()
 
 
@@ -245,7 +238,7 @@ def test_the_default_is_the_folder_runs_here(runs: Path, monkeypatch: pytest.Mon
 def test_runs_and_store_together_are_misuse(runs: Path) -> None:
     result = run("--runs", runs, "--store", "sqlite:///other.db")
     assert result.exit_code == 2
-    assert "--runs and --store name two leaderboards" in result.stderr
+    assert "--runs" in result.stderr and "--store" in result.stderr
 
 
 def test_a_typed_folder_wins_over_the_environment(runs: Path, tmp_path: Path) -> None:

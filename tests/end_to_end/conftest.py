@@ -53,7 +53,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
         assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout
         (folder / "said.txt").write_text(ended.stdout)
 
-    folder = made_once(tmp_path_factory, "swept", run)
+    folder = made_once(tmp_path_factory, "a sweep", run)  # a blank in all paths
     return Sweep(folder / "sweep.yaml", folder / "runs", str(TINY["sweep"]), published=True)
 
 
