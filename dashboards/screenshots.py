@@ -68,7 +68,7 @@ def most_searched(reader: Leaderboard) -> str:
 
 def shots_of(reader: Leaderboard, sweep: str) -> Iterator[Shot]:
     """What is worth a picture of what the leaderboard holds."""
-    rows = [row for row in reader.rows(standing=False) if row.scores]
+    rows = [row for row in reader.rows(ranked=False) if row.scores]
     best = reader.sweep(sweep).best
     yield Shot("leaderboard", "")
     yield Shot("sweep", f"sweeps/{quote(sweep)}")

@@ -108,10 +108,10 @@ def rows_of(reader: Leaderboard, sweep: str) -> list[LeaderboardRow]:
         StoreError: if there is no such sweep.
     """
     method = reader.sweep(sweep).method
-    own = reader.rows(Filters(sweep=sweep), standing=False)[:1]
+    own = reader.rows(Filters(sweep=sweep), ranked=False)[:1]
     if not own:
         return []
-    rivals = reader.rows(Filters(backbone=own[0].backbone), standing=False)
+    rivals = reader.rows(Filters(backbone=own[0].backbone), ranked=False)
     return own + [
         row for row in rivals if row.method != method and row.dev.identity == own[0].dev.identity
     ]

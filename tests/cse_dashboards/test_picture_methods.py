@@ -62,7 +62,7 @@ def test_the_star_is_at_the_checkpoint_that_was_kept(
     *first, end = life("a", 0)
     reader = told(sweep_started("a", method="a"), *first, end.model_copy(update={"best_step": 9}))
 
-    figure = dev_curves(reader, reader.rows(standing=False), STSB)[0].figure
+    figure = dev_curves(reader, reader.rows(ranked=False), STSB)[0].figure
 
     star = figure.data[-1]
     assert (star.name, list(star.x), list(star.y)) == ("a, kept checkpoint", [9], [60])
@@ -74,7 +74,7 @@ def test_seeds_without_the_metric_are_counted(
     start, *_, end = life("a", 1)
     reader = told(sweep_started("a", method="a"), *life("a", 0), start, end)
 
-    [picture] = dev_curves(reader, reader.rows(standing=False), STSB)
+    [picture] = dev_curves(reader, reader.rows(ranked=False), STSB)
 
     assert list(picture.figure.data[0].x) == [0, 5, 9]
     assert f"Seeds without {STSB}, and left out: 1." in picture.caption
@@ -93,9 +93,7 @@ def test_kcc_is_of_the_seeds_of_the_row(
         *(kcc(trial_evaluated, f"a{seed}", 0.5 + 0.2 * seed) for seed in (0, 1)),
     )
 
-    [own], [every] = (
-        reader.rows(Filters(sweep=sweep), standing=False) for sweep in ("second", "a")
-    )
+    [own], [every] = (reader.rows(Filters(sweep=sweep), ranked=False) for sweep in ("second", "a"))
 
     assert list(ranking_scores(reader, [own])[0].figure.data[0].y) == [50]
     assert list(ranking_scores(reader, [every])[0].figure.data[0].y) == [60]
@@ -114,7 +112,7 @@ def test_of_several_evaluations_the_shared_one_is_shown_and_told(
         kcc(trial_evaluated, "b0", 0.6, "e1"),
     )
 
-    [picture] = ranking_scores(reader, reader.rows(tasks="sts", standing=False))
+    [picture] = ranking_scores(reader, reader.rows(tasks="sts", ranked=False))
 
     bars = dict(zip(picture.figure.data[0].x, picture.figure.data[0].y, strict=True))
     assert bars == pytest.approx({"a": 50, "b": 60})
@@ -133,7 +131,7 @@ def test_bars_of_different_evaluations_are_said_to_be(
         *(sweep_started("b", method="b"), *life("b", 0), kcc(trial_evaluated, "b0", 0.6, "e2")),
     )
 
-    caption = ranking_scores(reader, reader.rows(standing=False))[0].caption
+    caption = ranking_scores(reader, reader.rows(ranked=False))[0].caption
 
     assert "so that some bars cannot be compared" in caption
 
@@ -148,7 +146,7 @@ def test_buckets_leave_out_who_was_scored_on_other_pairs(
         scored("b0" * 32, noise=1.0, tasks=("stsb",), data="other"),
     )
 
-    picture = buckets(reader, reader.rows(standing=False))
+    picture = buckets(reader, reader.rows(ranked=False))
 
     assert {ridge.name for ridge in picture.figure.data} == {"a"}
     assert "Without the pairs that a was scored on, and left out: b." in picture.caption

@@ -24,7 +24,7 @@ from cse_platform.sweep.space.space import Space
 
 @pytest.fixture(scope="module")
 def rows(lab: Leaderboard) -> list[LeaderboardRow]:
-    return lab.rows(standing=False)
+    return lab.rows(ranked=False)
 
 
 def on_dev(row: LeaderboardRow) -> LeaderboardRow:
@@ -41,7 +41,7 @@ def test_the_leaderboard_shows_the_headline_best_on_top(lab: Leaderboard) -> Non
 
 
 def test_papers_stand_on_the_line_of_their_method_and_backbone(lab: Leaderboard) -> None:
-    [row] = lab.rows(Filters(method="simcse"), standing=False)
+    [row] = lab.rows(Filters(method="simcse"), ranked=False)
     ours = replace(on_data(row, "senteval"), backbone="bert-base")
 
     papers = lab.published(backbone="bert-base", method="simcse")

@@ -49,7 +49,7 @@ class Leaderboard(SweepQueries):
         tasks: FamilyName | None = None,
         per_configuration: bool = False,
         limit: int | None = None,
-        standing: bool = True,
+        ranked: bool = True,
         sort: str = "dev",
         progress: "Progress | None" = None,
     ) -> list[LeaderboardRow]:
@@ -61,13 +61,14 @@ class Leaderboard(SweepQueries):
                 is of the first that any row has.
             per_configuration: a row for every configuration with a complete trial.
             limit: only so many rows, those with the highest dev means.
-            standing: with ranks and intervals over pairs, which take resampling; without, a board
+            ranked: with ranks and intervals over pairs, which take resampling; without, a board
                 of many rows is there at once.
             sort: by which column, see `sort_rows`.
             progress: of the resampling.
 
         Raises:
-            StoreError: for what the database says, or an unknown column.
+            NotFoundError: for an unknown column.
+            StoreError: for what the database says.
             PublishedError: if a file of published numbers means nothing.
         """
         from cse_platform.leaderboard.published.gaps import gap
@@ -86,13 +87,12 @@ class Leaderboard(SweepQueries):
                 limit=limit,
             )
             family = family_named(tasks or family_of(rows))
-            told = (
-                with_rank_intervals(session, rows, family, progress=progress)
-                if standing
-                else with_headline(rows, family)
-            )
+            if ranked:
+                rows = with_rank_intervals(session, rows, family, progress=progress)
+            else:
+                rows = with_headline(rows, family)
         published = self.published(ablations=True)
-        return sort_rows([replace(row, gap=gap(row, published)) for row in told], sort)
+        return sort_rows([replace(row, gap=gap(row, published)) for row in rows], sort)
 
     def frame(
         self,
@@ -108,7 +108,8 @@ class Leaderboard(SweepQueries):
         objects and lists are what they are.
 
         Raises:
-            StoreError: for what the database says, or an unknown column.
+            NotFoundError: for an unknown column.
+            StoreError: for what the database says.
         """
         from cse_platform.leaderboard.render.board import Board
         from cse_platform.leaderboard.render.board_data import data_columns, data_rows
@@ -129,7 +130,7 @@ class Leaderboard(SweepQueries):
             tasks: the family of test scores; a row that has some is meant before one without.
 
         Raises:
-            StoreError: if it is not one row.
+            QueryError: if it is not one row.
         """
         from cse_platform.leaderboard.query.board.resolve import find_row
 
@@ -156,7 +157,7 @@ class Leaderboard(SweepQueries):
             progress: of the resampling.
 
         Raises:
-            StoreError: if one of them is not one row, or they cannot be compared.
+            QueryError: if one of them is not one row, or they cannot be compared.
         """
         from cse_platform.leaderboard.query.board.named_comparisons import compare_two
 
@@ -177,11 +178,11 @@ class Leaderboard(SweepQueries):
         Args:
             filters: which rows.
             tasks: the family of test scores.
-            per_configuration: every configuration, not the one chosen on dev.
+            per_configuration: every configuration, not the best of each group.
             progress: of the resampling.
 
         Raises:
-            StoreError: if there are not two such rows, or they cannot be compared.
+            ComparisonError: if there are not two such rows that can be compared.
         """
         from cse_platform.leaderboard.query.board.named_comparisons import compare_every
 
@@ -213,7 +214,7 @@ class Leaderboard(SweepQueries):
             tasks: the family of test scores.
 
         Raises:
-            StoreError: if it is not one row.
+            QueryError: if it is not one row.
         """
         from cse_platform.leaderboard.query.board.named_comparisons import compare_with_one
 

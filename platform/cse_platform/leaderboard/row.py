@@ -112,7 +112,7 @@ class Gap:
 class LeaderboardRow:
     """One configuration over its seeds, under one evaluation identity.
 
-    By default it is the configuration chosen on dev of its method, backbone and dev sets.
+    By default it is the best configuration on dev of its group: method, backbone and dev sets.
     """
 
     method: str

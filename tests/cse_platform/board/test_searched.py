@@ -112,7 +112,7 @@ def test_further_seeds_and_open_ends(board: Store, sweep_started: Start, trial_l
 
 
 def test_dev_curves_by_seed(reader: Leaderboard) -> None:
-    [row] = reader.rows(Filters(method="hicl"), standing=False)
+    [row] = reader.rows(Filters(method="hicl"), ranked=False)
     curves = reader.dev_curves(row)
     assert list(curves) == [0, 1, 2]
     for seed, curve in curves.items():
@@ -121,7 +121,7 @@ def test_dev_curves_by_seed(reader: Leaderboard) -> None:
 
 
 def test_similarities_of_a_trial(reader: Leaderboard) -> None:
-    [row] = reader.rows(Filters(method="sncse"), standing=False)
+    [row] = reader.rows(Filters(method="sncse"), ranked=False)
     found = reader.similarities(row.keys[0][:8], "sts12")
     assert len(found.cosines) == len(found.gold) == 80
     with pytest.raises(NotFoundError, match="no similarities on 'mr'"):
@@ -131,7 +131,7 @@ def test_similarities_of_a_trial(reader: Leaderboard) -> None:
 def test_a_board_without_standing_is_the_same_but_for_what_is_resampled(
     reader: Leaderboard,
 ) -> None:
-    whole, quick = reader.rows(), reader.rows(standing=False)
+    whole, quick = reader.rows(), reader.rows(ranked=False)
     assert [row.method for row in quick] == [row.method for row in whole]
     for told, row in zip(whole, quick, strict=True):
         assert (row.headline, row.rank, row.gap) == (told.headline, None, told.gap)
@@ -144,10 +144,10 @@ def test_a_board_without_standing_is_the_same_but_for_what_is_resampled(
     [Filters(), Filters(tag="all"), Filters(identity="dev"), Filters(identity="cls-real-mean")],
 )
 def test_only_the_first_rows(filters: Filters, reader: Leaderboard) -> None:
-    whole = reader.rows(filters, per_configuration=True, standing=False)
+    whole = reader.rows(filters, per_configuration=True, ranked=False)
     assert len(whole) == 3
     for limit in (1, 2, 3, 9):
-        cut = reader.rows(filters, per_configuration=True, standing=False, limit=limit)
+        cut = reader.rows(filters, per_configuration=True, ranked=False, limit=limit)
         assert cut == whole[:limit]
 
 

@@ -33,7 +33,7 @@ def ranking_estimates(
 def _ranking(reader: Leaderboard, row: LeaderboardRow) -> list[Scores]:
     """The averages of KCC and NDCG over a row's seeds, once for each evaluation of them."""
     same = Filters(backbone=row.backbone, method=row.method, configuration=row.configuration.hash)
-    rows = reader.rows(same, tasks="ranking", per_configuration=True, standing=False)
+    rows = reader.rows(same, tasks="ranking", per_configuration=True, ranked=False)
     found = [
         {name: kept for name in RANKING if (kept := _of_seeds(one.scores.get(name), row.seeds))}
         for one in rows

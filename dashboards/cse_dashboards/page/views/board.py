@@ -30,7 +30,7 @@ DOWNLOADS: dict[str, tuple[TextFormat, str, str]] = {
 def show_board() -> str:
     """All that takes no resampling."""
     address = _address()
-    quick = _rows(address, standing=False)
+    quick = _rows(address, ranked=False)
     known = site().standings.known(_question(address), quick)
     return render_template(
         "board.html",
@@ -72,21 +72,21 @@ def _question(address: BoardAddress) -> BoardAddress:
     return address.model_copy(update={"sort": "dev", "published": False})
 
 
-def _rows(address: BoardAddress, *, standing: bool) -> list[LeaderboardRow]:
+def _rows(address: BoardAddress, *, ranked: bool) -> list[LeaderboardRow]:
     return reader().rows(
         address.filters,
         tasks=address.tasks,
         per_configuration=address.every,
         limit=SHOWN if address.every else None,
-        standing=standing,
+        ranked=ranked,
     )
 
 
 def _ranked(address: BoardAddress) -> list[LeaderboardRow]:
     return site().standings.ask(
         _question(address),
-        _rows(address, standing=False),
-        lambda: _rows(address, standing=True),
+        _rows(address, ranked=False),
+        lambda: _rows(address, ranked=True),
     )
 
 

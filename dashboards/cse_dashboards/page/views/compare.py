@@ -26,7 +26,7 @@ def show_compare() -> str:
         shared = _shared(address, rows)
         named = zip((address.a, address.b), rows, strict=True)
         unscored = [name for name, row in named if not row.scores]
-    ours = reader().rows(address.filters, tasks=address.tasks, standing=False)
+    ours = reader().rows(address.filters, tasks=address.tasks, ranked=False)
     return render_template(
         "compare.html",
         address=address,

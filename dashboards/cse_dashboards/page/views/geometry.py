@@ -85,7 +85,7 @@ def _address() -> GeometryAddress:
 
 
 def _rows(address: GeometryAddress) -> list[LeaderboardRow]:
-    return reader().rows(address.filters, standing=False)
+    return reader().rows(address.filters, ranked=False)
 
 
 def _trials(rows: list[LeaderboardRow]) -> dict[str, str]:

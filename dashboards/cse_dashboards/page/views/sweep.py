@@ -64,7 +64,7 @@ def sweep_best(name: str) -> str:
     from cse_dashboards.figures.training.dev_curves import dev_curves
 
     address, overview = _address(name), reader().sweep(name)
-    rows = reader().rows(Filters(sweep=name), per_configuration=True, limit=BEST, standing=False)
+    rows = reader().rows(Filters(sweep=name), per_configuration=True, limit=BEST, ranked=False)
     metric = address.metric or dev_metric(overview.dev)
     return render_template(
         "sweep_best.html",

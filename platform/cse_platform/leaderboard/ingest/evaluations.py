@@ -1,4 +1,4 @@
-"""What an evaluation adds to the leaderboard; adding it again changes nothing."""
+"""Stores evaluations and openings of test sets; storing one again changes nothing."""
 
 import logging
 import math
@@ -25,7 +25,7 @@ from cse_platform.tracking.events import (
 )
 from cse_platform.tracking.packing import compressed, unpack_gold
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 def add_test_access(session: Session, trial: TrialRecord, event: TestAccessed) -> None:
@@ -36,7 +36,7 @@ def add_test_access(session: Session, trial: TrialRecord, event: TestAccessed) -
 
 
 def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) -> None:
-    """Store scores and similarities; those of an earlier evaluation of equal identity give way."""
+    """Store scores and similarities, in place of those of an evaluation of equal identity."""
     for identity, settings in event.identities.items():
         add_identity(session, identity=identity, settings=settings, source=event.source)
     for score in event.scores:
@@ -48,7 +48,7 @@ def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) 
 def add_identity(
     session: Session, *, identity: str, settings: dict[str, Any], source: str | None
 ) -> None:
-    """Store what an identity means; what was told of it first stays.
+    """Store what an identity is the hash of; what was stored first stays.
 
     Args:
         session: within a writing transaction.
@@ -56,8 +56,8 @@ def add_identity(
         settings: what makes a number comparable.
         source: of the data, where it is known.
     """
-    told = {"settings": settings, "source": source}
-    insert_once(session, EvaluationRecord, {"identity": identity}, told)
+    values = {"settings": settings, "source": source}
+    insert_once(session, EvaluationRecord, {"identity": identity}, values)
     stored = session.get_one(EvaluationRecord, identity)
     if stored.source is None:
         stored.source = source
@@ -66,7 +66,7 @@ def add_identity(
 def add_score(
     session: Session, trial: TrialRecord, score: TrialScore, *, measured: datetime
 ) -> None:
-    """Store one number; what means nothing is told in a warning and left out.
+    """Store one number; one that means nothing is left out, with a warning.
 
     Args:
         session: within a writing transaction.
@@ -77,7 +77,7 @@ def add_score(
     free = score.metric in FREE_METRICS and math.isfinite(score.value)
     if not free and not -1 <= score.value <= 1:
         name = f"{score.split}/{score.task}_{score.metric}"
-        log.warning("trial %s: %s=%s is no fraction, not stored", trial.key, name, score.value)
+        _log.warning("trial %s: %s=%s is no fraction, not stored", trial.key, name, score.value)
         return
     key = score.model_dump(include={"task", "split", "metric", "identity"})
     values = {"value": score.value, "measured": measured}

@@ -19,11 +19,11 @@ from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.score_tables import EvaluationRecord, PairSetRecord
 from cse_platform.leaderboard.store.tables import Base, TrialRecord
 
-BATCH = 500
+_BATCH = 500
 """Trials that are in memory at once, with their dev curves and scores."""
 
 MergeProgress = Callable[[int, int], None]
-"""Told how many trials are done, and of how many."""
+"""Called with how many trials are done, and of how many."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def merge(
 
 def _batches(theirs: Session) -> Iterator[Sequence[RowMapping]]:
     last = 0
-    query = select(*TrialRecord.__table__.c).order_by(TrialRecord.id).limit(BATCH)
+    query = select(*TrialRecord.__table__.c).order_by(TrialRecord.id).limit(_BATCH)
     while batch := theirs.execute(query.where(TrialRecord.id > last)).mappings().all():
         yield batch
         last = batch[-1]["id"]

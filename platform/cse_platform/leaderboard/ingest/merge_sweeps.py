@@ -45,9 +45,9 @@ def matched(ours: Session, theirs: Session, rename: Mapping[str, str]) -> list[S
     pairs = [SweepPair(sweep, rename.get(sweep.name, sweep.name)) for sweep in there]
     here = _by_name(ours)
     problems = [
-        f"{pair.name}: {told}"
+        f"{pair.name}: {differences}"
         for pair in pairs
-        if pair.name in here and (told := _differences(here[pair.name], pair.theirs))
+        if pair.name in here and (differences := _differences(here[pair.name], pair.theirs))
     ]
     if problems:
         raise ImportRefusedError(

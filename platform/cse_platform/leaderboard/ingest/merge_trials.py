@@ -25,7 +25,7 @@ from cse_platform.leaderboard.store.tables import (
 
 Row = RowMapping | Mapping[str, Any]
 Made = TypeVar("Made", bound=Base)
-Fate = Literal["new", "completed", "newer", "differing", "here"]
+Outcome = Literal["new", "completed", "newer", "differing", "here"]
 
 GROUP_KEY = ("method", "backbone", "dev_identity")
 MACHINE_KEY = ("host", "hardware")
@@ -51,22 +51,22 @@ def merge_trials(
         batch: rows of `trials` over there.
 
     Returns:
-        The ids here by the ids there, and how many trials of each fate, points and scores came.
+        The ids here by the ids there, and how many trials of each outcome, points and scores came.
     """
     known = _by_key(ours, batch)
-    fates = _fates(ours, theirs, batch, known)
-    taken = [row for row in batch if fates[row["id"]] in ("new", "completed", "newer")]
+    outcomes = _outcomes(ours, theirs, batch, known)
+    taken = [row for row in batch if outcomes[row["id"]] in ("new", "completed", "newer")]
     trials = known | _take(ours, theirs, taken, known)
     ours.flush()
     ids = {row["id"]: trials[row["key"]].id for row in batch}
     curves = {row["id"]: ids[row["id"]] for row in taken}
     ours.execute(delete(DevPointRecord).where(DevPointRecord.trial_id.in_(curves.values())))
     points = _copy(ours, theirs, DevPointRecord, ("trial_id", "step"), curves)
-    same = {there: here for there, here in ids.items() if fates[there] != "differing"}
+    same = {there: here for there, here in ids.items() if outcomes[there] != "differing"}
     scores = _copy(ours, theirs, ScoreRecord, SCORE_KEY, same)
     _copy(ours, theirs, PairSimilaritiesRecord, SIMILARITIES_KEY, same)
     _copy(ours, theirs, TestAccessRecord, RELEASE_KEY, ids)
-    return ids, Counter([*fates.values()]) + Counter(points=points, scores=scores)
+    return ids, Counter([*outcomes.values()]) + Counter(points=points, scores=scores)
 
 
 def _by_key(ours: Session, batch: Sequence[Row]) -> dict[str, TrialRecord]:
@@ -74,14 +74,14 @@ def _by_key(ours: Session, batch: Sequence[Row]) -> dict[str, TrialRecord]:
     return {trial.key: trial for trial in ours.scalars(query)}
 
 
-def _fates(
+def _outcomes(
     ours: Session, theirs: Session, batch: Sequence[Row], known: Mapping[str, TrialRecord]
-) -> dict[int, Fate]:
+) -> dict[int, Outcome]:
     unfinished = [row for row in batch if row["key"] in known and row["state"] != "COMPLETE"]
     there = _last_points(theirs, [row["id"] for row in unfinished])
     here = _last_points(ours, [known[row["key"]].id for row in unfinished])
 
-    def fate(row: Row) -> Fate:
+    def outcome(row: Row) -> Outcome:
         mine = known.get(row["key"])
         if mine is None:
             return "new"
@@ -94,7 +94,7 @@ def _fates(
         ours_heard = _heard(mine.started, mine.finished, here.get(mine.id))
         return "newer" if theirs_heard > ours_heard else "here"
 
-    return {row["id"]: fate(row) for row in batch}
+    return {row["id"]: outcome(row) for row in batch}
 
 
 def _last_points(session: Session, trials: Sequence[int]) -> dict[int, datetime]:

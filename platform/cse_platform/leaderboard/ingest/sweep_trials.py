@@ -15,7 +15,7 @@ from cse_platform.leaderboard.store.tables import (
     TrialRecord,
 )
 
-BATCH = 500
+_BATCH = 500
 """Trials that one query asks for."""
 
 
@@ -31,8 +31,8 @@ def add_sweep_trials(session: Session, sweep: int, links: Sequence[Mapping[str, 
     last = select(func.max(SweepTrialRecord.number)).filter_by(sweep_id=sweep)
     wanted = [link["number"] for link in links]
     free = count(max([session.scalar(last) or 0, *wanted]) + 1)
-    for start in range(0, len(links), BATCH):
-        some = links[start : start + BATCH]
+    for start in range(0, len(links), _BATCH):
+        some = links[start : start + _BATCH]
         held = _held(session, sweep, some)
         taken = set(held.values())
         rows = [
@@ -58,29 +58,29 @@ def _held(session: Session, sweep: int, links: Sequence[Mapping[str, Any]]) -> d
     return {row.trial_id: row.number for row in found}
 
 
-def add_gpu_seconds(session: Session, sweep: int, told: Mapping[int, float]) -> None:
+def add_gpu_seconds(session: Session, sweep: int, seconds: Mapping[int, float]) -> None:
     """Count what a sweep's trials took; their sums move along, up to the group.
 
-    A trial that was cut off tells its whole time when it ends again, so that of all that is told
-    of one trial in one sweep the most stands: telling it again changes nothing.
+    A trial that was cut off reports its whole time when it ends again. Of all reports on one trial
+    in one sweep the highest counts, so that a repeated report changes nothing.
 
     Args:
         session: within a writing transaction.
         sweep: its id; it holds the trials.
-        told: seconds of whole GPUs by the trial's id.
+        seconds: of whole GPUs, by the trial's id.
     """
     query = (
         select(SweepTrialRecord, TrialRecord, ConfigurationRecord, GroupRecord)
-        .join(TrialRecord, TrialRecord.id == SweepTrialRecord.trial_id)
-        .join(ConfigurationRecord, ConfigurationRecord.id == TrialRecord.configuration_id)
-        .join(GroupRecord, GroupRecord.id == ConfigurationRecord.group_id)
+        .join(SweepTrialRecord.trial)
+        .join(TrialRecord.configuration)
+        .join(ConfigurationRecord.group)
         .where(SweepTrialRecord.sweep_id == sweep)
     )
-    spent = [trial for trial, seconds in told.items() if seconds > 0]
-    for start in range(0, len(spent), BATCH):
-        some = SweepTrialRecord.trial_id.in_(spent[start : start + BATCH])
+    spent = [trial for trial, took in seconds.items() if took > 0]
+    for start in range(0, len(spent), _BATCH):
+        some = SweepTrialRecord.trial_id.in_(spent[start : start + _BATCH])
         for link, trial, configuration, group in session.execute(query.where(some)).all():
-            more = max(0.0, told[link.trial_id] - link.gpu_seconds)
+            more = max(0.0, seconds[link.trial_id] - link.gpu_seconds)
             link.gpu_seconds += more
             trial.gpu_seconds += more
             configuration.gpu_seconds += more

@@ -1,4 +1,4 @@
-"""Rows by their keys, as the writer needs them: found or made."""
+"""Finds rows by their keys, and inserts or updates them."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from cse_platform.errors import StoreLostError
 from cse_platform.leaderboard.query.sweeps.find import sweep_or_none
 from cse_platform.leaderboard.store.tables import Base, SweepRecord, TrialRecord
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 def sweep_of(session: Session, name: str) -> SweepRecord:
@@ -43,7 +43,7 @@ def trial_if_here(session: Session, key: str, *, sweep: str) -> TrialRecord | No
     """The trial of that key; None, with a warning, where the sweep took it over from elsewhere."""
     trial = session.scalars(select(TrialRecord).where(TrialRecord.key == key)).one_or_none()
     if trial is None:
-        log.warning("sweep %s: trial %s is not on this leaderboard", sweep, key)
+        _log.warning("sweep %s: trial %s is not on this leaderboard", sweep, key)
     return trial
 
 

@@ -1,0 +1,1 @@
+"""The papers' own numbers, and how ours are set beside them."""

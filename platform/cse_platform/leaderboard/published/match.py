@@ -24,7 +24,7 @@ def comparable(score: Estimate, dev: DevSets) -> bool:
 def matches(published: PublishedRow, ours: LeaderboardRow) -> bool:
     """Whether ours is of the method, the backbone and the settings that the row is of.
 
-    A row that does not say on which dev set it was selected takes configurations that were chosen
+    A row that does not say on which dev set it was selected takes configurations that were selected
     on STS-B or SICK-R. One that names no corpus takes any.
     """
     return (
@@ -39,12 +39,12 @@ def matches(published: PublishedRow, ours: LeaderboardRow) -> bool:
     )
 
 
-def _selected_alike(told: str | None, search: str) -> bool:
-    return search != TRANSFER_DEV if told is None else search == told
+def _selected_alike(stated: str | None, search: str) -> bool:
+    return search != TRANSFER_DEV if stated is None else search == stated
 
 
-def _trained_alike(told: str | None, corpus: str) -> bool:
-    return told is None or set(told.split("+")) == set(corpus.split("+"))
+def _trained_alike(stated: str | None, corpus: str) -> bool:
+    return stated is None or set(stated.split("+")) == set(corpus.split("+"))
 
 
 def _fits(name: str, wanted: Any, values: Mapping[str, Any]) -> bool:

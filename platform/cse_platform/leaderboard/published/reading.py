@@ -1,4 +1,4 @@
-"""CSV files of published numbers, the package's and a lab's own: read whole, or every problem told.
+"""Reads CSV files of published numbers; a file is refused with every problem that it has.
 
 `README.md` beside this file says what the columns are.
 """
@@ -144,9 +144,9 @@ def _row(lines: Sequence[Line]) -> PublishedRow:
 
 
 def _malformed(file: Path | Traversable, problems: Sequence[Problem]) -> PublishedError:
-    told = [f"{file} is no file of published numbers:"]
+    lines = [f"{file} is no file of published numbers:"]
     for problem in sorted(problems, key=lambda p: (p.place or 0, dotted_path(p.path))):
         where = [f"line {problem.place}"] if problem.place else []
         where += [dotted_path(problem.path)] if problem.path else []
-        told.append(f"  {', '.join(where)}: {problem.text}" if where else f"  {problem.text}")
-    return PublishedError("\n".join(told))
+        lines.append(f"  {', '.join(where)}: {problem.text}" if where else f"  {problem.text}")
+    return PublishedError("\n".join(lines))

@@ -1,0 +1,1 @@
+"""Intervals, ranks, comparisons and tests, of numbers alone."""

@@ -10,7 +10,7 @@ the seeds of a single one vary."""
 
 @dataclass(frozen=True)
 class Interval:
-    """Where the true value lies with 95 %, as far as `over` can tell."""
+    """Where the true value lies with 95 %, as far as `over` shows."""
 
     low: float
     high: float

@@ -38,7 +38,7 @@ class EvaluationRecord(Base):
     identity: Mapped[str] = mapped_column(primary_key=True)
     settings: Mapped[dict[str, Any]]
     source: Mapped[str | None]
-    """Of the data: builtin, hub, senteval or imported; None where nobody told."""
+    """Of the data: builtin, hub, senteval or imported; None where it is not known."""
 
 
 class PairSetRecord(Base):

@@ -70,8 +70,8 @@ def read_only(**options: Any) -> Any:
     return relationship(viewonly=True, lazy="raise", **options)
 
 
-def best_first(name: str, which: str) -> Index:
-    """A group's configurations of which this is true, in order of their dev means."""
+def _best_first_index(name: str, which: str) -> Index:
+    """An index of those configurations of a group that meet a condition, by their dev means."""
     condition = text(which)
     columns = ("group_id", "mean", "hash")
     return Index(name, *columns, sqlite_where=condition, postgresql_where=condition)
@@ -112,7 +112,7 @@ class SweepStartRecord(Base):
 
 
 class SweepTagRecord(Base):
-    """A word that a sweep file puts on its sweep."""
+    """A tag that a sweep file gives to its sweep."""
 
     __tablename__ = "sweep_tags"
 
@@ -121,7 +121,7 @@ class SweepTagRecord(Base):
 
 
 class GroupRecord(Base):
-    """What can be chosen from on dev: all trials of a method, a backbone and its dev sets."""
+    """What a leaderboard compares inside: all trials of a method, a backbone and its dev sets."""
 
     __tablename__ = "contests"
     __table_args__ = (
@@ -151,8 +151,8 @@ class ConfigurationRecord(Base):
     __table_args__ = (
         CheckConstraint("n >= 0 AND n <= trials AND m2 >= 0", "moments"),
         CheckConstraint("(n = 0) = (mean IS NULL)", "mean_of_something"),
-        best_first("ix_configurations_confirmed", "n > 1"),
-        best_first("ix_configurations_complete", "n > 0"),
+        _best_first_index("ix_configurations_confirmed", "n > 1"),
+        _best_first_index("ix_configurations_complete", "n > 0"),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)

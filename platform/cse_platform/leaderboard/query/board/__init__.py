@@ -1,0 +1,1 @@
+"""The board: which configurations it shows, their scores, ranks and comparisons."""

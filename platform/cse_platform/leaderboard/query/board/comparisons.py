@@ -1,4 +1,4 @@
-"""One row against another, or all against all: whether what they show is more than luck."""
+"""Compares rows with each other: is the difference more than luck?"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ from cse_platform.leaderboard.statistics.contenders import Contender
 from cse_platform.leaderboard.statistics.results import Comparison, Matrix
 from cse_platform.leaderboard.store.score_tables import EvaluationRecord
 
-RESAMPLES = 10_000
+_RESAMPLES = 10_000
 
 
 def compare_rows(
@@ -25,7 +25,7 @@ def compare_rows(
     rows: Mapping[str, LeaderboardRow],
     *,
     family: FamilyName,
-    resamples: int = RESAMPLES,
+    resamples: int = _RESAMPLES,
     progress: Progress | None = None,
 ) -> Comparison:
     """The first row against the second, on the tasks that both have.
@@ -43,9 +43,9 @@ def compare_rows(
     """
     tasks, average = shared_tasks(rows, family)
     _refuse_nothing_shared(rows, tasks, family)
-    notes = _alike(_told_of(session, rows, tasks), rows, tasks)
+    notes = _alike(_settings_of(session, rows, tasks), rows, tasks)
     a, b = contenders(session, rows, tasks)
-    step = _stepping(progress, (a, b), tasks, resamples)
+    step = _step_of(progress, (a, b), tasks, resamples)
     found = compare(a, b, tasks=tasks, average=average, resamples=resamples, progress=step)
     lines = tuple(
         f"{side}: {describe_row(row)}" for side, row in zip("AB", rows.values(), strict=True)
@@ -58,7 +58,7 @@ def compare_all_rows(
     rows: Mapping[str, LeaderboardRow],
     *,
     family: FamilyName,
-    resamples: int = RESAMPLES,
+    resamples: int = _RESAMPLES,
     progress: Progress | None = None,
 ) -> Matrix:
     """Every row against every other, on the mean over the tasks that all have; as `compare_rows`.
@@ -81,7 +81,7 @@ def compare_all_rows(
     whole = {n: row for n, row in rows.items() if headline in row.scores}
     kept = whole if len(whole) > 1 else dict(rows)
     tasks = [task for task in _compared_on(columns) if all(task in r.scores for r in kept.values())]
-    settings = _told_of(session, kept, tasks)
+    settings = _settings_of(session, kept, tasks)
     first = next(iter(kept), "")
     notes: set[str] = set()
     for name, row in list(kept.items())[1:]:
@@ -98,7 +98,7 @@ def compare_all_rows(
     if left_out := [name for name in rows if name not in kept]:
         notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
     compared = contenders(session, kept, tasks)
-    step = _stepping(progress, compared, tasks, resamples)
+    step = _step_of(progress, compared, tasks, resamples)
     found = compare_all(compared, tasks=tasks, resamples=resamples, progress=step)
     lines = tuple(f"{name}: {describe_row(row)}" for name, row in kept.items())
     return replace(found, notes=(*found.notes, *sorted(notes)), tasks=tuple(tasks), told=lines)
@@ -121,7 +121,7 @@ def _refuse_nothing_shared(
             raise ComparisonError(f"no seed of {name} is scored on all of {', '.join(tasks)}")
 
 
-def _stepping(
+def _step_of(
     progress: Progress | None, compared: Sequence[Contender], tasks: Sequence[str], resamples: int
 ) -> Callable[[int], None] | None:
     if progress is None:
@@ -130,10 +130,10 @@ def _stepping(
     return lambda done: progress(done, total)
 
 
-def _told_of(
+def _settings_of(
     session: Session, rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
-    """What the identities of these scores are the hash of."""
+    """By identity of these scores: the settings that it is the hash of."""
     names = {row.scores[task].identity for row in rows.values() for task in tasks}
     query = select(EvaluationRecord.identity, EvaluationRecord.settings)
     stored = query.where(EvaluationRecord.identity.in_(sorted(names)))
@@ -145,7 +145,7 @@ def _alike(
     rows: Mapping[str, LeaderboardRow],
     tasks: Sequence[str],
 ) -> set[str]:
-    """How two encoders read their texts unlike each other; whatever else differs is refused."""
+    """Notes on how two encoders read their texts differently; any other difference is refused."""
     (a, mine), (b, other) = rows.items()
     said: set[str] = set()
     for task in tasks:

@@ -1,4 +1,4 @@
-"""How sure a board is of its order: intervals of single seeds, and the ranks a row may have."""
+"""Rank intervals, and the intervals of single seeds over pairs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,11 +15,11 @@ from cse_platform.leaderboard.statistics.ranks import Ranked, joint_ranks
 from cse_platform.leaderboard.statistics.resampling import Floats
 from cse_platform.leaderboard.statistics.results import RankInterval
 
-RESAMPLES = 2000
-SEED = 0
+_RESAMPLES = 2000
+_SEED = 0
 
 Progress = Callable[[int, int], None]
-"""Told how many correlations were computed since the last time, and how many there are."""
+"""Called with how many correlations were computed since the last call, and with their total."""
 
 
 def with_rank_intervals(
@@ -37,22 +37,22 @@ def with_rank_intervals(
         family: of tasks that the board shows.
         progress: of the resampling.
     """
-    headline, told = headline_of(rows, family), with_headline(rows, family)
-    sampled: list[Sampled | None] = [None] * len(told)
-    for places in group_by_identity(told).values():
-        group = [told[place] for place in places]
+    headline, made = headline_of(rows, family), with_headline(rows, family)
+    sampled: list[Sampled | None] = [None] * len(made)
+    for places in group_by_identity(made).values():
+        group = [made[place] for place in places]
         drawn = _sampled(session, group, family, headline, progress)
         ranks = _ranks(group, drawn)
         for place, one, rank in zip(places, drawn, ranks, strict=True):
-            sampled[place], told[place] = one, replace(told[place], rank=rank)
+            sampled[place], made[place] = one, replace(made[place], rank=rank)
     return [
         replace(row, scores=_with_intervals(session, row, one))
-        for row, one in zip(told, sampled, strict=True)
+        for row, one in zip(made, sampled, strict=True)
     ]
 
 
 def with_headline(rows: Sequence[LeaderboardRow], family: Family) -> list[LeaderboardRow]:
-    """The same rows, told which column their rank and gap are of."""
+    """The same rows with the column that their rank and gap are of."""
     headline = headline_of(rows, family)
     return [replace(row, headline=headline) for row in rows]
 
@@ -78,9 +78,9 @@ def _sampled(
     whole = {str(n): row for n, row in enumerate(rows) if _scored_alike(row, tasks, headline)}
     compared = contenders(session, whole, tasks, scored_on=[headline])
     paired = [one for one in compared if one.cosines.keys() == set(tasks)]
-    total = RESAMPLES * sum(one.seeds for one in paired) * len(tasks)
+    total = _RESAMPLES * sum(one.seeds for one in paired) * len(tasks)
     step = None if progress is None else lambda done: progress(done, total)
-    drawn = sample(paired, tasks, resamples=RESAMPLES, seed=SEED, progress=step)
+    drawn = sample(paired, tasks, resamples=_RESAMPLES, seed=_SEED, progress=step)
     by_name = {one.contender.name: one for one in drawn}
     return [by_name.get(str(n)) for n in range(len(rows))]
 
@@ -102,7 +102,7 @@ def _ranks(
         for row, one in zip(rows, sampled, strict=True)
         if (score := row.ranked_score) is not None
     ]
-    return joint_ranks(ranked, resamples=RESAMPLES, seed=SEED)
+    return joint_ranks(ranked, resamples=_RESAMPLES, seed=_SEED)
 
 
 def _with_intervals(
@@ -128,4 +128,4 @@ def _draws_of_one(session: Session, row: LeaderboardRow, task: str) -> Mapping[s
     [one] = contenders(session, {"": row}, [task])
     if task not in one.cosines:
         return {}
-    return sample([one], [task], resamples=RESAMPLES, seed=SEED)[0].over_pairs
+    return sample([one], [task], resamples=_RESAMPLES, seed=_SEED)[0].over_pairs

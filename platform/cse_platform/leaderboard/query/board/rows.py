@@ -63,8 +63,8 @@ def board_rows(
     """
     filters = filters or Filters()
     in_sql = limit if filters.identity is None else None  # identities are compared afterwards
-    chosen = selected_configurations(filters, per_configuration=per_configuration, limit=in_sql)
-    effort = {one.id: one for one in session.execute(select(chosen)) if one.id is not None}
+    selected = selected_configurations(filters, per_configuration=per_configuration, limit=in_sql)
+    effort = {one.id: one for one in session.execute(select(selected)) if one.id is not None}
     opened = first_test_accesses(session)
     ids = list(effort)
     rows = [

@@ -32,9 +32,6 @@ class SeedScores:
         return len(self.values), self.last
 
 
-Column = str
-
-
 @dataclass(frozen=True)
 class EvaluationFacts:
     """What an identity stands for."""
@@ -57,7 +54,7 @@ class ColumnScores:
     """By seed."""
 
 
-Evaluated = dict[Column, ColumnScores]
+Evaluated = dict[str, ColumnScores]
 """What one row shows."""
 
 
@@ -82,7 +79,7 @@ def scores_by_evaluation(
     return {configuration: _rows(one, families, facts) for configuration, one in found.items()}
 
 
-Scored = dict[tuple[Column, str], SeedScores]
+Scored = dict[tuple[str, str], SeedScores]
 """By column and identity."""
 Facts = Mapping[str, EvaluationFacts]
 """By identity."""

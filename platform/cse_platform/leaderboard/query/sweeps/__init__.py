@@ -1,0 +1,1 @@
+"""Sweeps: how far they are, what runs, and what they have tried."""

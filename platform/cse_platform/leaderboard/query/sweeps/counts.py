@@ -28,7 +28,7 @@ class News:
     last: datetime
 
 
-def trials_by_state(session: Session, sweep: int | None) -> dict[int, dict[str, int]]:
+def count_by_state(session: Session, sweep: int | None) -> dict[int, dict[str, int]]:
     """How many trials a sweep has in each state; states without a trial are left out."""
     query = (
         select(SweepTrialRecord.sweep_id, TrialRecord.state, func.count())

@@ -10,10 +10,10 @@ from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.query.sweeps.counts import (
     best_trials,
+    count_by_state,
     last_starts,
     news,
     tags,
-    trials_by_state,
 )
 from cse_platform.leaderboard.query.sweeps.find import find_sweep
 from cse_platform.leaderboard.query.sweeps.search_history import search_dev
@@ -94,7 +94,7 @@ def _overviews(
     session: Session, records: Sequence[SweepRecord], only: int | None, now: datetime | None
 ) -> list[SweepOverview]:
     now = now or datetime.now(UTC)
-    states, best = trials_by_state(session, only), best_trials(session, only)
+    states, best = count_by_state(session, only), best_trials(session, only)
     starts, words = last_starts(session, only), tags(session, only)
     found = []
     for record in records:

@@ -1,0 +1,1 @@
+"""Single trials: found by key, their curves, scores and all their details."""
