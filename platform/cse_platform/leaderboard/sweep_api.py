@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SweepQueries:
-    """An open leaderboard to ask about sweeps and trials; a context manager.
+    """The questions about sweeps and trials; a context manager that closes the store.
 
     Args:
         store: the open store.

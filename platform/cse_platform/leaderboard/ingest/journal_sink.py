@@ -1,4 +1,4 @@
-"""Fills the leaderboard from journals: SQL comes to say what the journal says, and no more."""
+"""Applies journals to the leaderboard, event by event, each event once."""
 
 import math
 import re
@@ -102,7 +102,7 @@ def _apply(session: Session, event: Event) -> None:
 
 
 def _start_sweep(session: Session, event: SweepStarted) -> None:
-    """A sweep that goes on keeps the time of its first start."""
+    """Store a sweep and its start; one that is resumed keeps the time of its first start."""
     first = {
         "method": event.method,
         "backbone": event.backbone,
@@ -187,7 +187,7 @@ def _link(session: Session, event: TrialStarted | TrialReused, trial: TrialRecor
 
 
 def _add_point(session: Session, event: TrialPoint) -> None:
-    """The first value of a step stays."""
+    """Store a point of a dev curve; the first value of a step stays."""
     trial = trial_of(session, event.trial)
     if trial.state == "COMPLETE":
         return

@@ -1,4 +1,19 @@
-"""Whether A is better than B: effect, interval and p, task by task and on average."""
+"""Whether A is better than B: effect, interval and p, task by task and on average.
+
+In each draw, both sides are scored on the same resample of the pairs, as means over their seeds.
+Each side's means then move by an error over its own seeds (`seed_errors`). The two sides move
+independently, because equal seed numbers do not make two methods alike. The interval is the 2.5 to
+97.5 percentile of the differences. p is twice the share of draws on the lesser side of 0; draws at
+0 count on both sides, and one draw is added so that p is never 0.
+
+With few seeds, the test claims too little rather than too much, because it takes the spreads of
+both sides as unknown and unequal. Of equal methods, 0.4, 1.3, 2.1 and 4.1 in 100 came out different at
+5 % with 2, 3, 5 and 10 seeds each; of equal encoders with one seed, over pairs, 3.5 to 4.3.
+
+Williams's test is of Spearman's correlations averaged over seeds, and so of the luck of the pairs
+alone. Holm's correction goes over the tasks, for each of the two tests. The average over the tasks
+is one question of its own and is not among them.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -37,21 +52,10 @@ def compare(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Comparison:
-    """A against B by a bootstrap over the pairs they share and over their seeds, jointly.
+    """A against B by a bootstrap over the pairs that they share and over their seeds, jointly.
 
-    In each draw both are scored on the same resample of the pairs (mean over their seeds), and each
-    side's means move by an error over its own seeds (`seed_errors`), the sides independently, as
-    equal seed numbers do not make two methods alike. The interval is the 2.5 to 97.5 percentile of
-    the differences, and p is twice the share of draws on the lesser side of 0, those at 0 counting
-    on both, with one draw added so that it is never 0.
-
-    With few seeds it claims too little rather than too much, as the spreads of both sides are taken
-    as unknown and unequal: of equal methods, 0.4, 1.3, 2.1 and 4.1 in 100 came out different at 5 %
-    with 2, 3, 5 and 10 seeds each; of equal encoders with one seed over pairs, 3.5 to 4.3.
-
-    Williams's test is of Spearman's correlations averaged over seeds, and so of the pairs' luck
-    alone. Holm's correction goes over the tasks, for each of the two tests; the average is the one
-    question asked of all tasks, and is not among them.
+    How the draws, the intervals and the p values are made, and how often equal methods come out
+    different, stands at the head of this module.
 
     Args:
         a: one side.
@@ -60,8 +64,8 @@ def compare(
         average: the id of the average over `tasks`, or None where there is none.
         resamples: how many draws.
         seed: of the draws; equal ones give equal results.
-        progress: is told how many correlations were computed since the last time; for contenders of
-            the same pairs they sum to tasks x seeds of both x resamples.
+        progress: called with how many correlations were computed since the last call; for
+            contenders of the same pairs they sum to tasks x seeds of both x resamples.
 
     Raises:
         ValueError: if there is no task, or one side has no score for one.

@@ -48,24 +48,22 @@ def spearman_draws(
 ) -> Floats:
     """Spearman of each encoder in resamples of a task's pairs, drawn with replacement.
 
-    A resample is a vector of multinomial counts. With the values sorted once, the mid-ranks within
-    a resample follow from running sums of the counts, and the correlation of the ranks, weighted
-    by the counts, is what scipy.stats.spearmanr gives for the resampled pairs: exactly, as all
-    sums are of integers.
+    A resample is a vector of counts: how often each pair was drawn. The values are sorted once.
+    Within a resample, their mid-ranks follow from running sums of the counts. The correlation of
+    these ranks, weighted by the counts, is exactly what scipy.stats.spearmanr gives for the
+    resampled pairs, as all sums are of integers.
 
     The resamples depend on `seed`, the task's id and gold alone: all encoders see the same ones, in
     this call and in any other, and fewer resamples are the first of more.
 
-    Where all gold values or all cosines of a resample are equal, there are no ranks: such a draw
-    counts as 0, no correlation. It takes a handful of pairs, or an encoder that gives one cosine to
-    nearly all.
+    Where all gold values or all cosines of a resample are equal, the draw counts as 0.
 
     Args:
         task_pairs: of one task.
         resamples: how many.
         seed: of the resamples.
-        progress: is told after each block how many correlations were computed since the last time;
-            they sum to encoders x resamples.
+        progress: called after each block with how many correlations were computed since the last
+            call; they sum to encoders x resamples.
 
     Returns:
         Shape (encoders, resamples), in [-1, 1].
@@ -105,7 +103,10 @@ class _Order:
 
 
 def _integer(pairs: int) -> type[np.int16 | np.int32]:
-    """The narrowest integers that hold twice a mean-free rank: much of the time is memory's."""
+    """The narrowest integers that hold a count of pairs and twice a mean-free rank.
+
+    Most of the time goes into reading and writing them, so that narrow ones are faster.
+    """
     return np.int16 if pairs < 2**15 else np.int32
 
 
@@ -118,11 +119,20 @@ def _counts(pairs: int, rng: np.random.Generator) -> Ints:
 
 
 def _ranks(counts: Ints, pairs: int) -> Ints:
-    """Twice the mid-ranks minus their mean, from the counts of rising values, of equal shape."""
-    # Several counts are added at once as one wide integer: none is negative and no sum exceeds
-    # `pairs`, so that nothing is carried over between them.
+    """Twice the mid-ranks minus their mean, from the counts of values in rising order.
+
+    A value that is drawn c times after s smaller draws has the mid-rank s + (c + 1) / 2. With the
+    running sum S = s + c, twice that minus twice the mean (pairs + 1) / 2 is 2 S - c - pairs: a
+    whole number, so that all sums of ranks are exact.
+    """
+    # Packed integers: a running sum down the rows adds narrow integers one by one. The 64
+    # resamples of a row lie side by side in int16 (or int32), so the same bytes are read as int64:
+    # each holds four (or two) counts, and one addition adds all of them. This is exact as long as
+    # no field overflows into its neighbour. No count is negative, and no running sum exceeds
+    # `pairs`, which the type that `_integer` has chosen can hold.
     ranks = np.cumsum(counts.view(np.int64), axis=0).view(counts.dtype)
-    # The doubled sum may wrap around, but its difference is in range and so comes out right.
+    # Twice a sum may exceed the narrow type and wrap around. Integers wrap modulo 2^16 (or 2^32),
+    # and subtraction does too: the final value lies in [-pairs, pairs], so it comes out right.
     ranks *= 2
     ranks -= counts
     ranks -= counts.dtype.type(pairs)
