@@ -7,8 +7,8 @@ independently, because equal seed numbers do not make two methods alike. The int
 0 count on both sides, and one draw is added so that p is never 0.
 
 With few seeds, the test claims too little rather than too much, because it takes the spreads of
-both sides as unknown and unequal. Of equal methods, 0.4, 1.3, 2.1 and 4.1 in 100 came out different at
-5 % with 2, 3, 5 and 10 seeds each; of equal encoders with one seed, over pairs, 3.5 to 4.3.
+both sides as unknown and unequal. Of equal methods, 0.4, 1.3, 2.1 and 4.1 in 100 came out different
+at 5 % with 2, 3, 5 and 10 seeds each; of equal encoders with one seed, over pairs, 3.5 to 4.3.
 
 Williams's test is of Spearman's correlations averaged over seeds, and so of the luck of the pairs
 alone. Holm's correction goes over the tasks, for each of the two tests. The average over the tasks
