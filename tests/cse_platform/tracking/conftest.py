@@ -1,0 +1,32 @@
+"""MLflow stores for the tests of tracking."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow_history import HISTORY, JOURNAL, contents, numbered
+
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
+
+
+@pytest.fixture
+def new_store(empty_mlflow: Callable[[Path], str], tmp_path: Path) -> Callable[[str], str]:
+    return lambda name: empty_mlflow(tmp_path / name)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(
+    empty_mlflow: Callable[[Path], str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """What stands in a store that got each event as it happened."""
+    uri = empty_mlflow(tmp_path_factory.mktemp("undisturbed") / "mlflow.db")
+    mirror = MLflowMirror(uri)
+    for entry in numbered(HISTORY):
+        mirror.apply(JOURNAL, [entry])
+    return contents(uri)
+
+
+@pytest.fixture
+def uri(new_store: Callable[[str], str]) -> str:
+    return new_store("mlflow.db")

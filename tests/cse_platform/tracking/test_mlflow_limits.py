@@ -1,0 +1,63 @@
+"""Names, texts and metrics that MLflow would refuse are changed until it takes them."""
+
+from math import inf, isnan, nan
+
+import pytest
+from mlflow_history import (
+    JOURNAL,
+    contents,
+    finished,
+    numbered,
+    point,
+    runs_in,
+    sweep_started,
+    trial_started,
+)
+
+from cse_platform.tracking.mlflow.limits import clean_name, text
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
+
+
+def test_values_that_mlflow_would_refuse_are_fitted(uri: str) -> None:
+    odd = {"train/loss@5": nan, "../up": inf, "a//b": -inf, "x" * 300: 1.0}
+    values = {"prompt": "p" * 7000, "empty": "", "weights": {"b": 1, "a": [True, None]}}
+    values |= {f"setting_{number}": number for number in range(150)}
+    events = [
+        sweep_started(spec={"note": "n" * 9000}),
+        trial_started(1, values=values),
+        point(2, 0, nan, **odd),
+        finished(3, state="FAIL", error="e" * 9000, best_metrics={"dev/stsb_spearman": nan}),
+    ]
+    MLflowMirror(uri).apply(JOURNAL, numbered(events))
+    MLflowMirror(uri).apply(JOURNAL, numbered(events))
+
+    data = runs_in(uri)["rankcse 3f2a91bc seed 42 (#0)"].data
+    assert data.params["prompt"] == "p" * 5999 + "…"
+    assert data.params["weights"] == '{"a":[true,null],"b":1}'
+    assert len(data.params) == 154
+    assert len(data.tags["error"]) == 8000
+    assert isnan(data.metrics["train/loss_5"])
+    assert {"up", "a/b", "x" * 250} <= set(data.metrics)
+    assert len(contents(uri)["rankcse 3f2a91bc seed 42 (#0)"]["curves"]["dev/stsb_spearman"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "clean"),
+    [("dev/stsb_spearman", "dev/stsb_spearman"), ("", "_"), ("..", "_"), ("//ä b", "_ b")],
+)
+def test_names(name: str, clean: str) -> None:
+    assert clean_name(name) == clean
+
+
+def test_text_at_the_limit_is_whole() -> None:
+    assert text("abc", limit=3) == "abc"
+    assert text("abcd", limit=3) == "ab…"
+    assert text("a\0b", limit=3) == "ab"
+
+
+def test_more_points_than_a_batch_takes(uri: str) -> None:
+    more = {f"train/loss_{number}": float(number) for number in range(600)}
+    events = [sweep_started(), trial_started(1), *(point(2 + n, n, 0.5, **more) for n in range(4))]
+    MLflowMirror(uri).apply(JOURNAL, numbered(events))
+    curves = contents(uri)["rankcse 3f2a91bc seed 42 (#0)"]["curves"]
+    assert sum(map(len, curves.values())) == 4 * 601

@@ -1,0 +1,230 @@
+"""The runs that the MLflow mirror writes, in real stores: SQLite files."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow_history import (
+    BEGIN,
+    CONFIGURATION,
+    HASH,
+    HISTORY,
+    JOURNAL,
+    after,
+    client_of,
+    contents,
+    finished,
+    numbered,
+    point,
+    runs_in,
+    sweep_finished,
+    sweep_started,
+    trial_started,
+)
+
+from cse_platform.errors import StoreError
+from cse_platform.tracking.events import (
+    TrialReused,
+)
+from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
+from cse_platform.tracking.recorder import Recorder
+
+
+def test_a_sweep_is_a_parent_and_its_trials_are_children(uri: str) -> None:
+    MLflowMirror(uri).apply(JOURNAL, numbered(HISTORY))
+
+    seen = contents(uri)
+    assert set(seen) == {"s1", *(f"rankcse 3f2a91bc seed 42 (#{number})" for number in range(3))}
+    trial = seen["rankcse 3f2a91bc seed 42 (#0)"]
+    start = int(BEGIN.timestamp() * 1000)
+    assert trial["times"] == (start + 1000, start + 4000, "FINISHED")
+    assert trial["params"] == {
+        "learning_rate": "3e-05",
+        "rank_loss": "listnet",
+        "teacher_weights": "[0.5,0.5]",
+        "seed": "42",
+    }
+    assert trial["curves"] == {
+        "dev/stsb_spearman": [(0, start + 2000, 0.5), (10, start + 3000, 0.75)],
+        "train/loss": [(10, start + 3000, 1.5)],
+        "best/stsb_spearman": [(10, start + 4000, 0.75)],
+        "best/step": [(10, start + 4000, 10.0)],
+        "perf/wall_seconds": [(10, start + 4000, 12.5)],
+    }
+    expected = {
+        "mlflow.parentRunId": "s1",
+        "sweep": "s1",
+        "method": "rankcse",
+        "backbone": "mini",
+        "corpus": "wiki1m",
+        "seed": "42",
+        "configuration": HASH,
+        "trial": "t0",
+        "role": "search",
+        "state": "COMPLETE",
+        "git_commit": "c0ffee",
+        "git_dirty": "true",
+        "dev_identity": "d1",
+        "dev_source": "builtin",
+        "env.cpu": "a CPU",
+    }
+    assert expected.items() <= trial["tags"].items()
+
+
+def test_the_sweep_s_run_holds_its_file_without_passwords(uri: str) -> None:
+    spec = {"stores": {"search": "postgresql://user:secret@lab/s"}, "trials": [1, "a:b@c"]}
+    MLflowMirror(uri).apply(JOURNAL, numbered([sweep_started(spec=spec)]))
+    tags = runs_in(uri)["s1"].data.tags
+    assert json.loads(tags["spec"]) == {
+        "stores": {"search": "postgresql://user:***@lab/s"},
+        "trials": [1, "a:***@c"],
+    }
+    assert tags["mlflow.source.git.commit"] == tags["git_commit"] == "c0ffee"
+    assert tags["env.host"] == "lab"
+
+
+def test_states_and_errors_are_told(uri: str) -> None:
+    MLflowMirror(uri).apply(JOURNAL, numbered(HISTORY))
+
+    seen = {name: run["times"][2] for name, run in contents(uri).items()}
+    assert seen == {
+        "s1": "FINISHED",
+        "rankcse 3f2a91bc seed 42 (#0)": "FINISHED",
+        "rankcse 3f2a91bc seed 42 (#1)": "KILLED",
+        "rankcse 3f2a91bc seed 42 (#2)": "FAILED",
+    }
+    assert runs_in(uri)["rankcse 3f2a91bc seed 42 (#2)"].data.tags["error"] == "the loss is NaN"
+
+
+@pytest.mark.parametrize("cut", range(0, len(HISTORY), 3))
+def test_after_a_crash_anywhere_a_replay_adds_and_doubles_nothing(
+    cut: int, uri: str, undisturbed: dict[str, Any]
+) -> None:
+    # The position was lost, so that another process begins again at 0 ...
+    MLflowMirror(uri).apply("lost", numbered(HISTORY[:cut]))
+    MLflowMirror(uri).apply(JOURNAL, numbered(HISTORY))
+    # ... or was not moved after the last batch, so that another process applies that again.
+    MLflowMirror(uri).apply(JOURNAL, numbered(HISTORY)[cut:])
+    assert contents(uri) == undisturbed
+
+
+def test_positions_are_kept_by_journal_and_by_store(
+    uri: str, new_store: Callable[[str], str]
+) -> None:
+    mirror = MLflowMirror(uri)
+    assert mirror.position(JOURNAL) == 0
+    mirror.apply(JOURNAL, numbered(HISTORY[:3]))
+    assert MLflowMirror(uri).position(JOURNAL) == 300
+    assert mirror.position("another") == 0
+    assert MLflowMirror(new_store("another.db")).position(JOURNAL) == 0
+
+
+def test_it_follows_a_journal(uri: str, tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal.jsonl") as journal:
+        mirror = MLflowMirror(uri)
+        recorder = Recorder(journal, [mirror])
+        for event in HISTORY:
+            recorder.record(event)
+        (health,) = recorder.close(timeout=60)
+        assert (health.behind, health.error) == (0, None)
+        assert mirror.position(journal.id) == journal.end
+    assert len(contents(uri)) == 4
+
+
+def test_a_trial_that_starts_anew_leaves_no_old_points(uri: str) -> None:
+    MLflowMirror(uri).apply(
+        JOURNAL,
+        numbered([sweep_started(), trial_started(1), point(2, 0, 0.5), point(3, 10, 0.6)])
+        + numbered([trial_started(4), point(5, 0, 0.5)]),
+    )
+    trial = contents(uri)["rankcse 3f2a91bc seed 42 (#0)"]
+    assert [step for step, _, _ in trial["curves"]["dev/stsb_spearman"]] == [0]
+    assert trial["times"][2] == "RUNNING"
+
+
+def test_a_trial_that_resumes_keeps_its_points(uri: str) -> None:
+    events = [
+        *(sweep_started(), trial_started(1), point(2, 0, 0.5), point(3, 10, 0.75)),
+        finished(4, state="FAIL", error="worker died"),
+        *(trial_started(5, resumed_from=10), point(6, 20, 0.7)),
+    ]
+    MLflowMirror(uri).apply(JOURNAL, numbered(events))
+    trial = contents(uri)["rankcse 3f2a91bc seed 42 (#0)"]
+    assert [step for step, _, _ in trial["curves"]["dev/stsb_spearman"]] == [0, 10, 20]
+    assert trial["times"][2] == trial["tags"]["state"] == "RUNNING"
+    assert trial["tags"]["error"] == ""
+
+
+def test_an_interrupted_sweep_leaves_nothing_running(uri: str) -> None:
+    events = [sweep_started(), trial_started(1), point(2, 0, 0.5), sweep_finished(3, "INTERRUPTED")]
+    MLflowMirror(uri).apply(JOURNAL, numbered(events))
+    assert {run.info.status for run in runs_in(uri).values()} == {"KILLED"}
+
+
+def test_a_completed_trial_that_is_started_again_stays_as_it_is(uri: str) -> None:
+    mirror = MLflowMirror(uri)
+    mirror.apply(JOURNAL, numbered(HISTORY))
+    before = contents(uri)
+    mirror.apply(JOURNAL, numbered([trial_started(20), point(21, 0, 0.1)]))
+    assert contents(uri) == before
+
+
+def test_a_reused_trial_is_a_child_of_the_other_sweep(uri: str) -> None:
+    reused = TrialReused(
+        time=after(30),
+        sweep="s2",
+        trial="t0",
+        number=5,
+        role="search",
+        search_number=5,
+        seed=42,
+        configuration=HASH,
+        values=CONFIGURATION,
+        searched=("learning_rate",),
+        curve={0: 0.5, 10: 0.75},
+        best_step=10,
+        best_value=0.75,
+        model="/models/t0",
+    )
+    events = [*HISTORY, sweep_started(29, sweep="s2"), reused]
+    MLflowMirror(uri).apply(JOURNAL, numbered(events))
+    MLflowMirror(uri).apply(JOURNAL, numbered(events))
+
+    child, original = (contents(uri)[f"rankcse 3f2a91bc seed 42 (#{n})"] for n in (5, 0))
+    assert child["tags"]["mlflow.parentRunId"] == "s2"
+    assert child["tags"]["reused"] == "true"
+    assert child["times"][2] == "FINISHED"
+    assert child["params"] == original["params"]
+    for metric in ("dev/stsb_spearman", "best/stsb_spearman", "best/step"):
+        values = [(step, value) for step, _, value in child["curves"][metric]]
+        assert values == [(step, value) for step, _, value in original["curves"][metric]]
+
+
+@pytest.mark.parametrize("name", ["rankcse 3f2a91bc seed 42 (#0)", "s1"])
+def test_a_run_that_a_user_deleted_stays_deleted(name: str, uri: str) -> None:
+    mirror = MLflowMirror(uri)
+    mirror.apply(JOURNAL, numbered(HISTORY[:3]))
+    client_of(uri).delete_run(runs_in(uri)[name].info.run_id)
+
+    with pytest.raises(StoreError, match="must be in the 'active' state"):
+        mirror.apply(JOURNAL, numbered(HISTORY)[3:])  # it learns of it here
+    mirror.apply(JOURNAL, numbered(HISTORY)[3:])
+    mirror.apply(JOURNAL, numbered(HISTORY))
+    assert name not in runs_in(uri)
+    assert mirror.position(JOURNAL) == 100 * len(HISTORY)
+
+
+def test_a_view_of_all_trials_is_offered_once(uri: str) -> None:
+    tag, client = "mlflow.sharedViewState.cse", client_of(uri)
+
+    def tags() -> dict[str, str]:
+        return dict(client.get_experiment_by_name("cse").tags)
+
+    MLflowMirror(uri).apply(JOURNAL, numbered([sweep_started()]))
+    assert json.loads(tags()[tag])["name"] == "Configurations, seeds averaged"
+    client.delete_experiment_tag(client.get_experiment_by_name("cse").experiment_id, tag)
+    MLflowMirror(uri).apply(JOURNAL, numbered([sweep_started(9, "s2")]))
+    assert tag not in tags()

@@ -1,0 +1,131 @@
+"""Opening MLflow stores: SQLite files, and on request a server and PostgreSQL."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import free_port, mlflow_server
+from mlflow_history import HISTORY, JOURNAL, client_of, contents, numbered
+
+from cse_platform.errors import StoreError
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
+
+
+def test_a_deleted_experiment_says_how_to_restore_it(uri: str) -> None:
+    MLflowMirror(uri).position(JOURNAL)  # makes the experiment
+    client = client_of(uri)
+    client.delete_experiment(client.get_experiment_by_name("cse").experiment_id)
+    with pytest.raises(StoreError, match=r"'cse' .* was deleted; .* restore --experiment-id 1"):
+        MLflowMirror(uri).position(JOURNAL)
+
+
+@pytest.mark.parametrize("uri", ["htp://user:secret@lab:5000", "./mlruns", ""])
+def test_what_is_no_store_is_refused_at_once(uri: str) -> None:
+    with pytest.raises(StoreError, match=r"is no MLflow store; give http://HOST:PORT") as refusal:
+        MLflowMirror(uri)
+    assert "secret" not in str(refusal.value)
+
+
+def test_a_store_out_of_reach_is_one_sentence_without_password(tmp_path: Path) -> None:
+    with socket.socket() as bound:  # nobody listens here
+        bound.bind(("127.0.0.1", 0))
+        place = f"user:secret@127.0.0.1:{bound.getsockname()[1]}"
+        for uri in (f"http://{place}", f"postgresql+psycopg://{place}/mlflow"):
+            with pytest.raises(StoreError, match=r"refuses or does not answer") as refusal:
+                MLflowMirror(uri).position(JOURNAL)
+            assert "secret" not in str(refusal.value)
+            assert "\n" not in str(refusal.value)
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="refuses or does not answer"):
+        MLflowMirror(f"sqlite:///{tmp_path}/file/mlflow.db").position(JOURNAL)
+
+
+def test_artifacts_of_a_database_lie_where_they_should(uri: str, tmp_path: Path) -> None:
+    MLflowMirror(uri, experiment="other", artifacts=tmp_path / "artifacts").position(JOURNAL)
+    location = client_of(uri).get_experiment_by_name("other").artifact_location
+    assert location == str(tmp_path / "artifacts")
+
+
+OPEN = """
+import sys
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
+assert "mlflow" not in sys.modules, "imported before it is needed"
+mirror = MLflowMirror(sys.argv[1])
+sys.stdin.readline()
+print(mirror.position("a-journal"))
+"""
+
+
+def test_two_processes_may_make_one_new_store_and_print_nothing(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/new/mlflow.db"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MLFLOW_")}
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", OPEN, uri],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for process in both:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    assert [process.communicate(timeout=120) for process in both] == [("0\n", ""), ("0\n", "")]
+    assert {path.name for path in tmp_path.iterdir()} == {"new"}
+
+
+def test_what_the_user_set_stays(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "77")
+    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", raising=False)
+    MLflowMirror(uri).position(JOURNAL)
+    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "77"
+    assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "1"
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_and_comes_back_is_caught_up_with(
+    new_store: Callable[[str], str], tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
+    new_store("server.db")
+    port, entries, store = free_port(), numbered(HISTORY), f"sqlite:///{tmp_path / 'server.db'}"
+    uri = f"http://127.0.0.1:{port}"
+    mirror = MLflowMirror(uri)
+
+    with mlflow_server(store, folder=tmp_path, port=port):
+        mirror.apply(JOURNAL, entries[:4])
+    for _ in range(2):
+        with pytest.raises(StoreError, match="refuses or does not answer"):
+            mirror.apply(JOURNAL, entries[4:])
+    with mlflow_server(store, folder=tmp_path, port=port):
+        done = mirror.position(JOURNAL)
+        assert done == 400
+        mirror.apply(JOURNAL, [entry for entry in entries if entry[0] > done])
+        assert contents(uri) == undisturbed
+
+
+@pytest.mark.postgres
+def test_postgresql_holds_the_same(uri: str) -> None:
+    database = os.environ["CSE_TEST_POSTGRES"]
+    import sqlalchemy
+
+    name = f"mlflow_{os.getpid()}"
+    engine = sqlalchemy.create_engine(database, isolation_level="AUTOCOMMIT")
+    url = engine.url.set(database=name).render_as_string(hide_password=False)
+    with engine.connect() as connection:
+        connection.execute(sqlalchemy.text(f"CREATE DATABASE {name}"))
+        try:
+            for store in (uri, url, url):
+                MLflowMirror(store).apply(JOURNAL, numbered(HISTORY))
+            assert contents(url) == contents(uri)
+        finally:
+            connection.execute(sqlalchemy.text(f"DROP DATABASE {name} WITH (FORCE)"))
