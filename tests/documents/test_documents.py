@@ -60,7 +60,6 @@ def trains(block: Block) -> bool:
     return "from ray import" in block.body
 
 
-@pytest.mark.xdist_group("documents")  # one process builds the checkout
 @pytest.mark.parametrize("page", PAGES, ids=id_of)
 def test_commands_print_what_the_page_shows(page: Path, built: Path) -> None:
     with page_world(built):
