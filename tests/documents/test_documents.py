@@ -206,6 +206,11 @@ def test_the_architecture_is_drawn_from_the_code_as_it_stands() -> None:
     assert text == doc_architecture.filled(text), "run: make docs"
 
 
+@pytest.mark.parametrize("folder", doc_architecture.folders())
+def test_every_folder_says_what_it_is_for(folder: str) -> None:
+    assert doc_architecture.purpose(doc_architecture.folders()[folder]).endswith(".")
+
+
 def test_the_diagram_keeps_what_no_detour_replaces() -> None:
     """a imports b and c, b imports c; c and d are a circle, which stays as it is."""
     edges = {("a", "b"), ("a", "c"), ("b", "c"), ("c", "d"), ("d", "c")}
