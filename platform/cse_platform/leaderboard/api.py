@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cse_platform.leaderboard.comparison_api import ComparisonQueries
 from cse_platform.leaderboard.query.board.catalogue import Catalogue, catalogue
 from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.query.board.rows import MAIN_FAMILIES, board_rows
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.published.paper_tables import PaperTable
     from cse_platform.leaderboard.published.row import PublishedRow
     from cse_platform.leaderboard.query.board.rank_intervals import Progress
-    from cse_platform.leaderboard.statistics.results import Comparison, Matrix
 
 
-class Leaderboard(SweepQueries):
+class Leaderboard(ComparisonQueries, SweepQueries):
     """An open leaderboard to ask; a context manager. Scores are fractions.
 
     Args:
@@ -137,90 +137,6 @@ class Leaderboard(SweepQueries):
         with self._store.session() as session:
             asked = filters or Filters()
             return find_row(session, reference, asked, family=tasks, scored=False)
-
-    def compare(
-        self,
-        a: str,
-        b: str,
-        filters: Filters | None = None,
-        *,
-        tasks: FamilyName = "sts",
-        progress: "Progress | None" = None,
-    ) -> "Comparison":
-        """Whether A is better than B, and how sure that is.
-
-        Args:
-            a: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
-            b: the same.
-            filters: narrow down what these mean.
-            tasks: the family of test scores.
-            progress: of the resampling.
-
-        Raises:
-            QueryError: if one of them is not one row, or they cannot be compared.
-        """
-        from cse_platform.leaderboard.query.board.named_comparisons import compare_two
-
-        asked = filters or Filters()
-        with self._store.session() as session:
-            return compare_two(session, a, b, asked, family=tasks, progress=progress)
-
-    def compare_all(
-        self,
-        filters: Filters | None = None,
-        *,
-        tasks: FamilyName = "sts",
-        per_configuration: bool = False,
-        progress: "Progress | None" = None,
-    ) -> "Matrix":
-        """Every row with test scores against every other.
-
-        Args:
-            filters: which rows.
-            tasks: the family of test scores.
-            per_configuration: every configuration, not the best of each group.
-            progress: of the resampling.
-
-        Raises:
-            ComparisonError: if there are not two such rows that can be compared.
-        """
-        from cse_platform.leaderboard.query.board.named_comparisons import compare_every
-
-        with self._store.session() as session:
-            return compare_every(
-                session,
-                filters,
-                family=tasks,
-                per_configuration=per_configuration,
-                progress=progress,
-            )
-
-    def against(
-        self,
-        rows: Sequence[LeaderboardRow],
-        reference: str,
-        filters: Filters | None = None,
-        *,
-        tasks: FamilyName = "sts",
-    ) -> "dict[int, Comparison]":
-        """Each row against one and the same other, by the row's place.
-
-        Itself is left out, and so are rows that cannot be compared with it.
-
-        Args:
-            rows: of a board; those without test scores are left out.
-            reference: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
-            filters: narrow down what it means.
-            tasks: the family of test scores.
-
-        Raises:
-            QueryError: if it is not one row.
-        """
-        from cse_platform.leaderboard.query.board.named_comparisons import compare_with_one
-
-        asked = filters or Filters()
-        with self._store.session() as session:
-            return compare_with_one(session, rows, reference, asked, family=tasks)
 
     def published(
         self,

@@ -1,0 +1,117 @@
+"""The questions that compare rows. The statistics are loaded when one is asked."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from cse_platform.errors import ComparisonError
+from cse_platform.leaderboard.query.board.filters import Filters
+from cse_platform.leaderboard.query.board.rows import board_rows
+from cse_platform.leaderboard.row import FamilyName, LeaderboardRow
+from cse_platform.leaderboard.store.opening import Store
+
+if TYPE_CHECKING:
+    from cse_platform.leaderboard.query.board.rank_intervals import Progress
+    from cse_platform.leaderboard.statistics.results import Comparison, Matrix
+
+
+class ComparisonQueries:
+    """Whether one row is better than another; a row is named as in `cse-leaderboard compare`."""
+
+    _store: Store
+
+    def compare(
+        self,
+        a: str,
+        b: str,
+        filters: Filters | None = None,
+        *,
+        tasks: FamilyName = "sts",
+        progress: "Progress | None" = None,
+    ) -> "Comparison":
+        """Whether A is better than B, and how sure that is.
+
+        Args:
+            a: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
+            b: the same.
+            filters: narrow down what these mean.
+            tasks: the family of test scores.
+            progress: of the resampling.
+
+        Raises:
+            QueryError: if one of them is not one row, or they cannot be compared.
+        """
+        from cse_platform.leaderboard.query.board.comparisons import compare_rows
+        from cse_platform.leaderboard.query.board.resolve import find_row
+
+        asked = filters or Filters()
+        with self._store.session() as session:
+            found = [find_row(session, one, asked, family=tasks) for one in (a, b)]
+            if found[0][0] == found[1][0]:
+                found = [
+                    (f"{name} ({side})", row) for side, (name, row) in zip("AB", found, strict=True)
+                ]
+            return compare_rows(session, dict(found), family=tasks, progress=progress)
+
+    def compare_all(
+        self,
+        filters: Filters | None = None,
+        *,
+        tasks: FamilyName = "sts",
+        per_configuration: bool = False,
+        progress: "Progress | None" = None,
+    ) -> "Matrix":
+        """Every row with test scores against every other.
+
+        Args:
+            filters: which rows.
+            tasks: the family of test scores.
+            per_configuration: every configuration, not the best of each group.
+            progress: of the resampling.
+
+        Raises:
+            ComparisonError: if there are not two such rows that can be compared.
+        """
+        from cse_platform.leaderboard.query.board.comparisons import compare_all_rows
+        from cse_platform.leaderboard.query.board.resolve import named_rows
+
+        with self._store.session() as session:
+            rows = board_rows(
+                session, filters, families=[tasks], per_configuration=per_configuration
+            )
+            named = named_rows([row for row in rows if row.scores])
+            return compare_all_rows(session, named, family=tasks, progress=progress)
+
+    def against(
+        self,
+        rows: Sequence[LeaderboardRow],
+        reference: str,
+        filters: Filters | None = None,
+        *,
+        tasks: FamilyName = "sts",
+    ) -> "dict[int, Comparison]":
+        """Each row against one and the same other, by the row's place.
+
+        That other row is left out, and so are rows that cannot be compared with it.
+
+        Args:
+            rows: of a board; those without test scores are left out.
+            reference: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
+            filters: narrow down what it means.
+            tasks: the family of test scores.
+
+        Raises:
+            QueryError: if it is not one row.
+        """
+        from cse_platform.leaderboard.query.board.comparisons import compare_rows
+        from cse_platform.leaderboard.query.board.resolve import find_row
+
+        found = {}
+        with self._store.session() as session:
+            name, other = find_row(session, reference, filters or Filters(), family=tasks)
+            for place, row in enumerate(rows):
+                if row.configuration != other.configuration and row.scores:
+                    with suppress(ComparisonError):  # scored on other data: it gets no mark
+                        pair = {f"row {place}": row, name: other}
+                        found[place] = compare_rows(session, pair, family=tasks)
+        return found
