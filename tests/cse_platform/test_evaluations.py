@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sqlalchemy import select
-from stored_trials import stored_scores
+from stored_trials import stored_scores, stored_test_accesses
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
 from cse_methods.tasks import parse_tasks
@@ -16,7 +16,7 @@ from cse_platform.errors import QueryError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.trials.find import trial_of_key
 from cse_platform.leaderboard.query.trials.similarities import similarities
-from cse_platform.leaderboard.query.trials.test_access import TestAccess, list_test_accesses
+from cse_platform.leaderboard.query.trials.test_access import TestAccess
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.score_tables import EvaluationRecord, PairSetRecord
 from cse_platform.leaderboard.store.tables import Base
@@ -126,7 +126,7 @@ def test_what_is_scored_by_hand_tells_its_source(with_trials: Store, tmp_path: P
         assert record(evaluation) == []
     with with_trials.session() as session:
         assert session.get_one(EvaluationRecord, "e1").source == "builtin"
-        assert [one.source for one in list_test_accesses(session)] == ["builtin"]
+        assert [one.source for one in stored_test_accesses(session)] == ["builtin"]
 
 
 def test_the_last_evaluation_of_one_identity_stands(
@@ -225,11 +225,11 @@ def test_releases_oldest_first(with_trials: Store) -> None:
     )
     hours = [NOON + timedelta(hours=hour) for hour in range(4)]
     with with_trials.session() as session:
-        assert list_test_accesses(session, "c0-42") == [
+        assert stored_test_accesses(session, "c0-42") == [
             TestAccess("c0-42", hours[1], "bob", "cse-evaluate", ["mr"], "hub"),
             TestAccess("c0-42", hours[3], "ann", "cse-sweep", ["sts12", "stsb"], "senteval"),
         ]
-        assert [(one.trial, one.opened) for one in list_test_accesses(session)] == [
+        assert [(one.trial, one.opened) for one in stored_test_accesses(session)] == [
             ("c0-42", hours[1]),
             ("c1-42", hours[2]),
             ("c0-42", hours[3]),

@@ -10,12 +10,11 @@ import cheat as _registers_it  # noqa: F401
 import pytest
 from mlflow import MlflowClient
 from processes import run_command
-from stored_trials import stored_scores
+from stored_trials import stored_scores, stored_test_accesses
 from sweeps import Sweep
 
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.query.trials.similarities import similarities
-from cse_platform.leaderboard.query.trials.test_access import list_test_accesses
 from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.tracking.events import TestAccessed, TrialEvaluated, TrialStarted
 
@@ -54,7 +53,7 @@ def test_each_opening_is_on_record_before_its_scores(swept: Sweep) -> None:
         open_store(f"sqlite:///{swept.runs / 'leaderboard.db'}") as board,
         board.session() as session,
     ):
-        stored = list_test_accesses(session)
+        stored = stored_test_accesses(session)
     assert {one.trial for one in stored} == set(opened)
     assert {(one.command, tuple(one.tasks)) for one in stored} == {
         ("cse-sweep", ("sts", "geometry"))
@@ -123,7 +122,7 @@ def test_a_trial_by_hand_is_recorded_and_scores_the_same(swept: Sweep, tmp_path:
         open_store(f"sqlite:///{sweep.runs / 'leaderboard.db'}") as board,
         board.session() as session,
     ):
-        commands = [one.command for one in list_test_accesses(session, row.trial)]
+        commands = [one.command for one in stored_test_accesses(session, row.trial)]
         pairs = similarities(session, row.trial, "stsb", by_sweep["spearman"][1])
         assert len(pairs.cosines) == len(pairs.gold) == 120
         assert {s.metric for s in stored_scores(session, row.trial) if s.task == "stsb"} == set(

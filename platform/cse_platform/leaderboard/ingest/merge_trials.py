@@ -25,7 +25,7 @@ from cse_platform.leaderboard.store.tables import (
 
 Row = RowMapping | Mapping[str, Any]
 Made = TypeVar("Made", bound=Base)
-Outcome = Literal["new", "completed", "newer", "differing", "here"]
+_Outcome = Literal["new", "completed", "newer", "differing", "here"]
 
 GROUP_KEY = ("method", "backbone", "dev_identity")
 MACHINE_KEY = ("host", "hardware")
@@ -76,12 +76,12 @@ def _by_key(ours: Session, batch: Sequence[Row]) -> dict[str, TrialRecord]:
 
 def _outcomes(
     ours: Session, theirs: Session, batch: Sequence[Row], known: Mapping[str, TrialRecord]
-) -> dict[int, Outcome]:
+) -> dict[int, _Outcome]:
     unfinished = [row for row in batch if row["key"] in known and row["state"] != "COMPLETE"]
     there = _last_points(theirs, [row["id"] for row in unfinished])
     here = _last_points(ours, [known[row["key"]].id for row in unfinished])
 
-    def outcome(row: Row) -> Outcome:
+    def outcome(row: Row) -> _Outcome:
         mine = known.get(row["key"])
         if mine is None:
             return "new"

@@ -18,7 +18,7 @@ METHOD, RERUN = "method", "rerun"
 """What a `configuration` says of the row itself."""
 NOT_STATED = "not stated"
 
-METRICS: dict[str, tuple[str, ...]] = {
+TASK_METRICS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((*STS_TASKS, AVG_STS), ("spearman", "kendall", "ndcg")),
     **dict.fromkeys((*TRANSFER_TASKS, AVG_TRANSFER), ("accuracy",)),
     **dict.fromkeys(LONG_TASKS, ("accuracy", NOT_STATED)),
@@ -136,12 +136,11 @@ class Line(Settings):
 
 
 def _problems(line: Line) -> list[Problem]:
-    metrics = METRICS.get(line.task)
+    metrics = TASK_METRICS.get(line.task)
     if metrics is None:
-        known = f"known: {', '.join(METRICS)}"
-        return [
-            Problem(("task",), f"no task {line.task!r}{did_you_mean(line.task, METRICS)}; {known}")
-        ]
+        hint = did_you_mean(line.task, TASK_METRICS)
+        known = f"known: {', '.join(TASK_METRICS)}"
+        return [Problem(("task",), f"no task {line.task!r}{hint}; {known}")]
     problems = []
     if line.metric not in metrics:
         expected = f"expected {' or '.join(metrics)} for {line.task}, got {line.metric!r}"

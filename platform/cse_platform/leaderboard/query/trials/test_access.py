@@ -25,18 +25,6 @@ class TestAccess:
     source: str
 
 
-def list_test_accesses(session: Session, trial_key: str | None = None) -> list[TestAccess]:
-    """The openings of test sets, of one trial or of all, oldest first."""
-    query = (
-        select(TrialRecord.key, TestAccessRecord)
-        .join(TrialRecord.test_accesses)
-        .order_by(TestAccessRecord.opened, TestAccessRecord.id)
-    )
-    if trial_key is not None:
-        query = query.where(TrialRecord.key == trial_key)
-    return [as_test_access(key, one) for key, one in session.execute(query)]
-
-
 def as_test_access(trial: str, stored: TestAccessRecord) -> TestAccess:
     """A stored opening of test sets for the trial of that key."""
     return TestAccess(trial, stored.opened, stored.who, stored.command, stored.tasks, stored.source)
