@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
+from cse_methods.data.corpus_spec import Corpora
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.errors import SettingError
 from cse_methods.settings import Settings
@@ -39,27 +40,6 @@ class Run(Protocol):
             metrics: one number a name; correlations are fractions.
             save: writes a checkpoint into the folder it is given.
         """
-
-
-class CorpusSpec(Settings):
-    """One corpus of raw sentences."""
-
-    name: str = Field(min_length=1, description="a corpus name, or a text file, a sentence a line")
-    drop_empty: bool = Field(default=False, description="drop empty lines instead of refusing")
-    split_at: int | None = Field(
-        default=None,
-        ge=4,
-        description="sentences longer than this many word pieces, special ones included, are cut "
-        "into several; null does not cut",
-    )
-
-
-def _as_corpora(value: Any) -> Any:
-    entries = value if isinstance(value, (list, tuple)) else [value]
-    return tuple({"name": entry} if isinstance(entry, str) else entry for entry in entries)
-
-
-Corpora = Annotated[tuple[CorpusSpec, ...], BeforeValidator(_as_corpora), Field(min_length=1)]
 
 
 Conditions = Mapping[str, Mapping[str, tuple[Any, ...]]]

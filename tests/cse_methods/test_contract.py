@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cse_methods.contract import CorpusSpec, TrainingConfig
+from cse_methods.contract import TrainingConfig
+from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.registry import available_methods, get_method
 

@@ -8,8 +8,8 @@ import pytest
 from pyarrow import table
 from pyarrow.parquet import write_table
 
-from cse_methods.contract import CorpusSpec
 from cse_methods.data.corpora import KNOWN, Corpus, load_corpus, missing_corpora
+from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.source import data_source
 from cse_methods.errors import DataError
 from cse_methods.files.text import read_lines, sha256_of

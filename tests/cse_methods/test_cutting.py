@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cse_methods.contract import CorpusSpec
 from cse_methods.data.corpora import load_corpus
+from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.language.cutting import cut_sentences, load_tokenizer
 from cse_methods.errors import BackboneError
 from cse_methods.files.text import sha256_of

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from cse_methods.contract import CorpusSpec
 from cse_methods.data.builtin.pairs import builtin_corpus
+from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.language.cutting import cut_sentences, load_tokenizer
 from cse_methods.data.source import DataSource, HubFile, data_source
 from cse_methods.errors import DataError

@@ -11,7 +11,8 @@ from pydantic import (
     model_validator,
 )
 
-from cse_methods.contract import Corpora, MethodConfig
+from cse_methods.contract import MethodConfig
+from cse_methods.data.corpus_spec import Corpora
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.registry import get_method
 from cse_methods.settings import Settings
