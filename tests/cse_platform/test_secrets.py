@@ -4,12 +4,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from urllib.parse import quote
 
+import click
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from ray.exceptions import RayTaskError
 
 from cse_methods.errors import CseError
+from cse_platform.cli.common import shows_errors
 from cse_platform.runner.hooks import one_line
 from cse_platform.secrets import mask_text, mask_url, mask_values
 from cse_platform.sweep.reading.problems import format_value
@@ -92,3 +95,13 @@ def test_a_model_kept_in_an_object_store_has_a_masked_tag() -> None:
         model="s3://key:secret@bucket/models/t",
     )
     assert end_tags(event)["model"] == "s3://key:***@bucket/models/t"
+
+
+def test_no_command_prints_a_password_of_an_error() -> None:
+    @click.command
+    @shows_errors
+    def fail() -> None:
+        raise CseError("p://u:secret@h/d does not answer")
+
+    result = CliRunner().invoke(fail)
+    assert (result.exit_code, result.stderr) == (1, "Error: p://u:***@h/d does not answer\n")

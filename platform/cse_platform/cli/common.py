@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from cse_methods.errors import CseError
+from cse_platform.secrets import mask_text
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 RUNS = Path("runs")
@@ -27,7 +28,7 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
         try:
             return command(*args, **kwargs)
         except CseError as error:
-            click.echo(f"Error: {error}", err=True)
+            click.echo(f"Error: {mask_text(str(error))}", err=True)
             raise click.exceptions.Exit(1) from error
         except KeyboardInterrupt:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is tidying up
