@@ -2,6 +2,7 @@
 
 import html
 import re
+import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +11,10 @@ import pytest
 from flask.testing import FlaskClient
 
 from cse_dashboards.page import app as page_app
+from cse_dashboards.page import site as page_site
 from cse_dashboards.page.app import create_app
-from cse_platform.leaderboard.store.opening import open_store as open_store
+from cse_platform.leaderboard import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.store.opening import open_store
 
 
 def refused(client: FlaskClient, address: str, *, status: int, part: bool = False) -> str:
@@ -73,6 +76,25 @@ def test_a_store_that_goes_and_comes_back(store: Path) -> None:
     assert refused(client, "/parts/listed/sweeps", status=503, part=True) == sentence
     away.rename(store)
     assert client.get("/sweeps").status_code == 200
+
+
+def test_the_store_is_opened_once_until_its_file_is_another(
+    store: Path, lab_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def open_and_count(url: str, *, published: object) -> Leaderboard:
+        opened.append(url)
+        return open_leaderboard(url)
+
+    monkeypatch.setattr(page_site, "open_leaderboard", open_and_count)
+    client = create_app(f"sqlite:///{store}").test_client()
+    for address in ("/", "/sweeps", "/sweeps"):
+        assert client.get(address).status_code == 200
+    assert len(opened) == 1
+    shutil.copy(lab_url.removeprefix("sqlite:///"), store)
+    assert "hicl" in client.get("/sweeps").text
+    assert len(opened) == 2
 
 
 def test_no_store_yet_says_what_fills_it_and_looks_again(tmp_path: Path) -> None:

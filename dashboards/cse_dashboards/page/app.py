@@ -11,7 +11,7 @@ from werkzeug.exceptions import HTTPException
 
 from cse_dashboards.errors import AddressError
 from cse_dashboards.page import show
-from cse_dashboards.page.site import Site, close_reader, frame, pages, site
+from cse_dashboards.page.site import OpenLeaderboard, Site, frame, pages, site
 from cse_dashboards.page.views import board, compare, geometry, sweep, sweeps, trial
 from cse_dashboards.picture_html import add_pictures
 from cse_methods.errors import CseError
@@ -41,7 +41,9 @@ def create_app(url: str, *, published: Sequence[Path] = (), mlflow: str | None =
     app = Flask("cse_dashboards.page")
     app.url_map.strict_slashes = False
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
-    app.extensions["site"] = Site(url, tuple(published), mlflow if _is_web(mlflow) else None)
+    app.extensions["site"] = Site(
+        OpenLeaderboard(url, published), mlflow if _is_web(mlflow) else None
+    )
     add_pictures(app.jinja_env)
     app.jinja_env.filters |= show.FILTERS
     app.jinja_env.globals |= show.GLOBALS
@@ -52,7 +54,6 @@ def create_app(url: str, *, published: Sequence[Path] = (), mlflow: str | None =
     app.register_error_handler(HTTPException, _http)
     app.register_error_handler(Exception, _broken)
     app.after_request(_guarded)
-    app.teardown_appcontext(close_reader)
     return app
 
 
@@ -72,6 +73,8 @@ def _guarded(response: Response) -> Response:
 
 
 def _refused(error: CseError) -> tuple[str, int]:
+    if isinstance(error, StoreError):
+        site().opened.forget()
     if isinstance(error, NoStoreError):
         return render_template("no_store.html", sentence=str(error)), 503
     status = _status(error)

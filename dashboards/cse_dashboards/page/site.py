@@ -1,12 +1,15 @@
 """What the views share: where the leaderboard is, and the one reader of a request."""
 
+import os
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
 from typing import cast
 
 from flask import Blueprint, current_app, g, request
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
 
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.study import SearchStudy
@@ -22,12 +25,64 @@ PART = "X-Part"
 """Header of a request that wants a part of a page alone."""
 
 
+class OpenLeaderboard:
+    """One leaderboard, kept open between requests, and opened anew when its file is another one.
+
+    Args:
+        url: of the leaderboard.
+        published: a lab's own files of published numbers.
+    """
+
+    def __init__(self, url: str, published: Sequence[Path]) -> None:
+        self.url, self._published = url, published
+        self._lock = threading.Lock()
+        self._open: tuple[object, Leaderboard] | None = None
+
+    def get(self) -> Leaderboard:
+        """The open leaderboard.
+
+        Raises:
+            StoreError: if it cannot be opened.
+        """
+        with self._lock:
+            stamp = self._stamp()
+            if self._open is None or stamp is None or stamp != self._open[0]:
+                self._close()
+                opened = open_leaderboard(self.url, published=self._published)
+                self._open = self._stamp(), opened
+            return self._open[1]
+
+    def forget(self) -> None:
+        """Open it anew at the next request; requests at work keep their connections."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open[1].close()
+        self._open = None
+
+    def _stamp(self) -> object:
+        """What tells one file from another; None where it has to be opened each time."""
+        try:
+            place = make_url(self.url)
+            if place.get_backend_name() != "sqlite":
+                return self.url
+            file = Path(str(place.database))
+            # SQLite sees nothing new in a file that it has opened as one that nobody writes to.
+            if not os.access(file.parent, os.W_OK):
+                return None
+            found = file.stat()
+            return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+        except (ArgumentError, ValueError, OSError):  # whoever opens it says so better
+            return None
+
+
 @dataclass(frozen=True)
 class Site:
     """What one server shows."""
 
-    url: str
-    published: Sequence[Path] = ()
+    opened: OpenLeaderboard
     mlflow: str | None = None
     """Address of the server that sweeps lead to."""
     standings: Memory[list[LeaderboardRow]] = field(default_factory=Memory)
@@ -36,13 +91,13 @@ class Site:
     """Of sweeps, for as long as their trials stay the same."""
     pictures: Memory[Picture] = field(default_factory=Memory)
     """Of embeddings."""
-    encoding: Lock = field(default_factory=Lock)
+    encoding: threading.Lock = field(default_factory=threading.Lock)
     """Held by the one request that has a model in memory."""
 
     @property
     def place(self) -> str:
         """The store for people: without a password."""
-        return mask_url(self.url)
+        return mask_url(self.opened.url)
 
 
 def site() -> Site:
@@ -51,20 +106,14 @@ def site() -> Site:
 
 
 def reader() -> Leaderboard:
-    """The leaderboard, opened anew for each request: it may have gone or changed meanwhile.
+    """The leaderboard, one and the same for all of a request.
 
     Raises:
         StoreError: if it cannot be opened.
     """
     if "reader" not in g:
-        g.reader = open_leaderboard(site().url, published=site().published)
+        g.reader = site().opened.get()
     return cast(Leaderboard, g.reader)
-
-
-def close_reader(_error: BaseException | None = None) -> None:
-    """At the end of a request."""
-    if "reader" in g:
-        g.reader.close()
 
 
 def frame() -> str:
