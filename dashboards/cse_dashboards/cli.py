@@ -66,7 +66,7 @@ def main(
     serve(url, host=host, port=port, mlflow=mlflow, published=published_files)
 
 
-@main.command(context_settings=CONTEXT)
+@main.command("export", context_settings=CONTEXT)
 @click.argument("sweep")
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
@@ -80,7 +80,7 @@ def main(
 @published_option
 @store_options
 @shows_errors
-def export(
+def export_figures(
     *,
     sweep: str,
     folder: Path,

@@ -13,11 +13,11 @@ from rich.console import Console
 from cse_dashboards.encoded.models import Embeddings
 from cse_dashboards.errors import ImageError
 from cse_dashboards.figures.picture import Picture
-from cse_dashboards.report import Chapter, chapters, written, written_alone
+from cse_dashboards.report import Chapter, chapters, render_picture, render_report
 from cse_platform.export.folders import make_empty
 from cse_platform.leaderboard import Leaderboard
 
-SIZE = {"width": 900, "height": 560}
+IMAGE_SIZE = {"width": 900, "height": 560}
 """Of an image in pixels, where the figure has no size of its own."""
 PIXELS = 2
 """Of a PNG, to one of the figure's."""
@@ -51,8 +51,8 @@ def export_sweep(reader: Leaderboard, sweep: str, folder: Path, *, form: str) ->
                 status.update(f"{chapter.title}: {picture.title}")
                 write_picture(picture, folder / "figures", form=form)
     report = folder / "report.html"
-    report.write_text(written(overview, made), encoding="utf-8")
-    _tell(report, [picture for chapter in made for picture in chapter.pictures])
+    report.write_text(render_report(overview, made), encoding="utf-8")
+    _say_what_was_written(report, [picture for chapter in made for picture in chapter.pictures])
 
 
 def write_picture(picture: Picture, folder: Path, *, form: str) -> None:
@@ -69,12 +69,12 @@ def write_picture(picture: Picture, folder: Path, *, form: str) -> None:
     file = folder / f"{picture.name}.{form}"
     file.with_suffix(".csv").write_text(picture.csv, encoding="utf-8")
     if form == "html":
-        file.write_text(written_alone(picture), encoding="utf-8")
+        file.write_text(render_picture(picture), encoding="utf-8")
         return
     import kaleido
 
     layout = picture.figure.layout
-    sizes = {name: getattr(layout, name) or given for name, given in SIZE.items()}
+    sizes = {name: getattr(layout, name) or given for name, given in IMAGE_SIZE.items()}
     on_white = go.Figure(picture.figure).update_layout(paper_bgcolor="white")
     options = {"format": form, "scale": PIXELS if form == "png" else 1, **sizes}
     kaleido.write_fig_sync(on_white, path=file, opts=options)
@@ -116,7 +116,7 @@ def _refuse_without_browser() -> None:
         )
 
 
-def _tell(report: Path, pictures: Sequence[Picture]) -> None:
+def _say_what_was_written(report: Path, pictures: Sequence[Picture]) -> None:
     """Where everything is, and which figures there are none of, and why."""
     drawn = sum(picture.figure is not None for picture in pictures)
     click.echo(f"{report}: {drawn} figures, each alone in {report.parent / 'figures'}")

@@ -3,7 +3,7 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cse_dashboards.report import chapters, written, written_chapter
+from cse_dashboards.report import chapters, render_chapter, render_report
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
@@ -49,9 +49,9 @@ def publish_sweep(board: Leaderboard, sweep: str, mlflow: str) -> None:
 
 def _write_report(board: Leaderboard, overview: SweepOverview, folder: Path) -> None:
     made = list(chapters(board, overview.name))
-    (folder / "report.html").write_text(written(overview, made), encoding="utf-8")
+    (folder / "report.html").write_text(render_report(overview, made), encoding="utf-8")
     if overview.state == "COMPLETE":  # a file for each figure would be 100 MB: each holds Plotly
         (folder / "figures").mkdir()
         for chapter in made:
             file = folder / "figures" / f"{chapter.name}.html"
-            file.write_text(written_chapter(overview, chapter), encoding="utf-8")
+            file.write_text(render_chapter(overview, chapter), encoding="utf-8")

@@ -8,7 +8,7 @@ from cse_dashboards.figures.board.buckets import buckets
 from cse_dashboards.figures.board.differences import differences
 from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
 from cse_dashboards.figures.board.pair_scatter import pair_scatter
-from cse_dashboards.figures.board.ranking_scores import ranking_scores
+from cse_dashboards.figures.board.ranking_scores import ranking_pictures
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.rows import PANELS
 from cse_dashboards.figures.search.contour import contour
@@ -17,12 +17,12 @@ from cse_dashboards.figures.search.history import search_history_picture
 from cse_dashboards.figures.search.importances import hyperparameter_importances
 from cse_dashboards.figures.search.parallel import parallel_coordinates
 from cse_dashboards.figures.search.slices import slices
-from cse_dashboards.figures.search.study import SearchStudy
+from cse_dashboards.figures.search.study import ReplayedSearch
 from cse_dashboards.figures.search.surface import surface
 from cse_dashboards.figures.training.alignment_uniformity import alignment_uniformity
 from cse_dashboards.figures.training.best_so_far import best_so_far
-from cse_dashboards.figures.training.dev_curves import dev_curves
-from cse_dashboards.figures.training.trials_by_state import trials_by_state
+from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
+from cse_dashboards.figures.training.trials_by_state import state_picture
 from cse_dashboards.picture_html import standalone
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import QueryError
@@ -37,7 +37,7 @@ from cse_platform.render.text import to_html
 if TYPE_CHECKING:
     from cse_dashboards.encoded.models import Embeddings
 
-CURVES = ("dev/stsb_spearman", "dev/sickr_spearman", "train/loss")
+REPORT_CURVES = ("dev/stsb_spearman", "dev/sickr_spearman", "train/loss")
 """Shown beside what the search climbs."""
 
 
@@ -73,17 +73,17 @@ def chapters(
         StoreError: if there is no such sweep, or for what the database says.
     """
     overview, rows = reader.sweep(sweep), rows_of(reader, sweep)
-    study = SearchStudy(reader.search(sweep))
+    study = ReplayedSearch(reader.search(sweep))
     papers = reader.published(backbone=overview.backbone)
     yield Chapter("Ranking", tuple(leaderboard_pictures(rows, papers)), _table(rows))
     yield Chapter("Search", (*search_pictures(overview, study), contour(study)))
     yield Chapter(
         "Hyperparameters", (*hyperparameter_effects(study.history), surface(study.history))
     )
-    metrics = dict.fromkeys((dev_metric(overview.dev), *CURVES))
+    metrics = dict.fromkeys((dev_metric(overview.dev), *REPORT_CURVES))
     yield Chapter(
         "Dev curves",
-        tuple(picture for name in metrics for picture in dev_curves(reader, rows, name)),
+        tuple(picture for name in metrics for picture in dev_curve_pictures(reader, rows, name)),
     )
     yield Chapter("Beside other methods", tuple(_beside(reader, rows)))
     if embeddings is not None and rows:
@@ -117,22 +117,22 @@ def rows_of(reader: Leaderboard, sweep: str) -> list[LeaderboardRow]:
     ]
 
 
-def written(overview: SweepOverview, parts: Sequence[Chapter]) -> str:
+def render_report(overview: SweepOverview, parts: Sequence[Chapter]) -> str:
     """The report as one HTML document that needs no network."""
     return _document(f"Sweep {overview.name}", _lead(overview), parts)
 
 
-def written_chapter(overview: SweepOverview, chapter: Chapter) -> str:
+def render_chapter(overview: SweepOverview, chapter: Chapter) -> str:
     """One chapter as a document of its own."""
     return _document(f"Sweep {overview.name}", _lead(overview), [chapter])
 
 
-def written_alone(picture: Picture) -> str:
+def render_picture(picture: Picture) -> str:
     """One picture as an HTML document that needs no network."""
     return _document(picture.title, [], [Chapter("", (picture,))])
 
 
-def search_pictures(overview: SweepOverview, study: SearchStudy) -> list[Picture]:
+def search_pictures(overview: SweepOverview, study: ReplayedSearch) -> list[Picture]:
     """How far a sweep is, and what its search has tried.
 
     Args:
@@ -140,7 +140,7 @@ def search_pictures(overview: SweepOverview, study: SearchStudy) -> list[Picture
         study: of its search.
     """
     return [
-        trials_by_state(overview),
+        state_picture(overview),
         best_so_far(study.history),
         search_history_picture(study),
         parallel_coordinates(study),
@@ -152,7 +152,7 @@ def search_pictures(overview: SweepOverview, study: SearchStudy) -> list[Picture
 def _beside(reader: Leaderboard, rows: Sequence[LeaderboardRow]) -> Iterator[Picture]:
     """What takes several methods, or shows more with them."""
     yield from alignment_uniformity(reader, rows)
-    yield from ranking_scores(reader, rows)
+    yield from ranking_pictures(reader, rows)
     yield buckets(reader, rows[:PANELS])
     if len(rows) > 1:
         yield from _compared(reader, rows[0], next((r for r in rows[1:] if r.scores), rows[1]))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cse_dashboards.encoded.choices import Case, case_of, some_of, spread, telling
+from cse_dashboards.encoded.choices import Case, case_of, differing_pairs, some_of, spread_by_gold
 from cse_methods.data.dev_sets import DevSet
 
 HUB = [("hub", f"t{n}", float(n)) for n in range(5)]
@@ -48,14 +48,14 @@ def test_without_any_query_pairs_are_ranked() -> None:
 
 def test_of_pairs_alike_in_gold_the_shortest_is_taken() -> None:
     dev = dev_of(("a long one", "b", 5.0), ("short", "b", 5.0), ("c", "d", 0.0))
-    assert spread(dev, range(3), 2) == [1, 2]
+    assert spread_by_gold(dev, range(3), 2) == [1, 2]
 
 
 @settings(max_examples=50, deadline=None)
 @given(gold=st.lists(st.floats(0, 5), min_size=1, max_size=30), count=st.integers(1, 10))
 def test_a_spread_falls_from_the_highest_gold(gold: list[float], count: int) -> None:
     dev = dev_of(*((f"a{n}", f"b{n}", value) for n, value in enumerate(gold)))
-    found = [gold[place] for place in spread(dev, range(len(gold)), count)]
+    found = [gold[place] for place in spread_by_gold(dev, range(len(gold)), count)]
     assert len(found) == min(count, len(gold))
     assert found == sorted(found, reverse=True) and found[0] == max(gold)
     assert count == 1 or found[-1] == min(gold)
@@ -67,4 +67,4 @@ def test_some_are_taken_at_even_distances() -> None:
 
 
 def test_a_pair_that_differs_in_marks_alone_tells_nothing() -> None:
-    assert telling(dev_of(("A dog .", "a dog", 5.0), ("a dog", "dog a", 4.0))) == [1]
+    assert differing_pairs(dev_of(("A dog .", "a dog", 5.0), ("a dog", "dog a", 4.0))) == [1]

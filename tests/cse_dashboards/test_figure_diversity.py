@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from cse_dashboards.figures.embeddings.diversity import Spread, draw_diversity
+from cse_dashboards.figures.embeddings.diversity import WhiteningSide, draw_diversity
 
 
-def side(scale: float) -> Spread:
-    return Spread(
+def side(scale: float) -> WhiteningSide:
+    return WhiteningSide(
         background=scale * np.array([[0.0, 1], [1, 0], [1, 1]]),
         positives={"A dog.": scale * np.array([[0.0, 1], [0.5, 1]])},
         axes=(f"PC 1 of {scale}", f"PC 2 of {scale}"),

@@ -14,7 +14,6 @@ from cse_dashboards.page import app as page_app
 from cse_dashboards.page import site as page_site
 from cse_dashboards.page.app import create_app
 from cse_platform.leaderboard import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.store.opening import open_store
 
 
 def refused(client: FlaskClient, address: str, *, status: int, part: bool = False) -> str:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from cse_dashboards.figures.board.buckets import buckets
-from cse_dashboards.figures.board.ranking_scores import ranking_scores
-from cse_dashboards.figures.training.dev_curves import dev_curves
+from cse_dashboards.figures.board.ranking_scores import ranking_pictures
+from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store.opening import Store
@@ -62,7 +62,7 @@ def test_the_star_is_at_the_checkpoint_that_was_kept(
     *first, end = life("a", 0)
     reader = told(sweep_started("a", method="a"), *first, end.model_copy(update={"best_step": 9}))
 
-    figure = dev_curves(reader, reader.rows(ranked=False), STSB)[0].figure
+    figure = dev_curve_pictures(reader, reader.rows(ranked=False), STSB)[0].figure
 
     star = figure.data[-1]
     assert (star.name, list(star.x), list(star.y)) == ("a, kept checkpoint", [9], [60])
@@ -74,7 +74,7 @@ def test_seeds_without_the_metric_are_counted(
     start, *_, end = life("a", 1)
     reader = told(sweep_started("a", method="a"), *life("a", 0), start, end)
 
-    [picture] = dev_curves(reader, reader.rows(ranked=False), STSB)
+    [picture] = dev_curve_pictures(reader, reader.rows(ranked=False), STSB)
 
     assert list(picture.figure.data[0].x) == [0, 5, 9]
     assert f"Seeds without {STSB}, and left out: 1." in picture.caption
@@ -95,8 +95,8 @@ def test_kcc_is_of_the_seeds_of_the_row(
 
     [own], [every] = (reader.rows(Filters(sweep=sweep), ranked=False) for sweep in ("second", "a"))
 
-    assert list(ranking_scores(reader, [own])[0].figure.data[0].y) == [50]
-    assert list(ranking_scores(reader, [every])[0].figure.data[0].y) == [60]
+    assert list(ranking_pictures(reader, [own])[0].figure.data[0].y) == [50]
+    assert list(ranking_pictures(reader, [every])[0].figure.data[0].y) == [60]
 
 
 def test_of_several_evaluations_the_shared_one_is_shown_and_told(
@@ -112,7 +112,7 @@ def test_of_several_evaluations_the_shared_one_is_shown_and_told(
         kcc(trial_evaluated, "b0", 0.6, "e1"),
     )
 
-    [picture] = ranking_scores(reader, reader.rows(tasks="sts", ranked=False))
+    [picture] = ranking_pictures(reader, reader.rows(tasks="sts", ranked=False))
 
     bars = dict(zip(picture.figure.data[0].x, picture.figure.data[0].y, strict=True))
     assert bars == pytest.approx({"a": 50, "b": 60})
@@ -131,7 +131,7 @@ def test_bars_of_different_evaluations_are_said_to_be(
         *(sweep_started("b", method="b"), *life("b", 0), kcc(trial_evaluated, "b0", 0.6, "e2")),
     )
 
-    caption = ranking_scores(reader, reader.rows(ranked=False))[0].caption
+    caption = ranking_pictures(reader, reader.rows(ranked=False))[0].caption
 
     assert "so that some bars cannot be compared" in caption
 

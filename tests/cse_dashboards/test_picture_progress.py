@@ -5,7 +5,7 @@ from datetime import timedelta
 from searches import NOON, history_of, searched
 
 from cse_dashboards.figures.training.best_so_far import best_so_far
-from cse_dashboards.figures.training.trials_by_state import trials_by_state
+from cse_dashboards.figures.training.trials_by_state import state_picture
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
 
 
@@ -30,7 +30,7 @@ def overview(*, planned: int = 10, **counts: int) -> SweepOverview:
 
 
 def test_trials_by_state_add_up_to_what_is_planned() -> None:
-    picture = trials_by_state(overview(RUNNING=2, COMPLETE=3, FAIL=1))
+    picture = state_picture(overview(RUNNING=2, COMPLETE=3, FAIL=1))
     assert picture.figure is not None
     assert {bar.name: bar.x[0] for bar in picture.figure.data} == {
         "complete": 3,
@@ -73,6 +73,6 @@ def test_trials_that_end_at_once_with_equal_scores() -> None:
 
 
 def test_nothing_yet() -> None:
-    states, best = trials_by_state(overview(planned=0)), best_so_far(history_of([], {}))
+    states, best = state_picture(overview(planned=0)), best_so_far(history_of([], {}))
     assert states.missing == "sweep first has no trial yet"
     assert best.missing == "no trial of sweep first is complete yet"

@@ -10,12 +10,12 @@ from cse_dashboards.figures.board.cosines import best_scored_trial
 from cse_dashboards.figures.board.differences import differences
 from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
 from cse_dashboards.figures.board.pair_scatter import pair_scatter
-from cse_dashboards.figures.board.ranking_scores import ranking_scores
+from cse_dashboards.figures.board.ranking_scores import ranking_pictures
 from cse_dashboards.figures.rows import MOST_COLOURS
 from cse_dashboards.figures.search.effect import hyperparameter_effects
 from cse_dashboards.figures.search.surface import surface
 from cse_dashboards.figures.training.alignment_uniformity import alignment_uniformity
-from cse_dashboards.figures.training.dev_curves import dev_curves
+from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 from cse_platform.leaderboard.row import LeaderboardRow
@@ -102,14 +102,14 @@ def test_unlike_dev_data_never_shares_a_figure(
     assert [list(trace.y) for trace in builtin.figure.data] == [[f"{rows[0].method} mini"]]
     assert "SentEval data" in senteval.caption
 
-    builtin, senteval = dev_curves(lab, mixed, "dev/stsb_spearman")
+    builtin, senteval = dev_curve_pictures(lab, mixed, "dev/stsb_spearman")
     lines = {trace.name.partition(",")[0] for trace in builtin.figure.data}
     assert lines == {rows[0].method}
     assert {trace.name.partition(",")[0] for trace in senteval.figure.data} == {
         row.method for row in rows[1:]
     }
     assert len(alignment_uniformity(lab, mixed)) == 2
-    assert len(dev_curves(lab, mixed, "train/loss")) == 1
+    assert len(dev_curve_pictures(lab, mixed, "train/loss")) == 1
 
 
 def test_rows_of_several_dev_sets_have_a_figure_for_each(rows: list[LeaderboardRow]) -> None:
@@ -131,7 +131,7 @@ def test_without_rows_the_leaderboard_says_what_makes_some() -> None:
 
 
 def test_dev_curves_are_of_each_row(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:
-    [picture] = dev_curves(lab, rows, "dev/stsb_spearman")
+    [picture] = dev_curve_pictures(lab, rows, "dev/stsb_spearman")
 
     names = [trace.name for trace in picture.figure.data]
     assert {"hicl", "simcse", "sncse", "hicl, lowest seed"} <= {*names}
@@ -140,7 +140,7 @@ def test_dev_curves_are_of_each_row(lab: Leaderboard, rows: list[LeaderboardRow]
 
 
 def test_a_metric_that_nobody_reports_is_said(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:
-    [picture] = dev_curves(lab, rows, "dev/sickr_spearman")
+    [picture] = dev_curve_pictures(lab, rows, "dev/sickr_spearman")
 
     assert picture.figure is None
     assert "no dev curve of these rows has dev/sickr_spearman" in (picture.missing or "")
@@ -149,7 +149,7 @@ def test_a_metric_that_nobody_reports_is_said(lab: Leaderboard, rows: list[Leade
 def test_more_rows_than_colours_are_cut_and_counted(
     lab: Leaderboard, rows: list[LeaderboardRow]
 ) -> None:
-    [picture] = dev_curves(lab, rows * MOST_COLOURS, "train/loss")
+    [picture] = dev_curve_pictures(lab, rows * MOST_COLOURS, "train/loss")
 
     assert f"The first {MOST_COLOURS} of {3 * MOST_COLOURS} rows are shown." in picture.caption
 
@@ -158,7 +158,7 @@ def test_more_rows_than_colours_are_cut_and_counted(
     ("make", "way_out"),
     [
         (alignment_uniformity, "cse-sweep"),
-        (ranking_scores, "cse-evaluate TRIAL --tasks ranking"),
+        (ranking_pictures, "cse-evaluate TRIAL --tasks ranking"),
         (lambda reader, rows: [buckets(reader, rows, "mr")], "tasks sts"),
     ],
 )

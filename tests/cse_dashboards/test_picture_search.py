@@ -16,7 +16,7 @@ from cse_dashboards.figures.search.history import search_history_picture
 from cse_dashboards.figures.search.importances import hyperparameter_importances
 from cse_dashboards.figures.search.parallel import parallel_coordinates
 from cse_dashboards.figures.search.slices import MOST_PANELS, slices
-from cse_dashboards.figures.search.study import MOST_MARKS, SearchStudy
+from cse_dashboards.figures.search.study import MOST_MARKS, ReplayedSearch
 
 SCORE = "STS-B dev, Spearman × 100"
 SPACE = {
@@ -27,11 +27,11 @@ SPACE = {
 EVERY = (search_history_picture, parallel_coordinates, hyperparameter_importances, slices, contour)
 
 
-def study_of(*given: Any, total: int | None = None) -> SearchStudy:
-    return SearchStudy(history_of(*given, total=total))
+def study_of(*given: Any, total: int | None = None) -> ReplayedSearch:
+    return ReplayedSearch(history_of(*given, total=total))
 
 
-def found_of(trials: int = 12, *, total: int | None = None) -> SearchStudy:
+def found_of(trials: int = 12, *, total: int | None = None) -> ReplayedSearch:
     """Every third trial is pruned; what is complete is the better, the higher its rate."""
     told = []
     for number in range(trials):
@@ -44,7 +44,7 @@ def found_of(trials: int = 12, *, total: int | None = None) -> SearchStudy:
     return study_of(told, SPACE, total=total)
 
 
-def complete(found: SearchStudy) -> dict[int, float]:
+def complete(found: ReplayedSearch) -> dict[int, float]:
     """Scores as they are drawn, by number."""
     return {t.number: 100 * (t.value or 0) for t in found.history.trials if t.state == "COMPLETE"}
 

@@ -11,7 +11,7 @@ from cse_dashboards.cli import main
 from cse_dashboards.errors import ImageError
 from cse_dashboards.export import export_sweep
 from cse_dashboards.figures.picture import Picture
-from cse_dashboards.report import chapters, rows_of, written
+from cse_dashboards.report import chapters, render_report, rows_of
 from cse_platform.errors import NotFoundError, OutputError
 from cse_platform.leaderboard.api import Leaderboard
 
@@ -41,7 +41,7 @@ def test_every_picture_is_drawn_or_says_why_not(reader: Leaderboard) -> None:
 
 
 def test_a_document_needs_nothing_from_elsewhere(reader: Leaderboard) -> None:
-    document = written(reader.sweep("simcse"), list(chapters(reader, "simcse")))
+    document = render_report(reader.sweep("simcse"), list(chapters(reader, "simcse")))
     outside = re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=[\"']?(?!data:)", document)
     assert outside == []
     assert document.count('data-figure="') == len(pictures(reader, "simcse"))

@@ -11,7 +11,7 @@ from cse_methods.evaluation.measures.ranking import queries
 
 TARGETS = 8
 """The most that a case study ranks."""
-PAIRS = 6
+RANKED_PAIRS = 6
 """The same of pairs, which take two lines each."""
 FEWEST = 3
 """Targets below which there is no ranking to speak of."""
@@ -41,7 +41,7 @@ def case_of(dev: DevSet, query: str | None = None) -> Case | None:
     """
     by_default = queries(dev.first, dev.second)
     if query is None and not by_default:
-        places = spread(dev, telling(dev), PAIRS)
+        places = spread_by_gold(dev, differing_pairs(dev), RANKED_PAIRS)
         return _case(None, [(dev.first[n], dev.second[n]) for n in places], dev, places)
     asked = query or max(by_default, key=lambda one: len(by_default[one]))
     asked = " ".join(asked.split())
@@ -52,17 +52,17 @@ def case_of(dev: DevSet, query: str | None = None) -> Case | None:
     if len(targets) < FEWEST:
         return None
     sentence = {place: target for target, place in targets.items()}
-    places = spread(dev, list(sentence), TARGETS)
+    places = spread_by_gold(dev, list(sentence), TARGETS)
     return _case(asked, [(asked, sentence[place]) for place in places], dev, places)
 
 
-def telling(dev: DevSet) -> list[int]:
+def differing_pairs(dev: DevSet) -> list[int]:
     """Numbers of the pairs whose sentences differ in more than capitals and marks."""
     words = [[re.findall(r"\w+", one.lower()) for one in side] for side in (dev.first, dev.second)]
     return [place for place, (a, b) in enumerate(zip(*words, strict=True)) if a != b]
 
 
-def spread(dev: DevSet, places: Sequence[int], count: int) -> list[int]:
+def spread_by_gold(dev: DevSet, places: Sequence[int], count: int) -> list[int]:
     """Some of these pairs, from the highest gold to the lowest in even steps, short ones first.
 
     Args:

@@ -38,12 +38,12 @@ class Embeddings:
 
     Args:
         reader: knows the trials.
-        progress: told what is going on, and how many of how many sentences are done.
+        progress: called with what is going on, and how many of how many sentences are done.
     """
 
     def __init__(self, reader: Leaderboard, *, progress: OnProgress = _silent) -> None:
         self._reader, self._progress = reader, progress
-        self._stories: dict[str, TrialDetails] = {}
+        self._details: dict[str, TrialDetails] = {}
         self._vectors: dict[str, dict[str, Vectors]] = {}
         self._opened: tuple[str, Encoder] | None = None
 
@@ -54,7 +54,7 @@ class Embeddings:
         self._opened = None
         self._vectors.clear()
 
-    def story(self, trial: str) -> TrialDetails:
+    def details(self, trial: str) -> TrialDetails:
         """What the leaderboard knows of a trial.
 
         Args:
@@ -63,27 +63,27 @@ class Embeddings:
         Raises:
             QueryError: if that is not one trial.
         """
-        if trial not in self._stories:
-            self._stories[trial] = self._reader.trial(trial)
-        return self._stories[trial]
+        if trial not in self._details:
+            self._details[trial] = self._reader.trial(trial)
+        return self._details[trial]
 
     def dev(self, trial: str) -> DevSet:
         """The STS-B dev pairs, from where the trial had its data.
 
         Args:
-            trial: as for `story`.
+            trial: as for `details`.
 
         Raises:
             QueryError: if that is not one trial.
             DataError: if the data is gone.
         """
-        return load_dev_set("stsb", _data(self.story(trial)))
+        return load_dev_set("stsb", _data(self.details(trial)))
 
     def vectors(self, trial: str, sentences: Sequence[str]) -> Vectors:
         """Vectors as at test time, each sentence encoded once.
 
         Args:
-            trial: as for `story`.
+            trial: as for `details`.
             sentences: N of them.
 
         Returns:
@@ -94,17 +94,17 @@ class Embeddings:
             BackboneError: if the model cannot be loaded.
             EvaluationError: if a vector is not finite.
         """
-        story = self.story(trial)
-        known = self._vectors.setdefault(story.key, {})
+        details = self.details(trial)
+        known = self._vectors.setdefault(details.key, {})
         missing = [one for one in dict.fromkeys(sentences) if one not in known]
         if missing:
-            model, told = OwnModel(self._encoder(story)), f"encoding {story.key[:8]}"
+            model, doing = OwnModel(self._encoder(details)), f"encoding {details.key[:8]}"
             with TemporaryDirectory(prefix="cse-vectors-") as folder:
                 encoded = EncodedOnce(
                     model,
                     missing,
                     folder=Path(folder),
-                    progress=lambda _, done, total: self._progress(told, done, total),
+                    progress=lambda _, done, total: self._progress(doing, done, total),
                 )
                 known.update(zip(missing, encoded(missing).numpy(), strict=True))
         return np.stack([known[sentence] for sentence in sentences])
@@ -113,7 +113,7 @@ class Embeddings:
         """Vectors as in training: each time under dropout masks of its own, always the same ones.
 
         Args:
-            trial: as for `story`.
+            trial: as for `details`.
             sentences: N of them.
             times: m, how often each is encoded.
 
@@ -124,23 +124,23 @@ class Embeddings:
             QueryError: if that is not one trial, or it has no model.
             BackboneError: if the model cannot be loaded.
         """
-        story = self.story(trial)
-        encoder = self._encoder(story)
+        details = self.details(trial)
+        encoder = self._encoder(details)
         views = []
         with torch.random.fork_rng():
             torch.manual_seed(0)
             for done in range(times):
-                self._progress(f"encoding {story.key[:8]} under dropout", done, times)
+                self._progress(f"encoding {details.key[:8]} under dropout", done, times)
                 views.append(_under_dropout(encoder, sentences))
         return np.stack(views)
 
-    def _encoder(self, story: TrialDetails) -> Encoder:
-        if self._opened is None or self._opened[0] != story.key:
+    def _encoder(self, details: TrialDetails) -> Encoder:
+        if self._opened is None or self._opened[0] != details.key:
             self._opened = None  # gives the memory back before the next one takes it
-            with kept_model(story) as folder:
+            with kept_model(details) as folder:
                 encoder = load_encoder(str(folder))
             encoder.to("cuda" if torch.cuda.is_available() else "cpu").eval()
-            self._opened = story.key, encoder
+            self._opened = details.key, encoder
         return self._opened[1]
 
 
@@ -158,9 +158,9 @@ def _under_dropout(encoder: Encoder, sentences: Sequence[str]) -> Vectors:
     return vectors.numpy()
 
 
-def _data(story: TrialDetails) -> str | None:
+def _data(details: TrialDetails) -> str | None:
     """The setting `data` of the trial; where the file left it to CSE_DATA, what that named."""
-    named: str | None = one_trial_sweep(story)["data"]
-    if named is None and story.dev.source in ("builtin", "hub"):
-        return story.dev.source
+    named: str | None = one_trial_sweep(details)["data"]
+    if named is None and details.dev.source in ("builtin", "hub"):
+        return details.dev.source
     return named

@@ -8,8 +8,8 @@ import plotly.graph_objects as go
 PALETTE = (
     "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8a8a", "#b8a800",
 )  # fmt: skip
-"""Told apart by colour-blind readers (Okabe and Ito 2008), and on white as on black; the last two
-stand for its black and its yellow."""
+"""Colour-blind readers can distinguish these (Okabe and Ito 2008), on white as on black. The last
+two replace the palette's black and yellow."""
 
 SCALE = "Blues"
 """Of what is shown by how dark it is."""

@@ -42,7 +42,7 @@ class Address(BaseModel):
         try:
             return cls.model_validate(values | path)
         except ValidationError as error:
-            raise AddressError(_told(error, values | path, cls)) from error
+            raise AddressError(_describe_problems(error, values | path, cls)) from error
 
     def link(self, **changes: Any) -> str:
         """The path and query of this view, with some of what is chosen changed."""
@@ -177,7 +177,7 @@ def _text(value: Any) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-def _told(error: ValidationError, given: dict[str, Any], model: type[Address]) -> str:
+def _describe_problems(error: ValidationError, given: dict[str, Any], model: type[Address]) -> str:
     problems = problems_in(error, given, model=model)
     return "; ".join(
         f"{dotted_path(one.path)}: {one.text}" if one.path else one.text for one in problems

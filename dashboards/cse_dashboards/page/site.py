@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from cse_dashboards.figures.picture import Picture
-from cse_dashboards.figures.search.study import SearchStudy
+from cse_dashboards.figures.search.study import ReplayedSearch
 from cse_dashboards.page.memory import Memory
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.row import LeaderboardRow
@@ -63,7 +63,7 @@ class OpenLeaderboard:
         self._open = None
 
     def _stamp(self) -> object:
-        """What tells one file from another; None where it has to be opened each time."""
+        """Differs where the file is another one; None if it must be opened for each request."""
         try:
             place = make_url(self.url)
             if place.get_backend_name() != "sqlite":
@@ -87,7 +87,7 @@ class Site:
     """Address of the server that sweeps lead to."""
     standings: Memory[list[LeaderboardRow]] = field(default_factory=Memory)
     comparisons: Memory[Comparison] = field(default_factory=Memory)
-    studies: Memory[SearchStudy] = field(default_factory=Memory)
+    studies: Memory[ReplayedSearch] = field(default_factory=Memory)
     """Of sweeps, for as long as their trials stay the same."""
     pictures: Memory[Picture] = field(default_factory=Memory)
     """Of embeddings."""
@@ -117,5 +117,5 @@ def reader() -> Leaderboard:
 
 
 def frame() -> str:
-    """The template around what a view tells: a whole page, or nothing around a part."""
+    """The template around a view: a whole page, or nothing around a part."""
     return "bare.html" if PART in request.headers else "page.html"

@@ -22,7 +22,7 @@ from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.published.match import source_of
 
 
-def ranking_scores(reader: Leaderboard, rows: Rows) -> list[Picture]:
+def ranking_pictures(reader: Leaderboard, rows: Rows) -> list[Picture]:
     """KCC and NDCG of each row: a picture for each source of the test data."""
     labelled, left = first_rows(rows)
     scores, notes = ranking_estimates(reader, labelled)

@@ -22,16 +22,16 @@ from cse_dashboards.figures.look import colour
 from cse_dashboards.figures.panels import panelled, short
 from cse_dashboards.figures.picture import Drawn, Picture
 
-BATCH = 256
+WHITENED_TOGETHER = 256
 """Sentences that are whitened together."""
-NAMED = 5
+NAMED_SENTENCES = 5
 """Sentences whose positives stand out."""
-POSITIVES = 3
+USUAL_POSITIVES = 3
 """Of a sentence, where the trial's configuration does not say: WhitenedCSE's own number."""
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class WhiteningSide:
     """One side of the figure, before or after."""
 
     background: NDArray[Any]
@@ -67,9 +67,9 @@ def _whitened_positives(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, 
     encoding is whitened to; without, 3, a group for each two coordinates, and 1.
     """
     dev, (label, trial) = dev_of(embeddings, trials), next(iter(trials.items()))
-    values = embeddings.story(trial).configuration.values
-    sentences = some_of(distinct(dev.first), BATCH)
-    positives, copies = values.get("positives") or POSITIVES, values.get("sgw_copies") or 1
+    values = embeddings.details(trial).configuration.values
+    sentences = some_of(distinct(dev.first), WHITENED_TOGETHER)
+    positives, copies = values.get("positives") or USUAL_POSITIVES, values.get("sgw_copies") or 1
     times = positives // copies
     raw = embeddings.under_dropout(trial, sentences, times=times).repeat(copies, axis=0)
     groups = values.get("groups") or max(1, raw.shape[2] // 2)
@@ -100,22 +100,22 @@ def _made(times: int, copies: int) -> str:
     )
 
 
-def _side(views: Array, sentences: list[str]) -> Spread:
+def _side(views: Array, sentences: list[str]) -> WhiteningSide:
     number, count, width = views.shape
     plane = by_pca(views.reshape(-1, width))
     points = plane.points.reshape(number, count, 2)
     measured = diversity_of(views)
     places = {sentence: place for place, sentence in enumerate(sentences)}
-    return Spread(
+    return WhiteningSide(
         background=points[0],
-        positives={one: points[:, places[one]] for one in some_of(sentences, NAMED)},
+        positives={one: points[:, places[one]] for one in some_of(sentences, NAMED_SENTENCES)},
         axes=plane.axes,
         distances=measured.positives,
         others=measured.others,
     )
 
 
-def draw_diversity(sides: Mapping[str, Spread]) -> Drawn:
+def draw_diversity(sides: Mapping[str, WhiteningSide]) -> Drawn:
     """Planes of all sentences with the positives of some, then how far apart positives are.
 
     Args:
@@ -140,7 +140,7 @@ def draw_diversity(sides: Mapping[str, Spread]) -> Drawn:
     return Drawn(figure, pd.DataFrame([one for n, s in sides.items() for one in _records(n, s)]))
 
 
-def _records(name: str, side: Spread) -> Iterator[dict[str, Any]]:
+def _records(name: str, side: WhiteningSide) -> Iterator[dict[str, Any]]:
     means = {"positives of one sentence": side.distances.mean(), "different sentences": side.others}
     stds = {"positives of one sentence": side.distances.std(ddof=1)}
     for what, mean in means.items():
@@ -153,7 +153,7 @@ def _records(name: str, side: Spread) -> Iterator[dict[str, Any]]:
             yield {"vectors": name, "shown": "positive", "sentence": sentence, "x": x, "y": y}
 
 
-def _plane(side: Spread, *, legend: bool) -> list[Any]:
+def _plane(side: WhiteningSide, *, legend: bool) -> list[Any]:
     behind = go.Scatter(
         name="all sentences",
         x=np.round(side.background[:, 0], 4),
@@ -179,7 +179,7 @@ def _plane(side: Spread, *, legend: bool) -> list[Any]:
     ]
 
 
-def _bars(sides: Mapping[str, Spread]) -> list[Any]:
+def _bars(sides: Mapping[str, WhiteningSide]) -> list[Any]:
     names = list(sides)
     own = go.Bar(
         name="positives of one sentence",

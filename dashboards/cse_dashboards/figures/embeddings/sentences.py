@@ -6,7 +6,14 @@ side by side. A model that is gone is named in the caption; without any the pict
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cse_dashboards.encoded.choices import Case, case_of, distinct, some_of, spread, telling
+from cse_dashboards.encoded.choices import (
+    Case,
+    case_of,
+    differing_pairs,
+    distinct,
+    some_of,
+    spread_by_gold,
+)
 from cse_dashboards.encoded.models import Embeddings, Vectors
 from cse_dashboards.errors import DashboardError
 from cse_dashboards.figures.picture import Drawn, Picture
@@ -18,7 +25,7 @@ Trials = Mapping[str, str]
 
 POINTS = 2000
 """Sentences in a plane, at most."""
-PAIRS = 3
+HEAT_MAP_PAIRS = 3
 """Dev pairs in a heat map for which nobody names sentences."""
 
 
@@ -69,7 +76,7 @@ def sentences_in_plane(dev: DevSet) -> list[str]:
 
 def usual_pairs(dev: DevSet) -> list[int]:
     """Numbers of the dev pairs of a heat map: of high, middle and low gold."""
-    return spread(dev, telling(dev), PAIRS)
+    return spread_by_gold(dev, differing_pairs(dev), HEAT_MAP_PAIRS)
 
 
 def sentences_of(dev: DevSet, pairs: Sequence[int]) -> list[str]:

@@ -9,10 +9,10 @@ from cse_dashboards.figures.look import LIGHT, SCALE, colour
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.axes import log_axis
 from cse_dashboards.figures.search.pairs import no_pair, pair_of
-from cse_dashboards.figures.search.study import TRIAL, SearchStudy, search_picture
+from cse_dashboards.figures.search.study import TRIAL_COLUMN, ReplayedSearch, search_picture
 
 
-def contour(study: SearchStudy, x: str | None = None, y: str | None = None) -> Picture:
+def contour(study: ReplayedSearch, x: str | None = None, y: str | None = None) -> Picture:
     """Score over two hyperparameters.
 
     Args:
@@ -39,7 +39,7 @@ def contour(study: SearchStudy, x: str | None = None, y: str | None = None) -> P
     return search_picture(blank, shown, lambda: _draw(shown, x, y), hyperparameters=2)
 
 
-def _draw(study: SearchStudy, x: str, y: str) -> Drawn:
+def _draw(study: ReplayedSearch, x: str, y: str) -> Drawn:
     score, space = study.quantity.title, study.history.space
     figure = visualization.plot_contour(study.optuna, params=[x, y], target_name=score)
     figure.data = [trace for trace in figure.data if trace.name != "Infeasible Trial"]
@@ -56,7 +56,7 @@ def _draw(study: SearchStudy, x: str, y: str) -> Drawn:
     for axis, name in ((figure.layout.xaxis, x), (figure.layout.yaxis, y)):
         axis.update(title_text=name, **(log_axis(space[name]) if axis.type == "log" else {}))
     figure.update_layout(template=LIGHT, title={"text": f"Contour of {x} and {y}"})
-    return Drawn(figure, study.data[[TRIAL, x, y, score]].dropna())
+    return Drawn(figure, study.data[[TRIAL_COLUMN, x, y, score]].dropna())
 
 
 def _swap_axes(figure: go.Figure) -> None:

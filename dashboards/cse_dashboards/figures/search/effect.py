@@ -10,7 +10,7 @@ from cse_dashboards.figures.look import colour, faded, known, make_figure
 from cse_dashboards.figures.naming import Quantity, dev_quantity
 from cse_dashboards.figures.picture import Drawn, Picture, file_name
 from cse_dashboards.figures.search.axes import axis_of
-from cse_dashboards.figures.search.study import TRIAL, nothing_searched, sample_note
+from cse_dashboards.figures.search.study import TRIAL_COLUMN, nothing_searched, sample_note
 from cse_dashboards.figures.search.values import (
     AtValue,
     by_value,
@@ -98,7 +98,7 @@ def draw_effect(
 def _trials(trials: Sequence[TrialSummary], name: str, quantity: Quantity) -> pd.DataFrame:
     records = [
         {
-            TRIAL: trial.number,
+            TRIAL_COLUMN: trial.number,
             "configuration": trial.configuration[:8],
             "seed": trial.seed,
             name: on_axis(trial.values[name]),
@@ -127,7 +127,7 @@ def _marks(data: pd.DataFrame, name: str, quantity: Quantity) -> go.Scatter:
         name="trial",
         x=data[name].tolist(),
         y=data[quantity.title].tolist(),
-        customdata=data[[TRIAL, "configuration", "seed"]].to_numpy().tolist(),
+        customdata=data[[TRIAL_COLUMN, "configuration", "seed"]].to_numpy().tolist(),
         mode="markers",
         marker={"color": faded(0, 0.55), "size": 8},
         hovertemplate=(

@@ -3,20 +3,20 @@
 import pandas as pd
 
 from cse_dashboards.figures.picture import Drawn, Picture
-from cse_dashboards.figures.search.study import TRIAL, SearchStudy, search_picture
+from cse_dashboards.figures.search.study import TRIAL_COLUMN, ReplayedSearch, search_picture
 from cse_dashboards.figures.training.best_so_far import draw_best
 
 
-def search_history_picture(study: SearchStudy) -> Picture:
+def search_history_picture(study: ReplayedSearch) -> Picture:
     """The score of each complete trial, and the highest until then."""
     caption = "The dev score of each complete trial of the search, and the highest until then."
     title, score = "Search history", study.quantity.title
 
     def draw() -> Drawn:
-        numbers = set(study.data[TRIAL])
+        numbers = set(study.data[TRIAL_COLUMN])
         records = [
             {
-                TRIAL: one.number,
+                TRIAL_COLUMN: one.number,
                 "configuration": one.configuration[:8],
                 "seed": one.seed,
                 score: study.quantity.factor * (one.value or 0.0),
@@ -24,6 +24,6 @@ def search_history_picture(study: SearchStudy) -> Picture:
             for one in study.complete
             if one.number in numbers
         ]
-        return draw_best(pd.DataFrame(records), title=title, x=TRIAL, y=score)
+        return draw_best(pd.DataFrame(records), title=title, x=TRIAL_COLUMN, y=score)
 
     return search_picture(Picture("search_history", title, caption), study, draw)

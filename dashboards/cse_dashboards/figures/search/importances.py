@@ -12,14 +12,14 @@ from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
 from cse_dashboards.figures.look import colour, make_figure
 from cse_dashboards.figures.picture import Drawn, Picture
-from cse_dashboards.figures.search.study import SearchStudy, search_picture
+from cse_dashboards.figures.search.study import ReplayedSearch, search_picture
 
 TOP, LEAST, HALF = 0.1, 5, 0.5
 """Importance is for being among the best tenth of the complete trials, or the best 5 where these
 are more, but never more than half of them."""
 
 
-def hyperparameter_importances(study: SearchStudy) -> Picture:
+def hyperparameter_importances(study: ReplayedSearch) -> Picture:
     """How much each hyperparameter decides; the evaluator is named."""
     caption = (
         "How much each hyperparameter decides whether a trial is among the best, by Optuna's "
@@ -36,18 +36,18 @@ def hyperparameter_importances(study: SearchStudy) -> Picture:
     return search_picture(blank, shown, lambda: _draw(shown), hyperparameters=2)
 
 
-def importances_of(study: SearchStudy) -> dict[str, float]:
+def importances_of(study: ReplayedSearch) -> dict[str, float]:
     """By hyperparameter, the most important one first; all together 1."""
     evaluator = PedAnovaImportanceEvaluator(target_quantile=share_of_best(study))
     return get_param_importances(study.optuna, evaluator=evaluator)
 
 
-def share_of_best(study: SearchStudy) -> float:
+def share_of_best(study: ReplayedSearch) -> float:
     """The share of the complete trials that counts as the best: in (0, 0.5]."""
     return max(TOP, min(HALF, LEAST / len(study.replayed)))
 
 
-def _draw(study: SearchStudy) -> Drawn:
+def _draw(study: ReplayedSearch) -> Drawn:
     found = importances_of(study)
     data = pd.DataFrame({"hyperparameter": list(found), "importance": list(found.values())})
     upwards = data[::-1]  # the most important one on top

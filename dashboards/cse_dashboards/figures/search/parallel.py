@@ -4,22 +4,22 @@ from optuna import visualization
 
 from cse_dashboards.figures.look import LIGHT, faded
 from cse_dashboards.figures.picture import Drawn, Picture
-from cse_dashboards.figures.search.study import SearchStudy, search_picture
+from cse_dashboards.figures.search.study import ReplayedSearch, search_picture
 
 FEW_LINES, LIGHTEST = 50, 0.4
 """More lines than these hide each other and the numbers between them, and so are see-through."""
-TITLE = "Hyperparameters and scores"
+_TITLE = "Hyperparameters and scores"
 
 
-def parallel_coordinates(study: SearchStudy) -> Picture:
+def parallel_coordinates(study: ReplayedSearch) -> Picture:
     """A line a complete trial of the search; the better its score, the darker."""
     caption = "A line a complete trial of the search; the higher its dev score, the darker."
-    blank = Picture("search_parallel", TITLE, caption)
+    blank = Picture("search_parallel", _TITLE, caption)
     shown = study.fewer
     return search_picture(blank, shown, lambda: _draw(shown), hyperparameters=1)
 
 
-def _draw(study: SearchStudy) -> Drawn:
+def _draw(study: ReplayedSearch) -> Drawn:
     figure = visualization.plot_parallel_coordinate(study.optuna, target_name="score")
     lines = [trace for trace in figure.data if trace.mode == "lines"]
     clear = max(LIGHTEST, min(1, FEW_LINES / len(lines)))
@@ -33,5 +33,7 @@ def _draw(study: SearchStudy) -> Drawn:
     ]
     figure.update_xaxes(ticktext=names, showline=False, title_text="")
     figure.update_annotations(font={"color": None, "size": 11})
-    figure.update_layout(template=LIGHT, title={"text": TITLE}, plot_bgcolor=None, margin={"t": 72})
+    figure.update_layout(
+        template=LIGHT, title={"text": _TITLE}, plot_bgcolor=None, margin={"t": 72}
+    )
     return Drawn(figure.update_yaxes(title_text=""), study.data)

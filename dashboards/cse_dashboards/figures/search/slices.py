@@ -8,14 +8,14 @@ from cse_dashboards.figures.look import LIGHT, SCALE, colour
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.axes import log_axis
 from cse_dashboards.figures.search.importances import importances_of
-from cse_dashboards.figures.search.study import TRIAL, SearchStudy, search_picture
+from cse_dashboards.figures.search.study import TRIAL_COLUMN, ReplayedSearch, search_picture
 from cse_platform.search.replay import trial_numbers
 
 MOST_PANELS = 6
-TITLE = "Score by hyperparameter"
+_TITLE = "Score by hyperparameter"
 
 
-def slices(study: SearchStudy) -> Picture:
+def slices(study: ReplayedSearch) -> Picture:
     """Each complete trial, by one hyperparameter at a time; the later a trial, the darker."""
     caption = (
         "Each complete trial of the search, by one hyperparameter at a time; the later, the darker."
@@ -31,10 +31,10 @@ def slices(study: SearchStudy) -> Picture:
         tried = [name for name in names if name in data]
         return _draw(study, tried)
 
-    return search_picture(Picture("search_slices", TITLE, caption), study, draw, hyperparameters=1)
+    return search_picture(Picture("search_slices", _TITLE, caption), study, draw, hyperparameters=1)
 
 
-def _draw(study: SearchStudy, names: Sequence[str]) -> Drawn:
+def _draw(study: ReplayedSearch, names: Sequence[str]) -> Drawn:
     score = study.quantity.title
     figure = visualization.plot_slice(study.optuna, params=list(names), target_name=score)
     bar = {"title": {"text": "trial", "side": "right"}, "x": 1.0, "xpad": 12}
@@ -45,5 +45,5 @@ def _draw(study: SearchStudy, names: Sequence[str]) -> Drawn:
         trace.update(name="trial", marker=marker)
     for axis in figure.select_xaxes(selector={"type": "log"}):
         axis.update(log_axis(study.history.space[axis.title.text]))
-    figure.update_layout(template=LIGHT, title={"text": TITLE})
-    return Drawn(figure, study.data[[TRIAL, score, *names]])
+    figure.update_layout(template=LIGHT, title={"text": _TITLE})
+    return Drawn(figure, study.data[[TRIAL_COLUMN, score, *names]])

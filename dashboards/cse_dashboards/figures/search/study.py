@@ -17,10 +17,10 @@ from cse_platform.search.replay import NUMBER, Replay, replayed_study
 MOST_MARKS = 200
 """Trials of the figures that grow heavy: parallel coordinates are a trace a trial, and browsers do
 not come to an end with a contour over a thousand values of each hyperparameter."""
-TRIAL = "trial"
+TRIAL_COLUMN = "trial"
 
 
-class SearchStudy:
+class ReplayedSearch:
     """The search of one sweep; the Optuna study is made once, when a figure first needs it.
 
     Args:
@@ -58,13 +58,14 @@ class SearchStudy:
         """The complete trials of the study: number, score, and a column each hyperparameter."""
         score = self.quantity.title
         records = [
-            {TRIAL: one.user_attrs[NUMBER], score: one.value, **one.params} for one in self.replayed
+            {TRIAL_COLUMN: one.user_attrs[NUMBER], score: one.value, **one.params}
+            for one in self.replayed
         ]
         names = [name for name in self.history.space if any(name in one for one in records)]
-        return pd.DataFrame(records, columns=[TRIAL, score, *names], dtype=object)
+        return pd.DataFrame(records, columns=[TRIAL_COLUMN, score, *names], dtype=object)
 
     @cached_property
-    def fewer(self) -> "SearchStudy":
+    def fewer(self) -> "ReplayedSearch":
         """No more trials than a heavy figure takes: the best, and an even sample of the others."""
         complete = _best_first(self.complete)
         if len(complete) <= MOST_MARKS:
@@ -73,10 +74,10 @@ class SearchStudy:
         others.sort(key=lambda one: one.number)
         kept = [*best, *_spread(others, MOST_MARKS - len(best))]
         kept.sort(key=lambda one: one.number)
-        return SearchStudy(replace(self.history, trials=tuple(kept)))
+        return ReplayedSearch(replace(self.history, trials=tuple(kept)))
 
     @cached_property
-    def even(self) -> "SearchStudy":
+    def even(self) -> "ReplayedSearch":
         """A selection with the same share of the best trials as the whole search has.
 
         A sample holds more of the best trials, which would mislead a figure that counts.
@@ -90,7 +91,7 @@ class SearchStudy:
         kept = {one.number for one in _spread(best, round(len(best) * sampled / others))}
         too_many = {one.number for one in best} - kept
         trials = tuple(one for one in history.trials if one.number not in too_many)
-        return SearchStudy(replace(history, trials=trials, total=len(trials)))
+        return ReplayedSearch(replace(history, trials=trials, total=len(trials)))
 
 
 def _best_first(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
@@ -103,7 +104,7 @@ def _spread(trials: Sequence[TrialSummary], count: int) -> list[TrialSummary]:
 
 
 def search_picture(
-    blank: Picture, study: SearchStudy, draw: Callable[[], Drawn], *, hyperparameters: int = 0
+    blank: Picture, study: ReplayedSearch, draw: Callable[[], Drawn], *, hyperparameters: int = 0
 ) -> Picture:
     """A picture with its figure, or with why there is none.
 

@@ -10,10 +10,10 @@ from cse_dashboards.figures.look import colour, make_figure
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.rows import Rows, first_rows, left_out, picture_per_dev_data
 from cse_dashboards.figures.training.dev_curves import KEPT, MEAN
-from cse_dashboards.figures.training.seeds import Seeds, at_kept, curves_of, having, over_seeds
+from cse_dashboards.figures.training.seeds import SeedCurves, at_kept, curves_of, having, over_seeds
 from cse_platform.leaderboard.api import Leaderboard
 
-METRICS = {"uniformity": "dev/uniformity", "alignment": "dev/alignment"}
+PLANE_METRICS = {"uniformity": "dev/uniformity", "alignment": "dev/alignment"}
 
 
 def alignment_uniformity(reader: Leaderboard, rows: Rows) -> list[Picture]:
@@ -23,7 +23,7 @@ def alignment_uniformity(reader: Leaderboard, rows: Rows) -> list[Picture]:
 
 def _picture(reader: Leaderboard, rows: Rows) -> Picture:
     labelled, left = first_rows(rows)
-    curves, seeds = curves_of(reader, labelled, *METRICS.values())
+    curves, seeds = curves_of(reader, labelled, *PLANE_METRICS.values())
     name, title = "alignment_uniformity", "Alignment and uniformity"
     caption = (
         "On STS-B dev, mean over the seeds at each step, from a hollow marker before training to a "
@@ -42,7 +42,7 @@ def _picture(reader: Leaderboard, rows: Rows) -> Picture:
     return Picture(name, title, caption, *draw_alignment_uniformity(curves))
 
 
-def draw_alignment_uniformity(curves: Mapping[str, Seeds]) -> Drawn:
+def draw_alignment_uniformity(curves: Mapping[str, SeedCurves]) -> Drawn:
     """A line a method through the means over seeds at each step: down and to the left is better.
 
     It begins at a hollow marker before training; its star is the mean over the checkpoints that
@@ -54,7 +54,7 @@ def draw_alignment_uniformity(curves: Mapping[str, Seeds]) -> Drawn:
     records = [
         {"method": label, **one} for label, seeds in curves.items() for one in _records(seeds)
     ]
-    data = pd.DataFrame(records, columns=["method", "point", "step", *METRICS])
+    data = pd.DataFrame(records, columns=["method", "point", "step", *PLANE_METRICS])
     traces = [
         trace
         for place, label in enumerate(curves)
@@ -70,13 +70,13 @@ def draw_alignment_uniformity(curves: Mapping[str, Seeds]) -> Drawn:
     return Drawn(figure, data.astype({"step": "Int64"}))
 
 
-def _records(seeds: Seeds) -> Iterator[dict[str, object]]:
-    seeds = having(seeds, *METRICS.values())
-    curves = {name: over_seeds(seeds, metric) for name, metric in METRICS.items()}
+def _records(seeds: SeedCurves) -> Iterator[dict[str, object]]:
+    seeds = having(seeds, *PLANE_METRICS.values())
+    curves = {name: over_seeds(seeds, metric) for name, metric in PLANE_METRICS.items()}
     for step in (step for step in curves["alignment"] if step in curves["uniformity"]):
         means = {name: fmean(curve[step]) for name, curve in curves.items()}
         yield {"point": MEAN, "step": step, **means}
-    kept = {name: [v for _, v in at_kept(seeds, metric)] for name, metric in METRICS.items()}
+    kept = {name: [v for _, v in at_kept(seeds, metric)] for name, metric in PLANE_METRICS.items()}
     if all(kept.values()):
         yield {"point": KEPT} | {name: fmean(values) for name, values in kept.items()}
 

@@ -10,13 +10,13 @@ from cse_dashboards.figures.look import colour, faded, make_figure
 from cse_dashboards.figures.naming import Quantity, metric_quantity
 from cse_dashboards.figures.picture import Drawn, Picture, file_name
 from cse_dashboards.figures.rows import Rows, first_rows, left_out, picture_per_dev_data
-from cse_dashboards.figures.training.seeds import Seeds, at_kept, curves_of, over_seeds
+from cse_dashboards.figures.training.seeds import SeedCurves, at_kept, curves_of, over_seeds
 from cse_platform.leaderboard.api import Leaderboard
 
 MEAN, KEPT = "mean over seeds", "kept checkpoint"
 
 
-def dev_curves(reader: Leaderboard, rows: Rows, metric: str) -> list[Picture]:
+def dev_curve_pictures(reader: Leaderboard, rows: Rows, metric: str) -> list[Picture]:
     """A metric against the step, with a band over the seeds.
 
     Metrics on dev sets have a picture for each source of the dev data.
@@ -51,7 +51,7 @@ def _picture(reader: Leaderboard, rows: Rows, metric: str) -> Picture:
     return Picture(name, title, caption, *draw_dev_curves(curves, metric))
 
 
-def draw_dev_curves(curves: Mapping[str, Seeds], metric: str) -> Drawn:
+def draw_dev_curves(curves: Mapping[str, SeedCurves], metric: str) -> Drawn:
     """The mean over seeds, a band from the lowest to the highest seed, and stars.
 
     A star marks the checkpoint of each seed that was kept. A single seed has no band; seeds without
@@ -79,7 +79,7 @@ def draw_dev_curves(curves: Mapping[str, Seeds], metric: str) -> Drawn:
     return Drawn(figure, data)
 
 
-def _records(seeds: Seeds, metric: str, quantity: Quantity) -> Iterator[dict[str, object]]:
+def _records(seeds: SeedCurves, metric: str, quantity: Quantity) -> Iterator[dict[str, object]]:
     factor = quantity.factor
     for step, values in over_seeds(seeds, metric).items():
         yield {

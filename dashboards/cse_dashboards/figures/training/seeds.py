@@ -6,13 +6,13 @@ from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.query.trials.curves import DevPoint
 from cse_platform.leaderboard.row import LeaderboardRow
 
-Seeds = Mapping[int, Sequence[DevPoint]]
+SeedCurves = Mapping[int, Sequence[DevPoint]]
 """Dev curves by seed."""
 
 
 def curves_of(
     reader: Leaderboard, labelled: Mapping[str, LeaderboardRow], *metrics: str
-) -> tuple[dict[str, Seeds], str]:
+) -> tuple[dict[str, SeedCurves], str]:
     """The dev curves of rows, of the seeds that have these metrics.
 
     Returns:
@@ -29,7 +29,7 @@ def curves_of(
     return curves, f" Seeds without {what}, and left out: {absent}." if absent else ""
 
 
-def having(seeds: Seeds, *metrics: str) -> Seeds:
+def having(seeds: SeedCurves, *metrics: str) -> SeedCurves:
     """The seeds with a point that has all of these metrics."""
     return {
         seed: points
@@ -38,7 +38,7 @@ def having(seeds: Seeds, *metrics: str) -> Seeds:
     }
 
 
-def over_seeds(seeds: Seeds, metric: str) -> dict[int, list[float]]:
+def over_seeds(seeds: SeedCurves, metric: str) -> dict[int, list[float]]:
     """The values of a metric over the seeds, by step, in order of steps.
 
     Seeds that never have the metric are left out. So are steps at which one of the other seeds has
@@ -49,7 +49,7 @@ def over_seeds(seeds: Seeds, metric: str) -> dict[int, list[float]]:
     return {step: [curve[step] for curve in curves] for step in sorted(shared)}
 
 
-def at_kept(seeds: Seeds, metric: str) -> list[tuple[int, float]]:
+def at_kept(seeds: SeedCurves, metric: str) -> list[tuple[int, float]]:
     """For each seed, the step of the checkpoint that was kept and the metric there.
 
     Seeds without are left out.

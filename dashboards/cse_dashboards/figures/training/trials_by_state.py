@@ -17,7 +17,7 @@ COLOURS = {
 """In the order of the bar's parts."""
 
 
-def trials_by_state(overview: SweepOverview) -> Picture:
+def state_picture(overview: SweepOverview) -> Picture:
     """One bar: how many trials there are of each state, and how many are still to come."""
     name, title = "progress_states", "Trials by state"
     caption = "How many trials are complete, pruned, failed, running, and still to come."

@@ -61,12 +61,12 @@ def compare_differences() -> str:
 @pages.get("/parts/curves/compare")
 def compare_curves() -> str:
     """The dev curves of both."""
-    from cse_dashboards.figures.training.dev_curves import dev_curves
+    from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 
     address = _both()
     rows = _rows(address)
     metrics = dict.fromkeys(dev_metric(row.dev.search) for row in rows)
-    pictures = [one for metric in metrics for one in dev_curves(reader(), rows, metric)]
+    pictures = [one for metric in metrics for one in dev_curve_pictures(reader(), rows, metric)]
     return render_template("pictures.html", title="Dev curves", pictures=pictures)
 
 

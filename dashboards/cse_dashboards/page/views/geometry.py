@@ -36,7 +36,7 @@ def show_geometry() -> str:
 def geometry_numbers() -> str:
     """What is on the leaderboard already: no model is opened."""
     from cse_dashboards.figures.board.buckets import buckets
-    from cse_dashboards.figures.board.ranking_scores import ranking_scores
+    from cse_dashboards.figures.board.ranking_scores import ranking_pictures
     from cse_dashboards.figures.training.alignment_uniformity import alignment_uniformity
 
     address = _address()
@@ -44,7 +44,7 @@ def geometry_numbers() -> str:
     pictures = [
         *alignment_uniformity(reader(), rows),
         buckets(reader(), rows[:PANELS]),
-        *ranking_scores(reader(), rows),
+        *ranking_pictures(reader(), rows),
     ]
     return render_template("pictures.html", title="Geometry", pictures=pictures)
 

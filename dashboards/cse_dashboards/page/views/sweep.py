@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from cse_dashboards.errors import AddressError
 from cse_dashboards.figures.picture import Picture
-from cse_dashboards.figures.search.study import SearchStudy
+from cse_dashboards.figures.search.study import ReplayedSearch
 from cse_dashboards.page.address import SweepAddress
 from cse_dashboards.page.show import arranged
 from cse_dashboards.page.site import pages, reader, site
@@ -24,7 +24,7 @@ from cse_platform.secrets import mask_url
 
 BEST = 8
 """Configurations that are shown, and whose dev curves are drawn."""
-CURVES = (
+OFFERED_CURVES = (
     "dev/stsb_spearman",
     "dev/sickr_spearman",
     "train/loss",
@@ -36,7 +36,7 @@ CURVES = (
 
 @pages.get("/sweeps/<name>")
 def show_sweep(name: str) -> str:
-    """All that one look at the store tells."""
+    """What takes one look at the store."""
     address, overview = _address(name), reader().sweep(name)
     file = io.StringIO()
     YAML().dump(reader().sweep_spec(name), file)
@@ -61,7 +61,7 @@ def _progress(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
 @pages.get("/parts/best/sweeps/<name>")
 def sweep_best(name: str) -> str:
     """Its best configurations, and their dev curves."""
-    from cse_dashboards.figures.training.dev_curves import dev_curves
+    from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 
     address, overview = _address(name), reader().sweep(name)
     rows = reader().rows(Filters(sweep=name), per_configuration=True, limit=BEST, ranked=False)
@@ -72,8 +72,8 @@ def sweep_best(name: str) -> str:
         overview=overview,
         tables=[arranged(table) for table in board_tables(Board(rows), wide=True)],
         metric=metric,
-        metrics=list(dict.fromkeys((dev_metric(overview.dev), *CURVES, metric))),
-        pictures=dev_curves(reader(), rows, metric) if rows else [],
+        metrics=list(dict.fromkeys((dev_metric(overview.dev), *OFFERED_CURVES, metric))),
+        pictures=dev_curve_pictures(reader(), rows, metric) if rows else [],
     )
 
 
@@ -134,10 +134,10 @@ def _address(name: str) -> SweepAddress:
     return SweepAddress.read(request.args.items(multi=True), name=name)
 
 
-def _study(name: str) -> SearchStudy:
+def _study(name: str) -> ReplayedSearch:
     _address(name)  # refuses what means nothing
     history = reader().search(name)
-    return site().studies.ask(name, history, lambda: SearchStudy(history))
+    return site().studies.ask(name, history, lambda: ReplayedSearch(history))
 
 
 def _pictures(title: str, pictures: list[Picture]) -> str:
