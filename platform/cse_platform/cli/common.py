@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from cse_methods.errors import CseError
-from cse_platform.secrets import mask_text
+from cse_platform.secrets import mask_text, mask_url
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 RUNS = Path("runs")
@@ -101,8 +101,6 @@ def leaderboard_options(runs: Path | None, store: str | None) -> str:
     if runs is not None:
         return f" --runs {shlex.quote(str(runs))}"
     if store is not None and _store_is_typed():
-        from cse_platform.secrets import mask_url
-
         return f" --store {shlex.quote(mask_url(store))}"
     return ""
 
