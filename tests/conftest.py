@@ -16,7 +16,7 @@ settings.register_profile("patient", deadline=None)  # a busy machine is no fail
 settings.load_profile("patient")
 
 
-DEAR = ("swept", "cluster")
+DEAR = ("swept", "cluster", "tests/documents/test_documents.py")
 """Groups that take longest, and so begin first; in this order."""
 
 
