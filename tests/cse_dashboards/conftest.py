@@ -1,6 +1,6 @@
 """A leaderboard to make pictures of."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,22 +11,13 @@ from sweep_events import *  # noqa: F403
 
 from cse_dashboards.page.app import create_app
 from cse_platform.leaderboard import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store.opening import open_store as open_store
-from cse_platform.tracking.events import Event
 
 
 @pytest.fixture(scope="session")
-def lab_url(
-    tmp_path_factory: pytest.TempPathFactory,
-    empty_leaderboard: Callable[[Path], str],
-    two_methods: list[Event],
-) -> str:
+def lab_url(filled_file: Path) -> str:
     """The leaderboard of `two_methods`; whoever changes it copies it before."""
-    url = empty_leaderboard(tmp_path_factory.mktemp("lab") / "leaderboard.db")
-    with open_store(url) as board:
-        LeaderboardSink(board).apply("j", list(enumerate(two_methods, start=1)))
-    return url
+    return f"sqlite:///{filled_file}"
 
 
 @pytest.fixture(scope="session")
