@@ -11,7 +11,6 @@ from sweep_events import *  # noqa: F403
 
 from cse_dashboards.page.app import create_app
 from cse_platform.leaderboard import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.store.opening import open_store as open_store
 
 
 @pytest.fixture(scope="session")
