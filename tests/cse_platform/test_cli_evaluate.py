@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -134,3 +136,15 @@ def test_an_encoder_that_gives_nan(tmp_path: Path) -> None:
     done = run(str(tmp_path / "model"), "--data", "builtin", "--tasks", "stsb")
     assert done.exit_code == 1
     assert "holds NaN or infinity; it cannot be scored" in done.stderr
+
+
+def test_help_has_an_example_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from cse_platform.cli.evaluate import main\n"
+        "main(['-h'], standalone_mode=False)\n"
+        "heavy = {'torch', 'ray', 'mlflow', 'numpy', 'sqlalchemy', 'rich', 'pydantic', 'jinja2'}\n"
+        "assert not heavy & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "cse-evaluate 10bba02b --tasks" in done.stdout

@@ -22,7 +22,7 @@ from cse_platform.tracking.journal import read_journal
 SAMPLES = 10
 
 
-def rehearse(sweeps: SweepFile, *, runs: Path, offline: bool) -> None:
+def dry_run(sweeps: SweepFile, *, runs: Path, offline: bool) -> None:
     """Check data, encoders and stores of each stage; print ten configurations and the budget.
 
     Raises:
@@ -35,7 +35,7 @@ def rehearse(sweeps: SweepFile, *, runs: Path, offline: bool) -> None:
         where = sweep_stores(spec, runs=runs)
         _check_changes(spec, where)
         _check_best(spec, earlier, where)
-        _tell(spec, missing)
+        _print_plan(spec, missing)
         earlier.append(spec)
 
 
@@ -53,7 +53,7 @@ def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: SweepStores) -
         best_folders(spec, DevData(spec), leaderboard, wanted)
 
 
-def _tell(spec: SweepSpec, missing: list[str]) -> None:
+def _print_plan(spec: SweepSpec, missing: list[str]) -> None:
     points = start_points(spec, get_method(spec.method))
     drawn = preview(spec, start_points=points, count=min(SAMPLES, spec.budget))
     confirm, asked = spec.seeds.confirm, spec.evaluate
@@ -63,7 +63,7 @@ def _tell(spec: SweepSpec, missing: list[str]) -> None:
     click.echo(head + further + tested)
     for assignment in drawn:
         spec.config(assignment)
-        told = " ".join(f"{name}={format_value(value)}" for name, value in assignment.items())
-        click.echo(f"  {told or 'nothing is searched'}")
+        settings = " ".join(f"{name}={format_value(value)}" for name, value in assignment.items())
+        click.echo(f"  {settings or 'nothing is searched'}")
     for line in missing:
         click.echo(f"  to fetch: {line}")

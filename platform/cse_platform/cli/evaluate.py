@@ -57,8 +57,8 @@ def main(
 ) -> None:
     """Score MODEL: a trial's key or its first digits, a folder, a hub id or a short name.
 
-    For a trial of the leaderboard, it is put on record that its test sets were opened, and the
-    scores go to the leaderboard and to MLflow.
+    For a trial of the leaderboard, the command records that its test sets were opened, and writes
+    the scores to the leaderboard and to MLflow.
 
     \b
     Examples:

@@ -41,7 +41,7 @@ _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 )
 @click.option("--published", is_flag=True, default=False, help="With the papers' own numbers.")
 @published_option
-@click.option("--against", metavar="A", help="Mark test scores that are above those of A.")
+@click.option("--against", metavar="A", help="Mark test scores significantly above those of A.")
 @click.option(
     "--compare", nargs=2, metavar="A B", default=None, help="A against B: effect, interval, p."
 )
@@ -58,11 +58,11 @@ _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 def main(context: click.Context, /, since: datetime | None, **asked: Any) -> None:
     """Rank methods by their mean dev score over seeds, best first.
 
-    There is one row for each method, backbone, dev set and evaluation: the best configuration among
-    those with more than one seed, or among all where none has. Intervals are of 95 %, over seeds;
-    ranks are what 2,000 resamples of seeds and pairs leave open. Tables for people show scores
-    x 100; json and csv are fractions. A and B are METHOD, METHOD@CONFIGURATION or a trial's key, or
-    how it begins.
+    Each method, backbone, dev set and evaluation has one row: the best configuration among those
+    with more than one seed, or among all if none has more than one. Intervals are 95 % intervals
+    over seeds. Rank intervals come from 2,000 resamples of seeds and pairs. Tables for people show
+    scores x 100; json and csv hold fractions. A and B are METHOD, METHOD@CONFIGURATION, or a
+    trial's key or its first digits.
 
     \b
     Examples:
@@ -94,8 +94,8 @@ _OF_THE_BOARD = ("published", "against", "sort")
 def _refuse_two_questions(context: click.Context, asked: dict[str, Any]) -> None:
     given = [name for name in _QUESTIONS if asked[name]]
     if len(given) > 1:
-        told = " and ".join(map(_option, given))
-        raise click.UsageError(f"{told} are two questions; ask one at a time")
+        options = " and ".join(map(_option, given))
+        raise click.UsageError(f"{options} are two questions; ask one at a time")
     typed = [
         name
         for name in _OF_THE_BOARD

@@ -34,7 +34,7 @@ def watching(state: SweepState, console: Console) -> Iterator[None]:
 
 
 class SweepProgress:
-    """What there is to say about a running sweep.
+    """The progress of a running sweep, as text.
 
     Args:
         state: read only; the driver's thread changes it meanwhile.
@@ -136,13 +136,13 @@ def _live(view: SweepProgress, console: Console, done: threading.Event) -> None:
 
 
 def _lines(view: SweepProgress, console: Console, done: threading.Event) -> None:
-    told = {trial.key for trial in view.trials if trial.state != "RUNNING"}
+    printed = {trial.key for trial in view.trials if trial.state != "RUNNING"}
     last = False
     while not last:
         last = done.wait(LOOK_SECONDS)
         for trial in view.trials:
-            if trial.state != "RUNNING" and trial.key not in told:
-                told.add(trial.key)
+            if trial.state != "RUNNING" and trial.key not in printed:
+                printed.add(trial.key)
                 console.print(view.line(trial), soft_wrap=True)
     console.print(view.summary(), soft_wrap=True)
 

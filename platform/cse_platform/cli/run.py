@@ -42,12 +42,12 @@ def run_stages(sweeps: SweepFile, *, runs: Path, address: str | None, offline: b
         outcome = run_sweep(
             spec, where, address=address, watch=lambda state: watching(state, console)
         )
-        _tell(spec, outcome, console)
+        _print_outcome(spec, outcome, console)
         if outcome.state == "INTERRUPTED":
             raise KeyboardInterrupt
         if not outcome.history.configurations():
             raise SweepRefusedError(_nothing_completed(spec, outcome.history))
-    _tell_where(stages[-1], sweep_stores(stages[-1], runs=runs), console)
+    _print_leaderboard(stages[-1], sweep_stores(stages[-1], runs=runs), console)
 
 
 def refuse_missing(spec: SweepSpec, *, offline: bool) -> list[str]:
@@ -63,14 +63,14 @@ def refuse_missing(spec: SweepSpec, *, offline: bool) -> list[str]:
     return missing
 
 
-def _tell(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
+def _print_outcome(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
     trials = list(outcome.history.trials.values())
     counts = Counter(trial.state.lower() for trial in trials)
     listed = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-    said = {"COMPLETE": "complete", "INTERRUPTED": "interrupted"}.get(
+    state = {"COMPLETE": "complete", "INTERRUPTED": "interrupted"}.get(
         outcome.state, "is complete already; a larger --trials extends it"
     )
-    console.print(f"{spec.sweep}: {said}, {len(trials)} trials ({listed})", soft_wrap=True)
+    console.print(f"{spec.sweep}: {state}, {len(trials)} trials ({listed})", soft_wrap=True)
     best = max(
         (trial for trial in trials if trial.state == "COMPLETE"),
         key=lambda trial: trial.best_value or 0.0,
@@ -91,7 +91,7 @@ def _tell(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
         )
 
 
-def _tell_where(spec: SweepSpec, where: SweepStores, console: Console) -> None:
+def _print_leaderboard(spec: SweepSpec, where: SweepStores, console: Console) -> None:
     console.print()
     try:
         with open_leaderboard(where.leaderboard) as board:
@@ -108,5 +108,5 @@ def _tell_where(spec: SweepSpec, where: SweepStores, console: Console) -> None:
 
 def _nothing_completed(spec: SweepSpec, history: History) -> str:
     errors = Counter(trial.error for trial in history.trials.values() if trial.error)
-    told = f"; {errors.most_common(1)[0][0]}" if errors else ""
-    return f"no trial of sweep {spec.sweep!r} was completed{told}"
+    reason = f"; {errors.most_common(1)[0][0]}" if errors else ""
+    return f"no trial of sweep {spec.sweep!r} was completed{reason}"

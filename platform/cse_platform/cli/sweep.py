@@ -43,10 +43,10 @@ main.add_command(describe)
 @main.command(context_settings=CONTEXT)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, default=False, help="Check everything, start nothing.")
-@click.option("--offline", is_flag=True, default=False, help="Refuse what must be fetched.")
+@click.option("--offline", is_flag=True, default=False, help="Refuse to download anything.")
 @click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Change the file.")
 @click.option("--trials", type=click.IntRange(min=1), help="Same as --set search.trials=N.")
-@click.option("--address", help="Of a Ray cluster; default: RAY_ADDRESS, else this machine.")
+@click.option("--address", help="Of a Ray cluster.  [default: RAY_ADDRESS, else this machine]")
 @click.option(
     "--runs",
     type=click.Path(file_okay=False, path_type=Path),
@@ -79,9 +79,9 @@ def run(
 
     sweeps = load_sweep(file, overrides=[*overrides, *_trials(trials)])
     if dry_run:
-        from cse_platform.cli.dry_run import rehearse
+        from cse_platform.cli.dry_run import dry_run as check_only
 
-        rehearse(sweeps, runs=runs, offline=offline)
+        check_only(sweeps, runs=runs, offline=offline)
     else:
         from cse_platform.cli.run import run_stages
 

@@ -57,7 +57,7 @@ def reproduce_command(
 ) -> None:
     """Write a folder that runs TRIAL again: sweep file, packages, code changes, a script.
 
-    What is unknown of how it came about is said, here and in the folder's README.
+    The command and the folder's README name what is not known about how the trial ran.
 
     \b
     Example:
@@ -109,8 +109,8 @@ def export_command(trial: str, folder: Path, runs: Path | None, store: str | Non
 def register_command(trial: str, name: str, runs: Path | None, store: str | None) -> None:
     """Make the model of TRIAL a version of NAME in MLflow's model registry.
 
-    A trial that has a version under that name keeps it, and gets no second one. The MLflow store
-    is the one in the runs folder, or CSE_MLFLOW_URI.
+    A trial that has a version under NAME already keeps it, and no second one is made. The MLflow
+    store is the one in the runs folder, or CSE_MLFLOW_URI.
 
     \b
     Example:
@@ -120,8 +120,8 @@ def register_command(trial: str, name: str, runs: Path | None, store: str | None
 
     found = _details(trial, runs, store)
     version = register_trial(found, name, runs=runs or RUNS)
-    told = "is now" if version.is_new else "was registered before: it is"
-    click.echo(f"trial {found.key[:8]} {told} version {version.number} of {name}")
+    is_version = "is now" if version.is_new else "was registered before: it is"
+    click.echo(f"trial {found.key[:8]} {is_version} version {version.number} of {name}")
     click.echo(f'mlflow.sentence_transformers.load_model("models:/{name}/{version.number}")')
 
 

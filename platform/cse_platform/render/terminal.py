@@ -36,13 +36,13 @@ def print_page(page: Page, *, wide: bool = False) -> None:
     if wide or not console.is_terminal:
         console.width = UNBOUNDED
     with console.capture() as captured:
-        said: set[str] = set()
+        printed_notes: set[str] = set()
         for place, block in enumerate(page):
             if place:
                 console.print()
             if isinstance(block, Table):
-                _print_table(console, block, said)
-                said.update(block.notes)
+                _print_table(console, block, printed_notes)
+                printed_notes.update(block.notes)
             else:
                 console.print(block.text, style="bold" if block.kind == "heading" else "")
     printed = captured.get()
@@ -74,7 +74,7 @@ def progress_bar(what: str) -> Iterator[Callable[..., None]]:
         yield partial(bar.update, bar.add_task(what, total=None))
 
 
-def _print_table(console: Console, table: Table, said: set[str]) -> None:
+def _print_table(console: Console, table: Table, printed_notes: set[str]) -> None:
     if table.title:
         console.print(table.title, style="bold")
     shown = _rich_table(table)
@@ -83,7 +83,7 @@ def _print_table(console: Console, table: Table, said: set[str]) -> None:
         shown = _rich_table(table, narrow=True)
     console.print(shown)
     for note in table.notes:
-        if note not in said:
+        if note not in printed_notes:
             console.print(note)
 
 

@@ -44,7 +44,7 @@ def test_what_follows_in_words(comparison: Comparison) -> None:
         "rankcse is below simcse by 2.00 on avg_sts, 95 % interval [-3.00, -1.00], p < 0.001."
     )
     assert said(p=0.05) == (
-        "rankcse and simcse cannot be told apart: they differ by 1.25 on avg_sts, "
+        "rankcse and simcse cannot be distinguished: they differ by 1.25 on avg_sts, "
         "95 % interval [1.00, 3.00], p = 0.050."
     )
     assert said(p=None, interval=None) == (
@@ -74,7 +74,7 @@ def test_without_an_average_each_task_is_said_after_holm(comparison: Comparison)
     assert first == (
         "rankcse is above simcse by 2.00 on sts12, 95 % interval [1.00, 3.00], p = 0.040."
     )
-    assert second.startswith("rankcse and simcse cannot be told apart") and "sts13" in second
+    assert second.startswith("rankcse and simcse cannot be distinguished") and "sts13" in second
 
 
 def test_columns_that_say_nothing_are_left_out(lines: Lines, comparison: Comparison) -> None:

@@ -159,7 +159,7 @@ def _sentence(comparison: Comparison, task: TaskComparison, p: float | None) -> 
     found = f"95 % interval {interval}, p {equal}"
     sentence = f"{a} is {'above' if task.effect > 0 else 'below'} {b} by {by}, {found}"
     if p >= ALPHA:
-        sentence = f"{a} and {b} cannot be told apart: they differ by {by}, {found}"
+        sentence = f"{a} and {b} cannot be distinguished: they differ by {by}, {found}"
     single = [name for name, n in ((a, comparison.n_a), (b, comparison.n_b)) if n == 1]
     if not single:
         return f"{sentence}."

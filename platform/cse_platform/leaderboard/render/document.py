@@ -55,17 +55,14 @@ def render_document(document: Document, *, format: TextFormat, wide: bool = Fals
         format: as for `print_document`.
         wide: as for `print_document`.
     """
-    match format:
-        case "json":
-            return to_json(_record(document))
-        case "csv":
-            return _csv(document)
-        case "markdown":
-            return to_markdown(document_tables(document, wide=wide))
-        case "latex":
-            return to_latex(document_tables(document, wide=wide))
-        case "html":
-            return to_html(document_tables(document, wide=wide))
+    if format == "json":
+        return to_json(_record(document))
+    if format == "csv":
+        return _csv(document)
+    return _TEXTS[format](document_tables(document, wide=wide))
+
+
+_TEXTS = {"markdown": to_markdown, "latex": to_latex, "html": to_html}
 
 
 def document_tables(document: Document, *, wide: bool) -> list[Table]:
