@@ -61,10 +61,10 @@ def compare_all_rows(
     resamples: int = _RESAMPLES,
     progress: Progress | None = None,
 ) -> Matrix:
-    """Every row against every other, on the mean over the tasks that all have; as `compare_rows`.
+    """Every row against every other, on the mean over the tasks that all have scores on.
 
-    Rows are left out, and named in a note, if others have the family's average and they have not,
-    or if they cannot be compared with the first of the rest.
+    Rows are left out, and a note names them, if they lack the family's average and others have it,
+    or if they cannot be compared with the first of the others.
 
     Args:
         session: of the leaderboard that the rows are of.

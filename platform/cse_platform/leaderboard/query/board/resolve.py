@@ -1,4 +1,4 @@
-"""What a person means by METHOD, METHOD@CONFIGURATION or the first digits of a trial's key."""
+"""Finds the row for METHOD, METHOD@CONFIGURATION or the first digits of a trial's key."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ def find_row(
     family: FamilyName,
     scored: bool = True,
 ) -> tuple[str, LeaderboardRow]:
-    """The one row that is meant, with test scores of the family, and what to call it.
+    """The one row that a reference names, with test scores of the family, and a name for it.
 
     A method stands for its best configuration on dev. For a trial, the row holds its seed only.
 
@@ -32,9 +32,9 @@ def find_row(
         session: of an open leaderboard.
         reference: METHOD, METHOD@CONFIGURATION (the hash or how it begins), or the first 6 or more
             digits of a trial's key.
-        filters: narrow down what is meant.
+        filters: which rows can be named.
         family: of tasks that are asked for.
-        scored: it must have such scores; else one without is found where there is no other.
+        scored: only a row with such scores; otherwise one without is found if there is no other.
 
     Raises:
         NotFoundError: if there is no such row.
@@ -86,15 +86,16 @@ def _only(
             "cse-evaluate on its trials makes them, and --tasks asks for others"
         )
     if len(found) > 1:
+        listed = "; ".join(map(_describe_with_evaluation, found))
         raise AmbiguousError(
-            f"{reference!r} stands in several rows: {'; '.join(map(_told, found))}; narrow it "
-            "down by --backbone, --identity or METHOD@CONFIGURATION"
+            f"{reference!r} stands in several rows: {listed}; narrow it down by --backbone, "
+            "--identity or METHOD@CONFIGURATION"
         )
     return found[0]
 
 
 def describe_row(row: LeaderboardRow) -> str:
-    """What a row is, for people who named it by less."""
+    """A row in words: method and configuration, backbone, dev set and seeds."""
     seeds = f"seed{'s' if row.n > 1 else ''} {' '.join(map(str, row.seeds))}"
     return (
         f"{row.method}@{row.configuration.hash[:HASH_DIGITS]} on {row.backbone}, "
@@ -102,21 +103,18 @@ def describe_row(row: LeaderboardRow) -> str:
     )
 
 
-def _told(row: LeaderboardRow) -> str:
+def _describe_with_evaluation(row: LeaderboardRow) -> str:
     first = next(iter(row.scores.values()), None)
-    return (
-        f"{describe_row(row)}, evaluation {first.identity[:HASH_DIGITS]}"
-        if first
-        else describe_row(row)
-    )
+    evaluation = f", evaluation {first.identity[:HASH_DIGITS]}" if first else ""
+    return describe_row(row) + evaluation
 
 
 def shared_tasks(
     rows: Mapping[str, LeaderboardRow], family: FamilyName
 ) -> tuple[list[str], str | None]:
-    """The tasks that all of these rows have, and the average if these are all it is over.
+    """The tasks that all of these rows have a score on, and the average over exactly these tasks.
 
-    Of ranking, which has two averages, all tasks of both metrics and no average.
+    Ranking has an average for each of its two metrics: its tasks come with no average.
     """
     known = family_named(family)
     single = [column for column in known.columns if column not in known.averages]
@@ -126,7 +124,7 @@ def shared_tasks(
 
 
 def named_rows(rows: Sequence[LeaderboardRow]) -> Mapping[str, LeaderboardRow]:
-    """Rows by method, with as much more as it takes to tell them apart."""
+    """Rows by method, or by the shortest longer name that differs for each of them."""
     for name in (
         lambda row: row.method,
         lambda row: f"{row.method} {row.backbone}",
