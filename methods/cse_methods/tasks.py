@@ -17,6 +17,8 @@ _Name = TypeVar("_Name", bound=str)
 
 AVG_STS, AVG_TRANSFER = "avg_sts", "avg_transfer"
 
+GEOMETRY_METRICS = ("alignment", "uniformity", "effective_rank", "mean_cosine")
+"""What is measured of an embedding space. These are not fractions: no table shows them x 100."""
 TASK_FAMILIES = ("sts", "transfer", "ranking", "geometry", "long")
 _MEMBERS: dict[str, tuple[str, ...]] = {
     "sts": STS_TASKS,

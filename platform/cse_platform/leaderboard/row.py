@@ -13,8 +13,6 @@ from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 FamilyName = Literal["sts", "transfer", "ranking", "long"]
 
 RANKING_METRICS = ("kcc", "ndcg")
-GEOMETRY = ("alignment", "uniformity", "effective_rank", "mean_cosine")
-"""Metrics that are no fractions."""
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
-from cse_platform.leaderboard.row import GEOMETRY
+from cse_methods.tasks import (
+    AVG_STS,
+    AVG_TRANSFER,
+    GEOMETRY_METRICS,
+    LONG_TASKS,
+    STS_TASKS,
+    TRANSFER_TASKS,
+)
 from cse_platform.render.formats import percent
 from cse_platform.render.page import Block, Heading, Page, Paragraph
 from cse_platform.render.sparkline import bars
@@ -103,7 +109,7 @@ def _space(values: Values, evaluation: "Evaluation") -> Iterator[Block]:
     measures = [
         (name.replace("_", " "), f"{value:.4f}")
         for (_, _, name), value in values.items()
-        if name in GEOMETRY
+        if name in GEOMETRY_METRICS
     ]
     if not measures:
         return

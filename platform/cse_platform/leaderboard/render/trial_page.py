@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cse_methods.data.dev_selection import dev_metric
+from cse_methods.tasks import GEOMETRY_METRICS
 from cse_platform.leaderboard.query.trials.details_record import SweepStart, TrialDetails
-from cse_platform.leaderboard.row import GEOMETRY
 from cse_platform.render.formats import HASH_DIGITS, percent, utc
 from cse_platform.render.page import Block, Curve, Heading, Page, Paragraph
 from cse_platform.render.table import Table, text_table
@@ -51,7 +51,7 @@ def settings_table(trial: TrialDetails) -> Table:
 
 def score_text(metric: str, value: float) -> str:
     """One score: correlations and accuracies x 100, what has no such scale as it is."""
-    return f"{value:.4f}" if metric in GEOMETRY else percent(value)
+    return f"{value:.4f}" if metric in GEOMETRY_METRICS else percent(value)
 
 
 def _headline(trial: TrialDetails) -> str:
