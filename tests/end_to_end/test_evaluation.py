@@ -95,7 +95,7 @@ def test_other_settings_are_another_evaluation(swept: Sweep, run_here, tmp_path:
     sweep, before = swept.copied(tmp_path), scored(swept)
     sweep.change(evaluate={"top": 1, "tasks": ["stsb"], "slicing_length": 8})
     result = run_here(sweep)
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.exit_code == 0, result.output
     new = scored(sweep)[len(before) :]
     assert len(new) == 3
     known = {score.identity for event in before for score in event.scores}
