@@ -22,7 +22,7 @@ docs-record: .venv/installed-dev  ## run the quickstart for the outputs in docs/
 	$(BIN)/python tests/documents/doc_record.py
 
 test: .venv/installed-dev  ## lint, types, imports, tests
-	@tests/timed.sh '$(MAKE) --no-print-directory check' '$(PYTEST)'
+	@tests/timed.sh 'make --no-print-directory check' '$(PYTEST)'
 
 check: .venv/installed-dev  ## lint, types and imports only
 	$(BIN)/ruff check
