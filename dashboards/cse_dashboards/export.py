@@ -26,11 +26,7 @@ PIXELS = 2
 def export_sweep(reader: Leaderboard, sweep: str, folder: Path, *, form: str) -> None:
     """Write `report.html`, and of each figure a file and its numbers into `figures/`.
 
-    Args:
-        reader: of the leaderboard that holds the sweep.
-        sweep: its name.
-        folder: new or empty.
-        form: of the single figures: html, svg, png or pdf.
+    The folder is new or empty; `form` of the single figures is html, svg, png or pdf.
 
     Raises:
         NotFoundError: if there is no such sweep.
@@ -58,10 +54,7 @@ def export_sweep(reader: Leaderboard, sweep: str, folder: Path, *, form: str) ->
 def write_picture(picture: Picture, folder: Path, *, form: str) -> None:
     """Write `NAME.FORM` and `NAME.csv`; nothing of a picture without a figure.
 
-    Args:
-        picture: to be written.
-        folder: where to; it is made.
-        form: html, or svg, png or pdf inside `drawing_images`.
+    Forms other than html are drawn inside `drawing_images`.
     """
     if picture.figure is None:
         return

@@ -24,11 +24,6 @@ def publish_sweep(board: Leaderboard, sweep: str, mlflow: str) -> None:
 
     Figures that need an encoder are left out: trials may be running on the same machine.
 
-    Args:
-        board: the leaderboard that holds the sweep.
-        sweep: its name.
-        mlflow: URI of the tracking server or database that holds its run.
-
     Raises:
         NotFoundError: if the sweep or its run is not there.
         StoreError: if a store does not answer.

@@ -62,12 +62,8 @@ def chapters(
     """The chapters of a sweep's report, each as soon as it is made.
 
     Beside the sweep's best configuration stand the best of the other methods that it can be laid
-    beside: those with its backbone and its dev sets.
-
-    Args:
-        reader: of the leaderboard that holds it.
-        sweep: its name.
-        embeddings: of kept models; without, the figures that need an encoder are left out.
+    beside: those with its backbone and its dev sets. Without `embeddings`, the figures that need an
+    encoder are left out.
 
     Raises:
         StoreError: if there is no such sweep, or for what the database says.
@@ -97,12 +93,7 @@ def chapters(
 def rows_of(reader: Leaderboard, sweep: str) -> list[LeaderboardRow]:
     """The sweep's best configuration, then the best of each other method beside it.
 
-    Args:
-        reader: of the leaderboard that holds it.
-        sweep: its name.
-
-    Returns:
-        Nothing while no trial of the sweep is complete.
+    There are none while no trial of the sweep is complete.
 
     Raises:
         StoreError: if there is no such sweep.
@@ -133,12 +124,7 @@ def render_picture(picture: Picture) -> str:
 
 
 def search_pictures(overview: SweepOverview, study: ReplayedSearch) -> list[Picture]:
-    """How far a sweep is, and what its search has tried.
-
-    Args:
-        overview: of the sweep.
-        study: of its search.
-    """
+    """How far a sweep is, and what its search has tried."""
     return [
         state_picture(overview),
         best_so_far(study.history),

@@ -42,9 +42,8 @@ _WORDS = re.compile(r"[\s'\"`;|&<>()=]+")
 def guard(*, transfer_dev: bool = False) -> None:
     """Refuse test sets in this process from here on, for good.
 
-    Args:
-        transfer_dev: whether the process climbs the dev accuracies of the transfer tasks, and so
-            may read the sets that have no test split of their own.
+    With `transfer_dev` the process may read the transfer sets that have no test split of their own,
+    because it climbs their dev accuracies.
 
     Raises:
         GuardError: later, out of whatever call tries it.
@@ -62,12 +61,7 @@ def guard(*, transfer_dev: bool = False) -> None:
 
 
 def is_test_file(path: str, *, transfer_dev: bool = False) -> bool:
-    """Whether a path is, by its name, one of a test set.
-
-    Args:
-        path: as it was given.
-        transfer_dev: as for `guard`.
-    """
+    """Whether a path is, by its name, one of a test set."""
     return bool(_TESTS.search(path) or (not transfer_dev and _FOLDED.search(path)))
 
 

@@ -29,15 +29,10 @@ class Case:
 
 
 def case_of(dev: DevSet, query: str | None = None) -> Case | None:
-    """What to rank: the targets of a query, or pairs where no sentence has enough of them.
+    """What to rank: at most 8 targets of a query, spread over their gold, or 6 pairs.
 
-    Args:
-        dev: graded pairs.
-        query: a sentence of theirs; None is the one in most pairs, if it is in more than three.
-
-    Returns:
-        At most 8 targets, spread over their gold, or 6 pairs of different sentences; None if the
-        query that was named has fewer than 3 targets.
+    Left out, the query is the sentence in most pairs, if it is in more than three; else pairs of
+    different sentences are ranked. None if a query that was named has fewer than 3 targets.
     """
     by_default = queries(dev.first, dev.second)
     if query is None and not by_default:
@@ -63,16 +58,7 @@ def differing_pairs(dev: DevSet) -> list[int]:
 
 
 def spread_by_gold(dev: DevSet, places: Sequence[int], count: int) -> list[int]:
-    """Some of these pairs, from the highest gold to the lowest in even steps, short ones first.
-
-    Args:
-        dev: graded pairs.
-        places: numbers of the pairs to choose from.
-        count: how many; all of them if there are fewer.
-
-    Returns:
-        Numbers of pairs, highest gold first.
-    """
+    """Numbers of `count` of these pairs at even steps of gold, highest first, short ones preferred."""
     left = sorted(places, key=lambda n: (len(dev.first[n]) + len(dev.second[n]), n))
     gold = {place: float(dev.gold[place]) for place in left}
     chosen: list[int] = []

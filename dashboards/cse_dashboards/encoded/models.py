@@ -33,12 +33,9 @@ def _silent(what: str, done: int, total: int) -> None:
 class Embeddings:
     """Opens models when they are asked for, and remembers the vector of every sentence.
 
-    One model is in memory at a time: the last that was used. Sentences are those of dev sets, or
-    a user's own; no test set is opened. A context manager, which in the end forgets them all.
-
-    Args:
-        reader: knows the trials.
-        progress: called with what is going on, and how many of how many sentences are done.
+    One model is in memory at a time: the last that was used. Sentences are those of dev sets, or a
+    user's own; no test set is opened. A context manager, which in the end forgets them all.
+    `progress` is called with what is going on, and how many of how many sentences are done.
     """
 
     def __init__(self, reader: Leaderboard, *, progress: OnProgress = _silent) -> None:
@@ -55,10 +52,7 @@ class Embeddings:
         self._vectors.clear()
 
     def details(self, trial: str) -> TrialDetails:
-        """What the leaderboard knows of a trial.
-
-        Args:
-            trial: its key, or the first 6 or more digits of it.
+        """What the leaderboard knows of a trial, by its key or the first 6 or more digits of it.
 
         Raises:
             QueryError: if that is not one trial.
@@ -70,9 +64,6 @@ class Embeddings:
     def dev(self, trial: str) -> DevSet:
         """The STS-B dev pairs, from where the trial had its data.
 
-        Args:
-            trial: as for `details`.
-
         Raises:
             QueryError: if that is not one trial.
             DataError: if the data is gone.
@@ -80,14 +71,7 @@ class Embeddings:
         return load_dev_set("stsb", _data(self.details(trial)))
 
     def vectors(self, trial: str, sentences: Sequence[str]) -> Vectors:
-        """Vectors as at test time, each sentence encoded once.
-
-        Args:
-            trial: as for `details`.
-            sentences: N of them.
-
-        Returns:
-            Shape (N, D).
+        """Vectors as at test time, shape (N, D), each sentence encoded once.
 
         Raises:
             QueryError: if that is not one trial, or it has no model.
@@ -110,15 +94,8 @@ class Embeddings:
         return np.stack([known[sentence] for sentence in sentences])
 
     def under_dropout(self, trial: str, sentences: Sequence[str], *, times: int) -> Vectors:
-        """Vectors as in training: each time under dropout masks of its own, always the same ones.
-
-        Args:
-            trial: as for `details`.
-            sentences: N of them.
-            times: m, how often each is encoded.
-
-        Returns:
-            Shape (m, N, D).
+        """Vectors as in training, shape (times, N, D), under dropout masks that are always the
+        same.
 
         Raises:
             QueryError: if that is not one trial, or it has no model.

@@ -56,11 +56,7 @@ def unit(vectors: Array) -> NDArray[np.float64]:
 def by_pca(vectors: Array) -> Plane:
     """The two directions in which the vectors, brought to length 1, differ most.
 
-    Args:
-        vectors: shape (N, D), N >= 2, D >= 2.
-
-    Returns:
-        Axes named with their share of the variance.
+    Vectors have shape (N, D), N >= 2, D >= 2; axes are named with their share of the variance.
     """
     from sklearn.decomposition import PCA
 
@@ -73,10 +69,7 @@ def by_pca(vectors: Array) -> Plane:
 def by_umap(vectors: Array) -> Plane:
     """A plane in which neighbours by cosine stay neighbours; the same for the same vectors.
 
-    Its axes have no meaning of their own.
-
-    Args:
-        vectors: shape (N, D), N well above the 15 neighbours that it looks at.
+    Its axes have no meaning of their own. N is well above the 15 neighbours that it looks at.
 
     Raises:
         ImportError: if `umap-learn` is not installed.
@@ -94,12 +87,7 @@ def by_umap(vectors: Array) -> Plane:
 def shuffled_whitening(views: Array, *, groups: int) -> NDArray[np.float32]:
     """Each view whitened by itself, in groups of coordinates drawn anew; always the same draws.
 
-    Args:
-        views: shape (m, N, D), N > D / groups.
-        groups: of coordinates, a divisor of D.
-
-    Returns:
-        Shape (m, N, D).
+    Views have shape (m, N, D), N > D / groups; groups divide D.
 
     Raises:
         ValueError: as `whiten`.
@@ -118,8 +106,7 @@ def shuffled_whitening(views: Array, *, groups: int) -> NDArray[np.float32]:
 def diversity_of(views: Array) -> Diversity:
     """How far apart the positives of a sentence are, and how far different sentences.
 
-    Args:
-        views: shape (m, N, D), m >= 2, N >= 2.
+    Views have shape (m, N, D), m >= 2, N >= 2.
     """
     points = unit(views)
     pairs = list(combinations(range(len(points)), 2))

@@ -24,18 +24,7 @@ def panelled(
     row_height: int = ROW,
     **layout: Any,
 ) -> go.Figure:
-    """A figure of panels, three in a row at most, each under its name.
-
-    Args:
-        panels: by name, the traces of Plotly.
-        title: what they show.
-        x: name of every panel's axis, with its unit.
-        y: the same.
-        shared_yaxes: whose y is one, as `make_subplots` takes it.
-        horizontal_spacing: between panels, as a share of the width.
-        row_height: of a row with its axes, in pixels.
-        layout: whatever else Plotly takes.
-    """
+    """A figure of panels, three in a row at most, each under its name; `row_height` is in pixels."""
     columns = 2 if len(panels) == 4 else min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     figure = make_subplots(

@@ -43,9 +43,7 @@ def dev_data(row: LeaderboardRow) -> str:
 def picture_per_data(data: Iterable[str], draw: Callable[[str], Picture]) -> list[Picture]:
     """A picture for each data source; where there are several, each says which one it shows.
 
-    Args:
-        data: what `data_of` says of each row that is to be shown.
-        draw: makes the picture of the rows on that data.
+    `data` is what `data_of` says of each row; `draw` makes the picture of the rows on that data.
     """
     several = list(dict.fromkeys(data)) or [SENTEVAL]
     if len(several) == 1:

@@ -30,13 +30,9 @@ YEAR = 365 * 24 * 3600
 
 
 def create_app(url: str, *, published: Sequence[Path] = (), mlflow: str | None = None) -> Flask:
-    """The page over one leaderboard.
+    """The page over one leaderboard, which need not be there yet.
 
-    Args:
-        url: of the leaderboard; it need not be there yet.
-        published: a lab's own files of published numbers.
-        mlflow: address of the MLflow server that sweeps lead to, if there is one; a database has no
-            pages to lead to.
+    `mlflow` is the address of a server; a database has no pages to lead to.
     """
     app = Flask("cse_dashboards.page")
     app.url_map.strict_slashes = False

@@ -24,13 +24,7 @@ class Memory(Generic[T]):
         return found[1] if found is not None and found[0] == source else None
 
     def ask(self, question: Hashable, source: Any, compute: Callable[[], T]) -> T:
-        """The result, computed where it is not known.
-
-        Args:
-            question: what is asked; one result is kept for each.
-            source: what the result follows from.
-            compute: gives the result.
-        """
+        """The result, computed where it is not known for this question and what it follows from."""
         if (found := self.known(question, source)) is not None:
             return found
         return self.keep(question, source, compute())

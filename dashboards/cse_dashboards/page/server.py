@@ -23,14 +23,7 @@ def serve(
     published: Sequence[Path] = (),
     mlflow: str | None = None,
 ) -> None:
-    """Serve the page; says its address, and returns after Ctrl-C.
-
-    Args:
-        url: of the leaderboard; it need not be there yet.
-        host: to listen on.
-        port: the same; 0 takes a free one.
-        published: a lab's own files of published numbers.
-        mlflow: address of the MLflow server that sweeps lead to.
+    """Serve the page; says its address, and returns after Ctrl-C. Port 0 takes a free one.
 
     Raises:
         ServeError: if the port is taken, or the host is none of this machine's.

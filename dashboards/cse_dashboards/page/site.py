@@ -24,12 +24,7 @@ PART = "X-Part"
 
 
 class OpenLeaderboard:
-    """One leaderboard, kept open between requests, and opened anew when its file is another one.
-
-    Args:
-        url: of the leaderboard.
-        published: a lab's own files of published numbers.
-    """
+    """One leaderboard, kept open between requests, and opened anew when its file is another one."""
 
     def __init__(self, url: str, published: Sequence[Path]) -> None:
         self.url, self._published = url, published

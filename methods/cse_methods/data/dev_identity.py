@@ -22,10 +22,6 @@ class DevIdentity(NamedTuple):
 def identify_dev_set(task: DevTask, data: str | None) -> DevIdentity:
     """Read a dev set and return its identity.
 
-    Args:
-        task: the dev set.
-        data: the setting `data` of a configuration: where it is read from.
-
     Raises:
         DataError: if it cannot be had, or is not the known one.
     """

@@ -23,8 +23,7 @@ class DevSelection(Settings):
 def dev_metric(task: str) -> str:
     """The name of the metric that a dev set is judged by, e.g. `dev/stsb_spearman`.
 
-    Args:
-        task: a `DevTask`; `transfer_dev` is the mean over the seven transfer tasks.
+    For `transfer_dev` it is the mean over the seven transfer tasks.
     """
     if task == "transfer_dev":
         return "dev/avg_transfer_accuracy"

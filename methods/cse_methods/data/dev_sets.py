@@ -97,14 +97,10 @@ DEV_TABLES: dict[DevTask, _Table] = {
 
 
 def load_dev_set(task: DevTask, data: str | None) -> DevSet:
-    """The dev pairs of a task, counted and checksummed.
+    """The dev pairs of `stsb` (1500) or of `sickr` (SICK trial, 500; 495 on the hub), checksummed.
 
-    Text is split at white space and joined by single blanks; rows without a gold score are
-    dropped, as SentEval does.
-
-    Args:
-        task: `stsb` (STS Benchmark dev, 1500 pairs) or `sickr` (SICK trial, 500; 495 on the hub).
-        data: the setting `data`: `builtin`, `hub`, a folder, or None for CSE_DATA.
+    Text is split at white space and joined by single blanks; rows without a gold score are dropped,
+    as SentEval does.
 
     Raises:
         DataError: if a file is missing or cannot be fetched, a row is malformed (names file and

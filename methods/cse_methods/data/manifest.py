@@ -38,11 +38,6 @@ def manifest() -> Mapping[str, DataFile]:
 def refuse_count(folder: Path, path: str, *, found: int) -> None:
     """Make sure that a file gave as many records as are known of it.
 
-    Args:
-        folder: the data folder.
-        path: of the file below it, one of the manifest.
-        found: records that were read.
-
     Raises:
         DataError: names the file, the expected and the found number.
     """

@@ -22,16 +22,12 @@ CORPUS = "wiki1m"
 
 
 def fetch_senteval(target: Path | None = None) -> Path:
-    """Fill a data folder with SentEval's files from the hub; without need, nothing is fetched.
+    """Fill a data folder with SentEval's files from the hub, and return it.
 
-    Files that the archive itself lacks stay missing; `check_folder` and the readers report them.
-
-    Args:
-        target: a folder of one's own; in it the files that are missing or have a wrong count are
-            written. By default a folder of the cache, whose files are whole or absent.
-
-    Returns:
-        The folder that holds `downstream/`.
+    Without need, nothing is fetched. In a `target` of one's own, files that are missing or have a
+    wrong count are written; by default it is a folder of the cache, whose files are whole or
+    absent. Files that the archive itself lacks stay missing; `check_folder` and the readers report
+    them.
 
     Raises:
         DataError: if the archive cannot be fetched or read, or the folder cannot be written.
@@ -49,10 +45,7 @@ def fetch_senteval(target: Path | None = None) -> Path:
 
 
 def fetch_corpus(target: Path) -> Path:
-    """Put wiki1m, 1,000,000 sentences of Wikipedia, into a data folder, unless it has it whole.
-
-    Returns:
-        The file of the corpus.
+    """Put wiki1m into a data folder, unless it has it whole; returns the file.
 
     Raises:
         DataError: if it cannot be fetched, or the folder cannot be written.

@@ -13,8 +13,7 @@ DataSource = Literal["builtin", "hub"] | Path
 def data_source(data: str | None) -> DataSource:
     """The source that the setting `data:` names; without it CSE_DATA; without that the hub.
 
-    Args:
-        data: `builtin`, `hub`, or a folder that holds `downstream/`, `corpus/` or both.
+    A folder must hold `downstream/`, `corpus/` or both.
 
     Raises:
         DataError: if the folder does not exist or holds neither.
@@ -41,9 +40,6 @@ def data_source(data: str | None) -> DataSource:
 
 def source_name(data: str | None) -> Literal["builtin", "hub", "senteval"]:
     """The same in one word, for people and records.
-
-    Args:
-        data: as for `data_source`.
 
     Raises:
         DataError: as `data_source`.

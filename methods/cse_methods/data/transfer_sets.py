@@ -84,12 +84,10 @@ class TransferFile(NamedTuple):
 
 
 def load_transfer_set(task: TransferTask, data: str | None) -> TransferSet:
-    """The training and dev sentences of a task, counted.
+    """The training and dev sentences of a task, counted; 120 and 60 of the built-in data.
 
-    Args:
-        task: mr, cr, subj or mpqa (10662, 3775, 10000 and 10606 sentences), sst2 (67349 to train on
-            and 872 for dev), trec (5452) or mrpc (4076 pairs).
-        data: the setting `data`: `builtin` (120 and 60), `hub`, a folder, or None for CSE_DATA.
+    The known counts are mr 10662, cr 3775, subj 10000, mpqa 10606, sst2 67349 to train on and 872
+    for dev, trec 5452, and mrpc 4076 pairs.
 
     Raises:
         DataError: if a file is missing or cannot be fetched, a line is malformed (names file and
@@ -135,13 +133,7 @@ def load_part(
     *,
     builtin: Callable[[], Sequence[LabelledSentence]],
 ) -> LabelledSentences:
-    """One part of a task, be it for training or for testing.
-
-    Args:
-        task: whose part.
-        source: where it comes from.
-        files: that hold it, in SentEval's order.
-        builtin: draws the built-in sentences of this part.
+    """One part of a task, from `files` in SentEval's order or as `builtin` draws it.
 
     Raises:
         DataError: as for `load_transfer_set`.

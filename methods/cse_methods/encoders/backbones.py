@@ -163,10 +163,6 @@ def fetch_backbone(source: Backbone) -> Path:
 def own_pooling(source: Backbone, folder: Path) -> Pooling:
     """The pooling that an encoder was made for; the mean where neither table nor folder says.
 
-    Args:
-        source: the encoder; what the table of this package says comes first.
-        folder: where it lies.
-
     Raises:
         BackboneError: if the folder states a pooling that we do not have.
     """

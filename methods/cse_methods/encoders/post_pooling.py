@@ -29,12 +29,7 @@ _AS_OURS = {
 
 
 class Dense(nn.Module):
-    """One dense layer with its activation, as sentence-transformers stores it.
-
-    Args:
-        linear: from the width of its input to that of its output.
-        activation: applied to every coordinate.
-    """
+    """One dense layer with its activation, as sentence-transformers stores it."""
 
     def __init__(self, linear: nn.Linear, activation: Activation = "identity") -> None:
         super().__init__()
@@ -59,8 +54,7 @@ class Dense(nn.Module):
 class TrainingHead(Dense):
     """The dense layer with tanh that follows the pooler in training only.
 
-    Args:
-        width: D of the embeddings; weights are drawn from N(0, 0.02), the bias is 0.
+    Its weights are drawn from N(0, 0.02), the bias is 0.
     """
 
     def __init__(self, width: int) -> None:

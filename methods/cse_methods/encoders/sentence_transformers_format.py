@@ -146,12 +146,7 @@ def write_format(
 ) -> None:
     """Add to a folder of model and tokenizer files what makes it a sentence encoder.
 
-    Args:
-        folder: holds config.json, model.safetensors and the tokenizer.
-        pooling: of the encoder.
-        width: of the pooler's vectors.
-        max_length: word pieces it can read, special ones included.
-        post_pooling: the modules after the pooler, in order.
+    `width` is that of the pooler's vectors; `max_length` counts special word pieces too.
     """
     first = [Module("Transformer", ""), Module("Pooling", _POOLING_FOLDER)]
     modules = [

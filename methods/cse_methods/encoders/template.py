@@ -59,9 +59,7 @@ def prompt_problem(prompt: str) -> str | None:
 def prompt_template(prompt: str, tokenizer: Any) -> Template:
     """The words of a prompt, with the tokenizer's own special pieces.
 
-    Args:
-        prompt: holds `{}` for the sentence and, after it, `[MASK]`, each once.
-        tokenizer: the model's own.
+    The prompt holds `{}` for the sentence and, after it, `[MASK]`, each once.
 
     Raises:
         BackboneError: if the prompt lacks one of them, or the tokenizer has no mask.

@@ -85,9 +85,7 @@ def cut_parts(content: Sequence[int], count: int) -> list[list[int]]:
 def batched_by_length(lengths: Sequence[int], *, at_once: int) -> Iterator[list[int]]:
     """Places of rows in batches of near-equal length, shortest first.
 
-    Args:
-        lengths: of the rows.
-        at_once: length of a batch's longest row times its rows, at most; a single row may be more.
+    A batch's longest row times its rows is `at_once` at most; a single row may be more.
     """
     batch: list[int] = []
     for place in sorted(range(len(lengths)), key=lengths.__getitem__):

@@ -21,13 +21,8 @@ OnProgress = Callable[[str, int, int], None]
 class StoredEmbeddings:
     """Gives the vectors of sentences, which lie in a file; memory holds what is asked for.
 
-    Sentences are encoded shortest first, among sentences of their length.
-
-    Args:
-        model: encodes.
-        sentences: all that will ever be asked for; repeated ones are encoded once.
-        folder: for the file; there must be room for N x D x 4 bytes.
-        progress: called after every batch.
+    `sentences` are all that will ever be asked for; each is encoded once, shortest first. `folder`
+    must have room for N x D x 4 bytes; `progress` is called after every batch.
 
     Raises:
         EvaluationError: if a vector is not finite, or there is no room for the file.

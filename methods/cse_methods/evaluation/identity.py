@@ -33,11 +33,8 @@ def settings_of(
 ) -> dict[str, Any]:
     """What a score's identity is the hash of.
 
-    Args:
-        task: its id.
-        reading: how the encoder reads a text: pooler, layers after it, truncation, lower-casing.
-        protocol: how vectors become the score.
-        data_sha256: of the data.
+    `reading` is how the encoder reads a text: pooler, layers after it, truncation, lower-casing;
+    `protocol` is how vectors become the score.
     """
     return {
         "task": task,

@@ -99,12 +99,9 @@ class OwnModel:
 
 
 class ForeignModel:
-    """A model that sentence-transformers loads and this package does not.
+    """A `SentenceTransformer`, which this package does not load itself.
 
-    Args:
-        model: a `SentenceTransformer`.
-        max_length: texts are cut here, in word pieces, or where the model cuts if that is
-            earlier; None is where the model cuts.
+    Texts are cut at `max_length` word pieces, or where the model cuts if that is earlier.
 
     Raises:
         EvaluationError: if the model cuts no texts and a length is given.

@@ -30,13 +30,9 @@ def written_once(
 ) -> Content:
     """The content of a file of the cache. The first caller writes it while the others wait.
 
-    The file gets its name only when it is complete and on disk.
-
-    Args:
-        file: in the cache; its folder is made.
-        read: gives the content of the file; None if there is none, or it was damaged since.
-        write: writes the content to a stream. Not to a memory map: on a full disk a stream raises,
-            a map kills the process.
+    The file gets its name only when it is complete and on disk. `read` gives None if there is no
+    file, or it was damaged since. `write` gets a stream, not a memory map: on a full disk a stream
+    raises, a map kills the process.
 
     Raises:
         OSError: if the file cannot be written or read; `cannot_store` puts it into words.

@@ -29,13 +29,9 @@ class SlicedStudent:
     """A student whose sentences are cut into segments, encoded by themselves, and pooled.
 
     Rows are never longer than a segment, so that the cost of a sentence grows with its length and
-    not with the square of it.
-
-    Args:
-        student: encodes the segments.
-        length: of a segment in word pieces, without prompt.
-        special: how many special pieces a segment's length counts.
-        weighted: whether a segment counts by its length in the mean over a sentence's segments.
+    not with the square of it. A segment has `length` word pieces, without prompt, of which
+    `special` are special. If `weighted`, a segment counts by its length in the mean over a
+    sentence's segments.
     """
 
     def __init__(
@@ -77,14 +73,7 @@ class SlicedStudent:
         head: bool = True,
         encoder: Encoder | None = None,
     ) -> Segments:
-        """The segments of each content in each template, and their sentences' pooled vectors.
-
-        Args:
-            contents: as for `Student.encode`.
-            templates: as for `Student.encode`; one stands around every segment.
-            head: whether the head follows the pooler.
-            encoder: another one of the same family in place of the student's own.
-        """
+        """As `Student.encode`, with a template around every segment: the segments, and their pools."""
         sliced = [cut_segments(content, self.length - self.special) for content in contents]
         segments = [segment for own in sliced for segment in own]
         sequence = torch.tensor([row for row, own in enumerate(sliced) for _ in own])

@@ -52,11 +52,7 @@ class TeacherSpec(Settings):
 class TeacherRanking:
     """Similarities that teachers give the sentences of a batch, from vectors that are kept.
 
-    Args:
-        teachers: frozen encoders.
-        weights: one a teacher.
-        corpus: the training sentences.
-        max_length: sentences are cut here, in the teacher's own word pieces.
+    Sentences are cut at `max_length` word pieces of the teacher's own.
     """
 
     def __init__(
@@ -73,8 +69,7 @@ class TeacherRanking:
     def similarities(self, rows: NDArray[np.int64]) -> Tensor:
         """Weighted sum of the teachers' cosines, shape (B, B), on the CPU.
 
-        Args:
-            rows: places of the batch's sentences in the corpus, shape (B,).
+        `rows` are the places of the batch's sentences in the corpus, shape (B,).
         """
         total = torch.zeros(len(rows), len(rows))
         for weight, vectors in zip(self.weights, self.vectors, strict=True):
@@ -89,13 +84,8 @@ def teacher_vectors(
     """The teacher's embeddings of every sentence of a corpus, as a read-only memory map.
 
     The first caller on a machine encodes, the others wait for it and then read the same file, which
-    is whole or absent.
-
-    Args:
-        teacher: the encoder; it uses its own tokenizer, without dropout or head.
-        corpus: N sentences.
-        max_length: sentences are cut here, in the teacher's word pieces, special ones included.
-        cache: folder of the files; None is `teachers` in CSE_CACHE, or in the user's cache.
+    is whole or absent. Sentences are cut at `max_length` word pieces of the teacher's tokenizer,
+    special ones included. `cache` is by default `teachers` in CSE_CACHE, or in the user's cache.
 
     Returns:
         `numpy.memmap` of shape (N, D), float32, C order; row i belongs to sentence i.

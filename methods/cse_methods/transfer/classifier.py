@@ -26,13 +26,7 @@ def fit_classifiers(
     regularisations: NDArray[np.float64],
     protocol: TransferProtocol,
 ) -> Tensor:
-    """Fit a classifier for every fold and regularisation.
-
-    Args:
-        data: where the folds' rows lie.
-        folds: F of them.
-        regularisations: shape (F, R), as `protocol.regularisations` gives them.
-        protocol: which classifier, and its settings.
+    """Fit a classifier for every fold and regularisation; these have shape (F, R).
 
     Returns:
         Shape (F, R, C, W); a row of the design times these gives the logits of its C classes.

@@ -29,15 +29,9 @@ class TrainingFold(NamedTuple):
 
 
 def measure_accuracies(data: Design, weights: Tensor, rows: RowNumbers) -> Tensor:
-    """The share of these rows that each model classifies rightly.
+    """The share of these rows that each model classifies rightly: fractions, shape (R,), float64.
 
-    Args:
-        data: where the rows lie.
-        weights: shape (R, C, W): R models.
-        rows: N of them.
-
-    Returns:
-        Shape (R,), float64, fractions.
+    The weights are those of R models, shape (R, C, W).
     """
     places = torch.from_numpy(rows).to(data.labels.device)
     found = predict(data, weights, rows) == data.labels[places]
@@ -152,10 +146,8 @@ class _Best:
         self.learning = torch.ones(shape, dtype=torch.bool, device=weights.device)
 
     def look(self, accuracy: Tensor, weights: Tensor, tenacity: int) -> Tensor:
-        """Take the validation accuracies of the active folds, shape (A, R).
-
-        Returns:
-            Shape (A,): which of them go on.
+        """Take the validation accuracies of the active folds, shape (A, R); says which of them go
+        on.
         """
         active = self.active
         better = self.learning[active] & (accuracy > self.accuracy[active])

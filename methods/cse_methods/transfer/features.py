@@ -28,15 +28,7 @@ def samples_of(part: LabelledSentences, vectors: Embed) -> Samples:
 
 
 def dev_accuracy(task: TransferSet, vectors: Embed, protocol: TransferProtocol) -> float:
-    """The accuracy that chooses the regularisation of a task; no test set has a part in it.
-
-    Args:
-        task: what training may see.
-        vectors: gives the embeddings.
-        protocol: the classifier and the number of folds.
-
-    Returns:
-        A fraction.
+    """The accuracy that chooses the regularisation of a task, a fraction, by no test set.
 
     Raises:
         EvaluationError: if an embedding holds NaN or infinite numbers.

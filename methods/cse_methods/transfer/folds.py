@@ -29,11 +29,7 @@ class Accuracies:
 def nested(samples: Samples, protocol: TransferProtocol, *, test: bool) -> Accuracies:
     """Folds in folds: the inner ones choose for each outer one, which is then tested.
 
-    Args:
-        samples: all there are.
-        protocol: the classifier and the number of folds, the same for both rounds.
-        test: whether to fit and test the chosen classifiers; without it only the dev accuracy is
-            computed.
+    Without `test` only the dev accuracy is computed, and no chosen classifier is fitted.
 
     Returns:
         dev: the mean over the outer folds of the best mean over inner folds.
@@ -63,10 +59,7 @@ def nested(samples: Samples, protocol: TransferProtocol, *, test: bool) -> Accur
 def cross_validated(train: Samples, test: Samples | None, protocol: TransferProtocol) -> Accuracies:
     """Folds of the training set choose, the whole of it trains, the test set tests.
 
-    Args:
-        train: the training set.
-        test: the test set; None where only the dev accuracy is wanted.
-        protocol: the classifier and the number of folds.
+    Without a test set only the dev accuracy is computed.
 
     Raises:
         EvaluationError: if a feature is NaN or infinite.
@@ -84,11 +77,7 @@ def split(
 ) -> Accuracies:
     """The given dev set chooses, and also stops the final classifier.
 
-    Args:
-        train: the training set.
-        dev: the dev set.
-        test: the test set; None where only the dev accuracy is wanted.
-        protocol: the classifier.
+    Without a test set only the dev accuracy is computed.
 
     Raises:
         EvaluationError: if a feature is NaN or infinite.

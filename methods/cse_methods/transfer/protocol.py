@@ -43,11 +43,8 @@ DEV_PROTOCOL = TransferProtocol(
 def regularisations(protocol: TransferProtocol, *, folds: bool) -> tuple[float, ...]:
     """The values to choose from, in the order that decides between equals.
 
-    Args:
-        protocol: says which classifier: L2 penalties for `pytorch`, their inverse C for
-            `scikit-learn`.
-        folds: whether one round of folds decides; nested folds and a dev set of its own have
-            another list for scikit-learn.
+    They are L2 penalties for `pytorch`, their inverse C for `scikit-learn`; of the latter nested
+    folds and a dev set of its own have another list than one round of folds.
     """
     if protocol.classifier == "pytorch":
         return (1e-5, 1e-4, 1e-3, 1e-2)

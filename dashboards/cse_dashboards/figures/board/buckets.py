@@ -22,12 +22,9 @@ from cse_platform.leaderboard.row import LeaderboardRow
 
 
 def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
-    """The distribution of cosines by gold score.
+    """The distribution of cosines by gold score of an STS task.
 
-    Args:
-        reader: of the leaderboard that the rows are of.
-        rows: those that are shown, each with its best seed on dev that has been scored.
-        task: one of the STS tasks.
+    Each row is shown by its best seed on dev that has been scored.
     """
     labelled, left = first_rows(rows)
     scored = _similarities(reader, labelled, task)
@@ -63,9 +60,6 @@ def draw_buckets(similarities: Mapping[str, Similarities]) -> Drawn:
     """A panel a method: for each bucket of gold scores, the density of its pairs' cosines.
 
     A line within a ridge is the bucket's mean.
-
-    Args:
-        similarities: by label, one or more, all of the pairs of one task.
     """
     cosines = {
         (label, bucket): one.cosines[inside].round(4)

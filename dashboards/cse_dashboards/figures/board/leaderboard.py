@@ -35,13 +35,9 @@ def leaderboard_pictures(
 ) -> list[Picture]:
     """The rows on their headline, or on dev where no row has a test score.
 
-    Args:
-        rows: of a board, with their intervals as far as they are known.
-        published: rows of papers; those on test sets with that headline are shown.
-        family: of test scores; left out, the first that any row has.
-
-    Returns:
-        A picture for each source of the test data; without test scores, for each dev set.
+    There is a picture for each source of the test data; without test scores, for each dev set.
+    Published rows on test sets with that headline are shown too. Left out, `family` is the first of
+    which any row has test scores.
     """
     column = Board(rows, family=family or family_of(rows)).headline
     theirs = [row for row in published if row.split == "test" and column in row.scores]
@@ -142,14 +138,7 @@ def draw_leaderboard(
     column: str | None = None,
     published: Published = (),
 ) -> Drawn:
-    """Means with 95 % intervals, published numbers as hollow markers.
-
-    Args:
-        scores: by label.
-        quantity: of these scores.
-        column: the same in published rows; none of them is drawn without it.
-        published: rows that may have a score in that column.
-    """
+    """Means by label with 95 % intervals, published numbers in that column as hollow markers."""
     data = _data(scores, quantity, [one for one in published if column in one[1].scores], column)
     best = data.drop_duplicates("row")  # ours come first
     order = list(best.sort_values(quantity.title, kind="stable")["row"])

@@ -18,13 +18,9 @@ from cse_platform.leaderboard.row import LeaderboardRow
 def pair_scatter(
     reader: Leaderboard, row_a: LeaderboardRow, row_b: LeaderboardRow, task: str
 ) -> Picture:
-    """The cosine of every pair of a task under one method against that under the other.
+    """The cosine of every pair of an STS task under one method against that under the other.
 
-    Args:
-        reader: of the leaderboard that the rows are of.
-        row_a: one row, shown by its best seed on dev that has been scored.
-        row_b: the other.
-        task: one of the STS tasks.
+    Each row is shown by its best seed on dev that has been scored.
     """
     caption = (
         "Every test pair, each method by its best scored seed on dev; the diagonal: both alike."
@@ -56,12 +52,6 @@ def draw_pair_scatter(a: str, first: Similarities, b: str, second: Similarities)
     """The cosine of every pair under A against that under B, coloured by its gold score.
 
     Where both are alike a pair lies on the diagonal.
-
-    Args:
-        a: what the first is called.
-        first: of the pairs of a task.
-        b: what the second is called.
-        second: of the same pairs, in the same order.
     """
     x, y = f"cosine, {a}", f"cosine, {b}"
     data = pd.DataFrame(

@@ -17,14 +17,10 @@ Scores = Mapping[str, Estimate]
 def ranking_estimates(
     reader: Leaderboard, labelled: Mapping[str, LeaderboardRow]
 ) -> tuple[dict[str, Scores], str]:
-    """The averages of KCC and NDCG over each row's own seeds.
+    """The averages of KCC and NDCG over each row's own seeds, and what to add to a caption.
 
-    Args:
-        reader: of the leaderboard that the rows are of.
-        labelled: rows by label; those without these scores are left out.
-
-    Returns:
-        One evaluation of each row, that which most rows have; and what to add to a caption.
+    There is one evaluation of each row, that which most rows have; rows without these scores are
+    left out.
     """
     found = {label: _ranking(reader, row) for label, row in labelled.items()}
     return _alike({label: several for label, several in found.items() if several})

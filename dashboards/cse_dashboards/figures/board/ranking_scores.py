@@ -53,12 +53,7 @@ def _picture(scores: Mapping[str, Scores], added: str) -> Picture:
 
 
 def draw_ranking_scores(scores: Mapping[str, Scores], columns: Sequence[str]) -> Drawn:
-    """A panel a measure, a bar a method: the mean over seeds, ± their standard deviation.
-
-    Args:
-        scores: by label, scores by column.
-        columns: one a panel, e.g. `avg_sts_kcc`, `avg_sts_ndcg`; their scales differ.
-    """
+    """A panel a measure, a bar a method: the mean over seeds, ± their standard deviation."""
     data = pd.DataFrame(
         [
             {

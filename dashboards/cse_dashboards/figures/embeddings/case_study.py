@@ -31,11 +31,8 @@ LETTERS = 46
 def case_study(embeddings: Embeddings, trials: Trials, query: str | None = None) -> Picture:
     """How each model ranks the graded targets of a sentence of STS-B dev.
 
-    Args:
-        embeddings: opens models.
-        trials: one or more.
-        query: a sentence with 3 targets or more; left out, the one in most pairs. Where no
-            sentence is in more than three, pairs of different sentences are ranked instead.
+    The query has 3 targets or more; left out, it is the sentence in most pairs. Where no sentence
+    is in more than three, pairs of different sentences are ranked instead.
     """
     return embeddings_picture(
         "case_study", "Ranking case study", lambda: _case_study(embeddings, trials, query)
@@ -76,13 +73,8 @@ def draw_case_study(
 ) -> Drawn:
     """Ranks by gold on the left, each model's beside it; lines that cross are wrong orders.
 
-    The score stands at each mark. Of equal scores the earlier target has the better rank.
-
-    Args:
-        targets: what is ranked, highest gold first: a sentence each, or the two of a pair.
-        gold: similarities that people (or the grammar) gave.
-        cosines: by model.
-        title: whose targets.
+    Targets have the highest gold first: a sentence each, or the two of a pair. The score stands at
+    each mark. Of equal scores the earlier target has the better rank.
 
     Source:
         Liu et al. 2023 (RankCSE), tables 1 and 12.

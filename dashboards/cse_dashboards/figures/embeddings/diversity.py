@@ -47,12 +47,7 @@ class WhiteningSide:
 
 
 def diversity(embeddings: Embeddings, trials: Trials) -> Picture:
-    """Positives of the first trial before and after whitening.
-
-    Args:
-        embeddings: opens models.
-        trials: one or more.
-    """
+    """Positives of the first trial before and after whitening."""
     return embeddings_picture(
         "diversity",
         "Positives before and after whitening",
@@ -117,9 +112,6 @@ def _side(views: Array, sentences: list[str]) -> WhiteningSide:
 
 def draw_diversity(sides: Mapping[str, WhiteningSide]) -> Drawn:
     """Planes of all sentences with the positives of some, then how far apart positives are.
-
-    Args:
-        sides: by name, before and after.
 
     Source:
         Zhuo et al. 2023 (WhitenedCSE), figure 1.

@@ -38,11 +38,8 @@ LINE, LINES = 28, 2
 def heat_map(embeddings: Embeddings, trials: Trials, sentences: Sequence[str] = ()) -> Picture:
     """Similarities of sentences to each other under each model (CompCSE, figure 4).
 
-    Args:
-        embeddings: opens models.
-        trials: one or more.
-        sentences: 2 to 26 different ones; left out, three pairs of STS-B dev, of high, middle and
-            low gold.
+    There are 2 to 26 different sentences; left out, three pairs of STS-B dev, of high, middle and
+    low gold.
     """
     return embeddings_picture(
         "heat_map", "Similarity of sentences", lambda: _heat_map(embeddings, trials, sentences)
@@ -73,9 +70,7 @@ def _heat_map(
 def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, NDArray[Any]]) -> Drawn:
     """The cosine of each sentence with each other, a panel a model, on one scale of colours.
 
-    Args:
-        sentences: N different ones, at most 26.
-        cosines: by model, shape (N, N), in [-1, 1].
+    Cosines have shape (N, N); there are at most 26 different sentences.
 
     Source:
         Chanchani and Huang 2023 (CompCSE), figure 4.

@@ -33,13 +33,7 @@ Points = NDArray[Any]
 
 
 def projection(embeddings: Embeddings, trials: Trials, *, by: By = "pca") -> Picture:
-    """The sentences of STS-B dev in a plane under each model.
-
-    Args:
-        embeddings: opens models.
-        trials: one or more.
-        by: `pca`, or `umap` where the extra is installed.
-    """
+    """The sentences of STS-B dev in a plane under each model, by `pca`, or by `umap` as an extra."""
     return embeddings_picture(
         f"projection_{by}",
         f"Sentences by length, {by.upper()}",
@@ -74,12 +68,7 @@ def draw_projection(
     lengths: Sequence[int],
     planes: Mapping[str, tuple[Points, tuple[str, str]]],
 ) -> Drawn:
-    """Where each model puts the sentences, a panel a model, coloured by length.
-
-    Args:
-        sentences: N of them.
-        lengths: in words.
-        planes: by model, the points and the names of their two axes.
+    """Where each model puts the sentences, a panel a model, coloured by length in words.
 
     Source:
         Chanchani and Huang 2023 (CompCSE), figure 5.

@@ -13,13 +13,7 @@ from cse_dashboards.figures.search.study import TRIAL_COLUMN, ReplayedSearch, se
 
 
 def contour(study: ReplayedSearch, x: str | None = None, y: str | None = None) -> Picture:
-    """Score over two hyperparameters.
-
-    Args:
-        study: of a search.
-        x: one hyperparameter; left out, `tau2` or the one of which most values were tried.
-        y: another; left out, `tau3` or the next.
-    """
+    """Score over two hyperparameters, by default as `pair_of` chooses them."""
     caption = (
         "The dev score between the complete trials of the search, as Optuna interpolates it; where "
         "several trials share a point, the best of them counts."

@@ -73,13 +73,7 @@ def draw_effect(
     Around the mean lies one standard deviation over seeds, pooled over the configurations of that
     value that have several: a band where all values of a number have it, else bars. Where nearly
     every configuration has a value of its own there is no mean. Values that are no numbers stand
-    side by side.
-
-    Args:
-        trials: of a search; incomplete ones, and those without the hyperparameter, are left out.
-        name: of the hyperparameter.
-        dimension: that was searched.
-        quantity: of the trials' values.
+    side by side. Incomplete trials, and those without the hyperparameter, are left out.
     """
     found = {place: at for (place,), at in by_value(trials, name).items()}
     numeric = all(map(is_number, found))

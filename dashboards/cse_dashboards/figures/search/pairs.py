@@ -13,8 +13,7 @@ PAIR = ("tau2", "tau3")
 def pair_of(history: SearchHistory, x: str | None, y: str | None) -> Sequence[str]:
     """The two hyperparameters asked for, filled up by the paper's or by those with most values.
 
-    Returns:
-        Fewer than two where no more were searched.
+    There are fewer than two where no more were searched.
     """
     most = sorted(history.space, key=lambda name: -len(by_value(history.trials, name)))
     usual = [*PAIR, *most] if all(name in history.space for name in PAIR) else most

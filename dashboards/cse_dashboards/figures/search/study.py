@@ -21,11 +21,7 @@ TRIAL_COLUMN = "trial"
 
 
 class ReplayedSearch:
-    """The search of one sweep; the Optuna study is made once, when a figure first needs it.
-
-    Args:
-        history: what the search has tried.
-    """
+    """The search of one sweep; the Optuna study is made once, when a figure first needs it."""
 
     def __init__(self, history: SearchHistory) -> None:
         self.history = history
@@ -106,14 +102,7 @@ def _spread(trials: Sequence[TrialSummary], count: int) -> list[TrialSummary]:
 def search_picture(
     blank: Picture, study: ReplayedSearch, draw: Callable[[], Drawn], *, hyperparameters: int = 0
 ) -> Picture:
-    """A picture with its figure, or with why there is none.
-
-    Args:
-        blank: the picture without a figure.
-        study: of the search.
-        draw: makes the figure.
-        hyperparameters: how many it takes at least.
-    """
+    """The picture `blank` with its figure, or with why there is none."""
     history = study.history
     searched = len(history.space)
     why = None

@@ -31,13 +31,7 @@ Found = Mapping[tuple[Any, Any], AtValue]
 
 
 def surface(history: SearchHistory, x: str | None = None, y: str | None = None) -> Picture:
-    """Two hyperparameters against the score.
-
-    Args:
-        history: of the search.
-        x: one hyperparameter; left out, `tau2` or the one of which most values were tried.
-        y: another; left out, `tau3` or the next.
-    """
+    """Two hyperparameters against the score, by default as `pair_of` chooses them."""
     title = "Two hyperparameters and the score"
     caption = (
         "Mean on dev over the configurations of each pair of values, each the mean of its seeds. "
@@ -63,14 +57,8 @@ def draw_surface(
     """The mean over configurations at each pair of values.
 
     A heat map where both hyperparameters have few values that recur; else points, over a filled
-    contour that is linear between them where both are numbers.
-
-    Args:
-        trials: of a search; incomplete ones, and those without both hyperparameters, are left out.
-        x: name of one hyperparameter.
-        y: name of the other.
-        space: that was searched; holds both.
-        quantity: of the trials' values.
+    contour that is linear between them where both are numbers. Incomplete trials, and those without
+    both hyperparameters, are left out.
     """
     found = by_value(trials, x, y)
     sides = [list(dict.fromkeys(place[side] for place in found)) for side in (0, 1)]

@@ -47,9 +47,6 @@ def draw_alignment_uniformity(curves: Mapping[str, SeedCurves]) -> Drawn:
 
     It begins at a hollow marker before training; its star is the mean over the checkpoints that
     were kept, one a seed. Seeds without both measures are left out.
-
-    Args:
-        curves: by label, dev curves by seed.
     """
     records = [
         {"method": label, **one} for label, seeds in curves.items() for one in _records(seeds)

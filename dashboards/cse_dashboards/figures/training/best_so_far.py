@@ -41,12 +41,7 @@ def best_so_far(history: SearchHistory) -> Picture:
 def draw_best(data: pd.DataFrame, *, title: str, x: str, y: str) -> Drawn:
     """A marker a trial, and a line at the best until then.
 
-    Args:
-        data: trials in the order of `x`; columns `trial`, `configuration` and `seed` are shown on
-            the markers.
-        title: what is shown.
-        x: the column across, and the name of its axis.
-        y: the same of the scores.
+    The trials are in the order of `x`; x and y are each a column and the name of its axis.
     """
     data = data.assign(**{BEST: data[y].cummax()})
     places = [one.to_pydatetime() for one in data[x]] if x == END else data[x].tolist()

@@ -17,14 +17,10 @@ MEAN, KEPT = "mean over seeds", "kept checkpoint"
 
 
 def dev_curve_pictures(reader: Leaderboard, rows: Rows, metric: str) -> list[Picture]:
-    """A metric against the step, with a band over the seeds.
+    """A metric, e.g. `dev/stsb_spearman`, against the step, with a band over the seeds.
 
-    Metrics on dev sets have a picture for each source of the dev data.
-
-    Args:
-        reader: of the leaderboard that the rows are of.
-        rows: those that are shown; more than there are colours are left out.
-        metric: of dev curves, e.g. `dev/stsb_spearman`, `train/loss`.
+    Metrics on dev sets have a picture for each source of the dev data. More rows than there are
+    colours are left out.
     """
     if not metric.startswith("dev/"):
         return [_picture(reader, rows, metric)]
@@ -56,10 +52,6 @@ def draw_dev_curves(curves: Mapping[str, SeedCurves], metric: str) -> Drawn:
 
     A star marks the checkpoint of each seed that was kept. A single seed has no band; seeds without
     the metric are left out.
-
-    Args:
-        curves: by label, dev curves by seed.
-        metric: of the points.
     """
     quantity = metric_quantity(metric)
     records = [

@@ -13,11 +13,7 @@ SeedCurves = Mapping[int, Sequence[DevPoint]]
 def curves_of(
     reader: Leaderboard, labelled: Mapping[str, LeaderboardRow], *metrics: str
 ) -> tuple[dict[str, SeedCurves], str]:
-    """The dev curves of rows, of the seeds that have these metrics.
-
-    Returns:
-        The curves by label; and what to add to a caption where some seeds have no such metric.
-    """
+    """The dev curves of the rows' seeds that have these metrics, and what to add to a caption."""
     whole = {label: reader.dev_curves(row) for label, row in labelled.items()}
     curves = {
         label: kept

@@ -77,13 +77,7 @@ def builtin_pairs(task: DevTask) -> tuple[GradedPair, ...]:
 
 
 def draw_pairs(mix: Mapping[PairKind, int], *, like: DevTask, seed: int) -> tuple[GradedPair, ...]:
-    """Different pairs of different sentences, kind after kind.
-
-    Args:
-        mix: how many pairs of each kind.
-        like: whose style and scale of gold: see `builtin_pairs`.
-        seed: fixes the draw.
-    """
+    """Different pairs of different sentences, kind after kind, so many of each as `mix` says."""
     rng = Random(seed)
     pairs: dict[tuple[str, str], GradedPair] = {}
     for kind, count in mix.items():
@@ -96,12 +90,7 @@ def draw_pairs(mix: Mapping[PairKind, int], *, like: DevTask, seed: int) -> tupl
 
 
 def refuse_other_draw(what: str, found: str, expected: str) -> None:
-    """Make sure that this machine draws what all others do.
-
-    Args:
-        what: the name of the built-in set.
-        found: the checksum of what was drawn.
-        expected: the known one.
+    """Make sure that this machine draws what all others do, by the checksum of a set.
 
     Raises:
         DataError: if the two differ.

@@ -54,10 +54,6 @@ class LabelledSentence(NamedTuple):
 def builtin_rows(task: str, part: str) -> tuple[LabelledSentence, ...]:
     """A part that training may see; its classes are of one size.
 
-    Args:
-        task: one of `LABELLED_SEEDS`.
-        part: `train`, of sst2 also `dev`.
-
     Raises:
         DataError: if this machine draws other sentences than the known ones.
     """
@@ -71,18 +67,12 @@ def builtin_rows(task: str, part: str) -> tuple[LabelledSentence, ...]:
 def draw_rows(
     task: str, count: int, *, seed: int, without: Set[str] = frozenset()
 ) -> tuple[LabelledSentence, ...]:
-    """Different sentences, class after class in turn.
+    """Different sentences, class after class in turn; `without` are first sentences to avoid.
 
     What makes the class: mr whether the event is denied, cr whether the action is kind, subj
-    whether the sentence has no opening, mpqa whether the place stands in front, sst2 whether it
-    is in the active voice, trec which of six actions it is, mrpc whether two sentences that share
-    no word mean the same.
-
-    Args:
-        task: one of `LABELLED_SEEDS`.
-        count: of rows.
-        seed: fixes the draw.
-        without: first sentences that may not be drawn.
+    whether the sentence has no opening, mpqa whether the place stands in front, sst2 whether it is
+    in the active voice, trec which of six actions it is, mrpc whether two sentences that share no
+    word mean the same.
     """
     rng, classes = Random(seed), len(CLASSES) if task == "trec" else 2
     rows: dict[str, LabelledSentence] = {}

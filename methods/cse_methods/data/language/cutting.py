@@ -15,17 +15,10 @@ Offsets = Sequence[tuple[int, int]]
 def cut_sentences(sentences: Sequence[str], tokenizer: Any, *, length: int) -> Iterator[str]:
     """The sentences in order, the long ones as consecutive segments of their own text.
 
-    A segment is as long as fits and begins at a word where it can, because the rest of a word
-    would be read as another word. Only white space between segments is lost.
-
-    Args:
-        sentences: any number of them.
-        tokenizer: of the backbone, as `load_tokenizer` gives it.
-        length: word pieces of a segment, special ones included; more than the special ones.
-
-    Yields:
-        Segments that are at most `length` pieces when tokenised alone; a single character of
-        more pieces than that stays whole.
+    A segment has at most `length` word pieces, special ones included, when it is tokenised alone; a
+    single character of more pieces than that stays whole. It is as long as fits and begins at a
+    word where it can, because the rest of a word would be read as another word. Only white space
+    between segments is lost.
 
     Raises:
         ValueError: if the length leaves no room beside the special pieces.
@@ -45,9 +38,6 @@ def cut_sentences(sentences: Sequence[str], tokenizer: Any, *, length: int) -> I
 
 def load_tokenizer(name: str) -> Any:
     """The tokenizer of a backbone, fetched if needed.
-
-    Args:
-        name: short name, folder or hub id.
 
     Raises:
         BackboneError: if the backbone is unknown, cannot be fetched, or its tokenizer cannot be

@@ -33,19 +33,12 @@ _NOT = re.compile(
 
 
 def negate(sentence: str, words: Sequence[Word]) -> str:
-    """The sentence denied, or affirmed if it was denied.
+    """The sentence denied, or affirmed if it was denied: never itself, and never empty.
 
     The first rule that applies: a "not" is dropped (the first one; also that of "cannot" and
-    "n't"); " not" follows the first auxiliary, if it stands before the ROOT; " not" follows a
-    ROOT that is a form of be or a modal; a ROOT in the present or past becomes "do not",
-    "does not" or "did not" with its lemma; "Not " goes in front.
-
-    Args:
-        sentence: any text.
-        words: of the sentence, as a `Tagger` reads them.
-
-    Returns:
-        Never the sentence itself, and never empty.
+    "n't"); " not" follows the first auxiliary, if it stands before the ROOT; " not" follows a ROOT
+    that is a form of be or a modal; a ROOT in the present or past becomes "do not", "does not" or
+    "did not" with its lemma; "Not " goes in front.
 
     Source:
         Wang et al. 2022 (SNCSE), and its released code, where "n't" does not count as "not".
@@ -96,16 +89,9 @@ def read_negations(file: Path) -> dict[str, str]:
 def negations_of(corpus: Corpus, *, file: Path | None, cache: Path | None = None) -> list[str]:
     """The negation of every sentence of a corpus, in its order.
 
-    Without a file they are computed once a machine: the first caller writes a file of them, the
-    others wait for it. That file is whole or absent.
-
-    Args:
-        corpus: N sentences.
-        file: where negations stand ready, as for `read_negations`; None computes them.
-        cache: folder of computed ones; None is `negations` in CSE_CACHE, or in the user's cache.
-
-    Returns:
-        N negations.
+    They are read from a file as `read_negations` describes it. Without one they are computed once a
+    machine: the first caller writes a file of them, whole or absent, and the others wait for it.
+    `cache` is by default `negations` in CSE_CACHE, or in the user's cache.
 
     Raises:
         DataError: if the file is wrong or lacks a sentence; or, without a file, if no tagger is

@@ -110,10 +110,7 @@ def composition_examples(
 ) -> tuple[Corpus, list[tuple[str, ...]]]:
     """A corpus expanded by the subsamples of its sentences.
 
-    Args:
-        corpus: the sentences.
-        strategy: which subsamples follow each sentence.
-        phrases: a file for `read_phrases`; None cuts by `split_clauses`.
+    Phrases come from a file for `read_phrases`; without one from `split_clauses`.
 
     Returns:
         The anchors as a corpus of the same name, and, aligned with it, the parts whose

@@ -11,14 +11,7 @@ BUCKETS = ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5))
 
 
 def in_buckets(gold: NDArray[Any]) -> Mapping[str, NDArray[np.bool_]]:
-    """Which pairs lie in each bucket.
-
-    Args:
-        gold: shape (pairs,), 0 to 5.
-
-    Returns:
-        By bucket, `0-1` to `4-5`, shape (pairs,).
-    """
+    """Which pairs lie in each bucket of gold scores, `0-1` to `4-5`: masks of shape (pairs,)."""
     last = BUCKETS[-1][1]
     return {
         f"{low}-{high}": (gold >= low) & ((gold <= high) if high == last else (gold < high))

@@ -87,15 +87,7 @@ def mean_cosine(embeddings: Tensor) -> float:
 
 
 def histogram(cosines: NDArray[Any], gold: NDArray[Any]) -> Mapping[str, list[int]]:
-    """Pairs by cosine, for each bucket of gold scores.
-
-    Args:
-        cosines: shape (pairs,).
-        gold: shape (pairs,), 0 to 5.
-
-    Returns:
-        By bucket, `0-1` to `4-5`: how many pairs fall between each two of `BIN_EDGES`.
-    """
+    """How many cosines fall between each two of `BIN_EDGES`, by bucket of gold, `0-1` to `4-5`."""
     found = {}
     for bucket, inside in in_buckets(gold).items():
         counts, _ = np.histogram(np.clip(cosines[inside], -1, 1), bins=BIN_EDGES)

@@ -23,16 +23,10 @@ MORE_THAN = 3
 def score_rankings(
     first: Sequence[Sentence], second: Sequence[Sentence], cosines: ArrayLike, gold: ArrayLike
 ) -> dict[str, float]:
-    """Means over the queries of a set of pairs, each query alike.
+    """Means over the queries of a set of pairs, each query alike; gold scores are >= 0.
 
     A query whose labels or similarities are all equal has no tau, one without a label above 0 no
     NDCG; they are left out of that mean.
-
-    Args:
-        first: the first sentence of each pair.
-        second: the second.
-        cosines: of each pair.
-        gold: of each pair, >= 0.
 
     Returns:
         `kcc` in [-1, 1], `ndcg` (linear gain) and `ndcg_exponential` in [0, 1]; nan where no
@@ -50,15 +44,7 @@ def score_rankings(
 def queries(
     first: Sequence[Sentence], second: Sequence[Sentence], *, side: Side = "either"
 ) -> dict[Sentence, NDArray[np.int64]]:
-    """The pairs of each sentence that has enough partners to rank.
-
-    Args:
-        first: the first sentence of each pair.
-        second: the second, as many.
-        side: whether a sentence is looked for in both columns or in the first alone.
-
-    Returns:
-        By sentence, the numbers of its pairs, rising.
+    """The numbers of the pairs, rising, of each sentence that has enough partners to rank.
 
     Raises:
         ValueError: if the columns differ in length.

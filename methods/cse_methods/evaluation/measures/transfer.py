@@ -29,13 +29,7 @@ class TransferResult:
 def transfer_scores(
     task: TransferTask, vectors: Embed, data: str | None, protocol: TransferProtocol
 ) -> TransferResult:
-    """Train and test classifiers on the embeddings of a task.
-
-    Args:
-        task: one of the seven transfer tasks.
-        vectors: gives the embeddings of N sentences, shape (N, D), float32.
-        data: the setting `data`: `builtin`, `hub`, a folder, or None for CSE_DATA.
-        protocol: classifier, folds and patience; papers report `protocol.TEST`.
+    """Train and test classifiers on the embeddings of a task; papers report `protocol.TEST`.
 
     Raises:
         DataError: if a set cannot be had, or is not the known one.

@@ -42,9 +42,6 @@ def builtin_test_pairs(task: str) -> Mapping[str, tuple[GradedPair, ...]]:
     sickr is in the progressive with gold from 1 to 5, the others in the simple present with gold
     from 0 to 5. No sentence stands in a built-in dev set or in the built-in corpus.
 
-    Args:
-        task: one of `TEST_PAIR_SEEDS`.
-
     Raises:
         DataError: if this machine draws other pairs than the known ones.
     """

@@ -70,16 +70,12 @@ class PairSet:
 
 
 def load_pair_set(task: str, data: str | None) -> PairSet:
-    """The test pairs of a task, counted and checksummed.
+    """The test pairs of a task, counted and checksummed; 120 of the built-in data.
 
-    Text is split at white space and joined by single blanks; pairs without a gold score are
-    dropped, as SentEval does. The subsets are SentEval's, in sorted order of name. No known pair
-    has an empty sentence: one that has is refused.
-
-    Args:
-        task: sts12 (3108 pairs), sts13 (1500, without the subset SMT, which is not public), sts14
-            (3750), sts15 (3000), sts16 (1186), stsb (1379) or sickr (4927).
-        data: the setting `data`: `builtin` (120 pairs), `hub`, a folder, or None for CSE_DATA.
+    The known counts are sts12 3108, sts13 1500 (without the subset SMT, which is not public), sts14
+    3750, sts15 3000, sts16 1186, stsb 1379 and sickr 4927. Text is split at white space and joined
+    by single blanks; pairs without a gold score are dropped, as SentEval does. The subsets are
+    SentEval's, in sorted order of name. A pair with an empty sentence is refused.
 
     Raises:
         DataError: if the task is unknown, a file is missing or cannot be fetched, a line is
