@@ -58,7 +58,7 @@ def differing_pairs(dev: DevSet) -> list[int]:
 
 
 def spread_by_gold(dev: DevSet, places: Sequence[int], count: int) -> list[int]:
-    """Numbers of `count` of these pairs at even steps of gold, highest first, short ones preferred."""
+    """Numbers of `count` of these pairs at even steps of gold, highest first; short ones first."""
     left = sorted(places, key=lambda n: (len(dev.first[n]) + len(dev.second[n]), n))
     gold = {place: float(dev.gold[place]) for place in left}
     chosen: list[int] = []

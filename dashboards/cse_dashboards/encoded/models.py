@@ -94,8 +94,7 @@ class Embeddings:
         return np.stack([known[sentence] for sentence in sentences])
 
     def under_dropout(self, trial: str, sentences: Sequence[str], *, times: int) -> Vectors:
-        """Vectors as in training, shape (times, N, D), under dropout masks that are always the
-        same.
+        """Vectors as in training, shape (times, N, D); the dropout masks are always the same ones.
 
         Raises:
             QueryError: if that is not one trial, or it has no model.

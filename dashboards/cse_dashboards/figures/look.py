@@ -60,7 +60,7 @@ DARK = template(ink="#e6edf3", grid="#3d444d")
 
 
 def make_figure(*traces: Any, title: str, x: str, y: str, **layout: Any) -> go.Figure:
-    """A figure in the light template; axes are named with their unit: `STS-B dev, Spearman × 100`."""
+    """A figure in the light template; axes are named with their unit."""
     figure = go.Figure(data=list(traces))
     return figure.update_layout(
         template=LIGHT, title_text=title, xaxis_title_text=x, yaxis_title_text=y, **layout

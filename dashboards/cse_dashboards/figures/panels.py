@@ -24,7 +24,7 @@ def panelled(
     row_height: int = ROW,
     **layout: Any,
 ) -> go.Figure:
-    """A figure of panels, three in a row at most, each under its name; `row_height` is in pixels."""
+    """A figure of panels, three in a row at most, each under its name."""
     columns = 2 if len(panels) == 4 else min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     figure = make_subplots(

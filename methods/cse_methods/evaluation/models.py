@@ -99,7 +99,7 @@ class OwnModel:
 
 
 class ForeignModel:
-    """A `SentenceTransformer`, which this package does not load itself.
+    """A model that sentence-transformers loads and this package does not.
 
     Texts are cut at `max_length` word pieces, or where the model cuts if that is earlier.
 

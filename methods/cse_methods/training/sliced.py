@@ -73,7 +73,9 @@ class SlicedStudent:
         head: bool = True,
         encoder: Encoder | None = None,
     ) -> Segments:
-        """As `Student.encode`, with a template around every segment: the segments, and their pools."""
+        """The segments and their pooled vectors: `Student.encode` with a template round every
+        segment.
+        """
         sliced = [cut_segments(content, self.length - self.special) for content in contents]
         segments = [segment for own in sliced for segment in own]
         sequence = torch.tensor([row for row, own in enumerate(sliced) for _ in own])

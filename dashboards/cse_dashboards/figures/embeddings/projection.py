@@ -33,7 +33,7 @@ Points = NDArray[Any]
 
 
 def projection(embeddings: Embeddings, trials: Trials, *, by: By = "pca") -> Picture:
-    """The sentences of STS-B dev in a plane under each model, by `pca`, or by `umap` as an extra."""
+    """The sentences of STS-B dev in a plane under each model; `umap` takes an extra."""
     return embeddings_picture(
         f"projection_{by}",
         f"Sentences by length, {by.upper()}",
