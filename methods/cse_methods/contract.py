@@ -27,11 +27,7 @@ class Run(Protocol):
     """A complete checkpoint of this same trial; None starts from the beginning."""
 
     def report(
-        self,
-        *,
-        step: int,
-        metrics: Mapping[str, float],
-        save: Callable[[Path], None] | None = None,
+        self, *, step: int, metrics: Mapping[str, float], save: Callable[[Path], None] | None = None
     ) -> None:
         """Publish one dev point. The call may never return, because a trial can be stopped here.
 

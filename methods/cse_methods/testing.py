@@ -39,11 +39,7 @@ class RecordedRun:
     """Metrics by step, without those that measure the machine (`perf/…`)."""
 
     def report(
-        self,
-        *,
-        step: int,
-        metrics: Mapping[str, float],
-        save: Callable[[Path], None] | None = None,
+        self, *, step: int, metrics: Mapping[str, float], save: Callable[[Path], None] | None = None
     ) -> None:
         """Keep a dev point, and a checkpoint where there is one."""
         _require(step not in self.curve, f"step {step} is reported twice")

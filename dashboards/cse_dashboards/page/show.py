@@ -5,12 +5,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from cse_dashboards.page.address import (
-    BoardAddress,
-    CompareAddress,
-    GeometryAddress,
-    SweepsAddress,
-)
+from cse_dashboards.page.address import BoardAddress, CompareAddress, GeometryAddress, SweepsAddress
 from cse_platform.leaderboard.query.board.sorting import SCORE_COLUMNS, SORT_COLUMNS, TEXT_COLUMNS
 from cse_platform.render.formats import percent, short_settings
 from cse_platform.render.table import Table, TableRow

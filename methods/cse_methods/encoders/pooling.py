@@ -9,11 +9,7 @@ from cse_methods.encoders.sentence_transformers_format import Pooling
 
 
 def pool(
-    hidden_states: Sequence[Tensor],
-    mask: Tensor,
-    pooling: Pooling,
-    *,
-    marked: Tensor | None = None,
+    hidden_states: Sequence[Tensor], mask: Tensor, pooling: Pooling, *, marked: Tensor | None = None
 ) -> Tensor:
     """One vector a sentence from the vectors of its word pieces, before any head.
 

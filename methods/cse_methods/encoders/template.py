@@ -76,7 +76,5 @@ def prompt_template(prompt: str, tokenizer: Any) -> Template:
     before, _, after = prompt.partition(SENTENCE)
     words = after.replace(MASK, tokenizer.mask_token)
     return Template(
-        (*plain.before, *pieces(before.rstrip())),
-        (*pieces(words), *plain.after),
-        prompted=True,
+        (*plain.before, *pieces(before.rstrip())), (*pieces(words), *plain.after), prompted=True
     )

@@ -32,14 +32,7 @@ from cse_methods.evaluation.results import Evaluation, Score, Similarities, Spli
 from cse_methods.evaluation.test_sets.pairs import PairSet, load_pair_set
 from cse_methods.evaluation.test_sets.reviews import Reviews, load_reviews
 from cse_methods.metrics import cosines
-from cse_methods.tasks import (
-    AVG_STS,
-    AVG_TRANSFER,
-    STS_TASKS,
-    TRANSFER_TASKS,
-    Tasks,
-    TransferTask,
-)
+from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS, Tasks, TransferTask
 from cse_methods.transfer.folds import nested
 from cse_methods.transfer.protocol import TEST_PROTOCOL, TransferProtocol
 from cse_methods.transfer.samples import Samples

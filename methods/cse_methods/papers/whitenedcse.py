@@ -162,10 +162,7 @@ class WhitenedCSE(Objective):
 
     def _gather(self, views: tuple[Tensor, ...]) -> None:
         mean, covariance = moving_statistics(
-            self.mean,
-            self.covariance,
-            torch.cat(views),
-            momentum=self.config.statistics_momentum,
+            self.mean, self.covariance, torch.cat(views), momentum=self.config.statistics_momentum
         )
         self.mean.copy_(mean)
         self.covariance.copy_(covariance)

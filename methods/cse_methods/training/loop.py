@@ -19,11 +19,7 @@ from cse_methods.training.student import Batch, Student
 
 
 def train(
-    config: TrainingConfig,
-    run: Run,
-    *,
-    corpus: Corpus,
-    objective: Callable[[Student], Objective],
+    config: TrainingConfig, run: Run, *, corpus: Corpus, objective: Callable[[Student], Objective]
 ) -> dict[str, float]:
     """Train the backbone of `config` on `corpus` and keep the checkpoint that is best on dev.
 
@@ -68,10 +64,7 @@ def train(
 
 
 def start(
-    config: TrainingConfig,
-    seed: int,
-    schedule: Schedule,
-    objective: Callable[[Student], Objective],
+    config: TrainingConfig, seed: int, schedule: Schedule, objective: Callable[[Student], Objective]
 ) -> TrainingState:
     """The pre-trained backbone with a fresh head, objective and optimiser, before step 1."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -80,10 +73,7 @@ def start(
     trained = [p for p in (*student.parameters(), *own.parameters()) if p.requires_grad]
     # Fused takes a third of the time of PyTorch's default, on CPU too.
     optimizer = torch.optim.AdamW(
-        trained,
-        lr=config.learning_rate,
-        weight_decay=config.weight_decay,
-        fused=True,
+        trained, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
     )
     return TrainingState(
         config=config,

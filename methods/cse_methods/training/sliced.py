@@ -73,8 +73,8 @@ class SlicedStudent:
         head: bool = True,
         encoder: Encoder | None = None,
     ) -> Segments:
-        """The segments and their pooled vectors: `Student.encode` with a template round every
-        segment.
+        """`Student.encode` with a template round every segment: the segments, and their pooled
+        vectors.
         """
         sliced = [cut_segments(content, self.length - self.special) for content in contents]
         segments = [segment for own in sliced for segment in own]

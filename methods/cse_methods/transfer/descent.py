@@ -146,8 +146,8 @@ class _Best:
         self.learning = torch.ones(shape, dtype=torch.bool, device=weights.device)
 
     def look(self, accuracy: Tensor, weights: Tensor, tenacity: int) -> Tensor:
-        """Take the validation accuracies of the active folds, shape (A, R); say which of them go
-        on.
+        """Take the validation accuracies of the active folds, shape (A, R); says which of them
+        stay.
         """
         active = self.active
         better = self.learning[active] & (accuracy > self.accuracy[active])

@@ -43,9 +43,7 @@ def _of_seeds(score: Estimate | None, seeds: Sequence[int]) -> Estimate | None:
     return estimate(kept, score.identity, score.source) if score and kept else None
 
 
-def _alike(
-    found: Mapping[str, Sequence[Scores]],
-) -> tuple[dict[str, Scores], str]:
+def _alike(found: Mapping[str, Sequence[Scores]]) -> tuple[dict[str, Scores], str]:
     """One evaluation of each, the one that most have, and what to add to a caption."""
     shared = Counter(_identity(one) for several in found.values() for one in several)
     chosen = {

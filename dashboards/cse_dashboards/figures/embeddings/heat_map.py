@@ -95,11 +95,7 @@ def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, NDArray[Any]])
     labels = [_in_lines(f"{n} · {one}") for n, one in zip(letters, sentences, strict=True)]
     figure.update_xaxes(tickvals=sentences, ticktext=list(letters), showgrid=False)
     figure.update_yaxes(
-        tickvals=sentences,
-        ticktext=labels,
-        showgrid=False,
-        autorange="reversed",
-        title_text=None,
+        tickvals=sentences, ticktext=labels, showgrid=False, autorange="reversed", title_text=None
     )
     figure.update_yaxes(title_text="sentence", col=1)
     records = [

@@ -84,9 +84,7 @@ def _rows(address: BoardAddress, *, ranked: bool) -> list[LeaderboardRow]:
 
 def _ranked(address: BoardAddress) -> list[LeaderboardRow]:
     return site().standings.ask(
-        _question(address),
-        _rows(address, ranked=False),
-        lambda: _rows(address, ranked=True),
+        _question(address), _rows(address, ranked=False), lambda: _rows(address, ranked=True)
     )
 
 
