@@ -139,11 +139,7 @@ class Leaderboard(ComparisonQueries, SweepQueries):
             return find_row(session, reference, asked, family=tasks, scored=False)
 
     def published(
-        self,
-        *,
-        backbone: str | None = None,
-        method: str | None = None,
-        ablations: bool = False,
+        self, *, backbone: str | None = None, method: str | None = None, ablations: bool = False
     ) -> "list[PublishedRow]":
         """The papers' own numbers, and those of the lab's files; repeated ones are one row.
 

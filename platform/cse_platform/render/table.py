@@ -154,11 +154,7 @@ def to_table(
 
 
 def text_table(
-    heads: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    title: str = "",
-    markup: Markup = "text",
+    heads: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", markup: Markup = "text"
 ) -> Table:
     """A table of texts, without the columns that are empty; the first column is names.
 

@@ -17,12 +17,7 @@ from cse_platform.leaderboard.store.score_tables import (
     TestAccessRecord,
 )
 from cse_platform.leaderboard.store.tables import TrialRecord
-from cse_platform.tracking.events import (
-    PairSimilarities,
-    TestAccessed,
-    TrialEvaluated,
-    TrialScore,
-)
+from cse_platform.tracking.events import PairSimilarities, TestAccessed, TrialEvaluated, TrialScore
 from cse_platform.tracking.packing import compressed, unpack_gold
 
 _log = logging.getLogger(__name__)

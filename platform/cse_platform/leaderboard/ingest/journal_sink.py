@@ -9,12 +9,7 @@ from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_score, add_test_access
 from cse_platform.leaderboard.ingest.sweep_trials import add_gpu_seconds, add_sweep_trials
-from cse_platform.leaderboard.ingest.upserts import (
-    insert_once,
-    sweep_of,
-    trial_if_here,
-    trial_of,
-)
+from cse_platform.leaderboard.ingest.upserts import insert_once, sweep_of, trial_if_here, trial_of
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
@@ -114,11 +109,7 @@ def _start_sweep(session: Session, event: SweepStarted) -> None:
     sweep = sweep_of(session, event.sweep)
     sweep.spec, sweep.state, sweep.finished = event.spec, "RUNNING", None
     start = {"sweep_id": sweep.id, "started": event.time}
-    facts = {
-        "provenance": event.provenance,
-        "packages": event.packages,
-        "diffs": event.diffs,
-    }
+    facts = {"provenance": event.provenance, "packages": event.packages, "diffs": event.diffs}
     insert_once(session, SweepStartRecord, start, facts)
     session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
     for tag in event.spec.get("tags", ()):

@@ -79,18 +79,14 @@ def short_key(row: LeaderboardRow) -> str:
 
 
 def _ours(
-    name: str,
-    value: Callable[[LeaderboardRow], Any],
-    format: Callable[[Any], Cell | str] = as_text,
+    name: str, value: Callable[[LeaderboardRow], Any], format: Callable[[Any], Cell | str] = as_text
 ) -> EntryColumn:
     """A column that published rows leave empty."""
     return Column(name, lambda entry: value(entry.row) if entry.row else None, format, name)
 
 
 def _number(
-    name: str,
-    value: Callable[[LeaderboardRow], Any],
-    format: Callable[[Any], Cell | str] = as_text,
+    name: str, value: Callable[[LeaderboardRow], Any], format: Callable[[Any], Cell | str] = as_text
 ) -> EntryColumn:
     return replace(_ours(name, value, format), align="right")
 

@@ -33,12 +33,7 @@ from cse_platform.leaderboard.statistics.contenders import (
 )
 from cse_platform.leaderboard.statistics.intervals import TAILS
 from cse_platform.leaderboard.statistics.resampling import Floats
-from cse_platform.leaderboard.statistics.results import (
-    Comparison,
-    Interval,
-    Matrix,
-    TaskComparison,
-)
+from cse_platform.leaderboard.statistics.results import Comparison, Interval, Matrix, TaskComparison
 from cse_platform.leaderboard.statistics.significance import holm, williams
 
 

@@ -22,13 +22,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.orm import Session
 
-from cse_platform.errors import (
-    NoStoreError,
-    QueryError,
-    StoreDownError,
-    StoreError,
-    StoreLostError,
-)
+from cse_platform.errors import NoStoreError, QueryError, StoreDownError, StoreError, StoreLostError
 from cse_platform.leaderboard.store import score_tables  # noqa: F401 -- so that all tables are known
 from cse_platform.leaderboard.store.schema import HEAD_REVISION, stored_revision
 

@@ -141,9 +141,7 @@ def _settings_of(
 
 
 def _alike(
-    settings: Mapping[str, dict[str, Any]],
-    rows: Mapping[str, LeaderboardRow],
-    tasks: Sequence[str],
+    settings: Mapping[str, dict[str, Any]], rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]
 ) -> set[str]:
     """Notes on how two encoders read their texts differently; any other difference is refused."""
     (a, mine), (b, other) = rows.items()

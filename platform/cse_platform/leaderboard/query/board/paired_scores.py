@@ -97,16 +97,11 @@ def _stored(
         .select_from(PairSimilaritiesRecord)
         .join(PairSimilaritiesRecord.trial)
         .join(TrialRecord.configuration)
-        .where(
-            ConfigurationRecord.hash.in_(configurations),
-            PairSimilaritiesRecord.task.in_(tasks),
-        )
+        .where(ConfigurationRecord.hash.in_(configurations), PairSimilaritiesRecord.task.in_(tasks))
     )
 
 
-def group_by_identity(
-    rows: Sequence[LeaderboardRow],
-) -> dict[tuple[str | None, str], list[int]]:
+def group_by_identity(rows: Sequence[LeaderboardRow]) -> dict[tuple[str | None, str], list[int]]:
     """Places of the rows that can be ranked together: by their ranked column and its identity."""
     groups: dict[tuple[str | None, str], list[int]] = defaultdict(list)
     for place, row in enumerate(rows):

@@ -17,12 +17,7 @@ from cse_platform.render.formats import HASH_DIGITS
 
 
 def find_row(
-    session: Session,
-    reference: str,
-    filters: Filters,
-    *,
-    family: FamilyName,
-    scored: bool = True,
+    session: Session, reference: str, filters: Filters, *, family: FamilyName, scored: bool = True
 ) -> tuple[str, LeaderboardRow]:
     """The one row that a reference names, with test scores of the family, and a name for it.
 

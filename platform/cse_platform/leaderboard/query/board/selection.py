@@ -6,11 +6,7 @@ from sqlalchemy import Select, Subquery, case, func, select
 from sqlalchemy.orm import aliased
 
 from cse_platform.leaderboard.query.board.best import at_least, best_first, rounded
-from cse_platform.leaderboard.query.board.filters import (
-    Filters,
-    group_conditions,
-    trial_conditions,
-)
+from cse_platform.leaderboard.query.board.filters import Filters, group_conditions, trial_conditions
 from cse_platform.leaderboard.store.tables import ConfigurationRecord, GroupRecord, TrialRecord
 
 

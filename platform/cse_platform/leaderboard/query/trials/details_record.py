@@ -132,7 +132,4 @@ class TrialDetails:
             {name: getattr(one, name) for name in ("key", "seed", "value", "state")}
             for one in self.siblings
         ]
-        return fields | {
-            "scores": [one.model_dump() for one in self.scores],
-            "siblings": siblings,
-        }
+        return fields | {"scores": [one.model_dump() for one in self.scores], "siblings": siblings}

@@ -7,11 +7,7 @@ from sqlalchemy.orm import Session
 
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.query.trials.summary import find_summaries
-from cse_platform.leaderboard.store.tables import (
-    ConfigurationRecord,
-    GroupRecord,
-    TrialRecord,
-)
+from cse_platform.leaderboard.store.tables import ConfigurationRecord, GroupRecord, TrialRecord
 from cse_platform.leaderboard.trial import TrialSummary
 
 TRIALS_NAMED = 10
