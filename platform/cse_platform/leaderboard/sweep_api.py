@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 
 class SweepQueries:
-    """The questions about sweeps and trials; a context manager that closes the store.
-
-    Args:
-        store: the open store.
-    """
+    """The questions about sweeps and trials; a context manager that closes the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

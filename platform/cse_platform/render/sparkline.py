@@ -15,9 +15,7 @@ def bars(counts: Sequence[float]) -> str:
 def sparkline(values: Sequence[float | None], *, width: int = 60) -> str:
     """A curve from its lowest to its highest value; a value that is missing is a blank.
 
-    Args:
-        values: in order; where there are more than `width`, the means of neighbours are drawn.
-        width: characters at most.
+    Where there are more values than `width` characters, the means of neighbours are drawn.
     """
     size = min(len(values), width)
     parts = [values[n * len(values) // size : (n + 1) * len(values) // size] for n in range(size)]

@@ -130,13 +130,8 @@ def to_table(
 ) -> Table:
     """A table of rows, without the columns that are empty.
 
-    Args:
-        columns: from left to right.
-        groups: the rows, in groups with a line between them.
-        title: of the table.
-        notes: what stands below it.
-        legend: the meaning of each mark; those that no cell bears are left out.
-        compare_groups: each group has a best and a second row of its own.
+    A line separates two groups. The legend has the meaning of each mark; those that no cell bears
+    are left out. With `compare_groups`, each group has a best and a second row of its own.
     """
     kept = [list(group) for group in groups if group]
     parts = kept if compare_groups else [list(chain.from_iterable(kept))]
@@ -158,11 +153,7 @@ def text_table(
 ) -> Table:
     """A table of texts, without the columns that are empty; the first column is names.
 
-    Args:
-        heads: of the columns.
-        rows: as many texts each as there are heads.
-        title: of the table.
-        markup: of all columns but the first.
+    The markup is that of all columns but the first.
     """
 
     def column(place: int, head: str) -> Column[Sequence[str]]:

@@ -26,11 +26,8 @@ def print_page(page: Page, *, wide: bool = False) -> None:
     """Print a page with a blank line between two blocks.
 
     A terminal folds what is wider than it is. Elsewhere nothing is folded or cut, and no line ends
-    with blanks. A note that several tables share stands below the first of them only.
-
-    Args:
-        page: what to print.
-        wide: a terminal folds nothing either.
+    with blanks. A note that several tables share stands below the first of them only. If `wide`, a
+    terminal folds nothing either.
     """
     console = Console(highlight=False, markup=False, emoji=False)
     if wide or not console.is_terminal:
@@ -55,9 +52,6 @@ def print_page(page: Page, *, wide: bool = False) -> None:
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[..., None]]:
     """A bar on a terminal's standard error, and nothing elsewhere.
-
-    Args:
-        what: is being done.
 
     Yields:
         Moves the bar on, by what `rich.progress.Progress.update` takes.

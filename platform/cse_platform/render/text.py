@@ -85,11 +85,8 @@ def render_template(
 ) -> str:
     """Fill in a Markdown template.
 
-    Args:
-        package: the one whose folder `templates` has it.
-        name: of the file.
-        filters: what the template uses beside `markdown`, which escapes text.
-        values: what is filled in.
+    It is in the package's folder `templates`. `filters` stand beside `markdown`, which escapes
+    text.
     """
     environment = _environment(package)
     environment.filters.update(filters or {})

@@ -43,14 +43,7 @@ def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) 
 def add_identity(
     session: Session, *, identity: str, settings: dict[str, Any], source: str | None
 ) -> None:
-    """Store what an identity is the hash of; what was stored first stays.
-
-    Args:
-        session: within a writing transaction.
-        identity: hash of the settings.
-        settings: what makes a number comparable.
-        source: of the data, where it is known.
-    """
+    """Store what an identity is the hash of; what was stored first stays."""
     values = {"settings": settings, "source": source}
     insert_once(session, EvaluationRecord, {"identity": identity}, values)
     stored = session.get_one(EvaluationRecord, identity)
@@ -61,14 +54,7 @@ def add_identity(
 def add_score(
     session: Session, trial: TrialRecord, score: TrialScore, *, measured: datetime
 ) -> None:
-    """Store one number; one that means nothing is left out, with a warning.
-
-    Args:
-        session: within a writing transaction.
-        trial: whose number it is.
-        score: the number.
-        measured: when.
-    """
+    """Store one number; one that means nothing is left out, with a warning."""
     free = score.metric in FREE_METRICS and math.isfinite(score.value)
     if not free and not -1 <= score.value <= 1:
         name = f"{score.split}/{score.task}_{score.metric}"

@@ -65,11 +65,7 @@ def merge(
     what was heard of last. Complete on both, ours stays, and gets the scores that it lacks; where
     their dev values differ, theirs are scores of another model and stay away.
 
-    Args:
-        target: to write to.
-        source: to read from.
-        rename: names here by the names there, for sweeps that only share their name.
-        progress: called after each batch.
+    `rename` has names here by the names there, for sweeps that only share their name.
 
     Raises:
         ImportRefusedError: if sweeps of one name are not one sweep, or `rename` means nothing.

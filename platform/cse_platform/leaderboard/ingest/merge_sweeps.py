@@ -93,11 +93,7 @@ def merge_sweep_trials(
 ) -> None:
     """Put the trials into their sweeps, with what each took there.
 
-    Args:
-        ours: to write to.
-        theirs: to read from.
-        sweeps: the ids here by the ids there.
-        trials: likewise.
+    Both mappings have the ids here by the ids there.
     """
     for there, here in sweeps.items():
         query = select(*LINK).where(SweepTrialRecord.sweep_id == there)

@@ -45,10 +45,7 @@ def merge_trials(
 ) -> tuple[dict[int, int], Counter[str]]:
     """Take over a batch of trials; the counters of configurations and groups stay right.
 
-    Args:
-        ours: to write to.
-        theirs: to read from.
-        batch: rows of `trials` over there.
+    The batch has rows of `trials` over there.
 
     Returns:
         The ids here by the ids there, and how many trials of each outcome, points and scores came.

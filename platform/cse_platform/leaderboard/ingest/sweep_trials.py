@@ -22,11 +22,8 @@ _BATCH = 500
 def add_sweep_trials(session: Session, sweep: int, links: Sequence[Mapping[str, Any]]) -> None:
     """Put trials into a sweep; those that it holds stay under their numbers.
 
-    Args:
-        session: within a writing transaction.
-        sweep: its id.
-        links: of each trial `trial_id`, `role`, `search_number`, and the `number` that it gets
-            unless another trial has it; then it gets the next free one.
+    A link has `trial_id`, `role`, `search_number`, and the `number` that its trial gets unless
+    another one has it; then it gets the next free one.
     """
     last = select(func.max(SweepTrialRecord.number)).filter_by(sweep_id=sweep)
     wanted = [link["number"] for link in links]
@@ -62,12 +59,8 @@ def add_gpu_seconds(session: Session, sweep: int, seconds: Mapping[int, float]) 
     """Count what a sweep's trials took; their sums move along, up to the group.
 
     A trial that was cut off reports its whole time when it ends again. Of all reports on one trial
-    in one sweep the highest counts, so that a repeated report changes nothing.
-
-    Args:
-        session: within a writing transaction.
-        sweep: its id; it holds the trials.
-        seconds: of whole GPUs, by the trial's id.
+    in one sweep the highest counts, so that a repeated report changes nothing. Seconds are of whole
+    GPUs, by the trial's id. The sweep holds the trials.
     """
     query = (
         select(SweepTrialRecord, TrialRecord, ConfigurationRecord, GroupRecord)

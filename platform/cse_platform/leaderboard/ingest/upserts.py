@@ -52,11 +52,7 @@ def insert_once(
 ) -> bool:
     """Insert a row unless its key is there, also against writers in other processes.
 
-    Args:
-        session: within a writing transaction.
-        table: has a unique constraint on `key`.
-        key: which row.
-        values: its other columns.
+    The table has a unique constraint on `key`; `values` are its other columns.
 
     Returns:
         Whether the row is new.

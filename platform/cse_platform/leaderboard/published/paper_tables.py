@@ -71,11 +71,8 @@ def paper_table(
     many seeds one has are those of its scores there. A line of dev scores takes them from rows that
     were selected on that very dev set.
 
-    Args:
-        paper: one of the package's, or of `files`.
-        table: as the files name it, or its bare number.
-        ours: a row for every configuration; scores on built-in or imported data are left out.
-        files: a lab's own CSV files of published rows.
+    The table goes by its name in the files, or by its bare number. `ours` has a row for every
+    configuration; scores on built-in or imported data are left out.
 
     Raises:
         PublishedError: if there is no such paper or table, with those that there are; or a file is

@@ -29,10 +29,8 @@ Placed = tuple[int, Line]
 def read_rows(file: Path | Traversable) -> list[PublishedRow]:
     """The rows of a CSV file, in its order.
 
-    Lines that differ in nothing but task, metric, value and std are one row.
-
-    Args:
-        file: a line each number, in percent as papers print them.
+    Lines that differ in nothing but task, metric, value and std are one row. Each line has one
+    number, in percent as papers print it.
 
     Raises:
         PublishedError: names every problem of the file, with its line and column.

@@ -21,11 +21,8 @@ def published_rows(
 ) -> list[PublishedRow]:
     """The rows of the package's tables, then those of a lab's own files.
 
-    Args:
-        backbone: only rows of this encoder.
-        method: only rows that are of this method of ours.
-        files: CSV files of the same columns as the package's.
-        ablations: with those of the package's tables that turn one switch.
+    A lab's files have the columns of the package's. `method` is one of ours. Without `ablations`,
+    the package's tables that turn one switch are left out.
 
     Raises:
         PublishedError: names every problem of the first file that has any.

@@ -74,11 +74,8 @@ def _column(
 ) -> DataColumn:
     """A column by the attributes that hold its values in our rows and in published ones.
 
-    Args:
-        name: of the column.
-        dtype: what pandas calls the type.
-        ours: an attribute of our rows, by a path with dots; left out, that of the same name.
-        published: the same of published rows; left out, they leave the column empty.
+    `ours` is a path with dots, and the name where it is left out. Without a path for published
+    rows, these leave the column empty. `dtype` is what pandas calls the type.
     """
     path = name if ours is None else ours
 

@@ -39,12 +39,9 @@ def board_tables(board: Board, *, wide: bool) -> list[Table]:
     """The tables of a leaderboard.
 
     Rows that are ranked by different columns have tables of their own, and so have scores on
-    built-in data. Published rows stand beside ours on real data only.
-
-    Args:
-        board: what to show.
-        wide: everything about a group of rows in one table. Otherwise there is a table each for the
-            ranking, the scores by task, the settings, the sweeps, the runs and the sources.
+    built-in data. Published rows stand beside ours on real data only. A wide table has everything
+    about a group of rows. Otherwise there is a table each for the ranking, the scores by task, the
+    settings, the sweeps, the runs and the sources.
     """
     return list(_wide_tables(board) if wide else _short_tables(board))
 

@@ -35,10 +35,8 @@ Document = Board | Comparison | Matrix | PaperTable
 def print_document(document: Document, *, format: Format, wide: bool = False) -> None:
     """Write a document to standard output.
 
-    Args:
-        document: what to write.
-        format: `json` and `csv` are fractions for programs; the others are x 100, for people.
-        wide: for people: a leaderboard is one table with everything, and nothing is folded.
+    The formats `json` and `csv` are fractions for programs; the others are x 100, for people. A
+    wide leaderboard is one table with everything, and nothing is folded.
     """
     if format == "table":
         print_page(document_tables(document, wide=wide), wide=wide)
@@ -48,13 +46,7 @@ def print_document(document: Document, *, format: Format, wide: bool = False) ->
 
 
 def render_document(document: Document, *, format: TextFormat, wide: bool = False) -> str:
-    """A document as text that ends in a line break.
-
-    Args:
-        document: what to write.
-        format: as for `print_document`.
-        wide: as for `print_document`.
-    """
+    """A document as text that ends in a line break."""
     if format == "json":
         return to_json(_record(document))
     if format == "csv":

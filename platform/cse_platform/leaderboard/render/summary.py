@@ -20,10 +20,7 @@ def sweep_summary(
 ) -> str:
     """A sweep as Markdown.
 
-    Args:
-        sweep: how far it is.
-        rows: its best configurations, best first.
-        links: the addresses of single trials, by key.
+    The best configuration comes first. Links are the addresses of single trials, by key.
     """
     lines = "  \n".join([_state(sweep), *_best(sweep)])
     return f"{lines}\n\n{to_markdown([_table(sweep, rows, links)])}" if rows else f"{lines}\n"

@@ -18,9 +18,8 @@ IDENTITY_DIGITS = 12
 def trial_page(trial: TrialDetails, *, where: str) -> Page:
     """Everything about a trial; correlations and accuracies x 100.
 
-    Args:
-        trial: what the leaderboard knows of it.
-        where: options that lead a command to its leaderboard, as `leaderboard_options` has them.
+    `where` has the options that lead a command to its leaderboard, as `leaderboard_options` has
+    them.
     """
     return [
         Heading(f"Trial {trial.key}", 1),

@@ -50,17 +50,10 @@ def compare(
     """A against B by a bootstrap over the pairs that they share and over their seeds, jointly.
 
     How the draws, the intervals and the p values are made, and how often equal methods come out
-    different, stands at the head of this module.
-
-    Args:
-        a: one side.
-        b: the other.
-        tasks: in the order of the result.
-        average: the id of the average over `tasks`, or None where there is none.
-        resamples: how many draws.
-        seed: of the draws; equal ones give equal results.
-        progress: called with how many correlations were computed since the last call; for
-            contenders of the same pairs they sum to tasks x seeds of both x resamples.
+    different, stands at the head of this module. `average` is the id of the average over `tasks`;
+    None where there is none. Equal seeds of the draws give equal results. `progress` is called with
+    how many correlations were computed since the last call; for contenders of the same pairs they
+    sum to tasks x seeds of both x resamples.
 
     Raises:
         ValueError: if there is no task, or one side has no score for one.
@@ -92,13 +85,7 @@ def compare_all(
 ) -> Matrix:
     """Everyone against everyone on the average over the tasks, as in `compare`.
 
-    Args:
-        contenders: at least two.
-        tasks: which the average is over.
-        resamples: how many draws; of m pairs of contenders, none has a corrected p below
-            2 m / (resamples + 1).
-        seed: of the draws.
-        progress: as in `compare`.
+    Of m pairs of contenders, none has a corrected p below 2 m / (resamples + 1).
 
     Raises:
         ValueError: if there is no task, or one has no score for a task.

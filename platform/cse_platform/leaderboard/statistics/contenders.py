@@ -86,13 +86,6 @@ def sample(
 ) -> list[Sampled]:
     """Draws for each contender; all see the same resamples of the same pairs.
 
-    Args:
-        contenders: each with a score for each task.
-        tasks: in the order of the draws.
-        resamples: how many draws.
-        seed: of all draws.
-        progress: as in `spearman_draws`.
-
     Raises:
         ValueError: if one has no score for a task.
     """
@@ -150,13 +143,8 @@ def difference(a: Sampled, b: Sampled, task: str, place: int) -> Difference | No
     """Draws of A's mean minus B's on a task.
 
     Over pairs where both have cosines of the same ones, plus over seeds where there are several.
-    Without pairs, a side with one seed leaves the spread unknown: None.
-
-    Args:
-        a: one side.
-        b: the other, of the same call of `sample`.
-        task: one of its tasks.
-        place: of the task among them.
+    Without pairs, a side with one seed leaves the spread unknown: None. `place` is that of the task
+    in the call of `sample`.
     """
     paired = a.contender.shares_pairs(b.contender, task)
     if not paired and (a.errors is None or b.errors is None):

@@ -22,9 +22,6 @@ def seed_interval(values: Sequence[float]) -> Interval | None:
     :math:`\sqrt{(n-1)/n}`, and has normal tails where t's are heavy (12.7 standard errors for two
     seeds, not 2). It takes seeds to be normal.
 
-    Args:
-        values: one score a seed.
-
     Returns:
         None for fewer than two seeds, which say nothing of their spread.
 
@@ -44,10 +41,8 @@ def pairs_interval(draws: NDArray[np.floating[Any]]) -> Interval:
     """The 2.5 to 97.5 percentile of a score in resamples of its pairs.
 
     It says how far the score depends on which pairs are in the test set, and nothing of how it
-    depends on the seed, which in this field is often more.
-
-    Args:
-        draws: shape (resamples,), as `spearman_draws` gives them.
+    depends on the seed, which in this field is often more. Draws have the shape (resamples,), as
+    `spearman_draws` gives them.
 
     Source:
         Efron and Tibshirani 1993, An Introduction to the Bootstrap, section 13.3.

@@ -31,10 +31,7 @@ def row_draws(row: Ranked, *, resamples: int, rng: np.random.Generator) -> Float
     the test set is taken as it is. So in a mixed board the rows without pairs do not share the luck
     of the test set with the others, which makes ranks wider, not narrower.
 
-    Args:
-        row: of the board.
-        resamples: how many draws.
-        rng: of the errors over seeds; each row needs its own part of it.
+    Each row needs its own part of `rng`, for its errors over seeds.
 
     Returns:
         Shape (resamples,); None for one seed without pairs, of which no spread is known.
@@ -61,8 +58,7 @@ def rank_intervals(draws: NDArray[np.floating[Any]]) -> list[RankInterval]:
     rank. Percentiles are ranks that occur (the inverse of the distribution function), never
     between two.
 
-    Args:
-        draws: of the rows' scores, higher is better, shape (rows, resamples).
+    Draws have the shape (rows, resamples); higher is better.
     """
     if not len(draws):
         return []
@@ -83,10 +79,7 @@ def joint_ranks(
     truly equal, one of the ranks that they share always was; the first of these, which is what
     equal scores get, for 71 to 94 in 100.
 
-    Args:
-        rows: to be ranked together; those that can be compared.
-        resamples: how many draws; as many as the rows' draws over pairs.
-        seed: of the errors over seeds.
+    There are as many resamples as the rows have draws over pairs.
 
     Returns:
         In the order of `rows`; None for one seed without pairs: it is not ranked, and the others

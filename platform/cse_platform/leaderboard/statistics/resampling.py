@@ -56,14 +56,9 @@ def spearman_draws(
     The resamples depend on `seed`, the task's id and gold alone: all encoders see the same ones, in
     this call and in any other, and fewer resamples are the first of more.
 
-    Where all gold values or all cosines of a resample are equal, the draw counts as 0.
-
-    Args:
-        task_pairs: of one task.
-        resamples: how many.
-        seed: of the resamples.
-        progress: called after each block with how many correlations were computed since the last
-            call; they sum to encoders x resamples.
+    Where all gold values or all cosines of a resample are equal, the draw counts as 0. `progress`
+    is called after each block with how many correlations were computed since the last call; they
+    sum to encoders x resamples.
 
     Returns:
         Shape (encoders, resamples), in [-1, 1].

@@ -16,12 +16,8 @@ def seed_errors(scores: Floats, *, resamples: int, rng: np.random.Generator) -> 
     of the average over tasks, with the :math:`s` of the seeds' averages.
 
     Drawing seeds with replacement instead would be too narrow for the two to five there are, by
-    :math:`\sqrt{(n-1)/n}` and by t's tails.
-
-    Args:
-        scores: shape (seeds, tasks), at least two seeds.
-        resamples: how many draws.
-        rng: where they come from.
+    :math:`\sqrt{(n-1)/n}` and by t's tails. Scores have the shape (seeds, tasks), of at least two
+    seeds.
 
     Returns:
         Shape (tasks, resamples), around 0.

@@ -57,10 +57,8 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
     """Holm's step-down correction: the chance of any false claim stays below the level.
 
     The smallest of m is multiplied by m, the next by m - 1 and so on, never falling below the one
-    before and never above 1. It holds however the tests depend on each other.
-
-    Args:
-        ps: one a test; None where there was none, which does not count.
+    before and never above 1. It holds however the tests depend on each other. None stands where
+    there was no test, and does not count. The order stays.
 
     Returns:
         In the same order.

@@ -37,11 +37,7 @@ CONNECT_SECONDS = 10
 
 
 class Store:
-    """An open store; safe to use from all threads.
-
-    Args:
-        engine: of a store that has this version's schema.
-    """
+    """An open store; safe to use from all threads."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -83,12 +79,8 @@ class Store:
 def open_store(url: str, *, create: bool = True) -> Store:
     """Open a store and bring it to this version's schema.
 
-    A SQLite file in a folder that cannot be written to can be read all the same, unless it is to
-    be created.
-
-    Args:
-        url: `sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`.
-        create: make it where there is none.
+    A SQLite file in a folder that cannot be written to can be read all the same, unless it is to be
+    created. The URL is `sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`.
 
     Raises:
         NoStoreError: if there is none, and it must not be created.
@@ -109,9 +101,6 @@ def open_store(url: str, *, create: bool = True) -> Store:
 
 def open_read_only(url: str) -> Store:
     """Open a store of any schema that is not to be changed; a session sees it at one moment.
-
-    Args:
-        url: as for `open_store`.
 
     Raises:
         NoStoreError: if there is none.

@@ -16,9 +16,6 @@ from cse_platform.leaderboard.store.schema import is_current
 def open_other_store(url: str) -> Iterator[Store]:
     """A store to read from; of a SQLite file of an older schema, a copy that is upgraded.
 
-    Args:
-        url: as for `open_store`.
-
     Raises:
         NoStoreError: if there is none.
         StoreError: if it cannot be reached, or is on PostgreSQL and of another schema.

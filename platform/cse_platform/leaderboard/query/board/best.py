@@ -21,22 +21,13 @@ BestKey = tuple[bool, int, str]
 def best_key(*, seeds: int, mean: float, configuration: str) -> BestKey:
     """The best configuration has the highest key.
 
-    Args:
-        seeds: how many of its seeds are complete.
-        mean: of their dev scores.
-        configuration: its hash.
+    The mean is that of the dev scores of its complete seeds.
     """
     return seeds > 1, round(mean * _UNIT), configuration
 
 
 def best_first(seeds: Any, mean: Any, configuration: Any) -> tuple[ColumnElement[Any], ...]:
-    """The same rule as the `ORDER BY` of a query; configurations without a seed come last.
-
-    Args:
-        seeds: column of the number of complete seeds.
-        mean: column of the mean of their dev scores.
-        configuration: column of the hash.
-    """
+    """The same rule as the `ORDER BY` of a query; configurations without a seed come last."""
     return (seeds > 1).desc(), (seeds > 0).desc(), rounded(mean).desc(), configuration.desc()
 
 

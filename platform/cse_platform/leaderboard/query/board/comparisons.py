@@ -30,13 +30,6 @@ def compare_rows(
 ) -> Comparison:
     """The first row against the second, on the tasks that both have.
 
-    Args:
-        session: of the leaderboard that the rows are of.
-        rows: two, by name.
-        family: of the tasks.
-        resamples: of pairs and seeds.
-        progress: of the resampling.
-
     Raises:
         ComparisonError: if they have no task in common, or were scored on other data or by another
             protocol.
@@ -64,14 +57,8 @@ def compare_all_rows(
     """Every row against every other, on the mean over the tasks that all have scores on.
 
     Rows are left out, and a note names them, if they lack the family's average and others have it,
-    or if they cannot be compared with the first of the others.
-
-    Args:
-        session: of the leaderboard that the rows are of.
-        rows: by name, those that matter most first.
-        family: of the tasks; of ranking, its first metric.
-        resamples: of pairs and seeds.
-        progress: of the resampling.
+    or if they cannot be compared with the first of the others. The rows that matter most come
+    first. Of ranking, the tasks are those of its first metric.
 
     Raises:
         ComparisonError: if there are fewer than two rows that can be compared.

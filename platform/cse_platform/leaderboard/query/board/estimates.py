@@ -9,13 +9,7 @@ from cse_platform.leaderboard.statistics.intervals import seed_interval
 
 
 def estimate(values: Mapping[int, float], identity: str, source: str) -> Estimate:
-    """One score over seeds, with Student's interval where there are several.
-
-    Args:
-        values: fractions by seed, at least one.
-        identity: what they are comparable by.
-        source: of their data.
-    """
+    """One score over seeds, with Student's interval where there are several."""
     mean = math.fsum(values.values()) / len(values)
     squares = math.fsum((value - mean) ** 2 for value in values.values())
     return Estimate(

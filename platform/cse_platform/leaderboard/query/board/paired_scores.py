@@ -31,11 +31,8 @@ def contenders(
 ) -> list[Contender]:
     """What is compared, with the cosines of those tasks where every seed has them.
 
-    Args:
-        session: of the leaderboard that the rows are of.
-        rows: by name; each has a score for each of the tasks, and a seed that has all of them.
-        tasks: columns of one family, without averages.
-        scored_on: further columns that the seeds must have.
+    Each row has a score for each of the tasks, columns of one family without averages, and a seed
+    that has all of them. `scored_on` has further columns that the seeds must have.
     """
     cosines, gold = _similarities(session, list(rows.values()), tasks)
     made = []

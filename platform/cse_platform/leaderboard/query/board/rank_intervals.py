@@ -29,14 +29,7 @@ def with_rank_intervals(
     *,
     progress: Progress | None = None,
 ) -> list[LeaderboardRow]:
-    """The same rows with their headline, their rank and the intervals of single seeds.
-
-    Args:
-        session: of the leaderboard that the rows are of.
-        rows: of a board, in any order.
-        family: of tasks that the board shows.
-        progress: of the resampling.
-    """
+    """The same rows with their headline, their rank and the intervals of single seeds."""
     headline, made = headline_of(rows, family), with_headline(rows, family)
     sampled: list[Sampled | None] = [None] * len(made)
     for places in group_by_identity(made).values():

@@ -21,15 +21,10 @@ def find_row(
 ) -> tuple[str, LeaderboardRow]:
     """The one row that a reference names, with test scores of the family, and a name for it.
 
-    A method stands for its best configuration on dev. For a trial, the row holds its seed only.
-
-    Args:
-        session: of an open leaderboard.
-        reference: METHOD, METHOD@CONFIGURATION (the hash or how it begins), or the first 6 or more
-            digits of a trial's key.
-        filters: which rows can be named.
-        family: of tasks that are asked for.
-        scored: only a row with such scores; otherwise one without is found if there is no other.
+    A method stands for its best configuration on dev. For a trial, the row holds its seed only. A
+    reference is METHOD, METHOD@CONFIGURATION (the hash or how it begins), or the first 6 or more
+    digits of a trial's key. Unless `scored`, a row without test scores is found if there is no
+    other.
 
     Raises:
         NotFoundError: if there is no such row.

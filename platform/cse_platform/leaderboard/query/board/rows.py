@@ -54,12 +54,8 @@ def board_rows(
 ) -> list[LeaderboardRow]:
     """A row per method, backbone, dev and evaluation identity, best dev mean first.
 
-    Args:
-        session: of an open leaderboard.
-        filters: what it is made from.
-        families: of the test scores.
-        per_configuration: a row for every configuration with a complete trial.
-        limit: only so many rows, those with the highest dev means.
+    With `per_configuration`, every configuration with a complete trial has a row. A limit keeps the
+    rows with the highest dev means.
     """
     filters = filters or Filters()
     in_sql = limit if filters.identity is None else None  # identities are compared afterwards

@@ -15,11 +15,8 @@ def selected_configurations(
 ) -> Subquery:
     """The configurations to show, with the number and GPU seconds of what each was selected from.
 
-    Args:
-        filters: what the selection is made from.
-        per_configuration: every configuration with a complete trial, instead of the best of each
-            group by the rule of `best`.
-        limit: of these only so many, those with the highest means.
+    They are the best of each group by the rule of `best`. With `per_configuration`, they are all
+    that have a complete trial; a limit keeps those with the highest means.
 
     Returns:
         Columns `id`, `trials` (of any state) and `gpu_seconds`.

@@ -40,10 +40,6 @@ def sort_rows(rows: Sequence[LeaderboardRow], column: str) -> list[LeaderboardRo
 
     Texts and ranks stand from the lowest up, numbers and dates from the highest down.
 
-    Args:
-        rows: of a board.
-        column: one of `SORT_COLUMNS`.
-
     Raises:
         NotFoundError: if it is none of them.
     """

@@ -68,11 +68,6 @@ def scores_by_evaluation(
     texts alike and the data is of one source. Where a task was scored under several identities,
     there are several rows: the identity with the most seeds comes first, and of equal ones the one
     that was measured last.
-
-    Args:
-        session: of an open leaderboard.
-        configurations: their ids.
-        families: whose columns are wanted.
     """
     found = _measured(session, configurations, families)
     facts = _facts(session, {identity for one in found.values() for _, identity in one})

@@ -78,13 +78,7 @@ def best_trials(session: Session, sweep: int | None) -> dict[str, TrialSummary]:
 
 
 def news(session: Session, sweep: int, *, since: datetime) -> News:
-    """What was heard of a sweep since it was started.
-
-    Args:
-        session: of an open leaderboard.
-        sweep: its id.
-        since: its last start.
-    """
+    """What was heard of a sweep since it was started."""
     held = (
         select(func.max(TrialRecord.started))
         .join(TrialRecord.places)

@@ -65,23 +65,13 @@ class SweepOverview:
 
 
 def sweep_overviews(session: Session, *, now: datetime | None = None) -> list[SweepOverview]:
-    """How far each sweep is; the one that was started last comes first.
-
-    Args:
-        session: of an open leaderboard.
-        now: left out, the clock is asked.
-    """
+    """How far each sweep is; the one that was started last comes first."""
     found = _overviews(session, list(session.scalars(select(SweepRecord))), None, now)
     return sorted(found, key=lambda one: (one.restarted, one.name), reverse=True)
 
 
 def sweep_overview(session: Session, name: str, *, now: datetime | None = None) -> SweepOverview:
     """How far a sweep is.
-
-    Args:
-        session: of an open leaderboard.
-        name: of the sweep.
-        now: left out, the clock is asked.
 
     Raises:
         NotFoundError: if there is none of that name.

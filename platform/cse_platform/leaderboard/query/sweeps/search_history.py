@@ -40,10 +40,7 @@ class SearchHistory:
 def search_history(session: Session, name: str, *, limit: int) -> SearchHistory:
     """What a sweep has tried, and what came of it.
 
-    Args:
-        session: of an open leaderboard.
-        name: of the sweep.
-        limit: of trials, at least 2; which ones are left out says `SearchHistory.trials`.
+    The limit is at least 2; `SearchHistory.trials` says which trials are left out.
 
     Raises:
         NotFoundError: if there is no such sweep.

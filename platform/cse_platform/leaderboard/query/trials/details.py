@@ -42,10 +42,6 @@ _WITH_ALL = (
 def trial_details(session: Session, key: str) -> TrialDetails:
     """Everything about a trial.
 
-    Args:
-        session: of an open leaderboard.
-        key: the trial's, or how it begins, as `find_trial` takes it.
-
     Raises:
         NotFoundError: if it names no trial.
         AmbiguousError: if it names several.

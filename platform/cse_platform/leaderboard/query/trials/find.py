@@ -20,10 +20,6 @@ TRIAL_KEY = re.compile(r"[0-9a-f]{6,64}")
 def find_trial(session: Session, prefix: str) -> TrialSummary:
     """The one trial whose key begins so.
 
-    Args:
-        session: of an open leaderboard.
-        prefix: at least 6 hexadecimal digits.
-
     Raises:
         NotFoundError: if the prefix is shorter or something else, or no trial's key begins so.
         AmbiguousError: if several trials' keys begin so, or it is a configuration's hash.

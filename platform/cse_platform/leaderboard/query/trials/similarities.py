@@ -19,11 +19,7 @@ def similarities(
 ) -> "Similarities":
     """The cosines that a trial gives to the pairs of a task, and their gold scores.
 
-    Args:
-        session: of an open leaderboard.
-        trial_key: the trial's whole key.
-        task: one of the STS tasks.
-        identity: of the evaluation; left out, it is the only one on the task's test pairs.
+    Without an identity, it is the only evaluation on the task's test pairs.
 
     Raises:
         NotFoundError: if there are none.

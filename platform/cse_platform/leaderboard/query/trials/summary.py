@@ -25,9 +25,7 @@ def select_trials(
 ) -> Select[*tuple[Any, ...]]:
     """Trials in all their sweeps, to be narrowed down; `summarize` reads its lines.
 
-    Args:
-        value: column of `TrialSummary.value`.
-        step: column of `TrialSummary.step`.
+    `value` and `step` are the columns of the summary's fields of that name.
     """
     return (
         select(
@@ -60,9 +58,7 @@ def select_trials(
 def summarize(line: Row[Any], space: Space = ANY_SPACE) -> TrialSummary:
     """A line of `select_trials` as a summary.
 
-    Args:
-        line: may have further columns of `TrialSummary`, such as `weight`.
-        space: of the sweep.
+    It may have further columns of `TrialSummary`, such as `weight`.
     """
     fields = dict(line._mapping)
     values = searched_values(space, fields.pop("all_values"), fields.pop("searched"))
@@ -86,10 +82,8 @@ def searched_values(
 ) -> dict[str, Any]:
     """The searched hyperparameters that took part in a trial.
 
-    Args:
-        space: of the sweep; where it is empty, `searched` says what was searched.
-        values: all hyperparameters of the trial.
-        searched: names of those that the first sweep with this configuration searched.
+    Where the sweep's space is empty, `searched` has what the first sweep with this configuration
+    searched.
     """
     if len(space):
         return space.active(values)

@@ -36,9 +36,6 @@ def first_test_accesses(session: Session) -> dict[tuple[str, bool], datetime]:
     What they showed may have helped to pick any configuration whose first trial started later. A
     configuration that was tried before, and promoted since, counts as picked before.
 
-    Args:
-        session: of an open leaderboard.
-
     Returns:
         By method and whether the sets were the built-in ones, whatever the trial's dev sets were.
     """
