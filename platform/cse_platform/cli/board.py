@@ -10,8 +10,7 @@ from cse_platform.errors import NoStoreError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.published.paper_tables import paper_table
 from cse_platform.leaderboard.published.rows import merged, published_rows
-from cse_platform.leaderboard.query.board.catalogue import Catalogue
-from cse_platform.leaderboard.query.board.filters import Filters
+from cse_platform.leaderboard.query.board.filters import Catalogue, Filters
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.document import Document, Format, print_document
 from cse_platform.leaderboard.row import FAMILIES, FamilyName, LeaderboardRow, family_of

@@ -8,8 +8,8 @@ from uuid import uuid4
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.records import RECORD, ImportedTrial
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.imports import next_number, stored_trials
-from cse_platform.leaderboard.query.sweeps.find import sweep_or_none
+from cse_platform.leaderboard.query.sweeps.find import next_number, sweep_or_none
+from cse_platform.leaderboard.query.trials.find import stored_trials
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.tables import SweepRecord, TrialRecord
 from cse_platform.tracking.events import IMPORTED, Event, SweepFinished, SweepStarted

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cse_platform.leaderboard.comparison_api import ComparisonQueries
-from cse_platform.leaderboard.query.board.catalogue import Catalogue, catalogue
-from cse_platform.leaderboard.query.board.filters import Filters
+from cse_platform.leaderboard.query.board.filters import Catalogue, Filters, catalogue
 from cse_platform.leaderboard.query.board.rows import MAIN_FAMILIES, board_rows
 from cse_platform.leaderboard.query.board.sorting import sort_rows
 from cse_platform.leaderboard.row import (

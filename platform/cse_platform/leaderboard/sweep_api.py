@@ -46,7 +46,7 @@ class SweepQueries:
         Raises:
             NotFoundError: if there is no such sweep.
         """
-        from cse_platform.leaderboard.query.sweeps.running import running_trials
+        from cse_platform.leaderboard.query.sweeps.overviews import running_trials
 
         with self._store.session() as session:
             return running_trials(session, sweep)

@@ -106,6 +106,7 @@ class SearchStudy:
         if trial.role != "search" or trial.search_number is None:
             return
         with self._store():
+            self._frozen(trial.search_number)
             self.study.tell(
                 trial.search_number,
                 trial.best_value if trial.state == "COMPLETE" else None,
@@ -152,13 +153,19 @@ class SearchStudy:
         return min(waiting, default=len(trials))
 
     def _frozen(self, number: int) -> FrozenTrial:
-        trials = self._trials()
-        if number >= len(trials):
-            raise self._lost(f"trial {number}")
-        return trials[number]
+        """A trial as the store has it; the list of `_trials` may have one that it has lost."""
+        storage = self.study._storage
+        try:
+            found = storage.get_trial_id_from_study_id_trial_number(self.study._study_id, number)
+            return storage.get_trial(found)
+        except KeyError as error:  # how Optuna says that it is no longer there
+            raise self._lost(f"trial {number}") from error
 
     def _trials(self) -> list[FrozenTrial]:
-        return self.study.get_trials(deepcopy=False)
+        try:
+            return self.study.get_trials(deepcopy=False)
+        except KeyError as error:  # how Optuna says that the study is no longer there
+            raise self._lost("the study") from error
 
     def _lost(self, what: str) -> StoreLostError:
         return StoreLostError(
@@ -174,8 +181,6 @@ class SearchStudy:
         except (StorageInternalError, SQLAlchemyError) as error:
             cause = str(error.__cause__ or error).splitlines()[0]
             raise StoreDownError(f"search store {mask_url(self.url)}: {cause}") from error
-        except KeyError as error:  # how Optuna says that a study or a trial is no longer there
-            raise self._lost("a trial") from error
 
 
 def preview(

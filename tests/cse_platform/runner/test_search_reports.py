@@ -4,13 +4,15 @@ import math
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from search_studies import alone, asked, lived, opened, tell_live
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import StoreError, StoreLostError
+from cse_platform.search import samplers
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.spec import SweepSpec
 
@@ -114,6 +116,38 @@ def test_a_store_that_lost_a_trial_is_refused(
     search = opened(tmp_path, new_spec(), *points)
     with pytest.raises(StoreError, match=r"has lost trial 0 of sweep 'small'.*sweep=NEWNAME"):
         search.reconcile(lived(0, [0.5]))
+
+
+def test_a_store_that_loses_a_trial_or_the_study_is_refused(
+    tmp_path: Path, new_spec: NewSpec
+) -> None:
+    """Also a running trial that Optuna's cache still has."""
+    search = opened(tmp_path, new_spec())
+    asked(search, 1)
+    search.running()
+    (trial,) = lived(0, [0.5], state="COMPLETE").trials.values()
+    with closing(sqlite3.connect(tmp_path / "search.db")) as store, store:
+        store.execute("DELETE FROM trials")
+    with pytest.raises(StoreLostError, match="has lost trial 0 of sweep 'small'"):
+        search.report(trial, step=0)
+    with pytest.raises(StoreLostError, match="has lost trial 0 of sweep 'small'"):
+        search.tell(trial)
+    with closing(sqlite3.connect(tmp_path / "search.db")) as store, store:
+        store.execute("DELETE FROM studies")
+    with pytest.raises(StoreLostError, match="has lost the study of sweep 'small'"):
+        search.ask()
+
+
+def test_a_key_error_of_our_own_is_no_lost_trial(
+    tmp_path: Path, new_spec: NewSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_args: object, **_options: object) -> None:
+        raise KeyError("a defect")
+
+    search = opened(tmp_path, new_spec())
+    monkeypatch.setattr(samplers, "sampler", broken)
+    with pytest.raises(KeyError, match="a defect"):
+        search.ask()
 
 
 @pytest.mark.parametrize(

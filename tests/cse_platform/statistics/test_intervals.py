@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
-from cse_platform.leaderboard.statistics.intervals import pairs_interval, seed_interval
+from cse_platform.leaderboard.statistics.intervals import pairs_interval, seed_errors, seed_interval
 from cse_platform.leaderboard.statistics.results import Interval
-from cse_platform.leaderboard.statistics.seeds import seed_errors
 
 
 def test_two_seeds_by_hand() -> None:

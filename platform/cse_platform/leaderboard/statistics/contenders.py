@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cse_platform.leaderboard.statistics.intervals import seed_errors
 from cse_platform.leaderboard.statistics.resampling import Floats, TaskPairs, spearman_draws
 from cse_platform.leaderboard.statistics.results import Spread
-from cse_platform.leaderboard.statistics.seeds import seed_errors
 
 
 @dataclass(frozen=True, eq=False)

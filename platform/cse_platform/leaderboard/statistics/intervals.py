@@ -1,4 +1,4 @@
-"""95 % intervals of a mean: over seeds, or over the pairs of a single seed."""
+"""95 % intervals of a mean, over seeds or over pairs, and draws of its error over seeds."""
 
 from collections.abc import Sequence
 from math import fsum, sqrt
@@ -11,6 +11,7 @@ from scipy.special import stdtrit  # Student's quantiles; scipy.stats takes a se
 from cse_platform.leaderboard.statistics.results import Interval
 
 TAILS = (0.025, 0.975)
+_Floats = NDArray[np.float64]
 
 
 def seed_interval(values: Sequence[float]) -> Interval | None:
@@ -49,3 +50,27 @@ def pairs_interval(draws: NDArray[np.floating[Any]]) -> Interval:
     """
     low, high = np.quantile(draws, TAILS)
     return Interval(float(low), float(high), "pairs")
+
+
+def seed_errors(scores: _Floats, *, resamples: int, rng: np.random.Generator) -> _Floats:
+    r"""Draws of the errors of the means over n seeds: multivariate t with n - 1 degrees of freedom.
+
+    .. math:: e = \frac{D^\top z}{\sqrt{n (n-1)}} \Big/ \sqrt{\chi^2_{n-1} / (n-1)}, \quad
+              z \sim N(0, I_n)
+
+    where :math:`D` are the scores minus their means. A draw's tasks move together, as a seed's
+    do: each task's errors are :math:`t_{n-1} s / \sqrt n` with its own :math:`s`, and so are those
+    of the average over tasks, with the :math:`s` of the seeds' averages.
+
+    Drawing seeds with replacement instead would be too narrow for the two to five there are, by
+    :math:`\sqrt{(n-1)/n}` and by t's tails. Scores have the shape (seeds, tasks), of at least two
+    seeds.
+
+    Returns:
+        Shape (tasks, resamples), around 0.
+    """
+    n = len(scores)
+    normal = rng.standard_normal((resamples, n)) @ (scores - scores.mean(axis=0))
+    unsure = np.sqrt(rng.chisquare(n - 1, resamples) / (n - 1))
+    errors: _Floats = (normal / (np.sqrt(n * (n - 1)) * unsure[:, None])).T
+    return errors

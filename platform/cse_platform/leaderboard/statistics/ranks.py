@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cse_platform.leaderboard.statistics.intervals import TAILS
+from cse_platform.leaderboard.statistics.intervals import TAILS, seed_errors
 from cse_platform.leaderboard.statistics.resampling import Floats
 from cse_platform.leaderboard.statistics.results import RankInterval
-from cse_platform.leaderboard.statistics.seeds import seed_errors
 
 
 @dataclass(frozen=True, eq=False)

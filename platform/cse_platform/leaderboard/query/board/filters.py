@@ -1,9 +1,10 @@
-"""What a leaderboard is made from, as a person asks for it and as conditions in SQL."""
+"""What a leaderboard is made from: what a person can ask for, and the conditions in SQL."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, Select, or_, select
+from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.store.tables import (
     GroupRecord,
@@ -71,3 +72,21 @@ def _held_by_sweeps(filters: Filters) -> Select[int]:
     if filters.tag is not None:
         query = query.join(SweepRecord.tags).where(SweepTagRecord.tag == filters.tag)
     return query
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The values that filters take, each list in order of the alphabet."""
+
+    backbones: list[str]
+    methods: list[str]
+    sweeps: list[str]
+    tags: list[str]
+    machines: list[str]
+
+
+def catalogue(session: Session) -> Catalogue:
+    """The values of each filter that let something through."""
+    backbone, method, sweep = GroupRecord.backbone, GroupRecord.method, SweepRecord.name
+    columns = (backbone, method, sweep, SweepTagRecord.tag, MachineRecord.hardware)
+    return Catalogue(*(sorted(session.scalars(select(one).distinct())) for one in columns))

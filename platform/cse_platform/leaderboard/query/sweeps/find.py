@@ -1,12 +1,12 @@
-"""The sweep of a name, and its file."""
+"""The sweep of a name, its file, and the number of its next trial."""
 
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import NotFoundError
-from cse_platform.leaderboard.store.tables import SweepRecord
+from cse_platform.leaderboard.store.tables import SweepRecord, SweepTrialRecord
 from cse_platform.sweep.reading.problems import did_you_mean
 
 SWEEPS_NAMED = 5
@@ -37,3 +37,10 @@ def find_sweep(session: Session, name: str) -> SweepRecord:
         raise NotFoundError(f"there is no sweep {name!r}: this leaderboard holds none yet")
     hint = did_you_mean(name, names) or f"; the last ones are {', '.join(names[-SWEEPS_NAMED:])}"
     raise NotFoundError(f"there is no sweep {name!r} on this leaderboard{hint}")
+
+
+def next_number(session: Session, sweep: str) -> int:
+    """The number that the next trial of a sweep gets; 0 where there is none of that name."""
+    query = select(func.max(SweepTrialRecord.number)).join(SweepTrialRecord.sweep)
+    last = session.scalar(query.where(SweepRecord.name == sweep))
+    return 0 if last is None else last + 1

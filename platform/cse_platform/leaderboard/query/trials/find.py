@@ -1,6 +1,7 @@
 """The trial that a person or a program means."""
 
 import re
+from collections.abc import Sequence
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -10,6 +11,8 @@ from cse_platform.leaderboard.query.trials.summary import find_summaries
 from cse_platform.leaderboard.store.tables import ConfigurationRecord, GroupRecord, TrialRecord
 from cse_platform.leaderboard.trial import TrialSummary
 
+_BATCH = 500
+"""Keys in one query: databases limit its parameters."""
 TRIALS_NAMED = 10
 """How many trials of a configuration an error names."""
 
@@ -45,6 +48,15 @@ def trial_of_key(session: Session, key: str) -> TrialSummary | None:
     """The trial of that whole key; None where it is not on this leaderboard."""
     found = find_summaries(session, TrialRecord.key == key)
     return found[0] if found else None
+
+
+def stored_trials(session: Session, keys: Sequence[str]) -> dict[str, TrialRecord]:
+    """Those of these trials that are on the leaderboard, by key."""
+    found: dict[str, TrialRecord] = {}
+    for start in range(0, len(keys), _BATCH):
+        query = select(TrialRecord).where(TrialRecord.key.in_(keys[start : start + _BATCH]))
+        found |= {trial.key: trial for trial in session.scalars(query)}
+    return found
 
 
 def best_kept_trial(
