@@ -68,7 +68,7 @@ def main(
     """
     from cse_methods.tasks import parse_tasks
     from cse_methods.transfer.protocol import TransferProtocol
-    from cse_platform.scoring import ScoringRequest, score_model
+    from cse_platform.scoring.score import ScoringRequest, score_model
 
     request = ScoringRequest(
         model=model,

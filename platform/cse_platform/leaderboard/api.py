@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from cse_platform.leaderboard.published.paper_tables import PaperTable
     from cse_platform.leaderboard.published.row import PublishedRow
-    from cse_platform.leaderboard.query.board.rank_intervals import Progress
+    from cse_platform.leaderboard.query.board.ranked_rows import Progress
 
 
 class Leaderboard(ComparisonQueries, SweepQueries):
@@ -71,7 +71,7 @@ class Leaderboard(ComparisonQueries, SweepQueries):
             PublishedError: if a file of published numbers means nothing.
         """
         from cse_platform.leaderboard.published.gaps import gap
-        from cse_platform.leaderboard.query.board.rank_intervals import (
+        from cse_platform.leaderboard.query.board.ranked_rows import (
             with_headline,
             with_rank_intervals,
         )

@@ -11,7 +11,7 @@ from cse_platform.leaderboard.row import FamilyName, LeaderboardRow
 from cse_platform.leaderboard.store.opening import Store
 
 if TYPE_CHECKING:
-    from cse_platform.leaderboard.query.board.rank_intervals import Progress
+    from cse_platform.leaderboard.query.board.ranked_rows import Progress
     from cse_platform.leaderboard.statistics.results import Comparison, Matrix
 
 

@@ -1,4 +1,4 @@
-"""Stores evaluations and openings of test sets; storing one again changes nothing."""
+"""Stores evaluations; storing one again changes nothing."""
 
 import logging
 import math
@@ -14,20 +14,12 @@ from cse_platform.leaderboard.store.score_tables import (
     PairSetRecord,
     PairSimilaritiesRecord,
     ScoreRecord,
-    TestAccessRecord,
 )
 from cse_platform.leaderboard.store.tables import TrialRecord
-from cse_platform.tracking.events import PairSimilarities, TestAccessed, TrialEvaluated, TrialScore
+from cse_platform.tracking.events import PairSimilarities, TrialEvaluated, TrialScore
 from cse_platform.tracking.packing import compressed, unpack_gold
 
 _log = logging.getLogger(__name__)
-
-
-def add_test_access(session: Session, trial: TrialRecord, event: TestAccessed) -> None:
-    """Note that the test sets were opened for the trial."""
-    key = {"trial_id": trial.id, "opened": event.time, "who": event.who}
-    what = {"command": event.command, "tasks": list(event.tasks), "source": event.source}
-    insert_once(session, TestAccessRecord, key, what)
 
 
 def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_score, add_test_access
+from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_score
 from cse_platform.leaderboard.ingest.sweep_trials import add_gpu_seconds, add_sweep_trials
+from cse_platform.leaderboard.ingest.test_access import add_test_access
 from cse_platform.leaderboard.ingest.upserts import insert_once, sweep_of, trial_if_here, trial_of
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.tables import (

@@ -7,7 +7,10 @@ everywhere. Whoever selects by this rule selects what the leaderboard shows.
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, func
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.orm import aliased
+
+from cse_platform.leaderboard.store.tables import ConfigurationRecord, GroupRecord
 
 _UNIT = 1e12
 """Means are compared in units of 1e-12. The store updates its means seed by seed, a filtered board
@@ -28,15 +31,42 @@ def best_key(*, seeds: int, mean: float, configuration: str) -> BestKey:
 
 def best_first(seeds: Any, mean: Any, configuration: Any) -> tuple[ColumnElement[Any], ...]:
     """The same rule as the `ORDER BY` of a query; configurations without a seed come last."""
-    return (seeds > 1).desc(), (seeds > 0).desc(), rounded(mean).desc(), configuration.desc()
+    return (seeds > 1).desc(), (seeds > 0).desc(), _rounded(mean).desc(), configuration.desc()
 
 
-def rounded(mean: Any) -> ColumnElement[float]:
+def _rounded(mean: Any) -> ColumnElement[float]:
     """A mean dev score in the unit that means are compared in."""
     return func.round(mean * _UNIT)
 
 
-def at_least(mean: Any, best: Any) -> ColumnElement[bool]:
-    """Whether a mean may equal the highest one; an index finds these, and `rounded` decides."""
-    condition: ColumnElement[bool] = mean >= best - 1 / _UNIT
-    return condition
+def best_of_group() -> ColumnElement[Any]:
+    """The same rule for whole groups: the id of each group's best configuration, by an index."""
+    return func.coalesce(
+        _highest_of_group(several_seeds=True), _highest_of_group(several_seeds=False)
+    )
+
+
+def _highest_of_group(*, several_seeds: bool) -> Any:
+    """The best configuration of a group, by the stored means.
+
+    An index has the configurations in order of their means, those with several seeds and all. Two
+    look-ups in it, however many there are: the highest mean, and the means that may equal it, among
+    which `_rounded` decides.
+    """
+    one, other = aliased(ConfigurationRecord), aliased(ConfigurationRecord)
+
+    def of_group(each: Any) -> Any:
+        seeds = each.n > 1 if several_seeds else each.n > 0
+        return (each.group_id == GroupRecord.id) & seeds
+
+    highest = (
+        select(other.mean).where(of_group(other)).order_by(other.mean.desc()).limit(1)
+    ).correlate(GroupRecord)
+    return (
+        select(one.id)
+        .where(of_group(one), one.mean >= highest.scalar_subquery() - 1 / _UNIT)
+        .order_by(_rounded(one.mean).desc(), one.hash.desc())
+        .limit(1)
+        .correlate(GroupRecord)
+        .scalar_subquery()
+    )

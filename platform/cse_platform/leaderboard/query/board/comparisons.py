@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard.query.board.paired_scores import common_seeds, contenders
-from cse_platform.leaderboard.query.board.rank_intervals import Progress
+from cse_platform.leaderboard.query.board.ranked_rows import Progress
 from cse_platform.leaderboard.query.board.resolve import describe_row, shared_tasks
 from cse_platform.leaderboard.row import Family, FamilyName, LeaderboardRow, family_named
 from cse_platform.leaderboard.statistics.compare import compare, compare_all

@@ -3,9 +3,8 @@
 from typing import Any
 
 from sqlalchemy import Select, Subquery, case, func, select
-from sqlalchemy.orm import aliased
 
-from cse_platform.leaderboard.query.board.best import at_least, best_first, rounded
+from cse_platform.leaderboard.query.board.best import best_first, best_of_group
 from cse_platform.leaderboard.query.board.filters import Filters, group_conditions, trial_conditions
 from cse_platform.leaderboard.store.tables import ConfigurationRecord, GroupRecord, TrialRecord
 
@@ -29,38 +28,12 @@ def selected_configurations(
         query = _with_effort(one.id).join(GroupRecord.configurations).where(one.n > 0)
         query = _cut(query, limit, one.mean.desc(), GroupRecord.method, one.hash)
     else:
-        best = func.coalesce(_best_of_group(several_seeds=True), _best_of_group())
-        query = _with_effort(best)
+        query = _with_effort(best_of_group())
     return query.where(*group_conditions(filters)).subquery("selected")
 
 
 def _with_effort(configuration: Any) -> Select[Any]:
     return select(configuration.label("id"), GroupRecord.trials, GroupRecord.gpu_seconds)
-
-
-def _best_of_group(*, several_seeds: bool = False) -> Any:
-    """The best configuration of a group, by the stored means.
-
-    An index has the configurations in order of their means, those with several seeds and all. Two
-    look-ups in it, however many there are: the highest mean, and those that may equal it.
-    """
-    one, other = aliased(ConfigurationRecord), aliased(ConfigurationRecord)
-
-    def of_group(each: Any) -> Any:
-        seeds = each.n > 1 if several_seeds else each.n > 0
-        return (each.group_id == GroupRecord.id) & seeds
-
-    highest = (
-        select(other.mean).where(of_group(other)).order_by(other.mean.desc()).limit(1)
-    ).correlate(GroupRecord)
-    return (
-        select(one.id)
-        .where(of_group(one), at_least(one.mean, highest.scalar_subquery()))
-        .order_by(rounded(one.mean).desc(), one.hash.desc())
-        .limit(1)
-        .correlate(GroupRecord)
-        .scalar_subquery()
-    )
 
 
 def _cut(query: Select[Any], limit: int | None, *order: Any) -> Select[Any]:

@@ -22,8 +22,8 @@ from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.render.terminal import progress_bar
 from cse_platform.runner.models import local_copy, trial_in
+from cse_platform.scoring.record_access import record_test_access
 from cse_platform.sweep.stores import mlflow_uri
-from cse_platform.test_access import record_test_access
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
 
 

@@ -1,0 +1,1 @@
+"""Scores an encoder by hand, as cse-evaluate does, and records it where it is a trial's model."""
