@@ -1,11 +1,4 @@
-"""What can go wrong when looking, as one tree.
-
-CseError (cse_methods.errors)
-└── DashboardError
-    ├── AddressError   an address of the page that means nothing
-    ├── ServeError     the page cannot be served
-    └── ImageError     a figure cannot be made an image: what draws it is not there
-"""
+"""What can go wrong when looking."""
 
 from cse_methods.errors import CseError
 
@@ -23,4 +16,4 @@ class ServeError(DashboardError):
 
 
 class ImageError(DashboardError):
-    """A figure cannot be made an image."""
+    """A figure cannot be made an image: what draws it is not there."""

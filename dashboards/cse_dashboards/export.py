@@ -75,11 +75,7 @@ def write_picture(picture: Picture, folder: Path, *, form: str) -> None:
 
 @contextmanager
 def drawing_images(form: str) -> Iterator[None]:
-    """One browser for all images, open while the context is; none for html.
-
-    Raises:
-        ImageError: if what draws images is not there.
-    """
+    """One browser for all images while the context is open, or an ImageError; none for html."""
     if form == "html":
         yield
         return

@@ -30,7 +30,6 @@ def csv_link(picture: Picture) -> str:
 
 
 def templates_json() -> Markup:
-    """Both templates, by theme."""
     both = {"light": LIGHT.to_plotly_json(), "dark": DARK.to_plotly_json()}
     return _in_script(json.dumps(both, separators=(",", ":")))
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cse_dashboards.report import chapters, render_chapter, render_report
+from cse_dashboards.report import chapters, render_report
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
@@ -49,4 +49,4 @@ def _write_report(board: Leaderboard, overview: SweepOverview, folder: Path) -> 
         (folder / "figures").mkdir()
         for chapter in made:
             file = folder / "figures" / f"{chapter.name}.html"
-            file.write_text(render_chapter(overview, chapter), encoding="utf-8")
+            file.write_text(render_report(overview, [chapter]), encoding="utf-8")

@@ -93,10 +93,7 @@ def chapters(
 def rows_of(reader: Leaderboard, sweep: str) -> list[LeaderboardRow]:
     """The sweep's best configuration, then the best of each other method beside it.
 
-    There are none while no trial of the sweep is complete.
-
-    Raises:
-        StoreError: if there is no such sweep.
+    There are none while no trial of the sweep is complete; a StoreError if there is no such sweep.
     """
     method = reader.sweep(sweep).method
     own = reader.rows(Filters(sweep=sweep), ranked=False)[:1]
@@ -109,17 +106,11 @@ def rows_of(reader: Leaderboard, sweep: str) -> list[LeaderboardRow]:
 
 
 def render_report(overview: SweepOverview, parts: Sequence[Chapter]) -> str:
-    """The report as one HTML document that needs no network."""
+    """These chapters as one HTML document that needs no network."""
     return _document(f"Sweep {overview.name}", _lead(overview), parts)
 
 
-def render_chapter(overview: SweepOverview, chapter: Chapter) -> str:
-    """One chapter as a document of its own."""
-    return _document(f"Sweep {overview.name}", _lead(overview), [chapter])
-
-
 def render_picture(picture: Picture) -> str:
-    """One picture as an HTML document that needs no network."""
     return _document(picture.title, [], [Chapter("", (picture,))])
 
 

@@ -1,22 +1,12 @@
 """What can go wrong, as one tree.
 
-CseError                    everything a user can cause; the commands print it without a traceback
-├── UnknownMethodError      no such method
-├── BackboneError           an encoder that is unknown, missing or not usable
-│   └── UnknownModelError   an encoder of a make that we do not read ourselves
-├── DataError               a corpus or dev set that is missing, damaged or of the wrong size
-├── CheckpointError         a checkpoint that is not whole or belongs to another trial
-├── TrainingError           training cannot go on: a NaN loss, too few sentences for a batch
-├── EvaluationError         an encoder that cannot be scored: NaN in its embeddings, an unknown task
-└── GuardError              a process that trains tried to open a test set
-
 `SettingError` stands apart: validators raise it, and pydantic gathers it with the other
 problems of a configuration.
 """
 
 
 class CseError(Exception):
-    """Base of every error that a user can cause and mend."""
+    """Base of every error that a user can cause; the commands print it without a traceback."""
 
 
 class UnknownMethodError(CseError):
@@ -40,11 +30,11 @@ class CheckpointError(CseError):
 
 
 class TrainingError(CseError):
-    """Training cannot go on."""
+    """Training cannot go on: a NaN loss, too few sentences for a batch."""
 
 
 class EvaluationError(CseError):
-    """An encoder cannot be scored."""
+    """An encoder cannot be scored: NaN in its embeddings, an unknown task."""
 
 
 class GuardError(CseError):

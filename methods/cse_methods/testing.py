@@ -188,7 +188,6 @@ CHECKS: tuple[Callable[[TrainedOnce], None], ...] = (
 
 
 def _without_perf(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Without what measures the machine."""
     return {name: value for name, value in metrics.items() if not name.startswith("perf/")}
 
 

@@ -5,15 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cse_dashboards.encoded.choices import Case, case_of, differing_pairs, some_of, spread_by_gold
-from cse_methods.data.dev_sets import DevSet
+from cse_methods.data.pairs import PairSet
 
 HUB = [("hub", f"t{n}", float(n)) for n in range(5)]
 """A sentence in five pairs."""
 
 
-def dev_of(*pairs: tuple[str, str, float]) -> DevSet:
+def dev_of(*pairs: tuple[str, str, float]) -> PairSet:
     first, second, gold = zip(*pairs, strict=True)
-    return DevSet("stsb", "builtin", first, second, np.array(gold), "")
+    return PairSet("stsb", "builtin", first, second, np.array(gold), "", {})
 
 
 def test_the_sentence_in_most_pairs_is_the_query() -> None:

@@ -11,10 +11,11 @@ import pytest
 from cse_methods.data.builtin.pairs import builtin_corpus, refuse_other_draw
 from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.data.manifest import manifest
+from cse_methods.data.pairs import PairSet
 from cse_methods.data.senteval import ARCHIVE
 from cse_methods.data.source import HubFile
 from cse_methods.errors import DataError
-from cse_methods.evaluation.test_sets.pairs import KNOWN_SHA256, PairSet, load_pair_set
+from cse_methods.evaluation.test_sets.pairs import KNOWN_SHA256, load_pair_set
 from cse_methods.tasks import STS_TASKS
 
 STS13 = "downstream/STS/STS13-en-test"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cse_methods.data.dev_sets import DevSet
+from cse_methods.data.pairs import PairSet
 from cse_methods.evaluation.measures.ranking import queries
 
 TARGETS = 8
@@ -28,7 +28,7 @@ class Case:
     gold: tuple[float, ...]
 
 
-def case_of(dev: DevSet, query: str | None = None) -> Case | None:
+def case_of(dev: PairSet, query: str | None = None) -> Case | None:
     """What to rank: at most 8 targets of a query, spread over their gold, or 6 pairs.
 
     Left out, the query is the sentence in most pairs, if it is in more than three; else pairs of
@@ -51,13 +51,13 @@ def case_of(dev: DevSet, query: str | None = None) -> Case | None:
     return _case(asked, [(asked, sentence[place]) for place in places], dev, places)
 
 
-def differing_pairs(dev: DevSet) -> list[int]:
+def differing_pairs(dev: PairSet) -> list[int]:
     """Numbers of the pairs whose sentences differ in more than capitals and marks."""
     words = [[re.findall(r"\w+", one.lower()) for one in side] for side in (dev.first, dev.second)]
     return [place for place, (a, b) in enumerate(zip(*words, strict=True)) if a != b]
 
 
-def spread_by_gold(dev: DevSet, places: Sequence[int], count: int) -> list[int]:
+def spread_by_gold(dev: PairSet, places: Sequence[int], count: int) -> list[int]:
     """Numbers of `count` of these pairs at even steps of gold, highest first; short ones first."""
     left = sorted(places, key=lambda n: (len(dev.first[n]) + len(dev.second[n]), n))
     gold = {place: float(dev.gold[place]) for place in left}
@@ -81,6 +81,6 @@ def some_of(sentences: Sequence[str], most: int) -> list[str]:
 
 
 def _case(
-    query: str | None, pairs: Sequence[tuple[str, str]], dev: DevSet, places: Sequence[int]
+    query: str | None, pairs: Sequence[tuple[str, str]], dev: PairSet, places: Sequence[int]
 ) -> Case:
     return Case(query, tuple(pairs), tuple(float(dev.gold[place]) for place in places))

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cse_methods.data.dev_sets import DevSet, load_dev_set
+from cse_methods.data.dev_sets import load_dev_set
+from cse_methods.data.pairs import PairSet
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.word_pieces import batched_by_length
@@ -26,19 +27,17 @@ AT_ONCE = 4096
 """Word pieces of a batch under dropout, padding included."""
 
 
-def _silent(what: str, done: int, total: int) -> None:
-    pass
-
-
 class Embeddings:
     """Opens models when they are asked for, and remembers the vector of every sentence.
 
     One model is in memory at a time: the last that was used. Sentences are those of dev sets, or a
     user's own; no test set is opened. A context manager, which in the end forgets them all.
-    `progress` is called with what is going on, and how many of how many sentences are done.
+    `progress` is called with what is going on, and how many of how many sentences are done. Methods
+    raise a QueryError for what is not one trial, or has no model, and a BackboneError if the model
+    cannot be loaded.
     """
 
-    def __init__(self, reader: Leaderboard, *, progress: OnProgress = _silent) -> None:
+    def __init__(self, reader: Leaderboard, *, progress: OnProgress = lambda *_: None) -> None:
         self._reader, self._progress = reader, progress
         self._details: dict[str, TrialDetails] = {}
         self._vectors: dict[str, dict[str, Vectors]] = {}
@@ -52,32 +51,17 @@ class Embeddings:
         self._vectors.clear()
 
     def details(self, trial: str) -> TrialDetails:
-        """What the leaderboard knows of a trial, by its key or the first 6 or more digits of it.
-
-        Raises:
-            QueryError: if that is not one trial.
-        """
+        """What the leaderboard knows of a trial, by its key or the first 6 or more digits of it."""
         if trial not in self._details:
             self._details[trial] = self._reader.trial(trial)
         return self._details[trial]
 
-    def dev(self, trial: str) -> DevSet:
-        """The STS-B dev pairs, from where the trial had its data.
-
-        Raises:
-            QueryError: if that is not one trial.
-            DataError: if the data is gone.
-        """
+    def dev(self, trial: str) -> PairSet:
+        """The STS-B dev pairs, from where the trial had its data; a DataError if that is gone."""
         return load_dev_set("stsb", _data(self.details(trial)))
 
     def vectors(self, trial: str, sentences: Sequence[str]) -> Vectors:
-        """Vectors as at test time, shape (N, D), each sentence encoded once.
-
-        Raises:
-            QueryError: if that is not one trial, or it has no model.
-            BackboneError: if the model cannot be loaded.
-            EvaluationError: if a vector is not finite.
-        """
+        """Vectors as at test time, shape (N, D); an EvaluationError if one is not finite."""
         details = self.details(trial)
         known = self._vectors.setdefault(details.key, {})
         missing = [one for one in dict.fromkeys(sentences) if one not in known]
@@ -94,12 +78,7 @@ class Embeddings:
         return np.stack([known[sentence] for sentence in sentences])
 
     def under_dropout(self, trial: str, sentences: Sequence[str], *, times: int) -> Vectors:
-        """Vectors as in training, shape (times, N, D); the dropout masks are always the same ones.
-
-        Raises:
-            QueryError: if that is not one trial, or it has no model.
-            BackboneError: if the model cannot be loaded.
-        """
+        """Vectors as in training, shape (times, N, D); the dropout masks are always the same."""
         details = self.details(trial)
         encoder = self._encoder(details)
         views = []

@@ -34,7 +34,6 @@ class Quantity:
 
     @property
     def name(self) -> str:
-        """Without the unit."""
         return self.title.removesuffix(" × 100")
 
 

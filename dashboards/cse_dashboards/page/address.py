@@ -63,7 +63,6 @@ class Address(BaseModel):
 
     @property
     def path(self) -> str:
-        """Without the query."""
         return self.PATH.format(
             **{name: quote(str(value), safe="") for name, value in self.model_dump().items()}
         )

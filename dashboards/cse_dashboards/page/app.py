@@ -37,9 +37,8 @@ def create_app(url: str, *, published: Sequence[Path] = (), mlflow: str | None =
     app = Flask("cse_dashboards.page")
     app.url_map.strict_slashes = False
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
-    app.extensions["site"] = Site(
-        OpenLeaderboard(url, published), mlflow if _is_web(mlflow) else None
-    )
+    server = mlflow if mlflow is not None and is_server(mlflow) else None
+    app.extensions["site"] = Site(OpenLeaderboard(url, published), server)
     add_pictures(app.jinja_env)
     app.jinja_env.filters |= show.FILTERS
     app.jinja_env.globals |= show.GLOBALS
@@ -51,10 +50,6 @@ def create_app(url: str, *, published: Sequence[Path] = (), mlflow: str | None =
     app.register_error_handler(Exception, _broken)
     app.after_request(_guarded)
     return app
-
-
-def _is_web(uri: str | None) -> bool:
-    return uri is not None and is_server(uri)
 
 
 def _plotly() -> Response:

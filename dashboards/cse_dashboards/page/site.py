@@ -32,11 +32,7 @@ class OpenLeaderboard:
         self._open: tuple[object, Leaderboard] | None = None
 
     def get(self) -> Leaderboard:
-        """The open leaderboard.
-
-        Raises:
-            StoreError: if it cannot be opened.
-        """
+        """The open leaderboard; StoreError if there is none."""
         with self._lock:
             stamp = self._stamp()
             if self._open is None or stamp is None or stamp != self._open[0]:
@@ -95,11 +91,7 @@ def site() -> Site:
 
 
 def reader() -> Leaderboard:
-    """The leaderboard, one and the same for all of a request.
-
-    Raises:
-        StoreError: if it cannot be opened.
-    """
+    """The leaderboard, one and the same for all of a request; StoreError if it cannot be opened."""
     if "reader" not in g:
         g.reader = site().opened.get()
     return cast(Leaderboard, g.reader)

@@ -86,11 +86,7 @@ def load_corpus(
 
 
 def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
-    """What `load_corpus` would have to fetch from the hub first, for people; loads nothing.
-
-    Raises:
-        DataError: if a name is unknown or the data folder is not one.
-    """
+    """What `load_corpus` would have to fetch first, for people; a DataError for an unknown name."""
     source = data_source(data)
     names = dict.fromkeys(spec.name for spec in specs)
     places = [(name, place) for name in names for place in _locate(name, source)]

@@ -20,11 +20,7 @@ class DevIdentity(NamedTuple):
 
 
 def identify_dev_set(task: DevTask, data: str | None) -> DevIdentity:
-    """Read a dev set and return its identity.
-
-    Raises:
-        DataError: if it cannot be had, or is not the known one.
-    """
+    """Read a dev set and return its identity; raises as its loader."""
     if task != "transfer_dev":
         dev = load_dev_set(task, data)
         return DevIdentity(task, dev.source, dev.sha256)
@@ -34,11 +30,7 @@ def identify_dev_set(task: DevTask, data: str | None) -> DevIdentity:
 
 
 def missing_dev_data(tasks: tuple[DevTask, ...], data: str | None) -> list[str]:
-    """What would have to be fetched before these can be read, for people; loads nothing.
-
-    Raises:
-        DataError: if the data folder is not one, or has not the file of a task.
-    """
+    """What would have to be fetched before these can be read, for people; loads nothing."""
     missing = missing_dev_sets([task for task in tasks if task != "transfer_dev"], data)
     if "transfer_dev" in tasks and missing_transfer_sets(data):
         missing.append(f"dev set transfer_dev ({ARCHIVE.repository})")

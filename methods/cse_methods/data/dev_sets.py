@@ -1,25 +1,20 @@
 """Dev sets: graded sentence pairs that pick checkpoints and steer a search. Opens no test file."""
 
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from cse_methods.data.builtin.pairs import builtin_pairs
 from cse_methods.data.dev_selection import DevTask
 from cse_methods.data.pairs import (
     GradedPair,
     PairFile,
+    PairSet,
     existing_file,
-    gold_of,
     read_pair,
     read_pairs,
     read_score,
-    sha256_of_pairs,
 )
 from cse_methods.data.source import HubFile, data_source
 from cse_methods.errors import DataError
@@ -28,27 +23,12 @@ from cse_methods.files.parquet import read_columns
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, eq=False)
-class DevSet:
-    """Pairs of sentences with the similarity that people (or the grammar) gave them."""
-
-    task: DevTask
-    source: Literal["builtin", "hub", "senteval"]
-    first: tuple[str, ...]
-    second: tuple[str, ...]
-    gold: NDArray[np.float64]
-    """Shape (pairs,); 0 to 5 for stsb, 1 to 5 for sickr; read-only."""
-    sha256: str
-    """Checksum of the pairs and their gold scores; the leaderboard separates dev sets by it."""
-
-
 class _Table(NamedTuple):
     """A dev split on the hub, as the hub's own parquet conversion, so that no test split comes."""
 
     file: HubFile
-    first: str
-    second: str
-    gold: str
+    columns: tuple[str, str, str]
+    """First sentence, second sentence and gold score."""
     pairs: int
 
 
@@ -80,23 +60,19 @@ DEV_PAIR_FILES: dict[DevTask, PairFile] = {
 # The hub's SICK comes from a later, corrected edition: 495 of the 500 trial pairs.
 DEV_TABLES: dict[DevTask, _Table] = {
     "stsb": _Table(
-        file=HubFile("mteb/stsbenchmark-sts", _SPLIT, _REVISION),
-        first="sentence1",
-        second="sentence2",
-        gold="score",
+        HubFile("mteb/stsbenchmark-sts", _SPLIT, _REVISION),
+        ("sentence1", "sentence2", "score"),
         pairs=1500,
     ),
     "sickr": _Table(
-        file=HubFile("RobZamp/sick", _SPLIT, _REVISION),
-        first="sentence_A",
-        second="sentence_B",
-        gold="relatedness_score",
+        HubFile("RobZamp/sick", _SPLIT, _REVISION),
+        ("sentence_A", "sentence_B", "relatedness_score"),
         pairs=495,
     ),
 }
 
 
-def load_dev_set(task: DevTask, data: str | None) -> DevSet:
+def load_dev_set(task: DevTask, data: str | None) -> PairSet:
     """The dev pairs of `stsb` (1500) or of `sickr` (SICK trial, 500; 495 on the hub), checksummed.
 
     Text is split at white space and joined by single blanks; rows without a gold score are dropped,
@@ -108,21 +84,18 @@ def load_dev_set(task: DevTask, data: str | None) -> DevSet:
     """
     source = data_source(data)
     if source == "builtin":
-        return _dev_set(task, "builtin", builtin_pairs(task))
+        return PairSet.of(task, "builtin", {"all": builtin_pairs(task)})
     if source == "hub":
-        return _dev_set(task, "hub", _read_table(task))
-    dev = _dev_set(task, "senteval", read_pairs(source, DEV_PAIR_FILES[task], what=f"{task} dev"))
-    if dev.sha256 != DEV_PAIR_FILES[task].sha256:
-        _log.warning("%s: not the known pairs, only as many", source / DEV_PAIR_FILES[task].path)
+        return PairSet.of(task, "hub", {"all": _read_table(task)})
+    file = DEV_PAIR_FILES[task]
+    dev = PairSet.of(task, "senteval", {"all": read_pairs(source, file, what=f"{task} dev")})
+    if dev.sha256 != file.sha256:
+        _log.warning("%s: not the known pairs, only as many", source / file.path)
     return dev
 
 
 def missing_dev_sets(tasks: Iterable[DevTask], data: str | None) -> list[str]:
-    """What `load_dev_set` would have to fetch from the hub first, for people; loads nothing.
-
-    Raises:
-        DataError: if the data folder is not one, or has not the file of a task.
-    """
+    """What `load_dev_set` would have to fetch first, for people; a DataError if a file lacks."""
     source = data_source(data)
     missing = []
     for task in tasks:
@@ -133,24 +106,11 @@ def missing_dev_sets(tasks: Iterable[DevTask], data: str | None) -> list[str]:
     return missing
 
 
-def _dev_set(
-    task: DevTask, source: Literal["builtin", "hub", "senteval"], pairs: Sequence[GradedPair]
-) -> DevSet:
-    return DevSet(
-        task=task,
-        source=source,
-        first=tuple(pair.first for pair in pairs),
-        second=tuple(pair.second for pair in pairs),
-        gold=gold_of(pairs),
-        sha256=sha256_of_pairs(pairs),
-    )
-
-
 def _read_table(task: DevTask) -> list[GradedPair]:
     table = DEV_TABLES[task]
     path = table.file.fetch()
     pairs = []
-    rows = read_columns(path, table.first, table.second, table.gold)
+    rows = read_columns(path, *table.columns)
     for number, (first, second, gold) in enumerate(rows, start=1):
         where = f"{path}, row {number}"
         if gold is not None:

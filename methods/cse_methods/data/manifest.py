@@ -36,11 +36,7 @@ def manifest() -> Mapping[str, DataFile]:
 
 
 def refuse_count(folder: Path, path: str, *, found: int) -> None:
-    """Make sure that a file gave as many records as are known of it.
-
-    Raises:
-        DataError: names the file, the expected and the found number.
-    """
+    """Raise a DataError unless a file gave as many records as are known of it."""
     if found != (expected := manifest()[path].records):
         raise DataError(
             f"{folder / path}: expected {expected} records, found {found}; fetch the file again"

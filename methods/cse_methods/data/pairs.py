@@ -3,9 +3,11 @@
 Text is split at white space and joined by single blanks, as SentEval does.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,37 @@ class GradedPair(NamedTuple):
     first: str
     second: str
     gold: float
+
+
+@dataclass(frozen=True, eq=False)
+class PairSet:
+    """Pairs of sentences with the similarity that people (or the grammar) gave them."""
+
+    task: str
+    source: Literal["builtin", "hub", "senteval"]
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    gold: NDArray[np.float64]
+    """Shape (pairs,); 0 to 5, for sickr 1 to 5; read-only."""
+    sha256: str
+    """Checksum of the pairs and their gold scores; the leaderboard separates sets by it."""
+    subsets: Mapping[str, int]
+    """Pairs of each subset, in order; a single one where a task has none."""
+
+    @classmethod
+    def of(
+        cls,
+        task: str,
+        source: Literal["builtin", "hub", "senteval"],
+        subsets: Mapping[str, Sequence[GradedPair]],
+    ) -> Self:
+        """The pairs of these subsets, one after the other."""
+        pairs = list(chain.from_iterable(subsets.values()))
+        gold = np.array([pair.gold for pair in pairs], dtype=np.float64)
+        gold.flags.writeable = False
+        first, second = tuple(pair.first for pair in pairs), tuple(pair.second for pair in pairs)
+        counts = {name: len(subset) for name, subset in subsets.items()}
+        return cls(task, source, first, second, gold, sha256_of_pairs(pairs), counts)
 
 
 class PairFile(NamedTuple):
@@ -47,11 +80,7 @@ class PairFile(NamedTuple):
 
 
 def existing_file(folder: Path, path: str, *, what: str) -> Path:
-    """Where a file of a data folder lies.
-
-    Raises:
-        DataError: if it is not there; `what` names the set that is read from it.
-    """
+    """Where a file lies that `what` is read from; a DataError if it is not there."""
     file = folder / path
     if not file.is_file():
         raise DataError(
@@ -83,11 +112,7 @@ def read_pairs(folder: Path, file: PairFile, *, what: str) -> list[GradedPair]:
 
 
 def read_cells(line: str, where: str, *, columns: int) -> list[str]:
-    """The cells of a line.
-
-    Raises:
-        DataError: if it has too few; `where` names the line.
-    """
+    """The cells of a line, named by `where`; a DataError if it has too few."""
     cells = line.split("\t")
     if len(cells) < columns:
         raise DataError(
@@ -98,11 +123,7 @@ def read_cells(line: str, where: str, *, columns: int) -> list[str]:
 
 
 def read_score(text: str, where: str, *, lowest: float) -> float:
-    """A gold score.
-
-    Raises:
-        DataError: if it is no number from `lowest` to 5; `where` names the line.
-    """
+    """A gold score; a DataError if it is no number from `lowest` to 5."""
     try:
         score = float(text)
     except ValueError:
@@ -116,22 +137,11 @@ def read_score(text: str, where: str, *, lowest: float) -> float:
 
 
 def read_pair(first: str, second: str, gold: float, where: str) -> GradedPair:
-    """A pair of tidy sentences.
-
-    Raises:
-        DataError: if one of them is empty, which no known pair is; `where` names the line.
-    """
+    """A pair of tidy sentences; a DataError if one is empty, which no known pair is."""
     sentences = [" ".join(text.split()) for text in (first, second)]
     if not all(sentences):
         raise DataError(f"{where}: a sentence of the pair is empty; fetch the file again")
     return GradedPair(sentences[0], sentences[1], gold)
-
-
-def gold_of(pairs: Iterable[GradedPair]) -> NDArray[np.float64]:
-    """Their gold scores, shape (pairs,), read-only."""
-    gold = np.array([pair.gold for pair in pairs], dtype=np.float64)
-    gold.flags.writeable = False
-    return gold
 
 
 def sha256_of_pairs(pairs: Iterable[GradedPair]) -> str:

@@ -45,11 +45,7 @@ def fetch_senteval(target: Path | None = None) -> Path:
 
 
 def fetch_corpus(target: Path) -> Path:
-    """Put wiki1m into a data folder, unless it has it whole; returns the file.
-
-    Raises:
-        DataError: if it cannot be fetched, or the folder cannot be written.
-    """
+    """Put wiki1m into a data folder, unless it has it whole; returns the file; DataErrors."""
     known = KNOWN[CORPUS]
     for check in check_corpora(target):
         if Path(check.path).name in known.local_names and not check.lacking:

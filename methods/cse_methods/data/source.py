@@ -39,11 +39,7 @@ def data_source(data: str | None) -> DataSource:
 
 
 def source_name(data: str | None) -> Literal["builtin", "hub", "senteval"]:
-    """The same in one word, for people and records.
-
-    Raises:
-        DataError: as `data_source`.
-    """
+    """The same in one word, for people and records; DataError as `data_source`."""
     source = data_source(data)
     return "senteval" if isinstance(source, Path) else source
 
@@ -67,11 +63,7 @@ class HubFile:
         return isinstance(found, str)
 
     def fetch(self) -> Path:
-        """Where it lies on this machine, fetched first if need be.
-
-        Raises:
-            DataError: if it is not cached and cannot be fetched.
-        """
+        """Where it lies on this machine, fetched first if need be; a DataError if it cannot be."""
         from huggingface_hub import hf_hub_download
         from huggingface_hub.errors import EntryNotFoundError
 

@@ -103,21 +103,13 @@ def load_transfer_set(task: TransferTask, data: str | None) -> TransferSet:
 
 
 def fetch_transfer_sets(data: str | None) -> None:
-    """Fetch what `load_transfer_set` reads, where it comes from the hub; reads nothing.
-
-    Raises:
-        DataError: if the data folder is not one, or the files cannot be fetched.
-    """
+    """Fetch what `load_transfer_set` reads, where it comes from the hub; reads nothing."""
     if data_source(data) == "hub":
         fetch_senteval()
 
 
 def missing_transfer_sets(data: str | None) -> list[str]:
-    """What `load_transfer_set` would have to fetch first, for people; loads nothing.
-
-    Raises:
-        DataError: if the data folder is not one, or has not a file of a task.
-    """
+    """What `load_transfer_set` would have to fetch first, for people; a DataError if files lack."""
     source = data_source(data)
     if isinstance(source, Path):
         for task in TRANSFER_TASKS:
@@ -133,11 +125,7 @@ def load_part(
     *,
     builtin: Callable[[], Sequence[LabelledSentence]],
 ) -> LabelledSentences:
-    """One part of a task, from `files` in SentEval's order or as `builtin` draws it.
-
-    Raises:
-        DataError: as for `load_transfer_set`.
-    """
+    """One part of a task, from `files` in SentEval's order or as `builtin` draws it."""
     if source == "builtin":
         return _labelled(builtin())
     folder = fetch_senteval() if source == "hub" else source

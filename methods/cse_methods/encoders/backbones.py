@@ -42,48 +42,35 @@ class Backbone:
     """The pooler that it was made for; None where nobody says."""
 
 
-_KNOWN = {
-    source.name: source
-    for source in (
-        Backbone("mini", Path(__file__).parents[1] / "mini", None, "avg"),
-        Backbone(
-            "bert-base",
-            "google-bert/bert-base-uncased",
-            "86b5e0934494bd15c9632b12f734a8a67f723594",
-            "avg",
-        ),
-        Backbone(
-            "bert-large",
-            "google-bert/bert-large-uncased",
-            "6da4b6a26a1877e173fca3225479512db81a5e5b",
-            "avg",
-        ),
-        Backbone(
-            "roberta-base",
-            "FacebookAI/roberta-base",
-            "e2da8e2f811d1448a5b465c236feacd80ffbac7b",
-            "avg",
-        ),
-        Backbone(
-            "roberta-large",
-            "FacebookAI/roberta-large",
-            "722cf37b1afa9454edce342e7895e588b6ff1d59",
-            "avg",
-        ),
-        # Where the revision is None no commit could be confirmed: the newest is taken, and the
-        # hash of the weights still differs between two versions.
-        Backbone("simcse-bert-base", "princeton-nlp/unsup-simcse-bert-base-uncased", None, "cls"),
-        Backbone("simcse-bert-large", "princeton-nlp/unsup-simcse-bert-large-uncased", None, "cls"),
-        Backbone("simcse-roberta-base", "princeton-nlp/unsup-simcse-roberta-base", None, "cls"),
-        Backbone(
-            "simcse-roberta-large",
-            "princeton-nlp/unsup-simcse-roberta-large",
-            "d3f863b476c59b0673264042f159cea15842e265",
-            "cls",
-        ),
-        Backbone("diffcse-bert-base", "voidism/diffcse-bert-base-uncased-sts", None, "cls"),
-        Backbone("diffcse-roberta-base", "voidism/diffcse-roberta-base-sts", None, "cls"),
-    )
+_HUB: dict[Pooler, dict[str, str]] = {
+    "avg": {
+        "bert-base": "google-bert/bert-base-uncased",
+        "bert-large": "google-bert/bert-large-uncased",
+        "roberta-base": "FacebookAI/roberta-base",
+        "roberta-large": "FacebookAI/roberta-large",
+    },
+    "cls": {
+        "simcse-bert-base": "princeton-nlp/unsup-simcse-bert-base-uncased",
+        "simcse-bert-large": "princeton-nlp/unsup-simcse-bert-large-uncased",
+        "simcse-roberta-base": "princeton-nlp/unsup-simcse-roberta-base",
+        "simcse-roberta-large": "princeton-nlp/unsup-simcse-roberta-large",
+        "diffcse-bert-base": "voidism/diffcse-bert-base-uncased-sts",
+        "diffcse-roberta-base": "voidism/diffcse-roberta-base-sts",
+    },
+}
+# For the others no commit could be confirmed: the newest is taken, and the hash of the weights
+# still differs between two versions.
+_REVISIONS = {
+    "bert-base": "86b5e0934494bd15c9632b12f734a8a67f723594",
+    "bert-large": "6da4b6a26a1877e173fca3225479512db81a5e5b",
+    "roberta-base": "e2da8e2f811d1448a5b465c236feacd80ffbac7b",
+    "roberta-large": "722cf37b1afa9454edce342e7895e588b6ff1d59",
+    "simcse-roberta-large": "d3f863b476c59b0673264042f159cea15842e265",
+}
+_KNOWN = {"mini": Backbone("mini", Path(__file__).parents[1] / "mini", None, "avg")} | {
+    name: Backbone(name, model, _REVISIONS.get(name), pooler)
+    for pooler, models in _HUB.items()
+    for name, model in models.items()
 }
 
 
@@ -172,10 +159,9 @@ def own_pooling(source: Backbone, folder: Path) -> Pooling:
 
 
 def weights_sha256(folder: Path) -> str:
-    """Hash of what the vectors depend on: weights, configuration and tokenizer; hex digits.
+    """Hash, in hex digits, of what the vectors depend on: weights, configuration and tokenizer.
 
-    Raises:
-        BackboneError: if the folder is not a whole encoder.
+    A BackboneError if the folder is not a whole encoder.
     """
     if problem := _problem(folder):
         raise BackboneError(problem)
@@ -218,11 +204,7 @@ def _has_weights(folder: Path) -> bool:
 
 
 def _problem(folder: Path) -> str | None:
-    """Why a folder is not a whole encoder; None if it is one.
-
-    Raises:
-        UnknownModelError: if its modules are not ours.
-    """
+    """Why a folder is not a whole encoder; None if it is one."""
     if not folder.is_dir():
         return f"{folder} is not a folder"
     read_modules(folder)  # first: what a model of another make lacks here is no fault of it

@@ -98,39 +98,23 @@ def read_modules(folder: Path) -> list[Module]:
 
 
 def dense_folders(folder: Path) -> list[str]:
-    """The names of the dense layers' folders in a saved encoder, in order.
-
-    Raises:
-        BackboneError: if modules.json cannot be read.
-    """
+    """The names of the dense layers' folders in a saved encoder; raises as `read_modules`."""
     return [module.path for module in read_modules(folder) if module.kind == "Dense"]
 
 
 def read_length(folder: Path) -> int | None:
-    """Word pieces, special ones included, at which a saved encoder cuts a text; None if unsaid.
-
-    Raises:
-        BackboneError: if the file cannot be read.
-    """
+    """Word pieces, special ones included, at which a saved encoder cuts a text; None if unsaid."""
     stored = _read_texts(folder).get("max_seq_length")
     return stored if isinstance(stored, int) else None
 
 
 def read_lower_casing(folder: Path) -> bool:
-    """Whether texts of a saved encoder are put in lower case before its tokenizer has them.
-
-    Raises:
-        BackboneError: if the file cannot be read.
-    """
+    """Whether texts of a saved encoder are put in lower case before its tokenizer has them."""
     return bool(_read_texts(folder).get("do_lower_case"))
 
 
 def read_words_in_front(folder: Path) -> str | None:
-    """The words that sentence-transformers puts before every text of this model, if any.
-
-    Raises:
-        BackboneError: if the file cannot be read.
-    """
+    """The words that sentence-transformers puts before every text of this model, if any."""
     stored = _read(folder / _OPTIONS_FILE)
     name, prompts = stored.get("default_prompt_name"), stored.get("prompts") or {}
     return prompts.get(name) or None
@@ -199,7 +183,7 @@ def _read_texts(folder: Path) -> dict[str, Any]:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """What a file of settings holds; nothing where there is no file."""
+    """What a file of settings holds; nothing without a file, a BackboneError if unreadable."""
     if not file.is_file():
         return {}
     try:

@@ -48,11 +48,7 @@ class StoredEmbeddings:
             ) from problem
 
     def __call__(self, sentences: Sequence[str]) -> Tensor:
-        """Shape (N, D), float32, on the CPU.
-
-        Raises:
-            KeyError: for a sentence that was not announced.
-        """
+        """Shape (N, D), float32, on the CPU; KeyError for a sentence that was not announced."""
         rows = np.array([self._place[sentence] for sentence in sentences], dtype=np.int64)
         if not len(rows):
             return torch.empty(0, self._width)

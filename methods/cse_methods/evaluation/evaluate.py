@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cse_methods.data.dev_sets import DevSet, load_dev_set
+from cse_methods.data.dev_sets import load_dev_set
+from cse_methods.data.pairs import PairSet
 from cse_methods.evaluation.embeddings import OnProgress, StoredEmbeddings
 from cse_methods.evaluation.identity import (
     GEOMETRY_PROTOCOL,
@@ -29,7 +30,7 @@ from cse_methods.evaluation.measures.sts import correlations
 from cse_methods.evaluation.measures.transfer import transfer_scores, transfer_sentences
 from cse_methods.evaluation.models import Model
 from cse_methods.evaluation.results import Evaluation, Score, Similarities, Split
-from cse_methods.evaluation.test_sets.pairs import PairSet, load_pair_set
+from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.evaluation.test_sets.reviews import Reviews, load_reviews
 from cse_methods.metrics import cosines
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS, Tasks, TransferTask
@@ -64,57 +65,38 @@ def evaluate(
         DataError: if a data set is missing or damaged.
         EvaluationError: if a vector is not finite.
     """
-    asked = _Asked.load(tasks, data)
+    sts = [load_pair_set(one, data) for one in STS_TASKS if one in (*tasks.sts, *tasks.ranking)]
+    dev = [load_dev_set(GEOMETRY_TASK, data)] if tasks.geometry else []
+    reviews = [load_reviews(task) for task in tasks.long]
     with tempfile.TemporaryDirectory(prefix="cse-vectors-") as folder:
         scoring = _Scoring(model.reading)
         with scoring.timed("encoding"):
-            vectors = StoredEmbeddings(
-                model, asked.sentences(), folder=Path(folder), progress=progress
-            )
-        for pairs in asked.pair_sets:
+            sentences = _sentences([*sts, *dev], reviews, tasks, data)
+            vectors = StoredEmbeddings(model, sentences, folder=Path(folder), progress=progress)
+        for pairs in sts:
             _score_pairs(scoring, vectors, pairs, tasks)
-        if asked.dev is not None:
-            _measure_space(scoring, vectors, asked.dev)
+        for pairs in dev:
+            _measure_space(scoring, vectors, pairs)
         classified = len(tasks.transfer) + len(tasks.long)
         for done, task in enumerate(tasks.transfer):
             progress(task, done, classified)
             _score_transfer(scoring, vectors, task, data, protocol)
-        for done, (name, reviews) in enumerate(asked.reviews.items(), start=len(tasks.transfer)):
-            progress(name, done, classified)
-            _score_reviews(scoring, vectors, reviews, protocol)
+        for done, one in enumerate(reviews, start=len(tasks.transfer)):
+            progress(one.task, done, classified)
+            _score_reviews(scoring, vectors, one, protocol)
     scoring.add_averages(AVG_STS, STS_TASKS, "test")
     scoring.add_averages(AVG_TRANSFER, TRANSFER_TASKS, "dev", "test")
     return scoring.evaluation(tasks)
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """The data of all tasks that are asked for."""
-
-    data: str | None
-    pair_sets: tuple[PairSet, ...]
-    dev: DevSet | None
-    transfer: tuple[TransferTask, ...]
-    reviews: Mapping[str, Reviews]
-
-    @classmethod
-    def load(cls, tasks: Tasks, data: str | None) -> "_Asked":
-        sets = [task for task in STS_TASKS if task in (*tasks.sts, *tasks.ranking)]
-        return cls(
-            data=data,
-            pair_sets=tuple(load_pair_set(task, data) for task in sets),
-            dev=load_dev_set(GEOMETRY_TASK, data) if tasks.geometry else None,
-            transfer=tasks.transfer,
-            reviews={task: load_reviews(task) for task in tasks.long},
-        )
-
-    def sentences(self) -> Iterator[str]:
-        graded: list[PairSet | DevSet] = [*self.pair_sets, *([self.dev] if self.dev else [])]
-        return chain(
-            *((*pairs.first, *pairs.second) for pairs in graded),
-            *(transfer_sentences(task, self.data) for task in self.transfer),
-            *(reviews.texts for reviews in self.reviews.values()),
-        )
+def _sentences(
+    pair_sets: Sequence[PairSet], reviews: Sequence[Reviews], tasks: Tasks, data: str | None
+) -> Iterator[str]:
+    return chain(
+        *((*pairs.first, *pairs.second) for pairs in pair_sets),
+        *(transfer_sentences(task, data) for task in tasks.transfer),
+        *(one.texts for one in reviews),
+    )
 
 
 @dataclass
@@ -182,7 +164,7 @@ def _score_pairs(
         # Scores are computed from the 32-bit cosines that are stored, so that they can be repeated.
         found = cosines(vectors(pairs.first), vectors(pairs.second)).numpy().astype(np.float32)
         own = scoring.identify(pairs.task, STS_PROTOCOL, pairs.sha256)
-        scoring.similarities.append(_similarities(pairs, "test", own, found, pairs.subsets))
+        scoring.similarities.append(_similarities(pairs, "test", own, found))
         if pairs.task in tasks.sts:
             values = correlations(found, pairs.gold, pairs.subsets)
             scoring.add(pairs.task, "test", own, values)
@@ -192,24 +174,19 @@ def _score_pairs(
             scoring.add(pairs.task, "test", ranked, values)
 
 
-def _measure_space(scoring: _Scoring, vectors: StoredEmbeddings, dev: DevSet) -> None:
+def _measure_space(scoring: _Scoring, vectors: StoredEmbeddings, dev: PairSet) -> None:
     with scoring.timed("geometry"):
         first, second = vectors(dev.first), vectors(dev.second)
         own = scoring.identify(GEOMETRY_TASK, GEOMETRY_PROTOCOL, dev.sha256)
         found = cosines(first, second).numpy().astype(np.float32)
-        everything = {"all": len(dev.gold)}
-        scoring.similarities.append(_similarities(dev, "dev", own, found, everything))
+        scoring.similarities.append(_similarities(dev, "dev", own, found))
         scoring.add(GEOMETRY_TASK, "dev", own, geometry(dev, first, second))
 
 
 def _similarities(
-    pairs: PairSet | DevSet,
-    split: Split,
-    own: str,
-    found: NDArray[np.float32],
-    subsets: Mapping[str, int],
+    pairs: PairSet, split: Split, own: str, found: NDArray[np.float32]
 ) -> Similarities:
-    return Similarities(pairs.task, split, own, found, pairs.gold, subsets, pairs.sha256)
+    return Similarities(pairs.task, split, own, found, pairs.gold, pairs.subsets, pairs.sha256)
 
 
 def _score_transfer(

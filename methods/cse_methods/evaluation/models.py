@@ -63,7 +63,6 @@ class OwnModel:
 
     @property
     def reading(self) -> Mapping[str, Any]:
-        """All that makes a vector beside the weights."""
         pooling, layers = self.encoder.pooling, self.encoder.post_pooling
         own = {
             "pooler": pooling.pooler,
@@ -78,7 +77,6 @@ class OwnModel:
         return own | ({"prompt": pooling.prompt} if pooling.prompt else {})
 
     def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
-        """Places in `sentences` and their vectors, among sentences of their length."""
         template = self.encoder.template
         contents = self.encoder.pieces(sentences, template, max_length=self.max_length)
         if self.slicing_length is None:
@@ -139,7 +137,6 @@ class ForeignModel:
         return lower_cases(tokenizer) if hasattr(tokenizer, "tokenize") else None
 
     def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
-        """Places in `sentences` and their vectors, among sentences of their length."""
         order = sorted(range(len(sentences)), key=lambda place: len(sentences[place]))
         for start in range(0, len(order), FOREIGN_BATCH):
             places = order[start : start + FOREIGN_BATCH]

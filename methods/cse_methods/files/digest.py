@@ -6,11 +6,7 @@ from pathlib import Path
 
 
 def file_sha256(file: Path) -> str:
-    """sha256 of a file's bytes, as hex digits; read again only when its time or size changes.
-
-    Raises:
-        OSError: if the file cannot be read.
-    """
+    """sha256 of a file's bytes, as hex digits; read again only when its time or size changes."""
     state = file.stat()
     return _sha256(file.absolute(), state.st_mtime_ns, state.st_size)
 

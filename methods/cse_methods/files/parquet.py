@@ -8,11 +8,7 @@ from cse_methods.errors import DataError
 
 
 def read_columns(path: Path, *columns: str) -> Iterator[tuple[Any, ...]]:
-    """The rows of a parquet file, of each the cells in the named columns.
-
-    Raises:
-        DataError: if it is no parquet file or lacks a column.
-    """
+    """The rows of a parquet file, of each these columns; a DataError if it is none or lacks one."""
     from pyarrow import ArrowInvalid, parquet
 
     try:

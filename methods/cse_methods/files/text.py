@@ -8,8 +8,8 @@ from typing import Literal
 from cse_methods.errors import DataError
 
 
-def read_lines(path: Path, *, encoding: Literal["utf-8", "latin-1"] = "utf-8") -> list[str]:
-    r"""The lines of a file, without their ends (LF or CRLF) and without a byte order mark.
+def read_lines(path: Path) -> list[str]:
+    """The lines of a file, without their ends (LF or CRLF) and without a byte order mark.
 
     Only line feeds end a line: U+2028 and its like stand inside sentences of Wikipedia. The lines
     of a `.parquet` file, as the hub has them, are its column `text`.
@@ -19,15 +19,11 @@ def read_lines(path: Path, *, encoding: Literal["utf-8", "latin-1"] = "utf-8") -
     """
     if path.suffix == ".parquet":
         return _read_column(path)
-    return decode_lines(read_content(path), path, encoding=encoding)
+    return decode_lines(read_content(path), path)
 
 
 def read_content(path: Path) -> bytes:
-    """The bytes of a file.
-
-    Raises:
-        DataError: if the file cannot be read.
-    """
+    """The bytes of a file; DataError if the file cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -37,11 +33,7 @@ def read_content(path: Path) -> bytes:
 def decode_lines(
     content: bytes, path: Path, *, encoding: Literal["utf-8", "latin-1"] = "utf-8"
 ) -> list[str]:
-    """The lines of a file's content, as `read_lines` gives them.
-
-    Raises:
-        DataError: names the first line of `path` that is not UTF-8.
-    """
+    """The lines of a file's content; a DataError names the first line that is not UTF-8."""
     try:
         text = content.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:

@@ -61,7 +61,6 @@ class Best:
 
     @property
     def folder(self) -> Path:
-        """Where the best encoder lies."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="cse-best-")
         return Path(self._folder.name)

@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 
 from cse_methods.data.dev_selection import DevTask, dev_metric
-from cse_methods.data.dev_sets import DevSet, load_dev_set
+from cse_methods.data.dev_sets import load_dev_set
+from cse_methods.data.pairs import PairSet
 from cse_methods.data.transfer_sets import TransferSet, load_transfer_set
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import EvaluationError
@@ -26,7 +27,7 @@ class DevSuite:
     """
 
     def __init__(self, tasks: Sequence[DevTask], *, data: str | None) -> None:
-        self.sets: tuple[DevSet, ...] = tuple(
+        self.sets: tuple[PairSet, ...] = tuple(
             load_dev_set(task, data) for task in tasks if task != "transfer_dev"
         )
         transfer = TRANSFER_TASKS if "transfer_dev" in tasks else ()

@@ -37,10 +37,9 @@ class Schedule:
         return min(self.total, (step // self.eval_steps + 1) * self.eval_steps)
 
     def learning_rate_factor(self, step: int) -> float:
-        """For the step that follows `step` others: linear warm-up, then linear decay.
+        """The factor for the step that follows `step` others: linear warm-up, then linear decay.
 
-        Returns:
-            In [0, 1]: 0 at step 0 if there is a warm-up, 1 at its end, 0 after `total` steps.
+        It is 0 at step 0 if there is a warm-up, 1 at its end, 0 after `total` steps.
         """
         if step < self.warmup:
             return step / self.warmup

@@ -44,12 +44,10 @@ class SlicedStudent:
 
     @property
     def encoder(self) -> Encoder:
-        """The student's."""
         return self.student.encoder
 
     @property
     def head(self) -> nn.Module:
-        """The student's."""
         return self.student.head
 
     def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]:
@@ -73,9 +71,7 @@ class SlicedStudent:
         head: bool = True,
         encoder: Encoder | None = None,
     ) -> Segments:
-        """`Student.encode` with a template round every segment: the segments, and their pooled
-        vectors.
-        """
+        """`Student.encode`, a template round every segment: the segments and their pooled vectors."""
         sliced = [cut_segments(content, self.length - self.special) for content in contents]
         segments = [segment for own in sliced for segment in own]
         sequence = torch.tensor([row for row, own in enumerate(sliced) for _ in own])

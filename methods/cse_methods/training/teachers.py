@@ -125,7 +125,6 @@ def _read(file: Path) -> NDArray[np.float32] | None:
 
 
 def _write(teacher: TeacherSpec, corpus: Corpus, max_length: int, stream: IO[bytes]) -> None:
-    """Encode the corpus into an .npy file, by chunks."""
     encoder = load_encoder(teacher.model, pooler=teacher.pooler)
     encoder.to("cuda" if torch.cuda.is_available() else "cpu")
     sentences = corpus.sentences

@@ -146,9 +146,7 @@ class _Best:
         self.learning = torch.ones(shape, dtype=torch.bool, device=weights.device)
 
     def look(self, accuracy: Tensor, weights: Tensor, tenacity: int) -> Tensor:
-        """Take the validation accuracies of the active folds, shape (A, R); says which of them
-        stay.
-        """
+        """Take the validation accuracies of the active folds, shape (A, R); which of them go on."""
         active = self.active
         better = self.learning[active] & (accuracy > self.accuracy[active])
         fold, model = better.nonzero(as_tuple=True)

@@ -15,11 +15,9 @@ Embed = Callable[[Sequence[str]], Tensor]
 
 
 def samples_of(part: LabelledSentences, vectors: Embed) -> Samples:
-    """The features of sentences with their classes.
+    """The features of sentences with their classes, shape (N, D).
 
-    Returns:
-        Features of shape (N, D); of pairs of embeddings a, b they are |a - b| and a * b side by
-        side, shape (N, 2 D).
+    Of pairs of embeddings a, b they are |a - b| and a * b side by side, shape (N, 2 D).
     """
     if part.second is None:
         return Samples(vectors(part.first), part.labels)

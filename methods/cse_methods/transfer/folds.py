@@ -29,13 +29,8 @@ class Accuracies:
 def nested(samples: Samples, protocol: TransferProtocol, *, test: bool) -> Accuracies:
     """Folds in folds: the inner ones choose for each outer one, which is then tested.
 
-    Without `test` only the dev accuracy is computed, and no chosen classifier is fitted.
-
-    Returns:
-        dev: the mean over the outer folds of the best mean over inner folds.
-
-    Raises:
-        EvaluationError: if a feature is NaN or infinite.
+    The dev accuracy is the mean over the outer folds of the best mean over inner folds. Without
+    `test` only that is computed. Raises as `design`.
     """
     data = design(samples)
     outer = _stratified(samples.labels, protocol.kfold)
@@ -59,10 +54,7 @@ def nested(samples: Samples, protocol: TransferProtocol, *, test: bool) -> Accur
 def cross_validated(train: Samples, test: Samples | None, protocol: TransferProtocol) -> Accuracies:
     """Folds of the training set choose, the whole of it trains, the test set tests.
 
-    Without a test set only the dev accuracy is computed.
-
-    Raises:
-        EvaluationError: if a feature is NaN or infinite.
+    Without a test set only the dev accuracy is computed. Raises as `design`.
     """
     data = design(train) if test is None else design(train, test)
     values = regularisations(protocol, folds=True)
@@ -77,10 +69,7 @@ def split(
 ) -> Accuracies:
     """The given dev set chooses, and also stops the final classifier.
 
-    Without a test set only the dev accuracy is computed.
-
-    Raises:
-        EvaluationError: if a feature is NaN or infinite.
+    Without a test set only the dev accuracy is computed. Raises as `design`.
     """
     data = design(train, dev) if test is None else design(train, dev, test)
     values = regularisations(protocol, folds=False)

@@ -27,7 +27,6 @@ class Adam:
         self.mean, self.square = torch.zeros_like(weights), torch.zeros_like(weights)
 
     def update(self, weights: Tensor, gradient: Tensor) -> None:
-        """One step, in place."""
         self.steps += 1
         self.mean.lerp_(gradient, 0.1)
         self.square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
@@ -36,7 +35,6 @@ class Adam:
         weights.addcdiv_(self.mean, scale, value=-1e-3 / (1 - 0.9**self.steps))
 
     def keep(self, folds: Tensor) -> None:
-        """Forget all but these folds."""
         self.mean, self.square = self.mean[folds], self.square[folds]
 
 
@@ -47,10 +45,8 @@ class RMSprop:
         self.square = torch.zeros_like(weights)
 
     def update(self, weights: Tensor, gradient: Tensor) -> None:
-        """One step, in place."""
         self.square.mul_(0.99).addcmul_(gradient, gradient, value=0.01)
         weights.addcdiv_(gradient, self.square.sqrt().add_(_EPSILON), value=-1e-2)
 
     def keep(self, folds: Tensor) -> None:
-        """Forget all but these folds."""
         self.square = self.square[folds]

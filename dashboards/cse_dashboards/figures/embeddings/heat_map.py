@@ -68,12 +68,9 @@ def _heat_map(
 
 
 def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, NDArray[Any]]) -> Drawn:
-    """The cosine of each sentence with each other, a panel a model, on one scale of colours.
+    """The cosine of each sentence with each other, a panel a model (CompCSE, figure 4).
 
     Cosines have shape (N, N); there are at most 26 different sentences.
-
-    Source:
-        Chanchani and Huang 2023 (CompCSE), figure 4.
     """
     letters = ascii_uppercase[: len(sentences)]
     lowest = min(float(np.min(values)) for values in cosines.values())

@@ -68,11 +68,7 @@ def draw_projection(
     lengths: Sequence[int],
     planes: Mapping[str, tuple[Points, tuple[str, str]]],
 ) -> Drawn:
-    """Where each model puts the sentences, a panel a model, coloured by length in words.
-
-    Source:
-        Chanchani and Huang 2023 (CompCSE), figure 5.
-    """
+    """Where each model puts the sentences, a panel a model, coloured by length."""
     figure = panelled(
         {name: [_points(name, sentences, lengths, one)] for name, (one, _) in planes.items()},
         title="Sentences by length",

@@ -17,7 +17,7 @@ from cse_dashboards.encoded.choices import (
 from cse_dashboards.encoded.models import Embeddings, Vectors
 from cse_dashboards.errors import DashboardError
 from cse_dashboards.figures.picture import Drawn, Picture
-from cse_methods.data.dev_sets import DevSet
+from cse_methods.data.pairs import PairSet
 from cse_methods.errors import CseError
 
 Trials = Mapping[str, str]
@@ -42,7 +42,7 @@ def embeddings_picture(name: str, title: str, draw: Callable[[], tuple[Drawn, st
     return Picture(name, title, caption, *drawn)
 
 
-def dev_of(embeddings: Embeddings, trials: Trials) -> DevSet:
+def dev_of(embeddings: Embeddings, trials: Trials) -> PairSet:
     """The dev pairs that all trials are shown on."""
     if not trials:
         raise LacksError("no trial is complete: a finished cse-sweep leaves models to look into")
@@ -64,28 +64,25 @@ def vectors_of(
     return found, f" Not shown: {'; '.join(lacking)}." if lacking else ""
 
 
-def dev_name(dev: DevSet) -> str:
+def dev_name(dev: PairSet) -> str:
     """What a caption calls the dev pairs."""
     return f"STS-B dev ({dev.source})"
 
 
-def sentences_in_plane(dev: DevSet) -> list[str]:
-    """The dev sentences of a projection."""
+def sentences_in_plane(dev: PairSet) -> list[str]:
     return some_of(distinct([*dev.first, *dev.second]), POINTS)
 
 
-def usual_pairs(dev: DevSet) -> list[int]:
+def usual_pairs(dev: PairSet) -> list[int]:
     """Numbers of the dev pairs of a heat map: of high, middle and low gold."""
     return spread_by_gold(dev, differing_pairs(dev), HEAT_MAP_PAIRS)
 
 
-def sentences_of(dev: DevSet, pairs: Sequence[int]) -> list[str]:
-    """The sentences of these pairs."""
+def sentences_of(dev: PairSet, pairs: Sequence[int]) -> list[str]:
     return [one for pair in pairs for one in (dev.first[pair], dev.second[pair])]
 
 
-def ranked_case(dev: DevSet, query: str | None) -> Case:
-    """What a case study ranks."""
+def ranked_case(dev: PairSet, query: str | None) -> Case:
     case = case_of(dev, query)
     if case is None:
         raise LacksError(

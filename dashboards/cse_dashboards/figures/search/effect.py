@@ -10,7 +10,12 @@ from cse_dashboards.figures.look import colour, faded, known, make_figure
 from cse_dashboards.figures.naming import Quantity, dev_quantity
 from cse_dashboards.figures.picture import Drawn, Picture, file_name
 from cse_dashboards.figures.search.axes import axis_of
-from cse_dashboards.figures.search.study import TRIAL_COLUMN, nothing_searched, sample_note
+from cse_dashboards.figures.search.study import (
+    TRIAL_COLUMN,
+    nothing_searched,
+    sample_note,
+    trial_record,
+)
 from cse_dashboards.figures.search.values import (
     AtValue,
     by_value,
@@ -90,17 +95,10 @@ def draw_effect(
 
 
 def _trials(trials: Sequence[TrialSummary], name: str, quantity: Quantity) -> pd.DataFrame:
-    records = [
-        {
-            TRIAL_COLUMN: trial.number,
-            "configuration": trial.configuration[:8],
-            "seed": trial.seed,
-            name: on_axis(trial.values[name]),
-            quantity.title: quantity.factor * (trial.value or 0.0),
-        }
-        for trial in scored_with(trials, name)
-    ]
-    return pd.DataFrame(records).astype({name: object})
+    shown = scored_with(trials, name)
+    data = pd.DataFrame([trial_record(trial, quantity) for trial in shown])
+    data.insert(3, name, pd.Series([on_axis(one.values[name]) for one in shown], dtype=object))
+    return data
 
 
 def _means(found: Mapping[Any, AtValue], name: str, quantity: Quantity) -> pd.DataFrame:

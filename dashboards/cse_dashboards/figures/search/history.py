@@ -3,7 +3,12 @@
 import pandas as pd
 
 from cse_dashboards.figures.picture import Drawn, Picture
-from cse_dashboards.figures.search.study import TRIAL_COLUMN, ReplayedSearch, search_picture
+from cse_dashboards.figures.search.study import (
+    TRIAL_COLUMN,
+    ReplayedSearch,
+    search_picture,
+    trial_record,
+)
 from cse_dashboards.figures.training.best_so_far import draw_best
 
 
@@ -14,16 +19,8 @@ def search_history_picture(study: ReplayedSearch) -> Picture:
 
     def draw() -> Drawn:
         numbers = set(study.data[TRIAL_COLUMN])
-        records = [
-            {
-                TRIAL_COLUMN: one.number,
-                "configuration": one.configuration[:8],
-                "seed": one.seed,
-                score: study.quantity.factor * (one.value or 0.0),
-            }
-            for one in study.complete
-            if one.number in numbers
-        ]
+        shown = [one for one in study.complete if one.number in numbers]
+        records = [trial_record(one, study.quantity) for one in shown]
         return draw_best(pd.DataFrame(records), title=title, x=TRIAL_COLUMN, y=score)
 
     return search_picture(Picture("search_history", title, caption), study, draw)

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import pandas as pd
 from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from cse_dashboards.figures.naming import dev_quantity
+from cse_dashboards.figures.naming import Quantity, dev_quantity
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 from cse_platform.leaderboard.trial import TrialSummary
@@ -46,7 +47,6 @@ class ReplayedSearch:
 
     @property
     def replayed(self) -> list[FrozenTrial]:
-        """The complete trials of the study."""
         return self.optuna.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
 
     @property
@@ -97,6 +97,16 @@ def _best_first(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
 def _spread(trials: Sequence[TrialSummary], count: int) -> list[TrialSummary]:
     """That many of them, at even distances."""
     return [trials[place * len(trials) // count] for place in range(count)]
+
+
+def trial_record(trial: TrialSummary, quantity: Quantity) -> dict[str, Any]:
+    """What figures show of a trial: number, configuration, seed and score."""
+    return {
+        TRIAL_COLUMN: trial.number,
+        "configuration": trial.configuration[:8],
+        "seed": trial.seed,
+        quantity.title: quantity.factor * (trial.value or 0.0),
+    }
 
 
 def search_picture(

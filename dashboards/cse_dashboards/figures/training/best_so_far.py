@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 from cse_dashboards.figures.look import colour, faded, make_figure
 from cse_dashboards.figures.naming import dev_quantity
 from cse_dashboards.figures.picture import Drawn, Picture
-from cse_dashboards.figures.search.study import sample_note
+from cse_dashboards.figures.search.study import sample_note, trial_record
 from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 
 END, BEST = "end of trial (UTC)", "best so far"
@@ -21,13 +21,7 @@ def best_so_far(history: SearchHistory) -> Picture:
     )
     quantity = dev_quantity(history.dev)
     ended = [
-        {
-            END: trial.finished,
-            "trial": trial.number,
-            "configuration": trial.configuration[:8],
-            "seed": trial.seed,
-            quantity.title: quantity.factor * trial.value,
-        }
+        {END: trial.finished, **trial_record(trial, quantity)}
         for trial in history.trials
         if trial.state == "COMPLETE" and trial.value is not None and trial.finished is not None
     ]

@@ -50,7 +50,6 @@ def standing() -> str:
 
 @pages.get("/as/<form>/")
 def file(form: str) -> Response:
-    """The same rows as a file."""
     if form not in DOWNLOADS:
         raise AddressError(f"no file ends in {form!r}; expected {', '.join(DOWNLOADS)}")
     address = _address()

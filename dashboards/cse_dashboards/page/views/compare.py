@@ -60,7 +60,6 @@ def compare_differences() -> str:
 
 @pages.get("/parts/curves/compare")
 def compare_curves() -> str:
-    """The dev curves of both."""
     from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 
     address = _both()

@@ -60,7 +60,6 @@ def _progress(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
 
 @pages.get("/parts/best/sweeps/<name>")
 def sweep_best(name: str) -> str:
-    """Its best configurations, and their dev curves."""
     from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 
     address, overview = _address(name), reader().sweep(name)
@@ -88,7 +87,6 @@ def sweep_search(name: str) -> str:
 
 @pages.get("/parts/settings/sweeps/<name>")
 def sweep_hyperparameters(name: str) -> str:
-    """Each hyperparameter against the score."""
     from cse_dashboards.figures.search.effect import hyperparameter_effects
 
     return _pictures("Hyperparameters", hyperparameter_effects(_study(name).history))

@@ -11,7 +11,6 @@ EVERY = 5
 
 @pages.get("/sweeps")
 def show_sweeps() -> str:
-    """How far each is."""
     address = SweepsAddress.read(request.args.items(multi=True))
     return render_template("sweeps.html", address=address, **_listed())
 

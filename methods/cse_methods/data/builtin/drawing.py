@@ -25,7 +25,6 @@ def below(rng: Random, bound: int) -> int:
 
 
 def pick(rng: Random, items: Sequence[_T]) -> _T:
-    """One of them."""
     return items[below(rng, len(items))]
 
 
@@ -61,7 +60,6 @@ def opposite(rng: Random, event: Scene) -> Scene:
 
 
 def draw_frame(rng: Random, *, progressive: bool) -> Frame:
-    """The shape of a sentence."""
     return Frame(
         clause=pick(rng, CLAUSES),
         place_first=rng.random() < PLACE_FIRST,
@@ -71,7 +69,6 @@ def draw_frame(rng: Random, *, progressive: bool) -> Frame:
 
 
 def draw_lexicon(rng: Random) -> Lexicon:
-    """The words of one speaker."""
     return Lexicon(
         nouns={words[0]: pick(rng, words) for words in (*PEOPLE, *THINGS, *PLACES)},
         verbs={action: pick(rng, verbs) for action, verbs in ACTIONS.items()},

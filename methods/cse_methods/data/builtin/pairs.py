@@ -45,11 +45,7 @@ MIXES: dict[DevTask, dict[PairKind, int]] = {
 
 @cache
 def builtin_corpus() -> tuple[str, ...]:
-    """6000 different sentences, in both styles of the dev sets; none stands in a dev set.
-
-    Raises:
-        DataError: if this machine draws other sentences than the known ones.
-    """
+    """6000 different sentences, in both styles of the dev sets; none stands in a dev set."""
     rng = Random(CORPUS_SEED)
     dev = {sentence for task in MIXES for pair in builtin_pairs(task) for sentence in pair[:2]}
     sentences: dict[str, None] = {}
@@ -67,9 +63,6 @@ def builtin_pairs(task: DevTask) -> tuple[GradedPair, ...]:
     """400 pairs for stsb in the simple present, 250 for sickr in the progressive.
 
     Gold is that of the grammar: 0 to 5 for stsb, brought to 1 to 5 for sickr.
-
-    Raises:
-        DataError: if this machine draws other pairs than the known ones.
     """
     pairs = draw_pairs(MIXES[task], like=task, seed=DEV_PAIR_SEEDS[task])
     refuse_other_draw(f"{task} pairs", sha256_of_pairs(pairs), DEV_PAIR_SHA256[task])
@@ -90,11 +83,7 @@ def draw_pairs(mix: Mapping[PairKind, int], *, like: DevTask, seed: int) -> tupl
 
 
 def refuse_other_draw(what: str, found: str, expected: str) -> None:
-    """Make sure that this machine draws what all others do, by the checksum of a set.
-
-    Raises:
-        DataError: if the two differ.
-    """
+    """Raise a DataError if this machine draws a built-in set otherwise than all others do."""
     if found != expected:
         raise DataError(
             f"the built-in {what} came out with sha256 {found[:12]}, expected {expected[:12]}; "

@@ -52,11 +52,7 @@ class LabelledSentence(NamedTuple):
 
 @cache
 def builtin_rows(task: str, part: str) -> tuple[LabelledSentence, ...]:
-    """A part that training may see; its classes are of one size.
-
-    Raises:
-        DataError: if this machine draws other sentences than the known ones.
-    """
+    """A part that training may see; its classes are of one size."""
     seen = {row.first for row in builtin_rows(task, "train")} if part == "dev" else frozenset()
     seed = LABELLED_SEEDS[task] + (100 if part == "dev" else 0)
     rows = draw_rows(task, PARTS[part], seed=seed, without=seen)
@@ -84,7 +80,6 @@ def draw_rows(
 
 
 def sha256_of_rows(rows: tuple[LabelledSentence, ...]) -> str:
-    """Hex digest of sentences and classes."""
     return sha256_of(f"{row.first}\t{row.second}\t{row.label}" for row in rows)
 
 

@@ -46,7 +46,6 @@ class LexiconTagger:
         return f"{versions}, rules {_REVISION}"
 
     def read(self, sentences: Iterable[str]) -> Iterator[list[Word]]:
-        """The words of each sentence, in order."""
         from textblob.en import parser
 
         for sentence in sentences:

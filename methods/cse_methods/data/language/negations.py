@@ -112,11 +112,7 @@ def negations_of(corpus: Corpus, *, file: Path | None, cache: Path | None = None
 
 
 def find_tagger() -> Tagger:
-    """The best tagger that is installed: spaCy with its English model, else the lexicon.
-
-    Raises:
-        DataError: if there is none.
-    """
+    """The best tagger installed: spaCy with its English model, or the lexicon; else a DataError."""
     taggers: tuple[SpacyTagger | LexiconTagger, ...] = (SpacyTagger(), LexiconTagger())
     for tagger in taggers:
         if all(find_spec(package) for package in tagger.needs):

@@ -41,11 +41,9 @@ class SpacyTagger:
 
     @property
     def identity(self) -> str:
-        """Versions of the library and of the model."""
         return f"spacy {version('spacy')}, {_MODEL} {version(_MODEL)}"
 
     def read(self, sentences: Iterable[str]) -> Iterator[list[Word]]:
-        """The words of each sentence, in order."""
         import spacy
 
         pipeline = spacy.load(_MODEL, exclude=["ner"])
@@ -53,7 +51,6 @@ class SpacyTagger:
 
 
 def words_of(document: Any) -> list[Word]:
-    """The words of a parsed spaCy `Doc`."""
     return [
         Word(
             token.idx,

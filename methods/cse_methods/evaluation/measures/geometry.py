@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cse_methods.data.dev_selection import DevTask
-from cse_methods.data.dev_sets import DevSet
+from cse_methods.data.pairs import PairSet
 from cse_methods.evaluation.measures.buckets import in_buckets
 from cse_methods.metrics import alignment, uniformity
 from cse_methods.training.dev_evaluation import SAME_MEANING
@@ -21,7 +21,7 @@ GEOMETRY_TASK: DevTask = "stsb"
 BIN_EDGES = np.linspace(-1, 1, 41)
 
 
-def geometry(dev: DevSet, first: Tensor, second: Tensor) -> dict[str, float]:
+def geometry(dev: PairSet, first: Tensor, second: Tensor) -> dict[str, float]:
     """Measures of the space on a dev set.
 
     Args:

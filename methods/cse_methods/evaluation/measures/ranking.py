@@ -44,11 +44,7 @@ def score_rankings(
 def queries(
     first: Sequence[Sentence], second: Sequence[Sentence], *, side: Side = "either"
 ) -> dict[Sentence, NDArray[np.int64]]:
-    """The numbers of the pairs, rising, of each sentence that has enough partners to rank.
-
-    Raises:
-        ValueError: if the columns differ in length.
-    """
+    """The numbers of the pairs, rising, of each sentence that has enough partners to rank."""
     if len(first) != len(second):
         raise ValueError(f"expected pairs, got {len(first)} and {len(second)} sentences")
     rows: dict[Sentence, list[int]] = {}

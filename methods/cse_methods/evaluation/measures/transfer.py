@@ -48,11 +48,7 @@ def transfer_scores(
 
 
 def transfer_sentences(task: TransferTask, data: str | None) -> tuple[str, ...]:
-    """Every sentence of a task, so that an encoder can go over several tasks at once.
-
-    Raises:
-        DataError: if a set cannot be had, or is not the known one.
-    """
+    """Every sentence of a task, so that an encoder can go over several tasks at once."""
     known, test = _load(task, data)
     parts = (known.train, known.dev, test)
     return tuple(sentence for part in parts if part is not None for sentence in part.sentences)

@@ -41,9 +41,6 @@ def builtin_test_pairs(task: str) -> Mapping[str, tuple[GradedPair, ...]]:
 
     sickr is in the progressive with gold from 1 to 5, the others in the simple present with gold
     from 0 to 5. No sentence stands in a built-in dev set or in the built-in corpus.
-
-    Raises:
-        DataError: if this machine draws other pairs than the known ones.
     """
     pairs = draw_pairs(
         {kind: count for mix in SUBSETS.values() for kind, count in mix.items()},

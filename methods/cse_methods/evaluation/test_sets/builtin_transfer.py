@@ -22,11 +22,7 @@ TEST_LABELLED_SHA256 = {
 
 @cache
 def builtin_test_rows(task: str) -> tuple[LabelledSentence, ...]:
-    """60 sentences or pairs of sst2, trec or mrpc; none stands in a part that training may see.
-
-    Raises:
-        DataError: if this machine draws other sentences than the known ones.
-    """
+    """60 sentences or pairs of sst2, trec or mrpc; none stands in a part that training may see."""
     parts = PARTS if task == "sst2" else ["train"]
     seen = {row.first for part in parts for row in builtin_rows(task, part)}
     rows = draw_rows(task, TEST_ROWS, seed=LABELLED_SEEDS[task] + 200, without=seen)

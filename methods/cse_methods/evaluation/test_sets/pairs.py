@@ -1,25 +1,18 @@
 """Test sets of graded sentence pairs: STS12 to STS16, STS Benchmark and SICK-R."""
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from cse_methods.data.dev_sets import DEV_PAIR_FILES as DEV_FILES
 from cse_methods.data.manifest import manifest, refuse_count
 from cse_methods.data.pairs import (
     GradedPair,
+    PairSet,
     existing_file,
-    gold_of,
     read_cells,
     read_pair,
     read_pairs,
     read_score,
-    sha256_of_pairs,
 )
 from cse_methods.data.senteval import fetch_senteval
 from cse_methods.data.source import data_source
@@ -53,22 +46,6 @@ KNOWN_SHA256 = {
 """Checksum of the known pairs of each task."""
 
 
-@dataclass(frozen=True, eq=False)
-class PairSet:
-    """Pairs of sentences with the similarity that people (or the grammar) gave them."""
-
-    task: str
-    source: Literal["builtin", "senteval"]
-    first: tuple[str, ...]
-    second: tuple[str, ...]
-    gold: NDArray[np.float64]
-    """Shape (pairs,); 0 to 5, for sickr 1 to 5; read-only."""
-    subsets: Mapping[str, int]
-    """Pairs of each subset, in order; one subset `test` where a task has none."""
-    sha256: str
-    """Checksum of the pairs and their gold scores."""
-
-
 def load_pair_set(task: str, data: str | None) -> PairSet:
     """The test pairs of a task, counted and checksummed; 120 of the built-in data.
 
@@ -85,27 +62,12 @@ def load_pair_set(task: str, data: str | None) -> PairSet:
         raise DataError(f"no test pairs {task!r}; there are: {', '.join(KNOWN_SHA256)}")
     source = data_source(data)
     if source == "builtin":
-        return _pair_set(task, "builtin", builtin_test_pairs(task))
+        return PairSet.of(task, "builtin", builtin_test_pairs(task))
     folder = fetch_senteval() if source == "hub" else source
-    pairs = _pair_set(task, "senteval", _read(task, folder))
+    pairs = PairSet.of(task, "senteval", _read(task, folder))
     if pairs.sha256 != KNOWN_SHA256[task]:
         _log.warning("%s: not the known pairs of %s, only as many", folder, task)
     return pairs
-
-
-def _pair_set(
-    task: str, source: Literal["builtin", "senteval"], subsets: Mapping[str, Sequence[GradedPair]]
-) -> PairSet:
-    pairs = [pair for subset in subsets.values() for pair in subset]
-    return PairSet(
-        task=task,
-        source=source,
-        first=tuple(pair.first for pair in pairs),
-        second=tuple(pair.second for pair in pairs),
-        gold=gold_of(pairs),
-        subsets={name: len(subset) for name, subset in subsets.items()},
-        sha256=sha256_of_pairs(pairs),
-    )
 
 
 def _read(task: str, folder: Path) -> dict[str, list[GradedPair]]:

@@ -21,10 +21,8 @@ TEST_FILES: dict[TransferTask, TransferFile] = {
 def load_test_part(task: TransferTask, data: str | None) -> LabelledSentences | None:
     """The test sentences of a task, counted; None for those that are tested fold by fold.
 
-    sst2 has 1821, trec 500 and mrpc 1725 pairs; each built-in part has 60.
-
-    Raises:
-        DataError: as for `load_transfer_set`.
+    sst2 has 1821, trec 500 and mrpc 1725 pairs; each built-in part has 60. Raises as
+    `load_transfer_set`.
     """
     if task in FOLDED:
         return None
