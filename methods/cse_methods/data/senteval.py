@@ -45,7 +45,7 @@ def fetch_senteval(target: Path | None = None) -> Path:
 
 
 def fetch_corpus(target: Path) -> Path:
-    """Put wiki1m into a data folder, unless it has it whole; returns the file; DataErrors."""
+    """Put wiki1m into a data folder, unless it has it whole, and return the file."""
     known = KNOWN[CORPUS]
     for check in check_corpora(target):
         if Path(check.path).name in known.local_names and not check.lacking:
