@@ -71,8 +71,7 @@ class SlicedStudent:
         head: bool = True,
         encoder: Encoder | None = None,
     ) -> Segments:
-        """As `Student.encode`, a template round every segment: segments and their pooled vectors.
-        """
+        """As `Student.encode`, with a template round every segment: segments and their pools."""
         sliced = [cut_segments(content, self.length - self.special) for content in contents]
         segments = [segment for own in sliced for segment in own]
         sequence = torch.tensor([row for row, own in enumerate(sliced) for _ in own])
