@@ -1,6 +1,7 @@
 """What `cse-evaluate` prints: a page for people, a record for programs."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cse_methods.tasks import (
@@ -20,17 +21,17 @@ if TYPE_CHECKING:
     from cse_methods.evaluation.results import Evaluation
 
 CORRELATIONS = {
-    "spearman": "Spearman, all",
-    "spearman_mean": "Spearman, mean",
-    "spearman_wmean": "Spearman, wmean",
-    "pearson": "Pearson, all",
-    "pearson_mean": "Pearson, mean",
-    "pearson_wmean": "Pearson, wmean",
+    "Spearman, all": ("test", "spearman"),
+    "Spearman, mean": ("test", "spearman_mean"),
+    "Spearman, wmean": ("test", "spearman_wmean"),
+    "Pearson, all": ("test", "pearson"),
+    "Pearson, mean": ("test", "pearson_mean"),
+    "Pearson, wmean": ("test", "pearson_wmean"),
 }
-RANKING_TITLES = {
-    "kcc": "KCC",
-    "ndcg": "NDCG, linear gain",
-    "ndcg_exponential": "NDCG, exponential gain",
+RANKING = {
+    "KCC": ("test", "kcc"),
+    "NDCG, linear gain": ("test", "ndcg"),
+    "NDCG, exponential gain": ("test", "ndcg_exponential"),
 }
 ACCURACIES = {"test": ("test", "accuracy"), "dev": ("dev", "accuracy"), "test F1": ("test", "f1")}
 
@@ -41,11 +42,12 @@ Values = Mapping[tuple[str, str, str], float]
 def evaluation_page(evaluation: "Evaluation") -> Page:
     """Everything that was scored; correlations, accuracies and ranking metrics x 100."""
     values: Values = {(s.task, str(s.split), s.metric): s.value for s in evaluation.scores}
+    sts, transfer = (*STS_TASKS, AVG_STS), (*TRANSFER_TASKS, AVG_TRANSFER)
     return [
-        *_graded(values),
-        *_ranked(values),
-        *_classified("Transfer, accuracy x 100", values, (*TRANSFER_TASKS, AVG_TRANSFER)),
-        *_classified("Long text, accuracy x 100", values, LONG_TASKS),
+        *_table("STS test sets, correlation x 100", values, CORRELATIONS, sts),
+        *_table("Ranking on the STS test sets, x 100", values, RANKING, sts),
+        *_table("Transfer, accuracy x 100", values, ACCURACIES, transfer),
+        *_table("Long text, accuracy x 100", values, ACCURACIES, LONG_TASKS),
         *_space(values, evaluation),
         *_absent(evaluation),
         *_reading(evaluation),
@@ -56,38 +58,15 @@ def evaluation_record(model: str, evaluation: "Evaluation") -> dict[str, Any]:
     """The same for programs: fractions, with every identity and what it is the hash of."""
     return {
         "model": model,
-        "scores": [
-            {
-                "task": one.task,
-                "split": one.split,
-                "metric": one.metric,
-                "value": one.value,
-                "identity": one.identity,
-            }
-            for one in evaluation.scores
-        ],
+        "scores": [asdict(one) for one in evaluation.scores],
         "without_value": [
-            {"task": task, "split": split, "metric": metric}
-            for task, split, metric in evaluation.without_value
+            dict(zip(("task", "split", "metric"), one, strict=True))
+            for one in evaluation.without_value
         ],
         "histogram": _histogram_counts(evaluation),
         "identities": {name: dict(parts) for name, parts in evaluation.identities.items()},
         "seconds": dict(evaluation.seconds),
     }
-
-
-def _graded(values: Values) -> Iterator[Block]:
-    keys = {title: ("test", metric) for metric, title in CORRELATIONS.items()}
-    return _table("STS test sets, correlation x 100", values, keys, (*STS_TASKS, AVG_STS))
-
-
-def _ranked(values: Values) -> Iterator[Block]:
-    keys = {title: ("test", metric) for metric, title in RANKING_TITLES.items()}
-    return _table("Ranking on the STS test sets, x 100", values, keys, (*STS_TASKS, AVG_STS))
-
-
-def _classified(title: str, values: Values, tasks: Sequence[str]) -> Iterator[Block]:
-    return _table(title, values, ACCURACIES, tasks)
 
 
 def _table(

@@ -59,13 +59,8 @@ def add_score(
 
 def _add_similarities(session: Session, trial: TrialRecord, event: PairSimilarities) -> None:
     gold = compressed(event.gold)
-    pairs = {
-        "task": event.task,
-        "split": event.split,
-        "pairs": len(unpack_gold(gold)),
-        "subsets": event.subsets,
-        "gold": gold,
-    }
+    pairs = event.model_dump(include={"task", "split", "subsets"})
+    pairs |= {"pairs": len(unpack_gold(gold)), "gold": gold}
     insert_once(session, PairSetRecord, {"data_sha256": event.data_sha256}, pairs)
     key = {"trial_id": trial.id, "task": event.task, "identity": event.identity}
     values = {"data_sha256": event.data_sha256, "cosines": compressed(event.cosines)}

@@ -99,18 +99,13 @@ def _apply(session: Session, event: Event) -> None:
 
 def _start_sweep(session: Session, event: SweepStarted) -> None:
     """Store a sweep and its start; one that is resumed keeps the time of its first start."""
-    first = {
-        "method": event.method,
-        "backbone": event.backbone,
-        "spec": event.spec,
-        "state": "RUNNING",
-        "started": event.time,
-    }
+    first = event.model_dump(include={"method", "backbone", "spec"})
+    first |= {"state": "RUNNING", "started": event.time}
     insert_once(session, SweepRecord, {"name": event.sweep}, first)
     sweep = sweep_of(session, event.sweep)
     sweep.spec, sweep.state, sweep.finished = event.spec, "RUNNING", None
     start = {"sweep_id": sweep.id, "started": event.time}
-    facts = {"provenance": event.provenance, "packages": event.packages, "diffs": event.diffs}
+    facts = event.model_dump(include={"provenance", "packages", "diffs"})
     insert_once(session, SweepStartRecord, start, facts)
     session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
     for tag in event.spec.get("tags", ()):
@@ -119,14 +114,8 @@ def _start_sweep(session: Session, event: SweepStarted) -> None:
 
 def _start_trial(session: Session, event: TrialStarted) -> None:
     configuration = _configuration(session, event)
-    first = {
-        "configuration_id": configuration.id,
-        "seed": event.seed,
-        "state": "RUNNING",
-        "started": event.time,
-        "provenance": {},
-    }
-    if insert_once(session, TrialRecord, {"key": event.trial}, first):
+    first = {"configuration_id": configuration.id, "seed": event.seed, "state": "RUNNING"}
+    if insert_once(session, TrialRecord, {"key": event.trial}, {**first, "started": event.time}):
         configuration.trials += 1
         session.get_one(GroupRecord, configuration.group_id).trials += 1
     trial = trial_of(session, event.trial)
@@ -141,41 +130,23 @@ def _start_trial(session: Session, event: TrialStarted) -> None:
 
 
 def _configuration(session: Session, event: TrialStarted) -> ConfigurationRecord:
-    first = {
-        "group_id": _group(session, event),
-        "revision": event.revision,
-        "corpus": event.dev["corpus"],
-        "values": event.values,
-        "searched": list(event.searched),
-        "trials": 0,
-        "n": 0,
-        "m2": 0.0,
-        "gpu_seconds": 0.0,
-    }
+    first = event.model_dump(include={"revision", "values", "searched"})
+    first |= {"group_id": _group(session, event), "corpus": event.dev["corpus"]}
     insert_once(session, ConfigurationRecord, {"hash": event.configuration}, first)
     query = select(ConfigurationRecord).where(ConfigurationRecord.hash == event.configuration)
     return session.scalars(query).one()
 
 
 def _group(session: Session, event: TrialStarted) -> int:
-    key = {
-        "method": event.method,
-        "backbone": event.backbone,
-        "dev_identity": event.dev["identity"],
-    }
+    key = event.model_dump(include={"method", "backbone"}) | {"dev_identity": event.dev["identity"]}
     dev = {f"dev_{name}": event.dev[name] for name in ("checkpoint", "search", "source")}
-    insert_once(session, GroupRecord, key, {**dev, "trials": 0, "gpu_seconds": 0.0})
+    insert_once(session, GroupRecord, key, dev)
     return session.scalars(select(GroupRecord.id).filter_by(**key)).one()
 
 
 def _link(session: Session, event: TrialStarted | TrialReused, trial: TrialRecord) -> None:
-    link = {
-        "trial_id": trial.id,
-        "number": event.number,
-        "role": event.role,
-        "search_number": event.search_number,
-    }
-    add_sweep_trials(session, sweep_of(session, event.sweep).id, [link])
+    link = event.model_dump(include={"number", "role", "search_number"})
+    add_sweep_trials(session, sweep_of(session, event.sweep).id, [{**link, "trial_id": trial.id}])
 
 
 def _add_point(session: Session, event: TrialPoint) -> None:
@@ -224,13 +195,8 @@ def _add_dev_scores(session: Session, trial: TrialRecord, event: TrialFinished) 
     group = session.get_one(GroupRecord, configuration.group_id)
     for name, value in event.best_metrics.items():
         if named := DEV_SCORE.fullmatch(name):
-            score = TrialScore(
-                task=named["task"],
-                split="dev",
-                metric=named["metric"],
-                value=value,
-                identity=group.dev_identity,
-            )
+            measured = {"split": "dev", "value": value, "identity": group.dev_identity}
+            score = TrialScore.model_validate(named.groupdict() | measured)
             add_score(session, trial, score, measured=event.time)
 
 

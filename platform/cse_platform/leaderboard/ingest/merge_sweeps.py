@@ -50,15 +50,11 @@ def matched(ours: Session, theirs: Session, rename: Mapping[str, str]) -> list[S
         if pair.name in here and (differences := _differences(here[pair.name], pair.theirs))
     ]
     if problems:
-        raise ImportRefusedError(
-            "\n  ".join(
-                [
-                    f"{len(problems)} of the {len(pairs)} sweeps there are not the sweep of that "
-                    "name here; take each under another name, --rename NAME=NEWNAME:",
-                    *problems,
-                ]
-            )
+        refused = (
+            f"{len(problems)} of the {len(pairs)} sweeps there are not the sweep of that name "
+            "here; take each under another name, --rename NAME=NEWNAME:"
         )
+        raise ImportRefusedError("\n  ".join([refused, *problems]))
     return pairs
 
 
@@ -67,8 +63,7 @@ def merge_sweeps(
 ) -> tuple[dict[int, int], int]:
     """Take over the sweeps, their starts and tags; the later start of a sweep decides its state.
 
-    Returns:
-        The ids here by the ids there, and how many are new.
+    The ids here by the ids there are returned, and how many sweeps are new.
     """
     before = _last_starts(ours)
     rows = [_row(pair) for pair in pairs]
@@ -136,15 +131,9 @@ def _by_name(session: Session) -> dict[str, SweepRecord]:
 def _row(pair: SweepPair) -> dict[str, object]:
     sweep = pair.theirs
     named = {"sweep": pair.name} if "sweep" in sweep.spec else {}
-    return {
-        "name": pair.name,
-        "method": sweep.method,
-        "backbone": sweep.backbone,
-        "spec": {**sweep.spec, **named},
-        "state": sweep.state,
-        "started": sweep.started,
-        "finished": sweep.finished,
-    }
+    names = ("method", "backbone", "state", "started", "finished")
+    copied = {name: getattr(sweep, name) for name in names}
+    return {**copied, "name": pair.name, "spec": {**sweep.spec, **named}}
 
 
 Stage = tuple[datetime, bool, datetime]

@@ -45,10 +45,8 @@ def merge_trials(
 ) -> tuple[dict[int, int], Counter[str]]:
     """Take over a batch of trials; the counters of configurations and groups stay right.
 
-    The batch has rows of `trials` over there.
-
-    Returns:
-        The ids here by the ids there, and how many trials of each outcome, points and scores came.
+    The batch has rows of `trials` over there. The ids here by the ids there are returned, and how
+    many trials of each outcome, points and scores came.
     """
     known = _by_key(ours, batch)
     outcomes = _outcomes(ours, theirs, batch, known)
@@ -135,11 +133,7 @@ def _take(
 def _configurations(
     ours: Session, theirs: Session, taken: Sequence[Row]
 ) -> tuple[dict[int, ConfigurationRecord], dict[int, GroupRecord]]:
-    """Those of the trials, made where they are not here.
-
-    Returns:
-        Configurations by their id there, groups by their id here.
-    """
+    """Those of the trials, made where they are not here, by their id there; groups by that here."""
     there = _rows(theirs, ConfigurationRecord, {row["configuration_id"] for row in taken})
     groups = {
         row["id"]: _found_or_made(ours, GroupRecord, GROUP_KEY, row | IDLE)

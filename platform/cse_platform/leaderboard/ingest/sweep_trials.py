@@ -37,7 +37,6 @@ def add_sweep_trials(session: Session, sweep: int, links: Sequence[Mapping[str, 
                 **link,
                 "sweep_id": sweep,
                 "number": next(free) if link["number"] in taken else link["number"],
-                "gpu_seconds": 0.0,
             }
             for link in some
             if link["trial_id"] not in held

@@ -50,12 +50,9 @@ def trial_if_here(session: Session, key: str, *, sweep: str) -> TrialRecord | No
 def insert_once(
     session: Session, table: type[Base], key: Mapping[str, Any], values: Mapping[str, Any]
 ) -> bool:
-    """Insert a row unless its key is there, also against writers in other processes.
+    """Insert a row unless its key is there, also against writers in other processes; is it new?
 
     The table has a unique constraint on `key`; `values` are its other columns.
-
-    Returns:
-        Whether the row is new.
     """
     statement = _insert(session, table).values({**key, **values})
     statement = statement.on_conflict_do_nothing(index_elements=list(key))
@@ -69,11 +66,7 @@ def insert_missing(
     key: Sequence[str],
     rows: Sequence[Mapping[str, Any] | RowMapping],
 ) -> int:
-    """Insert many rows but those whose key is there; else as `insert_once`.
-
-    Returns:
-        How many are new.
-    """
+    """Insert many rows but those whose key is there, as `insert_once`; how many are new."""
     if not rows:
         return 0
     statement = _insert(session, table).on_conflict_do_nothing(index_elements=list(key))

@@ -12,20 +12,6 @@ from cse_platform.leaderboard.query.board.best import BestKey, best_key
 from cse_platform.leaderboard.row import Estimate, LeaderboardRow
 from cse_platform.sweep.reading.problems import did_you_mean
 
-LEFT_OUT = (
-    "Scores of {n} of our rows left out: they are on built-in or imported data, and cannot be "
-    "compared with a paper."
-)
-SEVERAL_DEV_SETS = (
-    "Our row of some lines could be ours_best on several dev sets, and is the one with the highest "
-    "mean on any; filter by identity to settle it."
-)
-SEVERAL_EVALUATIONS = (
-    "Our scores of {column} are of {n} evaluation identities: filter by one to compare them."
-)
-UNSTATED = "The paper does not state how it measures {columns}; ours are accuracies."
-IN_MINUTES = f"{MINUTES} is in minutes."
-
 
 @dataclass(frozen=True)
 class PaperLine:
@@ -91,7 +77,10 @@ def paper_table(
         *_notes_on_ours(columns, lines, candidates.values()),
     ]
     if left_out := sum(any(_left_out(row, one) for row in rows) for one in ours):
-        notes.append(LEFT_OUT.format(n=left_out))
+        notes.append(
+            f"Scores of {left_out} of our rows left out: they are on built-in or imported data, and "
+            "cannot be compared with a paper."
+        )
     return PaperTable(rows[0].paper, rows[0].table, columns, tuple(lines), tuple(notes))
 
 
@@ -155,10 +144,10 @@ def _known(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
 
 def _notes_on_columns(columns: Sequence[str], rows: Sequence[PublishedRow]) -> Iterator[str]:
     if MINUTES in columns:
-        yield IN_MINUTES
+        yield f"{MINUTES} is in minutes."
     if unstated := {column for row in rows for column in row.unstated}:
-        named = [column for column in columns if column in unstated]
-        yield UNSTATED.format(columns=" and ".join(named))
+        named = " and ".join(column for column in columns if column in unstated)
+        yield f"The paper does not state how it measures {named}; ours are accuracies."
 
 
 def _notes_on_ours(
@@ -167,8 +156,14 @@ def _notes_on_ours(
     candidates: Iterable[Sequence[LeaderboardRow]],
 ) -> Iterator[str]:
     if any(len({one.dev.identity for one in ours}) > 1 for ours in candidates):
-        yield SEVERAL_DEV_SETS
+        yield (
+            "Our row of some lines could be the best on one of several dev sets, and is the one with "
+            "the highest mean on any; filter by identity to settle it."
+        )
     for column in columns:
-        identities = {line.ours[column].identity for line in lines if column in line.ours}
-        if len(identities) > 1:
-            yield SEVERAL_EVALUATIONS.format(column=column, n=len(identities))
+        n = len({line.ours[column].identity for line in lines if column in line.ours})
+        if n > 1:
+            yield (
+                f"Our scores of {column} are of {n} evaluation identities: filter by one to "
+                "compare them."
+            )

@@ -25,14 +25,6 @@ LEGEND = {
     "tried before and promoted after has no mark.",
     OVER_PAIRS: OVER_PAIRS_MEANS,
 }
-ABOVE_MEANS = f"Above {{b}} with p < {ALPHA}, after Holm's correction over the tasks."
-PUBLISHED_MEANS = f"{PUBLISHED} Published, not ours; the number leads to its source."
-GAP_MEANS = "paper: ours minus the published number, which lies inside our interval or outside."
-UNRANKED = "Not ranked: {why}."
-ONE_SEED = "{n} of one seed without stored cosines"
-ALONE = "{n} with no other ranked row of its evaluation identity"
-WITHOUT = "{n} without this score"
-MIXED = "{column}: {n} evaluation identities; compare rows of one (--format json has them)."
 
 
 def board_tables(board: Board, *, wide: bool) -> list[Table]:
@@ -155,8 +147,11 @@ def _table(
     ]
     ours = [entry for entry in listed if entry.row]
     apart = all(entry.published for entry in listed[len(ours) :])
-    reference = next(iter(board.against.values()), None)
-    legend = {ABOVE: ABOVE_MEANS.format(b=reference.b)} if reference else {}
+    legend = dict(LEGEND)
+    for reference in board.against.values():  # the same for all rows
+        legend[ABOVE] = (
+            f"Above {reference.b} with p < {ALPHA}, after Holm's correction over the tasks."
+        )
     ranks = any(column.name == "rank" for column in shown)
     return to_table(
         [*keys, *shown],
@@ -165,17 +160,20 @@ def _table(
         notes=[
             *_published_notes(listed, ranks=ranks),
             *(_unranked([entry.row for entry in listed if entry.row]) if ranks else ()),
-            *(MIXED.format(column=name, n=n) for name, n in mixed.items()),
+            *(
+                f"{name}: {n} evaluation identities; compare rows of one (--format json has them)."
+                for name, n in mixed.items()
+            ),
         ],
-        legend=LEGEND | legend,
+        legend=legend,
     )
 
 
 def _published_notes(listed: Sequence[Entry], *, ranks: bool) -> Iterator[str]:
     if any(entry.published for entry in listed):
-        yield PUBLISHED_MEANS
+        yield f"{PUBLISHED} Published, not ours; the number leads to its source."
     if ranks and any(entry.row and entry.row.gap for entry in listed):
-        yield GAP_MEANS
+        yield "paper: ours minus the published number, which lies inside our interval or outside."
 
 
 def _unranked(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
@@ -186,7 +184,11 @@ def _unranked(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
     )
     alone = sum(row.rank is not None and row.rank.among == 1 for row in rows)
     without = sum(row.ranked_score is None for row in rows)
-    counted = {ONE_SEED: single, ALONE: alone, WITHOUT: without}
-    why = [text.format(n=n) for text, n in counted.items() if n]
+    counted = {
+        "of one seed without stored cosines": single,
+        "with no other ranked row of its evaluation identity": alone,
+        "without this score": without,
+    }
+    why = [f"{n} {reason}" for reason, n in counted.items() if n]
     if why and len(rows) > 1:
-        yield UNRANKED.format(why=", ".join(why))
+        yield f"Not ranked: {', '.join(why)}."

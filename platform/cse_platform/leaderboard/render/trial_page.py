@@ -136,14 +136,8 @@ def _scores(trial: TrialDetails) -> Iterator[Block]:
     yield text_table(
         ("task", "split", "metric", "value", "identity"),
         [
-            (
-                one.task,
-                one.split,
-                one.metric,
-                score_text(one.metric, one.value),
-                one.identity[:IDENTITY_DIGITS],
-            )
-            for one in (*main, *(one for one in trial.scores if one not in main))
+            (s.task, s.split, s.metric, score_text(s.metric, s.value), s.identity[:IDENTITY_DIGITS])
+            for s in (*main, *(one for one in trial.scores if one not in main))
         ],
     )
 

@@ -59,10 +59,6 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
     The smallest of m is multiplied by m, the next by m - 1 and so on, never falling below the one
     before and never above 1. It holds however the tests depend on each other. None stands where
     there was no test, and does not count. The order stays.
-
-    Returns:
-        In the same order.
-
     Source:
         Holm 1979, A simple sequentially rejective multiple test procedure.
     """

@@ -37,28 +37,24 @@ CONNECT_SECONDS = 10
 
 
 class Store:
-    """An open store; safe to use from all threads."""
+    """An open store; safe to use from all threads.
+
+    Raises:
+        StoreError: within its sessions, for whatever the database says, without its password.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """For reading; what is changed is rolled back.
-
-        Raises:
-            StoreError: for whatever the database says, without its password.
-        """
+        """For reading; what is changed is rolled back."""
         with _translated(self._engine.url), Session(self._engine) as session:
             yield session
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
-        """One transaction that is committed at the end, or not at all; one at a time.
-
-        Raises:
-            StoreError: for whatever the database says, without its password.
-        """
+        """One transaction that is committed at the end, or not at all; one at a time."""
         engine = self._engine.execution_options(writes=True)
         with _translated(self._engine.url), Session(engine) as session, session.begin():
             if session.get_bind().dialect.name == "postgresql":  # as SQLite does of itself

@@ -11,8 +11,6 @@ from cse_platform.leaderboard.query.trials.summary import select_trials, summari
 from cse_platform.leaderboard.store.tables import (
     DevPointRecord,
     SweepRecord,
-    SweepStartRecord,
-    SweepTagRecord,
     SweepTrialRecord,
     TrialRecord,
 )
@@ -39,25 +37,6 @@ def count_by_state(session: Session, sweep: int | None) -> dict[int, dict[str, i
     found: dict[int, dict[str, int]] = defaultdict(dict)
     for one, state, trials in session.execute(query):
         found[one][state] = trials
-    return found
-
-
-def last_starts(session: Session, sweep: int | None) -> dict[int, datetime]:
-    """When each sweep was started last; those of which no start is known are left out."""
-    query = (
-        select(SweepStartRecord.sweep_id, func.max(SweepStartRecord.started))
-        .where(*_only(SweepStartRecord.sweep_id, sweep))
-        .group_by(SweepStartRecord.sweep_id)
-    )
-    return {line[0]: line[1] for line in session.execute(query)}
-
-
-def tags(session: Session, sweep: int | None) -> dict[int, tuple[str, ...]]:
-    """The words that its file puts on a sweep, in order of the alphabet."""
-    query = select(SweepTagRecord).where(*_only(SweepTagRecord.sweep_id, sweep))
-    found: dict[int, tuple[str, ...]] = defaultdict(tuple)
-    for one in session.scalars(query.order_by(SweepTagRecord.tag)):
-        found[one.sweep_id] += (one.tag,)
     return found
 
 

@@ -1,27 +1,21 @@
 """What a sweep is doing: how far it is, how long it will take, and which trials run."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
 from sqlalchemy import Select, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, selectinload
 
-from cse_platform.leaderboard.query.sweeps.counts import (
-    best_trials,
-    count_by_state,
-    last_starts,
-    news,
-    tags,
-)
+from cse_platform.leaderboard.query.sweeps.counts import best_trials, count_by_state, news
 from cse_platform.leaderboard.query.sweeps.find import find_sweep
 from cse_platform.leaderboard.query.sweeps.search_history import search_dev, space_of
 from cse_platform.leaderboard.query.trials.summary import select_trials, summarize
 from cse_platform.leaderboard.store.tables import (
     DevPointRecord,
     SweepRecord,
+    SweepStartRecord,
     SweepTrialRecord,
     TrialRecord,
 )
@@ -75,7 +69,7 @@ class SweepOverview:
 
 def sweep_overviews(session: Session, *, now: datetime | None = None) -> list[SweepOverview]:
     """How far each sweep is; the one that was started last comes first."""
-    found = _overviews(session, list(session.scalars(select(SweepRecord))), None, now)
+    found = _overviews(session, None, now)
     return sorted(found, key=lambda one: (one.restarted, one.name), reverse=True)
 
 
@@ -85,21 +79,19 @@ def sweep_overview(session: Session, name: str, *, now: datetime | None = None) 
     Raises:
         NotFoundError: if there is none of that name.
     """
-    record = find_sweep(session, name)
-    return _overviews(session, [record], record.id, now)[0]
+    return _overviews(session, find_sweep(session, name).id, now)[0]
 
 
-def _overviews(
-    session: Session, records: Sequence[SweepRecord], only: int | None, now: datetime | None
-) -> list[SweepOverview]:
+def _overviews(session: Session, only: int | None, now: datetime | None) -> list[SweepOverview]:
     now = now or datetime.now(UTC)
     states, best = count_by_state(session, only), best_trials(session, only)
-    starts, words = last_starts(session, only), tags(session, only)
+    starts = selectinload(SweepRecord.starts).load_only(SweepStartRecord.started)
+    query = select(SweepRecord).options(starts, selectinload(SweepRecord.tags))
     found = []
-    for record in records:
+    for record in session.scalars(query if only is None else query.filter_by(id=only)):
         counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
         trials, plan = sum(counts.values()), _planned(record)
-        restarted = starts.get(record.id, record.started)
+        restarted = record.starts[-1].started if record.starts else record.started
         runs = record.state == "RUNNING"
         elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
         heard = news(session, record.id, since=restarted) if runs else None
@@ -110,7 +102,7 @@ def _overviews(
                 name=record.name,
                 method=record.method,
                 backbone=record.backbone,
-                tags=words.get(record.id, ()),
+                tags=tuple(one.tag for one in record.tags),
                 dev=search_dev(record.spec),
                 state=record.state,
                 started=record.started,

@@ -34,10 +34,8 @@ def first_test_accesses(session: Session) -> dict[tuple[str, bool], datetime]:
     """When test sets were first opened for a trial of a method.
 
     What they showed may have helped to pick any configuration whose first trial started later. A
-    configuration that was tried before, and promoted since, counts as picked before.
-
-    Returns:
-        By method and whether the sets were the built-in ones, whatever the trial's dev sets were.
+    configuration that was tried before, and promoted since, counts as picked before. The key is the
+    method and whether the sets were the built-in ones, whatever the trial's dev sets were.
     """
     first = func.min(TestAccessRecord.opened)
     query = (
