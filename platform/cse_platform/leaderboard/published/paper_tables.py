@@ -78,8 +78,8 @@ def paper_table(
     ]
     if left_out := sum(any(_left_out(row, one) for row in rows) for one in ours):
         notes.append(
-            f"Scores of {left_out} of our rows left out: they are on built-in or imported data, and "
-            "cannot be compared with a paper."
+            f"Scores of {left_out} of our rows left out: they are on built-in or imported data, "
+            "and cannot be compared with a paper."
         )
     return PaperTable(rows[0].paper, rows[0].table, columns, tuple(lines), tuple(notes))
 
@@ -157,8 +157,8 @@ def _notes_on_ours(
 ) -> Iterator[str]:
     if any(len({one.dev.identity for one in ours}) > 1 for ours in candidates):
         yield (
-            "Our row of some lines could be the best on one of several dev sets, and is the one with "
-            "the highest mean on any; filter by identity to settle it."
+            "Our row of some lines could be selected on several dev sets, and is the one with the "
+            "highest mean on any; filter by identity to settle it."
         )
     for column in columns:
         n = len({line.ours[column].identity for line in lines if column in line.ours})

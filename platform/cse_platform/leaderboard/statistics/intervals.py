@@ -21,7 +21,7 @@ def seed_interval(values: Sequence[float]) -> Interval | None:
 
     Student's t and not a bootstrap: resampling two to five seeds is too narrow by
     :math:`\sqrt{(n-1)/n}`, and has normal tails where t's are heavy (12.7 standard errors for two
-    seeds, not 2). It takes seeds to be normal. Fewer than two seeds say nothing of their spread: None.
+    seeds, not 2). It takes seeds to be normal. A single seed says nothing of its spread: None.
 
     Source:
         Student 1908, The probable error of a mean.
