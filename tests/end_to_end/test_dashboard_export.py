@@ -8,9 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 from browser import note_troubles
+from click.testing import CliRunner
 from playwright.sync_api import Browser, expect
 from processes import run_command
 from sweeps import Sweep
+
+from cse_dashboards.cli import main
 
 expect.set_options(timeout=60_000)
 pytestmark = pytest.mark.xdist_group("swept")
@@ -81,19 +84,17 @@ def test_single_figures_are_images_with_their_numbers(export, browser, tmp_path:
         assert numbers, image
 
 
-def test_an_unknown_sweep_leaves_nothing_behind(export, tmp_path: Path) -> None:
-    ended = export("tinny", tmp_path / "pictures")
-    assert (ended.returncode, ended.stdout) == (1, "")
-    sentence = "there is no sweep 'tinny' on this leaderboard; did you mean 'tiny'?\n"
-    assert ended.stderr.startswith("Error: ") and ended.stderr.endswith(sentence)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_with_something_in_it_is_refused(export, tmp_path: Path) -> None:
-    kept = tmp_path / "kept.txt"
-    kept.write_text("mine")
-    ended = export("tiny", tmp_path)
-    assert (ended.returncode, ended.stdout) == (1, "")
-    sentence = f"Error: the folder {tmp_path} is not empty (kept.txt); name another one\n"
-    assert ended.stderr == sentence
-    assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]
+@pytest.mark.parametrize(
+    ("sweep", "folder", "datum"),
+    [("tinny", "pictures", "did you mean 'tiny'?"), ("tiny", ".", "(kept.txt)")],
+    ids=["an unknown sweep", "a folder with something in it"],
+)
+def test_what_is_refused_leaves_nothing_behind(
+    swept: Sweep, tmp_path: Path, sweep: str, folder: str, datum: str
+) -> None:
+    (tmp_path / "kept.txt").write_text("mine")
+    words = ["export", sweep, str(tmp_path / folder), "--runs", str(swept.runs)]
+    ended = CliRunner().invoke(main, words)
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert ended.stderr.startswith("Error: ") and datum in ended.stderr
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("kept.txt", "mine")]

@@ -8,12 +8,14 @@ from typing import Any
 
 import cheat as _registers_it  # noqa: F401
 import pytest
+from click.testing import CliRunner
 from mlflow import MlflowClient
 from processes import run_command
 from stored_trials import stored_scores, stored_test_accesses
 from sweeps import Sweep
 
 from cse_methods.tasks import STS_TASKS
+from cse_platform.cli.evaluate import main as evaluate
 from cse_platform.leaderboard.query.trials.similarities import similarities
 from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.tracking.events import TestAccessed, TrialEvaluated, TrialStarted
@@ -107,10 +109,10 @@ def test_a_trial_by_hand_is_recorded_and_scores_the_same(swept: Sweep, tmp_path:
     options = ["--runs", str(sweep.runs), "--data", "builtin", "--json"]
     model = sweep.history().trials[row.trial].model
     shutil.copytree(model, tmp_path / "copied")
-    moved = run_command("cse-evaluate", str(tmp_path / "copied"), "--tasks", "geometry", *options)
-    assert (moved.returncode, moved.stderr) == (0, "")
-    done = run_command("cse-evaluate", row.trial[:10], "--tasks", "stsb", *options)
-    assert (done.returncode, done.stderr) == (0, "")
+    moved = [str(tmp_path / "copied"), "--tasks", "geometry", *options]
+    assert CliRunner().invoke(evaluate, moved).exit_code == 0
+    done = CliRunner().invoke(evaluate, [row.trial[:10], "--tasks", "stsb", *options])
+    assert done.exit_code == 0, done.output
     by_hand = {s["metric"]: (s["value"], s["identity"]) for s in json.loads(done.stdout)["scores"]}
     by_sweep = {
         s.metric: (s.value, s.identity)
