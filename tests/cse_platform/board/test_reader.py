@@ -35,6 +35,13 @@ def test_means_intervals_and_best_over_seeds(reader: Leaderboard) -> None:
         assert score.interval.over == "seeds"
 
 
+@pytest.mark.parametrize("column", ["dev_std", "std"])
+def test_a_row_without_a_value_comes_last(reader: Leaderboard, column: str) -> None:
+    methods = [row.method for row in reader.rows(sort=column)]
+    assert methods[-1] == "sncse"  # its one seed has no deviation
+    assert sorted(methods) == ["hicl", "simcse", "sncse"]
+
+
 def test_a_single_seed_has_an_interval_over_pairs(reader: Leaderboard) -> None:
     [row] = reader.rows(Filters(method="sncse"))
     assert row.dev_score.interval is None

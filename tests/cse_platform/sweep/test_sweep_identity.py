@@ -87,6 +87,17 @@ def test_what_changes_the_numbers_changes_the_key(tmp_path: Path) -> None:
     assert len(set(keys)) == len(keys)
 
 
+def test_other_dev_data_change_the_key() -> None:
+    spec = sweep()
+    method, config = get_method(spec.method), spec.config({})
+    ours, corrected = DevData(spec), DevData(spec)
+    corrected.sha256 = {
+        task: f"{sha256}, one gold score corrected" for task, sha256 in ours.sha256.items()
+    }
+    one, other = (Identity(spec, method, dev).of(config) for dev in (ours, corrected))
+    assert one.hash != other.hash
+
+
 def test_names_and_orders_do_not_change_the_key(tmp_path: Path, encoder: Path) -> None:
     for name in ("one.txt", "two.txt"):
         (tmp_path / name).write_text(SENTENCES)
