@@ -103,12 +103,7 @@ def describe_method(method: Method) -> Description:
 def setting_rows(
     config: type[MethodConfig], published: Sequence[PublishedSettings] = ()
 ) -> list[SettingRow]:
-    """A row for each setting of a config class, in its order.
-
-    Args:
-        config: the class.
-        published: columns whose values are tried too, to find the defaults that follow them.
-    """
+    """A row for each setting, in the class's order; published values show what defaults follow."""
     followed = _followed(config, published)
     filled = config.dependent_defaults({})
     return [

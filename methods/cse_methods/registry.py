@@ -1,7 +1,6 @@
 """Methods by name. The folder `papers/` is the catalogue; third parties use entry points."""
 
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
@@ -9,7 +8,7 @@ from typing import TypeVar
 
 from cse_methods import papers
 from cse_methods.contract import Method, MethodConfig, Paper, PublishedSettings, Run
-from cse_methods.errors import UnknownMethodError
+from cse_methods.errors import UnknownMethodError, did_you_mean
 
 ENTRY_POINT_GROUP = "cse.methods"
 
@@ -70,8 +69,7 @@ def get_method(name: str) -> Method:
         return _METHODS[name]
     names = available_methods()
     if name not in names:
-        nearest = get_close_matches(name, names, n=1)
-        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+        hint = did_you_mean(name, names)
         raise UnknownMethodError(f"no method {name!r}.{hint} Known: {', '.join(names)}")
     if name in _own():
         import_module(f"{papers.__name__}.{name}")

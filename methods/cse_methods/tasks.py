@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal, TypeVar, get_args
 
-from cse_methods.errors import EvaluationError
+from cse_methods.errors import EvaluationError, did_you_mean
 
 TransferTask = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
 ReviewTask = Literal["yelp", "imdb"]
@@ -90,8 +89,7 @@ def parse_tasks(words: Sequence[str]) -> Tasks:
 
 
 def _unknown(word: str) -> str:
-    nearest = get_close_matches(word.lower(), [*TASK_FAMILIES, *_each_name()], n=1)
-    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    hint = did_you_mean(word.lower(), [*TASK_FAMILIES, *_each_name()])
     return f"no task {word!r}.{hint} Known: {', '.join(TASK_FAMILIES)}; {_each()}"
 
 

@@ -6,12 +6,11 @@ import pytest
 from searches import searched
 
 from cse_dashboards.figures.board.buckets import buckets
-from cse_dashboards.figures.board.cosines import best_scored_trial
 from cse_dashboards.figures.board.differences import differences
 from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
 from cse_dashboards.figures.board.pair_scatter import pair_scatter
 from cse_dashboards.figures.board.ranking_scores import ranking_pictures
-from cse_dashboards.figures.rows import MOST_COLOURS
+from cse_dashboards.figures.rows import MOST_COLOURS, best_scored_trial
 from cse_dashboards.figures.search.effect import hyperparameter_effects
 from cse_dashboards.figures.search.surface import surface
 from cse_dashboards.figures.training.alignment_uniformity import alignment_uniformity

@@ -1,8 +1,7 @@
 """What is measured and drawn of vectors: cosines, the plane that shows most, positives."""
 
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,8 +12,7 @@ from cse_methods.encoders.whitening import whiten
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Plane:
+class Plane(NamedTuple):
     """Vectors brought to two numbers each."""
 
     points: NDArray[np.float64]
@@ -23,8 +21,7 @@ class Plane:
     """What the two numbers are."""
 
 
-@dataclass(frozen=True, eq=False)
-class Diversity:
+class Diversity(NamedTuple):
     """How far apart, in mean cosine distance (1 - cosine, in [0, 2])."""
 
     positives: NDArray[np.float64]

@@ -40,6 +40,13 @@ def dev_data(row: LeaderboardRow) -> str:
     return data_of(row.dev.source)
 
 
+def best_scored_trial(row: LeaderboardRow, task: str) -> str | None:
+    """The key of a row's best seed on dev among those that are scored on a task."""
+    scored = row.scores[task].values if task in row.scores else {}
+    best = max(scored, key=lambda seed: row.dev_score.values[seed], default=None)
+    return None if best is None else row.keys[best]
+
+
 def picture_per_data(data: Iterable[str], draw: Callable[[str], Picture]) -> list[Picture]:
     """A picture for each data source; where there are several, each says which one it shows.
 

@@ -80,15 +80,11 @@ class _Filtered(Address):
     @property
     def filters(self) -> Filters:
         """What the rows are made from; days begin at midnight of this machine's clock."""
-        return Filters(
-            backbone=self.backbone,
-            method=self.method,
-            sweep=self.sweep,
-            tag=self.tag,
-            hardware=self.hardware,
-            identity=self.identity,
-            since=datetime.combine(self.since, time.min).astimezone() if self.since else None,
-        )
+        since = datetime.combine(self.since, time.min).astimezone() if self.since else None
+        return Filters(**self.model_dump(include=_FILTERS - {"since"}), since=since)
+
+
+_FILTERS = set(_Filtered.model_fields)
 
 
 class BoardAddress(_Filtered):

@@ -3,14 +3,13 @@
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.language.cutting import cut_sentences, load_tokenizer
 from cse_methods.data.source import DataSource, HubFile, data_source
-from cse_methods.errors import DataError
+from cse_methods.errors import DataError, did_you_mean
 from cse_methods.files.text import read_lines, sha256_of
 
 _log = logging.getLogger(__name__)
@@ -159,9 +158,8 @@ def _locate(name: str, source: DataSource) -> tuple[Path | HubFile, ...]:
 def _unknown(name: str, source: DataSource) -> DataError:
     local = {path.stem for path in source.glob("corpus/*.txt")} if isinstance(source, Path) else ()
     names = sorted({"builtin", *KNOWN, *local})
-    nearest = get_close_matches(name, names, n=1)
-    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
     where = f"in {source}" if isinstance(source, Path) else "(CSE_DATA or data: may name a folder)"
     return DataError(
-        f"no corpus {name!r} {where}.{hint} There are: {', '.join(names)}, or a path to a text file"
+        f"no corpus {name!r} {where}.{did_you_mean(name, names)} There are: {', '.join(names)}, or "
+        "a path to a text file"
     )

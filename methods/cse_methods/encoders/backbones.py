@@ -4,7 +4,6 @@ import hashlib
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from cse_methods.contract import Pooler
@@ -14,7 +13,7 @@ from cse_methods.encoders.sentence_transformers_format import (
     read_modules,
     read_pooling,
 )
-from cse_methods.errors import BackboneError
+from cse_methods.errors import BackboneError, did_you_mean
 from cse_methods.files.digest import file_sha256
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
@@ -93,8 +92,7 @@ def resolve_backbone(name: str) -> Backbone:
         return Backbone(name, folder, None, pooling.pooler if pooling else None)
     if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", name):
         return Backbone(name, name)
-    nearest = get_close_matches(name.lower(), _KNOWN, n=1)
-    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    hint = did_you_mean(name.lower(), _KNOWN)
     raise BackboneError(
         f"no backbone {name!r}.{hint} Known: {', '.join(_KNOWN)}; or a folder, or a hub id "
         "owner/name"

@@ -134,13 +134,8 @@ def write_format(
     """
     first = [Module("Transformer", ""), Module("Pooling", _POOLING_FOLDER)]
     modules = [
-        {
-            "idx": place,
-            "name": str(place),
-            "path": path,
-            "type": f"sentence_transformers.models.{kind}",
-        }
-        for place, (kind, path) in enumerate([*first, *post_pooling])
+        {"idx": n, "name": str(n), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for n, (kind, path) in enumerate([*first, *post_pooling])
     ]
     _write(folder / _MODULES_FILE, modules)
     _write(folder / _TEXTS_FILE, {"max_seq_length": max_length})

@@ -21,6 +21,8 @@ from cse_methods.training.schedule import Schedule
 from cse_methods.training.student import Student
 
 STATE_FILE = "training.pt"
+_STATEFUL = ("student", "objective", "optimizer", "scaler")
+"""Fields of `TrainingState` that have a `state_dict`, in the order of a checkpoint."""
 
 
 @dataclass
@@ -99,10 +101,8 @@ def load_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
             f"{folder} is a checkpoint of another configuration or seed; "
             "start this trial without it"
         )
-    state.student.load_state_dict(stored["student"])
-    state.objective.load_state_dict(stored["objective"])
-    state.optimizer.load_state_dict(stored["optimizer"])
-    state.scaler.load_state_dict(stored["scaler"])
+    for name in _STATEFUL:
+        getattr(state, name).load_state_dict(stored[name])
     state.step = stored["step"]
     best.step, best.metrics = stored["best_step"], stored["best_metrics"]
     if best.metrics:
@@ -133,10 +133,7 @@ def _read(folder: Path) -> dict[str, Any]:
 def _everything(state: TrainingState, best: Best) -> dict[str, Any]:
     return {
         "fingerprint": state.fingerprint,
-        "student": state.student.state_dict(),
-        "objective": state.objective.state_dict(),
-        "optimizer": state.optimizer.state_dict(),
-        "scaler": state.scaler.state_dict(),
+        **{name: getattr(state, name).state_dict() for name in _STATEFUL},
         "step": state.step,
         "best_step": best.step,
         "best_metrics": best.metrics,

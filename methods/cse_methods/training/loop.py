@@ -75,15 +75,8 @@ def start(
     optimizer = torch.optim.AdamW(
         trained, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
     )
-    return TrainingState(
-        config=config,
-        seed=seed,
-        schedule=schedule,
-        student=student,
-        objective=own,
-        optimizer=optimizer,
-        scaler=torch.amp.GradScaler(device, enabled=config.precision == "fp16"),
-    )
+    scaler = torch.amp.GradScaler(device, enabled=config.precision == "fp16")
+    return TrainingState(config, seed, schedule, student, own, optimizer, scaler)
 
 
 def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, float]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cse_methods.transfer.optimizers import Adam, Optimizer, RMSprop
+from cse_methods.transfer.optimizers import Adam, RMSprop
 from cse_methods.transfer.protocol import MAX_EPOCHS, SENTEVAL_SEED, TransferProtocol
 from cse_methods.transfer.samples import Design, RowNumbers
 
@@ -104,7 +104,7 @@ class _Step:
         decay = penalties.to(self.weights).repeat_interleave(data.classes, dim=1)
         self.decay = decay.unsqueeze(2)
         optimizers: dict[str, type[Adam] | type[RMSprop]] = {"adam": Adam, "rmsprop": RMSprop}
-        self.optimizer: Optimizer = optimizers[protocol.optimizer](self.weights)
+        self.optimizer = optimizers[protocol.optimizer](self.weights)
 
     def __call__(self, batch: Tensor) -> None:
         """Descend the mean cross-entropy of a batch of each fold, shape (F, B)."""

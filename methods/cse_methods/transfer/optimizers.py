@@ -1,22 +1,15 @@
-"""torch's Adam and RMSprop for many small models at once: one tensor, no autograd."""
+"""torch's Adam and RMSprop for many small models at once: one tensor, no autograd.
+
+`update` moves weights of shape (F, M, W), F folds of M models, in place; `keep` forgets all but
+some folds.
+"""
 
 import math
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 _EPSILON = 1e-8
-
-
-class Optimizer(Protocol):
-    """Moves weights of shape (F, M, W): F folds of M models."""
-
-    def update(self, weights: Tensor, gradient: Tensor) -> None:
-        """One step, in place."""
-
-    def keep(self, folds: Tensor) -> None:
-        """Forget all but these folds."""
 
 
 class Adam:

@@ -1,6 +1,5 @@
 """Labelled embeddings, and the matrix that linear classifiers read them from."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -56,13 +55,9 @@ def design(*samples: Samples) -> Design:
         _refuse_nonsense(one.features)
         inputs[end - len(one.labels) : end, :width] = one.features
     labels = np.concatenate([one.labels for one in samples])
-    return Design(
-        inputs=inputs,
-        labels=torch.from_numpy(labels).to(features.device),
-        width=width,
-        classes=int(labels.max()) + 1,
-        parts=_rows(ends),
-    )
+    classes = torch.from_numpy(labels).to(features.device)
+    parts = tuple(np.split(np.arange(len(labels), dtype=np.int64), ends[:-1]))
+    return Design(inputs, classes, width, int(labels.max()) + 1, parts)
 
 
 def _refuse_nonsense(features: Tensor) -> None:
@@ -74,8 +69,3 @@ def _refuse_nonsense(features: Tensor) -> None:
             f"numbers, the first is that of sentence {row}; score a checkpoint from before "
             "training broke down, or encode in fp32"
         )
-
-
-def _rows(ends: Sequence[int] | RowNumbers) -> tuple[RowNumbers, ...]:
-    starts = [0, *ends[:-1]]
-    return tuple(np.arange(a, b, dtype=np.int64) for a, b in zip(starts, ends, strict=True))

@@ -8,12 +8,11 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from cse_dashboards.figures.board.cosines import best_scored_trial
 from cse_dashboards.figures.look import colour, faded
 from cse_dashboards.figures.naming import TASKS
 from cse_dashboards.figures.panels import panelled
 from cse_dashboards.figures.picture import Drawn, Picture
-from cse_dashboards.figures.rows import TO_EVALUATE, Rows, first_rows, left_out
+from cse_dashboards.figures.rows import TO_EVALUATE, Rows, best_scored_trial, first_rows, left_out
 from cse_methods.evaluation.measures.buckets import in_buckets
 from cse_methods.evaluation.results import Similarities
 from cse_platform.errors import QueryError

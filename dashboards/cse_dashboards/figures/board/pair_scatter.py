@@ -3,11 +3,10 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.board.cosines import best_scored_trial
 from cse_dashboards.figures.look import SCALE, colour, make_figure
 from cse_dashboards.figures.naming import TASKS
 from cse_dashboards.figures.picture import Drawn, Picture
-from cse_dashboards.figures.rows import TO_EVALUATE
+from cse_dashboards.figures.rows import TO_EVALUATE, best_scored_trial
 from cse_methods.evaluation.results import Similarities
 from cse_platform.errors import NotFoundError, QueryError
 from cse_platform.leaderboard.api import Leaderboard

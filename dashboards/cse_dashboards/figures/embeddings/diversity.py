@@ -173,23 +173,15 @@ def _plane(side: WhiteningSide, *, legend: bool) -> list[Any]:
 
 def _bars(sides: Mapping[str, WhiteningSide]) -> list[Any]:
     names = list(sides)
+    text = {"texttemplate": "%{y:.3f}", "textposition": "inside", "insidetextanchor": "start"}
     own = go.Bar(
         name="positives of one sentence",
         x=names,
         y=[float(np.mean(side.distances)) for side in sides.values()],
         error_y={"array": [float(np.std(side.distances, ddof=1)) for side in sides.values()]},
         marker_color=colour(6),
-        texttemplate="%{y:.3f}",
-        textposition="inside",
-        insidetextanchor="start",
+        **text,
     )
-    others = go.Bar(
-        name="different sentences",
-        x=names,
-        y=[side.others for side in sides.values()],
-        marker_color=colour(7),
-        texttemplate="%{y:.3f}",
-        textposition="inside",
-        insidetextanchor="start",
-    )
+    values = [side.others for side in sides.values()]
+    others = go.Bar(name="different sentences", x=names, y=values, marker_color=colour(7), **text)
     return [own, others]

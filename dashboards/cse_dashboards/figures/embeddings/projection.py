@@ -48,11 +48,7 @@ def _projection(embeddings: Embeddings, trials: Trials, by: By) -> tuple[Drawn, 
     shown = sentences_in_plane(dev)
     found, lacking = vectors_of(embeddings, trials, shown)
     planes = {label: (by_umap if by == "umap" else by_pca)(v) for label, v in found.items()}
-    drawn = draw_projection(
-        shown,
-        [len(sentence.split()) for sentence in shown],
-        {label: (plane.points, plane.axes) for label, plane in planes.items()},
-    )
+    drawn = draw_projection(shown, [len(sentence.split()) for sentence in shown], planes)
     every = len(distinct([*dev.first, *dev.second]))
     many = f"All {every}" if every == len(shown) else f"{len(shown)} of the {every}"
     return drawn, (

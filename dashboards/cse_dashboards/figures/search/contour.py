@@ -7,9 +7,14 @@ from optuna import visualization
 
 from cse_dashboards.figures.look import LIGHT, SCALE, colour
 from cse_dashboards.figures.picture import Drawn, Picture
-from cse_dashboards.figures.search.axes import log_axis
-from cse_dashboards.figures.search.pairs import no_pair, pair_of
-from cse_dashboards.figures.search.study import TRIAL_COLUMN, ReplayedSearch, search_picture
+from cse_dashboards.figures.search.study import (
+    TRIAL_COLUMN,
+    ReplayedSearch,
+    no_pair,
+    pair_of,
+    search_picture,
+)
+from cse_dashboards.figures.search.values import log_axis
 
 
 def contour(study: ReplayedSearch, x: str | None = None, y: str | None = None) -> Picture:

@@ -9,7 +9,6 @@ import plotly.graph_objects as go
 from cse_dashboards.figures.look import colour, faded, known, make_figure
 from cse_dashboards.figures.naming import Quantity, dev_quantity
 from cse_dashboards.figures.picture import Drawn, Picture, file_name
-from cse_dashboards.figures.search.axes import axis_of
 from cse_dashboards.figures.search.study import (
     TRIAL_COLUMN,
     nothing_searched,
@@ -18,6 +17,7 @@ from cse_dashboards.figures.search.study import (
 )
 from cse_dashboards.figures.search.values import (
     AtValue,
+    axis_of,
     by_value,
     is_number,
     on_axis,

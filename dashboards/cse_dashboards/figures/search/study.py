@@ -11,6 +11,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from cse_dashboards.figures.naming import Quantity, dev_quantity
 from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.search.values import by_value
 from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.search.replay import NUMBER, Replay, replayed_study
@@ -19,6 +20,8 @@ MOST_MARKS = 200
 """Trials of the figures that grow heavy: parallel coordinates are a trace a trial, and browsers do
 not come to an end with a contour over a thousand values of each hyperparameter."""
 TRIAL_COLUMN = "trial"
+PAIR = ("tau2", "tau3")
+"""The hyperparameters of RankCSE's figure 3."""
 
 
 class ReplayedSearch:
@@ -148,4 +151,29 @@ def nothing_searched(history: SearchHistory) -> str:
     return (
         f"it is not known what sweep {history.sweep} searched: its file is not on the leaderboard, "
         "or its space: is empty"
+    )
+
+
+def pair_of(history: SearchHistory, x: str | None, y: str | None) -> Sequence[str]:
+    """The two hyperparameters asked for, filled up by the paper's or by those with most values.
+
+    There are fewer than two where no more were searched.
+    """
+    most = sorted(history.space, key=lambda name: -len(by_value(history.trials, name)))
+    usual = [*PAIR, *most] if all(name in history.space for name in PAIR) else most
+    chosen = [name for name in (x, y) if name is not None]
+    free = [name for name in usual if name not in chosen]
+    filled = [one if one is not None else free.pop(0) for one in (x, y) if one or free]
+    return list(dict.fromkeys(filled))
+
+
+def no_pair(history: SearchHistory, names: Sequence[str]) -> str | None:
+    """Why these are not two hyperparameters of the search; None if they are."""
+    if len(names) == 2 and all(name in history.space for name in names):
+        return None
+    if not len(history.space):
+        return nothing_searched(history)
+    return (
+        f"it takes two hyperparameters that sweep {history.sweep} searched "
+        f"({', '.join(history.space)}), got {' and '.join(names) or 'none'}"
     )

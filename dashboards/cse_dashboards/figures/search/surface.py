@@ -13,10 +13,16 @@ from scipy.spatial import QhullError
 from cse_dashboards.figures.look import SCALE, colour, make_figure
 from cse_dashboards.figures.naming import Quantity, dev_quantity
 from cse_dashboards.figures.picture import Drawn, Picture
-from cse_dashboards.figures.search.axes import axis_of
 from cse_dashboards.figures.search.effect import weighted_note
-from cse_dashboards.figures.search.pairs import no_pair, pair_of
-from cse_dashboards.figures.search.values import AtValue, by_value, is_number, recur, scored_with
+from cse_dashboards.figures.search.study import no_pair, pair_of
+from cse_dashboards.figures.search.values import (
+    AtValue,
+    axis_of,
+    by_value,
+    is_number,
+    recur,
+    scored_with,
+)
 from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.sweep.space.dimensions import Choices, Dimension

@@ -1,14 +1,18 @@
-"""What a search found with each value of a hyperparameter."""
+"""What a search found with each value of a hyperparameter, and the axes of these values."""
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 from typing import Any, Literal
 
 from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_json
+
+TINY = 1e-3
+LOG_TICKS = 4
+"""For which Plotly marks 1, 2 and 5 of each power of ten, unless the axis is short or very long."""
 
 
 @dataclass(frozen=True)
@@ -80,3 +84,25 @@ def spread_kind(found: Collection[AtValue], *, numeric: bool) -> Literal["band",
     if not any(known):
         return None
     return "band" if numeric and len(known) > 1 and all(known) else "bars"
+
+
+def axis_of(dimension: Dimension, *, numeric: bool) -> Mapping[str, Any]:
+    """How the axis of a hyperparameter is laid out; `numeric` if all its values are numbers."""
+    if not numeric:
+        order = (
+            [on_axis(one) for one in dimension.choices] if isinstance(dimension, Choices) else []
+        )
+        return {"type": "category", "categoryorder": "array", "categoryarray": order}
+    if isinstance(dimension, Choices):
+        return {"tickvals": sorted(filter(is_number, dimension.choices))}
+    return log_axis(dimension) if dimension.log else {"type": "linear", "exponentformat": "e"}
+
+
+def log_axis(dimension: Dimension) -> dict[str, Any]:
+    """A log axis with whole numbers at its ticks: left alone, Plotly writes `2` for 0.2 and for 20.
+
+    From values below a thousandth on, ticks are powers such as `2e-5`.
+    """
+    numbers = dimension.choices if isinstance(dimension, Choices) else [dimension.low]
+    low = min(filter(is_number, numbers))
+    return {"type": "log", "tickformat": "~e" if low < TINY else "~r", "nticks": LOG_TICKS}

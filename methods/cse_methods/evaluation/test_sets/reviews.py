@@ -68,17 +68,13 @@ def load_reviews(task: ReviewTask) -> Reviews:
         raise DataError(
             f"{path}: expected {table.reviews} reviews, found {len(texts)}; fetch the file again"
         )
-    return _reviews(task, texts, labels)
+    array = np.array(labels, dtype=np.int64)
+    array.flags.writeable = False
+    lines = (f"{label}\t{text}" for label, text in zip(labels, texts, strict=True))
+    return Reviews(task, tuple(texts), array, sha256_of(lines))
 
 
 def missing_reviews(tasks: Iterable[ReviewTask]) -> list[str]:
     """What `load_reviews` would have to fetch from the hub first, for people; loads nothing."""
     files = {task: REVIEW_TABLES[task].file for task in tasks}
     return [f"{task} ({file.repository})" for task, file in files.items() if not file.cached]
-
-
-def _reviews(task: ReviewTask, texts: list[str], labels: list[int]) -> Reviews:
-    array = np.array(labels, dtype=np.int64)
-    array.flags.writeable = False
-    lines = (f"{label}\t{text}" for label, text in zip(labels, texts, strict=True))
-    return Reviews(task, tuple(texts), array, sha256_of(lines))

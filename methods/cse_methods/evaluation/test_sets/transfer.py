@@ -1,5 +1,16 @@
 """The test sets of the transfer tasks that have one: SST-2, TREC and MRPC."""
 
+from functools import cache
+
+from cse_methods.data.builtin.pairs import refuse_other_draw
+from cse_methods.data.builtin.transfer import (
+    LABELLED_SEEDS,
+    PARTS,
+    LabelledSentence,
+    builtin_rows,
+    draw_rows,
+    sha256_of_rows,
+)
 from cse_methods.data.source import data_source
 from cse_methods.data.transfer_sets import (
     FOLDED,
@@ -8,13 +19,19 @@ from cse_methods.data.transfer_sets import (
     TransferFile,
     load_part,
 )
-from cse_methods.evaluation.test_sets.builtin_transfer import builtin_test_rows
 from cse_methods.tasks import TransferTask
 
 TEST_FILES: dict[TransferTask, TransferFile] = {
     "sst2": TRAIN_FILES["sst2"][0]._replace(path="downstream/SST/binary/sentiment-test"),
     "trec": TRAIN_FILES["trec"][0]._replace(path="downstream/TREC/TREC_10.label"),
     "mrpc": TRAIN_FILES["mrpc"][0]._replace(path="downstream/MRPC/msr_paraphrase_test.txt"),
+}
+# Of the built-in sets, for offline tests and the quickstart only.
+TEST_ROWS = 60
+TEST_LABELLED_SHA256 = {
+    "sst2": "4d015f52040489bb2e319edfb72655e64b0a6dba7891a5a7f96ca82457714f1e",
+    "trec": "ec73eeaf89e10b2bc51010a1344aa0da2f72a000116bdb90c1a37aa827c1806a",
+    "mrpc": "3cea5bc3a47f7e20ab012cd31d776843531a58a694e2bebeb533feeb3f933571",
 }
 
 
@@ -28,3 +45,13 @@ def load_test_part(task: TransferTask, data: str | None) -> LabelledSentences | 
         return None
     source = data_source(data)
     return load_part(task, source, [TEST_FILES[task]], builtin=lambda: builtin_test_rows(task))
+
+
+@cache
+def builtin_test_rows(task: str) -> tuple[LabelledSentence, ...]:
+    """60 sentences or pairs of sst2, trec or mrpc; none stands in a part that training may see."""
+    parts = PARTS if task == "sst2" else ["train"]
+    seen = {row.first for part in parts for row in builtin_rows(task, part)}
+    rows = draw_rows(task, TEST_ROWS, seed=LABELLED_SEEDS[task] + 200, without=seen)
+    refuse_other_draw(f"{task} test", sha256_of_rows(rows), TEST_LABELLED_SHA256[task])
+    return rows
