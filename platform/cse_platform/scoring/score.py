@@ -16,7 +16,7 @@ from cse_methods.tasks import Tasks
 from cse_methods.transfer.protocol import TransferProtocol
 from cse_platform.cli.common import RUNS
 from cse_platform.errors import NoStoreError, NotFoundError
-from cse_platform.leaderboard.query.sweeps.find import sweep_spec
+from cse_platform.leaderboard.query.sweeps.find import find_sweep
 from cse_platform.leaderboard.query.trials.find import TRIAL_KEY, find_trial, trial_of_key
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.trial import TrialSummary
@@ -122,7 +122,7 @@ def _mirror(board: Store, trial: TrialSummary, runs: Path) -> MLflowMirror | Non
         click.echo("no MLflow store here gets the scores; CSE_MLFLOW_URI names one", err=True)
         return None
     with board.session() as session:
-        spec = sweep_spec(session, trial.sweep) or {}
+        spec = find_sweep(session, trial.sweep).spec
     experiment = spec.get("experiment", "cse")
     return MLflowMirror(uri, experiment=experiment, artifacts=runs / "artifacts")
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 from cse_platform.leaderboard.published.match import source_of
 from cse_platform.leaderboard.published.row import MINUTES, PublishedRow
@@ -121,23 +121,19 @@ def published_cell(column: str, value: float, std: float | None) -> Cell:
     return Cell(percent(value), spread=percent(std))
 
 
-class RowWithScores(Protocol):
-    """A row of a table that has scores by column."""
-
-    @property
-    def scores(self) -> Mapping[str, ShownScore]:
-        """By column."""
-
-
 def score_column(name: str, *, title: str = "", compared: bool = True) -> Column[Any]:
     """A column of scores; where they are compared, the best and the second are emphasised."""
 
-    def value(row: RowWithScores) -> float | None:
-        return row.scores[name].value if name in row.scores else None
+    def score(row: Any) -> ShownScore | None:
+        found: ShownScore | None = row.scores.get(name)
+        return found
+
+    def value(row: Any) -> float | None:
+        return found.value if (found := score(row)) else None
 
     return Column(
         name,
-        lambda row: row.scores.get(name),
+        score,
         lambda score: score.cell,
         title=title,
         align="right",

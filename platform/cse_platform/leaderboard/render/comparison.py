@@ -14,11 +14,11 @@ from cse_platform.leaderboard.render.cells import (
 from cse_platform.leaderboard.row import FAMILIES
 from cse_platform.leaderboard.statistics.results import Comparison, Matrix, TaskComparison
 from cse_platform.render.formats import percent, probability, signed_percent
+from cse_platform.render.serialise import to_csv
 from cse_platform.render.table import Cell, Column, Table, to_table
 
 SIGNIFICANT = {"**": 0.01, "*": ALPHA}
 """Marks, the strictest first."""
-SIGNIFICANT_MEANS = "p < {p}, after Holm's correction over all pairs."
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -51,7 +51,8 @@ def matrix_table(matrix: Matrix) -> Table:
         return Column(str(other + 1), effect, lambda cell: cell, align="right")
 
     places = range(len(matrix.names))
-    meanings = {mark: SIGNIFICANT_MEANS.format(p=p) for mark, p in SIGNIFICANT.items()}
+    means = "after Holm's correction over all pairs"
+    meanings = {mark: f"p < {p}, {means}." for mark, p in SIGNIFICANT.items()}
     return to_table(
         [
             Column("#", lambda row: row + 1),
@@ -65,8 +66,8 @@ def matrix_table(matrix: Matrix) -> Table:
     )
 
 
-def comparison_columns(comparison: Comparison) -> list[Column[TaskComparison]]:
-    """The columns for CSV: the two names and their seeds, then the numbers of a task."""
+def comparison_csv(comparison: Comparison) -> str:
+    """A line for each task, then for the average: the two names, their seeds, and the numbers."""
 
     def of(name: str, value: Any) -> Column[TaskComparison]:
         return Column(name, lambda _: value)
@@ -76,36 +77,25 @@ def comparison_columns(comparison: Comparison) -> list[Column[TaskComparison]]:
 
     names = ("task", "mean_a", "mean_b", "effect")
     ps = ("p", "p_holm", "williams_t", "williams_p", "williams_p_holm", "pairs")
-    return [
+    columns = [
         *(of(name, getattr(comparison, name)) for name in ("a", "b", "n_a", "n_b")),
         *map(_task_column, names),
         *map(end, ("low", "high", "over")),
         *map(_task_column, ps),
     ]
+    return to_csv(columns, [*comparison.tasks, *filter(None, [comparison.average])])
 
 
-def comparison_rows(comparison: Comparison) -> list[TaskComparison]:
-    """The rows for CSV: each task, then the average."""
-    return [*comparison.tasks, *filter(None, [comparison.average])]
-
-
-def matrix_columns(matrix: Matrix) -> list[Column[tuple[int, int]]]:
-    """The columns for CSV; a row is an ordered pair of places."""
+def matrix_csv(matrix: Matrix) -> str:
+    """A line for every ordered pair of rows."""
     numbers = {"effect": matrix.effects, "p": matrix.p, "p_holm": matrix.p_holm}
 
     def of(name: str) -> Column[tuple[int, int]]:
         return Column(name, lambda pair: numbers[name][pair[0]][pair[1]])
 
-    return [
-        Column("a", lambda pair: matrix.names[pair[0]]),
-        Column("b", lambda pair: matrix.names[pair[1]]),
-        *map(of, numbers),
-    ]
-
-
-def matrix_pairs(matrix: Matrix) -> list[tuple[int, int]]:
-    """The rows for CSV: every ordered pair of places."""
-    return list(permutations(range(len(matrix.names)), 2))
+    a = Column[tuple[int, int]]("a", lambda pair: matrix.names[pair[0]])
+    b = Column[tuple[int, int]]("b", lambda pair: matrix.names[pair[1]])
+    return to_csv([a, b, *map(of, numbers)], permutations(range(len(matrix.names)), 2))
 
 
 def _task_column(name: str) -> Column[TaskComparison]:

@@ -8,19 +8,12 @@ from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_data import board_records, data_columns, data_rows
 from cse_platform.leaderboard.render.board_tables import board_tables
 from cse_platform.leaderboard.render.comparison import (
-    comparison_columns,
-    comparison_rows,
+    comparison_csv,
     comparison_table,
-    matrix_columns,
-    matrix_pairs,
+    matrix_csv,
     matrix_table,
 )
-from cse_platform.leaderboard.render.paper import (
-    paper_cells,
-    paper_columns,
-    paper_layout,
-    paper_record,
-)
+from cse_platform.leaderboard.render.paper import paper_csv, paper_layout, paper_record
 from cse_platform.leaderboard.statistics.results import Comparison, Matrix
 from cse_platform.render.serialise import to_csv, to_json
 from cse_platform.render.table import Table
@@ -84,8 +77,8 @@ def _csv(document: Document) -> str:
         case Board():
             return to_csv(data_columns(document), data_rows(document))
         case Comparison():
-            return to_csv(comparison_columns(document), comparison_rows(document))
+            return comparison_csv(document)
         case Matrix():
-            return to_csv(matrix_columns(document), matrix_pairs(document))
+            return matrix_csv(document)
         case PaperTable():
-            return to_csv(paper_columns(document), paper_cells(document))
+            return paper_csv(document)

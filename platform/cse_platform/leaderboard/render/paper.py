@@ -11,10 +11,11 @@ from cse_platform.leaderboard.render.board_data import estimate_records
 from cse_platform.leaderboard.render.cells import score_cell
 from cse_platform.leaderboard.row import Estimate
 from cse_platform.render.formats import HASH_DIGITS
+from cse_platform.render.serialise import to_csv
 from cse_platform.render.table import Column, Table, grouped, to_table
 
 PaperCell = tuple[PaperLine, str]
-"""A line of the table and the name of a column: a row of CSV."""
+"""A line of the table and the name of a column."""
 
 
 @dataclass(frozen=True)
@@ -59,20 +60,20 @@ def paper_record(table: PaperTable) -> dict[str, Any]:
     return asdict(table) | {"lines": lines}
 
 
-def paper_columns(table: PaperTable) -> list[Column[tuple[PaperLine, str]]]:
-    """The columns for CSV; a row is a line of the table and one of its columns."""
+def paper_csv(table: PaperTable) -> str:
+    """A line for each number that is printed or is ours."""
 
-    def of_line(name: str) -> Column[tuple[PaperLine, str]]:
-        return Column(name, lambda row: getattr(row[0], name))
+    def of_line(name: str) -> Column[PaperCell]:
+        return Column(name, lambda cell: getattr(cell[0], name))
 
-    def ours(
-        name: str, value: Callable[[PaperLine, Estimate], Any]
-    ) -> Column[tuple[PaperLine, str]]:
-        return Column(
-            name, lambda row: value(row[0], row[0].ours[row[1]]) if row[1] in row[0].ours else None
-        )
+    def ours(name: str, value: Callable[[PaperLine, Estimate], Any]) -> Column[PaperCell]:
+        def known(cell: PaperCell) -> Any:
+            line, column = cell
+            return value(line, line.ours[column]) if column in line.ours else None
 
-    return [
+        return Column(name, known)
+
+    columns: list[Column[PaperCell]] = [
         Column("paper", lambda _: table.paper),
         Column("table", lambda _: table.table),
         *map(of_line, ("backbone", "method", "label")),
@@ -84,15 +85,8 @@ def paper_columns(table: PaperTable) -> list[Column[tuple[PaperLine, str]]]:
         ours("ours", lambda _, estimate: estimate.mean),
         ours("ours_std", lambda _, estimate: estimate.std),
     ]
-
-
-def paper_cells(table: PaperTable) -> list[PaperCell]:
-    """The rows for CSV: each number that is printed or is ours."""
-    return [
-        (line, column)
-        for line in table.lines
-        for column in dict.fromkeys((*line.published, *line.ours))
-    ]
+    lines = ((line, dict.fromkeys((*line.published, *line.ours))) for line in table.lines)
+    return to_csv(columns, [(line, column) for line, shown in lines for column in shown])
 
 
 def _shown_lines(line: PaperLine) -> Iterator[ShownLine]:

@@ -1,6 +1,4 @@
-"""The sweep of a name, its file, and the number of its next trial."""
-
-from typing import Any
+"""The sweep of a name, and the number of its next trial."""
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -8,14 +6,6 @@ from sqlalchemy.orm import Session
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.store.tables import SweepRecord, SweepTrialRecord
 from cse_platform.sweep.reading.problems import did_you_mean
-
-SWEEPS_NAMED = 5
-"""How many sweeps an error names."""
-
-
-def sweep_spec(session: Session, name: str) -> dict[str, Any] | None:
-    """The sweep file as it was last started; None for an unknown name."""
-    return session.scalars(select(SweepRecord.spec).where(SweepRecord.name == name)).one_or_none()
 
 
 def sweep_or_none(session: Session, name: str) -> SweepRecord | None:
@@ -35,7 +25,7 @@ def find_sweep(session: Session, name: str) -> SweepRecord:
     names = session.scalars(select(SweepRecord.name).order_by(SweepRecord.id)).all()
     if not names:
         raise NotFoundError(f"there is no sweep {name!r}: this leaderboard holds none yet")
-    hint = did_you_mean(name, names) or f"; the last ones are {', '.join(names[-SWEEPS_NAMED:])}"
+    hint = did_you_mean(name, names) or f"; the last ones are {', '.join(names[-5:])}"
     raise NotFoundError(f"there is no sweep {name!r} on this leaderboard{hint}")
 
 

@@ -22,8 +22,6 @@ from cse_platform.leaderboard.store.tables import (
 from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.sweep.spec import SweepSpec
 
-_MOST_RUNNING = 50
-
 
 @dataclass(frozen=True)
 class SweepOverview:
@@ -153,5 +151,5 @@ def _running(sweep: int) -> Select[Any]:
         .outerjoin(DevPointRecord, at_last)
         .where(SweepTrialRecord.sweep_id == sweep, TrialRecord.state == "RUNNING")
         .order_by(SweepTrialRecord.number.desc())
-        .limit(_MOST_RUNNING)
+        .limit(50)
     )

@@ -13,8 +13,6 @@ from cse_platform.leaderboard.trial import TrialSummary
 
 _BATCH = 500
 """Keys in one query: databases limit its parameters."""
-TRIALS_NAMED = 10
-"""How many trials of a configuration an error names."""
 
 TRIAL_KEY = re.compile(r"[0-9a-f]{6,64}")
 """A trial's key, or how it begins."""
@@ -35,7 +33,7 @@ def find_trial(session: Session, prefix: str) -> TrialSummary:
     found = find_summaries(session, TrialRecord.key.startswith(prefix))
     if not found:
         if trials := find_summaries(session, ConfigurationRecord.hash.startswith(prefix)):
-            named = ", ".join(f"{one.key[:8]} (seed {one.seed})" for one in trials[:TRIALS_NAMED])
+            named = ", ".join(f"{one.key[:8]} (seed {one.seed})" for one in trials[:10])
             raise AmbiguousError(f"{prefix!r} is a configuration; its trials are {named}")
         raise NotFoundError(f"no trial's key begins with {prefix!r}")
     if len(found) > 1:
