@@ -27,24 +27,17 @@ def matches(published: PublishedRow, ours: LeaderboardRow) -> bool:
     A row that does not say on which dev set it was selected takes configurations that were selected
     on STS-B or SICK-R. One that names no corpus takes any.
     """
+    stated, corpus = published.settings.get(SELECTED_ON), published.settings.get(CORPUS)
     return (
         published.configuration is not None
         and (published.method, published.backbone) == (ours.method, ours.backbone)
-        and _selected_alike(published.settings.get(SELECTED_ON), ours.dev.search)
-        and _trained_alike(published.settings.get(CORPUS), ours.corpus)
+        and (ours.dev.search != TRANSFER_DEV if stated is None else ours.dev.search == stated)
+        and (corpus is None or set(corpus.split("+")) == set(ours.corpus.split("+")))
         and all(
             _fits(name, wanted, ours.configuration.values)
             for name, wanted in published.configuration.items()
         )
     )
-
-
-def _selected_alike(stated: str | None, search: str) -> bool:
-    return search != TRANSFER_DEV if stated is None else search == stated
-
-
-def _trained_alike(stated: str | None, corpus: str) -> bool:
-    return stated is None or set(stated.split("+")) == set(corpus.split("+"))
 
 
 def _fits(name: str, wanted: Any, values: Mapping[str, Any]) -> bool:

@@ -136,9 +136,7 @@ def _judged(task: str, mean_a: float, mean_b: float, drawn: Difference | None) -
         low, high = np.quantile(drawn.draws, TAILS)
         interval = Interval(float(low), float(high), drawn.over)
     mean_a, mean_b = float(mean_a), float(mean_b)
-    return TaskComparison(
-        task, mean_a, mean_b, mean_a - mean_b, interval, _p(drawn), None, None, None, None, None
-    )
+    return TaskComparison(task, mean_a, mean_b, mean_a - mean_b, interval, _p(drawn))
 
 
 def _with_williams(row: TaskComparison, a: Contender, b: Contender) -> TaskComparison:

@@ -40,15 +40,15 @@ class TaskComparison:
     """Of the effect, by the paired bootstrap; None where one seed and no pairs say nothing."""
     p: float | None
     """Two-sided, that the effect is nil, by the same bootstrap."""
-    p_holm: float | None
+    p_holm: float | None = None
     """The same after Holm's correction over the tasks; the average is not among them."""
-    williams_t: float | None
+    williams_t: float | None = None
     """Williams's T2 for two correlations with the same gold; None without pairs, and for the
     average."""
-    williams_p: float | None
+    williams_p: float | None = None
     """Two-sided, with pairs - 3 degrees of freedom."""
-    williams_p_holm: float | None
-    pairs: int | None
+    williams_p_holm: float | None = None
+    pairs: int | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.store.opening import Store, open_read_only, open_store
-from cse_platform.leaderboard.store.schema import is_current
+from cse_platform.leaderboard.store.schema import HEAD_REVISION, stored_revision
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def _copy_of_older(board: Store, file: Path) -> str | None:
     """URL of the copy; None where the store is of this version's schema."""
     with board.session() as session:
         connection = session.connection()
-        if is_current(connection):
+        if stored_revision(connection) == HEAD_REVISION:
             return None
         if connection.dialect.name != "sqlite":
             raise StoreError(

@@ -17,8 +17,3 @@ def stored_revision(connection: Connection) -> str | None:
         select(column("version_num")).select_from(table(VERSION_TABLE))
     )
     return found
-
-
-def is_current(connection: Connection) -> bool:
-    """Whether a store is of this version's schema."""
-    return stored_revision(connection) == HEAD_REVISION

@@ -25,7 +25,6 @@ def compare_rows(
     rows: Mapping[str, LeaderboardRow],
     *,
     family: FamilyName,
-    resamples: int = _RESAMPLES,
     progress: Progress | None = None,
 ) -> Comparison:
     """The first row against the second, on the tasks that both have.
@@ -38,8 +37,8 @@ def compare_rows(
     _refuse_nothing_shared(rows, tasks, family)
     notes = _alike(_settings_of(session, rows, tasks), rows, tasks)
     a, b = contenders(session, rows, tasks)
-    step = _step_of(progress, (a, b), tasks, resamples)
-    found = compare(a, b, tasks=tasks, average=average, resamples=resamples, progress=step)
+    step = _step_of(progress, (a, b), tasks)
+    found = compare(a, b, tasks=tasks, average=average, resamples=_RESAMPLES, progress=step)
     lines = tuple(
         f"{side}: {describe_row(row)}" for side, row in zip("AB", rows.values(), strict=True)
     )
@@ -51,7 +50,6 @@ def compare_all_rows(
     rows: Mapping[str, LeaderboardRow],
     *,
     family: FamilyName,
-    resamples: int = _RESAMPLES,
     progress: Progress | None = None,
 ) -> Matrix:
     """Every row against every other, on the mean over the tasks that all have scores on.
@@ -85,8 +83,8 @@ def compare_all_rows(
     if left_out := [name for name in rows if name not in kept]:
         notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
     compared = contenders(session, kept, tasks)
-    step = _step_of(progress, compared, tasks, resamples)
-    found = compare_all(compared, tasks=tasks, resamples=resamples, progress=step)
+    step = _step_of(progress, compared, tasks)
+    found = compare_all(compared, tasks=tasks, resamples=_RESAMPLES, progress=step)
     lines = tuple(f"{name}: {describe_row(row)}" for name, row in kept.items())
     return replace(found, notes=(*found.notes, *sorted(notes)), tasks=tuple(tasks), told=lines)
 
@@ -109,11 +107,11 @@ def _refuse_nothing_shared(
 
 
 def _step_of(
-    progress: Progress | None, compared: Sequence[Contender], tasks: Sequence[str], resamples: int
+    progress: Progress | None, compared: Sequence[Contender], tasks: Sequence[str]
 ) -> Callable[[int], None] | None:
     if progress is None:
         return None
-    total = resamples * sum(one.seeds * len(one.cosines) for one in compared)
+    total = _RESAMPLES * sum(one.seeds * len(one.cosines) for one in compared)
     return lambda done: progress(done, total)
 
 

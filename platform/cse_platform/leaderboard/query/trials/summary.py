@@ -1,6 +1,5 @@
 """The one query behind every list of trials."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, ScalarSelect, Select, func, select
@@ -17,7 +16,8 @@ from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.sweep.space.space import Space
 
 ANY_SPACE = Space({})
-"""Of a sweep whose file is not asked: each configuration says itself what was searched."""
+"""Of a sweep whose file is not asked or not known: then the values are those that the first sweep
+with this configuration searched."""
 
 
 def select_trials(
@@ -61,8 +61,9 @@ def summarize(line: Row[Any], space: Space = ANY_SPACE) -> TrialSummary:
     It may have further columns of `TrialSummary`, such as `weight`.
     """
     fields = dict(line._mapping)
-    values = searched_values(space, fields.pop("all_values"), fields.pop("searched"))
-    return TrialSummary(**fields, values=values)
+    values, searched = fields.pop("all_values"), fields.pop("searched")
+    known = {name: values[name] for name in searched if name in values}
+    return TrialSummary(**fields, values=space.active(values) if len(space) else known)
 
 
 def find_summaries(session: Session, *conditions: ColumnElement[bool]) -> list[TrialSummary]:
@@ -75,16 +76,3 @@ def _first_sweep() -> ScalarSelect[int]:
     place = aliased(SweepTrialRecord)
     query = select(func.min(place.sweep_id)).where(place.trial_id == TrialRecord.id)
     return query.correlate(TrialRecord).scalar_subquery()
-
-
-def searched_values(
-    space: Space, values: Mapping[str, Any], searched: Sequence[str]
-) -> dict[str, Any]:
-    """The searched hyperparameters that took part in a trial.
-
-    Where the sweep's space is empty, `searched` has what the first sweep with this configuration
-    searched.
-    """
-    if len(space):
-        return space.active(values)
-    return {name: values[name] for name in searched if name in values}
