@@ -17,12 +17,12 @@ from cse_platform.errors import StoreError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.query.board.rows import board_rows
-from cse_platform.leaderboard.query.sweeps.find import sweep_spec
+from cse_platform.leaderboard.query.sweeps.find import sweep_or_none
 from cse_platform.leaderboard.query.trials.curves import dev_curve
 from cse_platform.leaderboard.query.trials.find import best_kept_trial, trial_of_key
+from cse_platform.leaderboard.store.base import Base
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.store.tables import (
-    Base,
     ConfigurationRecord,
     SweepRecord,
     TrialRecord,
@@ -343,8 +343,8 @@ def test_a_sweep_that_goes_on_keeps_its_start_and_gets_the_new_file(
     with board.session() as session:
         sweep = session.scalars(select(SweepRecord)).one()
         assert (sweep.state, sweep.started, sweep.finished) == ("RUNNING", first.time, None)
-        assert sweep_spec(session, "first") == {"trials": 8}
-        assert sweep_spec(session, "second") is None
+        assert sweep.spec == {"trials": 8}
+        assert sweep_or_none(session, "second") is None
     tell(board, [SweepFinished(sweep="first", state="COMPLETE")], after=3)
     with board.session() as session:
         assert session.scalars(select(SweepRecord.state)).one() == "COMPLETE"

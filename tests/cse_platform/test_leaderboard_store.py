@@ -16,9 +16,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 
 from cse_platform.errors import StoreError
+from cse_platform.leaderboard.store.base import Base
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.store.schema import HEAD_REVISION
-from cse_platform.leaderboard.store.tables import Base
 from cse_platform.leaderboard.store.upgrade import alembic_config, migration_options
 
 OPEN = (

@@ -15,9 +15,10 @@ from cse_platform.leaderboard.ingest.evaluations import add_identity
 from cse_platform.leaderboard.ingest.merge_sweeps import matched, merge_sweep_trials, merge_sweeps
 from cse_platform.leaderboard.ingest.merge_trials import merge_trials
 from cse_platform.leaderboard.ingest.upserts import insert_missing
+from cse_platform.leaderboard.store.base import Base
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.score_tables import EvaluationRecord, PairSetRecord
-from cse_platform.leaderboard.store.tables import Base, TrialRecord
+from cse_platform.leaderboard.store.tables import TrialRecord
 
 _BATCH = 500
 """Trials that are in memory at once, with their dev curves and scores."""

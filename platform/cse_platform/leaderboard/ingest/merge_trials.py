@@ -9,13 +9,13 @@ from sqlalchemy import RowMapping, delete, func, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.upserts import insert_missing, insert_once
+from cse_platform.leaderboard.store.base import Base
 from cse_platform.leaderboard.store.score_tables import (
     PairSimilaritiesRecord,
     ScoreRecord,
     TestAccessRecord,
 )
 from cse_platform.leaderboard.store.tables import (
-    Base,
     ConfigurationRecord,
     DevPointRecord,
     GroupRecord,

@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreLostError
 from cse_platform.leaderboard.query.sweeps.find import sweep_or_none
-from cse_platform.leaderboard.store.tables import Base, SweepRecord, TrialRecord
+from cse_platform.leaderboard.store.base import Base
+from cse_platform.leaderboard.store.tables import SweepRecord, TrialRecord
 
 _log = logging.getLogger(__name__)
 

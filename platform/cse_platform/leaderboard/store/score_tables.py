@@ -6,7 +6,8 @@ from typing import Any
 from sqlalchemy import CheckConstraint, ForeignKey, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from cse_platform.leaderboard.store.tables import Base, TrialRecord, read_only
+from cse_platform.leaderboard.store.base import Base, read_only
+from cse_platform.leaderboard.store.tables import TrialRecord
 
 FREE_METRICS = ("alignment", "effective_rank", "uniformity")
 """Those that can lie outside [-1, 1]."""
