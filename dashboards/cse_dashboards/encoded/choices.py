@@ -1,7 +1,7 @@
 """Which dev sentences a figure shows where nobody names any."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,11 +67,6 @@ def spread_by_gold(dev: PairSet, places: Sequence[int], count: int) -> list[int]
         left.remove(nearest)
         chosen.append(nearest)
     return sorted(chosen, key=lambda place: -gold[place])
-
-
-def distinct(sentences: Iterable[str]) -> list[str]:
-    """Each sentence once, in the order in which they first came."""
-    return list(dict.fromkeys(sentences))
 
 
 def some_of(sentences: Sequence[str], most: int) -> list[str]:

@@ -2,25 +2,59 @@
 
 import os
 import threading
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Any, Generic, TypeVar, cast
 
 from flask import Blueprint, current_app, g, request
 
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.study import ReplayedSearch
-from cse_dashboards.page.memory import Memory
+from cse_dashboards.page.address import Address
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.secrets import mask_url
 
+T = TypeVar("T")
+AnyAddress = TypeVar("AnyAddress", bound=Address)
 pages = Blueprint("pages", __name__)
 """All addresses of the page; each module of `views` adds its own."""
+KEPT = 32
+"""Results that a `Memory` keeps."""
 PART = "X-Part"
 """Header of a request that wants a part of a page alone."""
+
+
+class Memory(Generic[T]):
+    """The last results by question, which took long to compute; safe to use from all threads."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Hashable, tuple[Any, T]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def known(self, question: Hashable, source: Any) -> T | None:
+        """The result, if it was computed from something equal to `source`."""
+        with self._lock:
+            found = self._kept.get(question)
+        return found[1] if found is not None and found[0] == source else None
+
+    def ask(self, question: Hashable, source: Any, compute: Callable[[], T]) -> T:
+        """The result, computed where it is not known for this question and what it follows from."""
+        if (found := self.known(question, source)) is not None:
+            return found
+        return self.keep(question, source, compute())
+
+    def keep(self, question: Hashable, source: Any, result: T) -> T:
+        """Remember a result, which is given back."""
+        with self._lock:
+            self._kept[question] = (source, result)
+            self._kept.move_to_end(question)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return result
 
 
 class OpenLeaderboard:
@@ -88,6 +122,11 @@ class Site:
 def site() -> Site:
     """Of the application that answers the request."""
     return cast(Site, current_app.extensions["site"])
+
+
+def read_address(kind: type[AnyAddress], **path: str) -> AnyAddress:
+    """The address of the request, with these parts of its path."""
+    return kind.read(request.args.items(multi=True), **path)
 
 
 def reader() -> Leaderboard:

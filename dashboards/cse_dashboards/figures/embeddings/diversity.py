@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from cse_dashboards.encoded.choices import distinct, some_of
+from cse_dashboards.encoded.choices import some_of
 from cse_dashboards.encoded.models import Embeddings
 from cse_dashboards.encoded.space import Array, by_pca, diversity_of, shuffled_whitening
 from cse_dashboards.figures.embeddings.sentences import (
@@ -47,7 +47,6 @@ class WhiteningSide:
 
 
 def diversity(embeddings: Embeddings, trials: Trials) -> Picture:
-    """Positives of the first trial before and after whitening."""
     return embeddings_picture(
         "diversity",
         "Positives before and after whitening",
@@ -63,7 +62,7 @@ def _whitened_positives(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, 
     """
     dev, (label, trial) = dev_of(embeddings, trials), next(iter(trials.items()))
     values = embeddings.details(trial).configuration.values
-    sentences = some_of(distinct(dev.first), WHITENED_TOGETHER)
+    sentences = some_of(list(dict.fromkeys(dev.first)), WHITENED_TOGETHER)
     positives, copies = values.get("positives") or USUAL_POSITIVES, values.get("sgw_copies") or 1
     times = positives // copies
     raw = embeddings.under_dropout(trial, sentences, times=times).repeat(copies, axis=0)

@@ -10,7 +10,6 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from cse_dashboards.encoded.choices import distinct
 from cse_dashboards.encoded.models import Embeddings
 from cse_dashboards.encoded.space import all_cosines
 from cse_dashboards.figures.embeddings.sentences import (
@@ -50,7 +49,8 @@ def _heat_map(
     embeddings: Embeddings, trials: Trials, sentences: Sequence[str]
 ) -> tuple[Drawn, str]:
     caption = "Cosine of each sentence with each other, on one scale of colours"
-    asked = [one for one in distinct(" ".join(sentence.split()) for sentence in sentences) if one]
+    tidy = dict.fromkeys(" ".join(sentence.split()) for sentence in sentences)
+    asked = [one for one in tidy if one]
     if not asked:
         dev = dev_of(embeddings, trials)
         places = usual_pairs(dev)

@@ -9,7 +9,6 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from cse_dashboards.encoded.choices import distinct
 from cse_dashboards.encoded.models import Embeddings
 from cse_dashboards.encoded.space import by_pca, by_umap
 from cse_dashboards.figures.embeddings.sentences import (
@@ -49,7 +48,7 @@ def _projection(embeddings: Embeddings, trials: Trials, by: By) -> tuple[Drawn, 
     found, lacking = vectors_of(embeddings, trials, shown)
     planes = {label: (by_umap if by == "umap" else by_pca)(v) for label, v in found.items()}
     drawn = draw_projection(shown, [len(sentence.split()) for sentence in shown], planes)
-    every = len(distinct([*dev.first, *dev.second]))
+    every = len({*dev.first, *dev.second})
     many = f"All {every}" if every == len(shown) else f"{len(shown)} of the {every}"
     return drawn, (
         f"{many} sentences of {dev_name(dev)} in two dimensions by cosine, coloured by their "

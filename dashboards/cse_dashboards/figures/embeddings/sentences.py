@@ -10,7 +10,6 @@ from cse_dashboards.encoded.choices import (
     Case,
     case_of,
     differing_pairs,
-    distinct,
     some_of,
     spread_by_gold,
 )
@@ -70,7 +69,7 @@ def dev_name(dev: PairSet) -> str:
 
 
 def sentences_in_plane(dev: PairSet) -> list[str]:
-    return some_of(distinct([*dev.first, *dev.second]), POINTS)
+    return some_of(list(dict.fromkeys([*dev.first, *dev.second])), POINTS)
 
 
 def usual_pairs(dev: PairSet) -> list[int]:

@@ -35,7 +35,6 @@ _WEIGHTED = " In the means each counts for as many trials as it stands for."
 
 
 def hyperparameter_effects(history: SearchHistory) -> list[Picture]:
-    """Each hyperparameter of a search against the score."""
     if not len(history.space):
         why = nothing_searched(history)
         return [Picture("settings", "Hyperparameters", _AFTER, missing=why)]

@@ -13,7 +13,6 @@ from cse_dashboards.figures.training.best_so_far import draw_best
 
 
 def search_history_picture(study: ReplayedSearch) -> Picture:
-    """The score of each complete trial, and the highest until then."""
     caption = "The dev score of each complete trial of the search, and the highest until then."
     title, score = "Search history", study.quantity.title
 

@@ -12,7 +12,6 @@ _TITLE = "Hyperparameters and scores"
 
 
 def parallel_coordinates(study: ReplayedSearch) -> Picture:
-    """A line a complete trial of the search; the better its score, the darker."""
     caption = "A line a complete trial of the search; the higher its dev score, the darker."
     blank = Picture("search_parallel", _TITLE, caption)
     shown = study.fewer

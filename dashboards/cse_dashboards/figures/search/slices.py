@@ -16,7 +16,6 @@ _TITLE = "Score by hyperparameter"
 
 
 def slices(study: ReplayedSearch) -> Picture:
-    """Each complete trial, by one hyperparameter at a time; the later a trial, the darker."""
     caption = (
         "Each complete trial of the search, by one hyperparameter at a time; the later, the darker."
     )

@@ -13,7 +13,6 @@ END, BEST = "end of trial (UTC)", "best so far"
 
 
 def best_so_far(history: SearchHistory) -> Picture:
-    """The score of each complete trial of a sweep when it ended, and the highest until then."""
     name, title = "progress_best", "Best so far"
     caption = (
         "The dev score of each complete trial, further seeds included, when it ended, and the "

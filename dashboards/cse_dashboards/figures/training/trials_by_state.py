@@ -18,7 +18,6 @@ COLOURS = {
 
 
 def state_picture(overview: SweepOverview) -> Picture:
-    """One bar: how many trials there are of each state, and how many are still to come."""
     name, title = "progress_states", "Trials by state"
     caption = "How many trials are complete, pruned, failed, running, and still to come."
     if not overview.planned:

@@ -2,13 +2,13 @@
 
 from typing import Any, get_args
 
-from flask import Response, render_template, request
+from flask import Response, render_template
 
 from cse_dashboards.errors import AddressError
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.page.address import BoardAddress
 from cse_dashboards.page.show import arranged
-from cse_dashboards.page.site import pages, reader, site
+from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_platform.leaderboard.query.board.sorting import sort_rows
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
@@ -29,7 +29,7 @@ DOWNLOADS: dict[str, tuple[TextFormat, str, str]] = {
 @pages.get("/")
 def show_board() -> str:
     """All that takes no resampling."""
-    address = _address()
+    address = read_address(BoardAddress)
     quick = _rows(address, ranked=False)
     known = site().standings.known(_question(address), quick)
     return render_template(
@@ -44,7 +44,7 @@ def show_board() -> str:
 @pages.get("/parts/standing/")
 def standing() -> str:
     """With ranks, intervals over pairs and the figure."""
-    address = _address()
+    address = read_address(BoardAddress)
     return render_template("standing.html", **_shown(address, _ranked(address), whole=True))
 
 
@@ -52,7 +52,7 @@ def standing() -> str:
 def file(form: str) -> Response:
     if form not in DOWNLOADS:
         raise AddressError(f"no file ends in {form!r}; expected {', '.join(DOWNLOADS)}")
-    address = _address()
+    address = read_address(BoardAddress)
     kind, _, mimetype = DOWNLOADS[form]
     answer = Response(
         render_document(_board(address, _ranked(address)), format=kind, wide=True),
@@ -60,10 +60,6 @@ def file(form: str) -> Response:
     )
     answer.headers.set("Content-Disposition", "attachment", filename=f"leaderboard.{form}")
     return answer
-
-
-def _address() -> BoardAddress:
-    return BoardAddress.read(request.args.items(multi=True))
 
 
 def _question(address: BoardAddress) -> BoardAddress:

@@ -2,11 +2,11 @@
 
 from typing import get_args
 
-from flask import render_template, request
+from flask import render_template
 
 from cse_dashboards.errors import AddressError
 from cse_dashboards.page.address import CompareAddress
-from cse_dashboards.page.site import pages, reader, site
+from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.query.board.resolve import shared_tasks
@@ -18,7 +18,7 @@ from cse_platform.leaderboard.row import FamilyName, LeaderboardRow
 @pages.get("/compare")
 def show_compare() -> str:
     """The form, and where both are chosen the places of what takes longer."""
-    address = _address()
+    address = read_address(CompareAddress)
     shared: list[str] = []
     unscored: list[str] = []
     if address.a and address.b:
@@ -87,12 +87,8 @@ def compare_pairs() -> str:
     return render_template("pictures.html", title="Pairs", pictures=pictures)
 
 
-def _address() -> CompareAddress:
-    return CompareAddress.read(request.args.items(multi=True))
-
-
 def _both() -> CompareAddress:
-    address = _address()
+    address = read_address(CompareAddress)
     if not (address.a and address.b):
         raise AddressError("a comparison takes two rows, a and b")
     return address

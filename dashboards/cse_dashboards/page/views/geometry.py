@@ -1,11 +1,11 @@
 """How embeddings lie in their space: along training, by gold score, and sentence by sentence."""
 
-from flask import render_template, request
+from flask import render_template
 
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.rows import PANELS
 from cse_dashboards.page.address import Encoded, GeometryAddress
-from cse_dashboards.page.site import pages, reader, site
+from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_platform.leaderboard.query.board.resolve import named_rows
 from cse_platform.leaderboard.row import LeaderboardRow
 
@@ -20,7 +20,7 @@ WHAT: dict[Encoded, str] = {
 @pages.get("/geometry")
 def show_geometry() -> str:
     """The filters, and the places of all figures."""
-    address = _address()
+    address = read_address(GeometryAddress)
     rows = _rows(address)
     return render_template(
         "geometry.html",
@@ -39,7 +39,7 @@ def geometry_numbers() -> str:
     from cse_dashboards.figures.board.ranking_scores import ranking_pictures
     from cse_dashboards.figures.training.alignment_uniformity import alignment_uniformity
 
-    address = _address()
+    address = read_address(GeometryAddress)
     rows = _rows(address)
     pictures = [
         *alignment_uniformity(reader(), rows),
@@ -52,7 +52,7 @@ def geometry_numbers() -> str:
 @pages.get("/parts/<any(heat_map, projection, diversity, case_study):what>/geometry")
 def geometry_encoded(what: Encoded) -> str:
     """What takes the kept models; a picture that could be made is made once."""
-    address = _address()
+    address = read_address(GeometryAddress)
     trials = _trials(_rows(address))
     question = (what, address.model_copy(update={"show": None}))
     with site().encoding:
@@ -78,10 +78,6 @@ def _drawn(what: Encoded, address: GeometryAddress, trials: dict[str, str]) -> P
         if what == "diversity":
             return diversity(vectors, trials)
         return case_study(vectors, trials, address.query)
-
-
-def _address() -> GeometryAddress:
-    return GeometryAddress.read(request.args.items(multi=True))
 
 
 def _rows(address: GeometryAddress) -> list[LeaderboardRow]:

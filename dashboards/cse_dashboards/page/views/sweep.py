@@ -3,7 +3,7 @@
 import io
 from typing import Any
 
-from flask import redirect, render_template, request
+from flask import redirect, render_template
 from ruamel.yaml import YAML
 from werkzeug.wrappers import Response as BaseResponse
 
@@ -12,7 +12,7 @@ from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.study import ReplayedSearch
 from cse_dashboards.page.address import SweepAddress
 from cse_dashboards.page.show import arranged
-from cse_dashboards.page.site import pages, reader, site
+from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_dashboards.page.views.sweeps import EVERY
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import NotFoundError
@@ -37,7 +37,7 @@ OFFERED_CURVES = (
 @pages.get("/sweeps/<name>")
 def show_sweep(name: str) -> str:
     """What takes one look at the store."""
-    address, overview = _address(name), reader().sweep(name)
+    address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
     file = io.StringIO()
     YAML().dump(reader().sweep_spec(name), file)
     return render_template("sweep.html", file=file.getvalue(), **_progress(address, overview))
@@ -46,7 +46,9 @@ def show_sweep(name: str) -> str:
 @pages.get("/parts/live/sweeps/<name>")
 def sweep_live(name: str) -> str:
     """How far it is, and what runs; looked at again while it runs."""
-    return render_template("sweep_live.html", **_progress(_address(name), reader().sweep(name)))
+    return render_template(
+        "sweep_live.html", **_progress(read_address(SweepAddress, name=name), reader().sweep(name))
+    )
 
 
 def _progress(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
@@ -62,7 +64,7 @@ def _progress(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
 def sweep_best(name: str) -> str:
     from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 
-    address, overview = _address(name), reader().sweep(name)
+    address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
     rows = reader().rows(Filters(sweep=name), per_configuration=True, limit=BEST, ranked=False)
     metric = address.metric or dev_metric(overview.dev)
     return render_template(
@@ -98,7 +100,7 @@ def sweep_pair(name: str) -> str:
     from cse_dashboards.figures.search.contour import contour
     from cse_dashboards.figures.search.surface import surface
 
-    address, study = _address(name), _study(name)
+    address, study = read_address(SweepAddress, name=name), _study(name)
     space = study.history.space
     for side in (address.x, address.y):
         if side is not None and side not in space:
@@ -128,12 +130,8 @@ def sweep_mlflow(name: str) -> BaseResponse:
     return redirect(f"{server.rstrip('/')}/#/experiments/{run.experiment}/runs/{run.id}")
 
 
-def _address(name: str) -> SweepAddress:
-    return SweepAddress.read(request.args.items(multi=True), name=name)
-
-
 def _study(name: str) -> ReplayedSearch:
-    _address(name)  # refuses what means nothing
+    read_address(SweepAddress, name=name)  # refuses what means nothing
     history = reader().search(name)
     return site().studies.ask(name, history, lambda: ReplayedSearch(history))
 

@@ -1,9 +1,9 @@
 """All sweeps, the one that was started last on top."""
 
-from flask import render_template, request
+from flask import render_template
 
 from cse_dashboards.page.address import SweepsAddress
-from cse_dashboards.page.site import pages, reader
+from cse_dashboards.page.site import pages, read_address, reader
 
 EVERY = 5
 """Seconds between two looks at a sweep that runs."""
@@ -11,7 +11,7 @@ EVERY = 5
 
 @pages.get("/sweeps")
 def show_sweeps() -> str:
-    address = SweepsAddress.read(request.args.items(multi=True))
+    address = read_address(SweepsAddress)
     return render_template("sweeps.html", address=address, **_listed())
 
 

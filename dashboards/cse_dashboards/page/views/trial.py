@@ -2,12 +2,12 @@
 
 import shlex
 
-from flask import render_template, request
+from flask import render_template
 
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.training.dev_curves import draw_dev_curves
 from cse_dashboards.page.address import TrialAddress
-from cse_dashboards.page.site import pages, reader, site
+from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 from cse_platform.leaderboard.render.trial_page import trial_page
@@ -16,7 +16,7 @@ from cse_platform.leaderboard.render.trial_page import trial_page
 @pages.get("/trials/<key>")
 def show_trial(key: str) -> str:
     """What it was trained from, on and with, and what came of it."""
-    address = TrialAddress.read(request.args.items(multi=True), key=key)
+    address = read_address(TrialAddress, key=key)
     details = reader().trial(key)
     _title, *blocks = trial_page(details, where=f" --store {shlex.quote(site().place)}")
     return render_template(

@@ -9,19 +9,14 @@ from cse_methods.data.source import data_source
 from cse_methods.errors import DataError
 from cse_methods.evaluation.measures.geometry import GEOMETRY_TASK
 from cse_methods.evaluation.test_sets.reviews import missing_reviews
-from cse_methods.tasks import Tasks
+from cse_methods.tasks import TRANSFER_TASKS, Tasks
 
-_FOLDERS = {
+_FOLDERS: dict[str, str] = {
     **{f"sts{year}": f"STS/STS{year}-en-test/" for year in range(12, 17)},
     "stsb": "STS/STSBenchmark/sts-test.csv",
     "sickr": "SICK/SICK_test_annotated.txt",
-    "mr": "MR/",
-    "cr": "CR/",
-    "subj": "SUBJ/",
-    "mpqa": "MPQA/",
+    **{task: f"{task.upper()}/" for task in TRANSFER_TASKS},
     "sst2": "SST/binary/",
-    "trec": "TREC/",
-    "mrpc": "MRPC/",
 }
 """What a task reads below `downstream/`: a file, or all files of a folder."""
 
