@@ -106,7 +106,6 @@ def _refuse_without_browser() -> None:
 
 
 def _say_what_was_written(report: Path, pictures: Sequence[Picture]) -> None:
-    """Where everything is, and which figures there are none of, and why."""
     drawn = sum(picture.figure is not None for picture in pictures)
     click.echo(f"{report}: {drawn} figures, each alone in {report.parent / 'figures'}")
     for picture in pictures:

@@ -36,7 +36,6 @@ def data_of(source: str) -> str:
 
 
 def dev_data(row: LeaderboardRow) -> str:
-    """The data that a row's dev sets are from."""
     return data_of(row.dev.source)
 
 

@@ -54,7 +54,6 @@ class HubFile:
 
     @property
     def cached(self) -> bool:
-        """Whether this machine has it already."""
         from huggingface_hub import try_to_load_from_cache
 
         found = try_to_load_from_cache(

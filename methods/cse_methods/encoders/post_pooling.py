@@ -67,7 +67,6 @@ class Normalize(nn.Module):
     """Brings every vector to length 1, as sentence-transformers does at the end of some models."""
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        """Shape (B, D) to shape (B, D)."""
         return F.normalize(embeddings, dim=1)
 
 

@@ -44,7 +44,6 @@ class Template:
 
 
 def plain_template(tokenizer: Any) -> Template:
-    """[CLS] and [SEP], or what the tokenizer has for them."""
     return Template((tokenizer.cls_token_id,), (tokenizer.sep_token_id,))
 
 

@@ -23,7 +23,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_content(path: Path) -> bytes:
-    """The bytes of a file; DataError if the file cannot be read."""
+    """The bytes of a file, or a DataError."""
     try:
         return path.read_bytes()
     except OSError as error:

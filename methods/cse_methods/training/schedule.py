@@ -33,7 +33,6 @@ class Schedule:
         return cls(total, math.ceil(config.warmup_ratio * total), config.eval_steps, per_epoch)
 
     def next_report(self, step: int) -> int:
-        """The step of the first dev point after `step`."""
         return min(self.total, (step // self.eval_steps + 1) * self.eval_steps)
 
     def learning_rate_factor(self, step: int) -> float:

@@ -44,11 +44,8 @@ def nested(samples: Samples, protocol: TransferProtocol, *, test: bool) -> Accur
     means = scores.mean(axis=1)
     best = [_first_best(row) for row in means]
     chosen = tuple(values[place] for place in best)
-    return Accuracies(
-        dev=float(np.mean([row[place] for row, place in zip(means, best, strict=True)])),
-        test=_outer_test(data, outer, chosen, protocol) if test else None,
-        chosen=chosen,
-    )
+    dev = float(np.mean([row[place] for row, place in zip(means, best, strict=True)]))
+    return Accuracies(dev, _outer_test(data, outer, chosen, protocol) if test else None, chosen)
 
 
 def cross_validated(train: Samples, test: Samples | None, protocol: TransferProtocol) -> Accuracies:

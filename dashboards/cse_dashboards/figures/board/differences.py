@@ -11,7 +11,6 @@ from cse_platform.render.formats import probability
 
 
 def differences(comparison: Comparison) -> Picture:
-    """How far A is above B on each task, with its interval and p value."""
     caption = (
         "Difference of the means over seeds, with the 95 % interval of the paired bootstrap; p is "
         "two-sided that there is no difference, by Holm's correction over the tasks; the average "

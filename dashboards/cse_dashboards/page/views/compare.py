@@ -41,7 +41,6 @@ def show_compare() -> str:
 
 @pages.get("/parts/differences/compare")
 def compare_differences() -> str:
-    """Per task, with intervals and p values."""
     address = _both()
     from cse_dashboards.figures.board.differences import differences
 
@@ -71,7 +70,6 @@ def compare_curves() -> str:
 
 @pages.get("/parts/pairs/compare")
 def compare_pairs() -> str:
-    """Every pair of sentences of one task."""
     address = _both()
     rows = _rows(address)
     shared = _shared(address, rows)

@@ -19,7 +19,6 @@ WHAT: dict[Encoded, str] = {
 
 @pages.get("/geometry")
 def show_geometry() -> str:
-    """The filters, and the places of all figures."""
     address = read_address(GeometryAddress)
     rows = _rows(address)
     return render_template(

@@ -38,13 +38,9 @@ def transfer_scores(
     known, test = _load(task, data)
     found = _accuracies(known, test, vectors, protocol)
     assert found.test is not None  # it was asked for
-    return TransferResult(
-        task=known.task,
-        dev=found.dev,
-        test=found.test,
-        f1=found.f1 if known.task == "mrpc" else None,
-        data_sha256=sha256_of([known.sha256, *([] if test is None else [test.sha256])]),
-    )
+    f1 = found.f1 if known.task == "mrpc" else None
+    sha256 = sha256_of([known.sha256, *([] if test is None else [test.sha256])])
+    return TransferResult(known.task, found.dev, found.test, f1, sha256)
 
 
 def transfer_sentences(task: TransferTask, data: str | None) -> tuple[str, ...]:
