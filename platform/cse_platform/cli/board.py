@@ -118,10 +118,7 @@ def _without_store(asked: Question) -> Document:
     if asked.paper and asked.table:
         return paper_table(asked.paper, asked.table, [], files=files)
     found = published_rows(
-        backbone=asked.filters.backbone,
-        method=asked.filters.method,
-        files=files,
-        ablations=False,
+        backbone=asked.filters.backbone, method=asked.filters.method, files=files, ablations=False
     )
     return Board([], published=merged(found), family=asked.tasks or "sts", sorted_by=asked.sort)
 

@@ -34,11 +34,7 @@ def watching(state: SweepState, console: Console) -> Iterator[None]:
 
 
 class SweepProgress:
-    """The progress of a running sweep, as text.
-
-    Args:
-        state: read only; the driver's thread changes it meanwhile.
-    """
+    """The progress of a running sweep, as text; the driver's thread changes the state meanwhile."""
 
     def __init__(self, state: SweepState) -> None:
         self.state = state

@@ -10,12 +10,7 @@ CARD = "README.md"
 
 
 def export_model(model: Path, folder: Path, *, card: str) -> None:
-    """Copy a kept model and write its card.
-
-    Args:
-        model: the folder of the kept model.
-        folder: is made; if it is there, it must be empty.
-        card: Markdown, for its README.md.
+    """Copy a kept model into a folder that is new or empty, with its card (Markdown) as README.md.
 
     Raises:
         OutputError: if the folder cannot be used, or the model not be copied.

@@ -24,12 +24,7 @@ _OF_THE_WORKER = ("device", "gpu", "cpu", "threads", "precision", "attention")
 
 
 def model_card(trial: TrialDetails, *, pooler: str) -> str:
-    """The card, as Markdown.
-
-    Args:
-        trial: whose model it is.
-        pooler: of the model; which library can load it depends on that.
-    """
+    """The card, as Markdown. Which library can load the model depends on its pooler."""
     seeds = trial.complete_values
     return render_template(
         "cse_platform.export",

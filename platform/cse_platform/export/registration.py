@@ -15,10 +15,7 @@ _NEEDED = ("torch", "transformers")
 def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> RegisteredVersion:
     """Make the model of a trial a version of a registered model, unless it is one already.
 
-    Args:
-        trial: the trial.
-        name: of the registered model.
-        runs: folder that has the MLflow store, where CSE_MLFLOW_URI names no other.
+    `runs` is the folder that has the MLflow store, where CSE_MLFLOW_URI names no other.
 
     Raises:
         StoreError: if there is no model, no store or no run of the trial, or sentence-transformers

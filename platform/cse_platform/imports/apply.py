@@ -47,12 +47,9 @@ def apply_trials(
 ) -> Imported:
     """Put the trials onto the leaderboard, all or none, by the events of our own journal.
 
-    Of the attempts at one trial a complete one stands for them, else the last.
-
-    Args:
-        board: to write to.
-        sweeps: the trials of each sweep, all of one method and backbone, without rivals.
-        source: where they come from, without passwords.
+    Of the attempts at one trial a complete one stands for them, else the last. Each sweep's trials
+    are all of one method and backbone, without rivals. `source` says where they come from, without
+    passwords.
 
     Raises:
         ImportRefusedError: if a complete record is of a trial that another record has completed

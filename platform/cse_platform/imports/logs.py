@@ -48,9 +48,7 @@ class LogSettings(Settings):
 def log_settings(values: Mapping[str, str], **given: Any) -> LogSettings:
     """Settings from the options of a command line.
 
-    Args:
-        values: hyperparameters as text; they get the method's types, where it is one of ours.
-        given: the other settings.
+    `values` are hyperparameters as text; they get the method's types, where it is one of ours.
 
     Raises:
         ImportRefusedError: names every setting that is refused.
@@ -82,11 +80,7 @@ class LogsToImport:
 
 
 def read_logs(files: Sequence[Path], settings: LogSettings) -> LogsToImport:
-    """Read logs, all or none; they are not on a leaderboard before `bring` puts them there.
-
-    Args:
-        files: each the standard output of a training, JSON lines, or a `trainer_state.json`.
-        settings: of all of them.
+    """Read logs, all or none: standard outputs of trainings, JSON lines or `trainer_state.json`.
 
     Raises:
         ImportRefusedError: names every file that cannot be a trial, and why, or those that are

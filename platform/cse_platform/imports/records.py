@@ -110,12 +110,7 @@ class ImportedTrial:
         }
 
     def events(self, sweep: str, number: int) -> Iterator[Event]:
-        """The events that our own journal would hold of it.
-
-        Args:
-            sweep: that holds it.
-            number: its place there.
-        """
+        """The events that our own journal would hold of it."""
         of = {"sweep": sweep, "trial": self.key}
         yield TrialStarted(
             **of,
@@ -159,11 +154,7 @@ class ImportedTrial:
         }
         scores = tuple(
             TrialScore(
-                task=task,
-                split="test",
-                metric=SCORED_BY[task],
-                value=value,
-                identity=TEST_IDENTITY,
+                task=task, split="test", metric=SCORED_BY[task], value=value, identity=TEST_IDENTITY
             )
             for task, value in (means | self.scores).items()
         )

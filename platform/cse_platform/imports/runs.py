@@ -42,11 +42,7 @@ class RunsToImport:
 
 
 def read_runs(uri: str, mapping_file: Path) -> RunsToImport:
-    """Read MLflow runs, all that the mapping selects or none; `bring` takes them from there.
-
-    Args:
-        uri: of the MLflow store, which is only read.
-        mapping_file: see `RunMapping`.
+    """Read MLflow runs, all that the mapping file selects or none; the store is only read.
 
     Raises:
         ImportRefusedError: names every problem of the mapping file, or of the runs.
@@ -99,13 +95,7 @@ def _absent(
 
 
 class _Reader:
-    """Reads runs by a mapping, and gathers their problems.
-
-    Args:
-        mapping: what params, tags and metrics mean.
-        store: the MLflow store that holds the runs.
-        source: where the runs come from, for people.
-    """
+    """Reads runs by a mapping, and gathers their problems."""
 
     def __init__(self, mapping: RunMapping, store: LoggedRuns, source: str) -> None:
         self._mapping, self._store, self._source = mapping, store, source

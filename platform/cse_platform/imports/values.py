@@ -39,10 +39,6 @@ def typed_values(method: str, values: Mapping[str, Any]) -> tuple[dict[str, Any]
     """The values in the types of the method's settings, and what does not fit.
 
     A method that this installation does not have takes all values as they are.
-
-    Args:
-        method: by name.
-        values: hyperparameters by our names.
     """
     config = config_of(method)
     if config is None:

@@ -35,11 +35,7 @@ from cse_platform.tracking.events import SweepFinished, SweepStarted
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
-from cse_platform.tracking.provenance import (
-    code_diffs,
-    installed_packages,
-    sweep_provenance,
-)
+from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder
 from cse_platform.tracking.sink import SinkHealth
 
@@ -69,21 +65,15 @@ def run_sweep(
 ) -> Outcome:
     """Run a sweep to its end: from the start, from where it was cut off, or by a larger budget.
 
-    Args:
-        spec: checked, with its data source written out.
-        places: its stores and folders.
-        address: of a Ray cluster; None starts Ray on this machine.
-        watch: shows the progress.
+    The spec is checked, and its data source is written out. Without an address of a Ray cluster,
+    Ray is started on this machine.
 
     Raises:
         SweepRefusedError: if the sweep of that name was another one, or the cluster does not
             have what a trial asks for.
         CseError: if a store, the data or an encoder cannot be had.
     """
-    with (
-        open_store(places.leaderboard) as leaderboard,
-        Journal(places.journal) as journal,
-    ):
+    with open_store(places.leaderboard) as leaderboard, Journal(places.journal) as journal:
         history = History(event for _, event in journal.read())
         asked = spec.model_dump(mode="json", exclude={"stores"})  # URLs can hold passwords
         refuse_changes(history.spec, asked)
@@ -116,12 +106,8 @@ def prepare(
 ) -> Callable[[Recorder], SweepState]:
     """Everything that can fail before the first trial: encoders, data, the search store.
 
-    Args:
-        spec: the sweep.
-        asked: the sweep as JSON, for the journal.
-        places: its stores and folders.
-        history: what the journal says of it.
-        leaderboard: where its best encoders are looked up.
+    `asked` is the sweep as JSON, for the journal; the leaderboard is where best encoders are looked
+    up.
 
     Returns:
         What begins the sweep: nothing is recorded of one that is refused here.

@@ -38,10 +38,8 @@ def exists(place: str) -> bool:
 def keep_model(checkpoint: str, target: str, *, trial: str) -> str | None:
     """Copy the best encoder out of a trial's last checkpoint; None if it cannot be copied.
 
-    Args:
-        checkpoint: the last checkpoint of a complete trial.
-        target: the folder that keeps the model, in the sentence-transformers format.
-        trial: the trial's key, which the folder then holds, wherever it is copied.
+    The target folder, in the sentence-transformers format, then also holds the trial's key,
+    wherever it is copied.
     """
     source_files, source = filesystem(checkpoint)
     target_files, folder = filesystem(target)

@@ -22,12 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class Planner:
-    """Gives one trial at a time.
-
-    Args:
-        state: of the sweep.
-        capacity: how many trials the cluster can run at once now.
-    """
+    """Gives one trial at a time; `capacity` says how many the cluster can run at once now."""
 
     def __init__(self, state: SweepState, *, capacity: Callable[[], int]) -> None:
         self.state, self.capacity = state, capacity

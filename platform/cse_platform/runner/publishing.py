@@ -29,12 +29,8 @@ class Publisher:
 
     Each run is a process of its own. The sweep does not depend on it: a command that fails, takes
     too long or is not installed costs one line of warning. `CSE_DASHBOARD` names another command
-    than the one beside this Python; empty, it turns publishing off.
-
-    Args:
-        sweep: its name.
-        stores: of the sweep.
-        journal: of the sweep; while it does not grow there is nothing new to publish.
+    than the one beside this Python; empty, it turns publishing off. While the journal does not
+    grow, there is nothing new to publish.
     """
 
     def __init__(self, sweep: str, stores: SweepStores, journal: Journal) -> None:
@@ -61,11 +57,7 @@ class Publisher:
             self._thread.join()
 
     def finish(self, *, complete: bool) -> None:
-        """Publish once more, unless this end of the sweep has been; waits, but not too long.
-
-        Args:
-            complete: whether the sweep has come to its end; else it was interrupted.
-        """
+        """Publish once more, unless this end of the sweep has been; waits, but not too long."""
         self.stop()
         end, published = str(self._journal.end), self._stores.folder / "published"
         if not self._command or (published.is_file() and published.read_text() == end):

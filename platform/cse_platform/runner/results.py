@@ -23,10 +23,8 @@ MAX_CRASHES = 3
 class Results:
     """Takes the reports and the ends of the trials of one sweep.
 
-    Args:
-        state: of the sweep.
-        models: folder or URI that keeps the best checkpoint of each complete trial.
-        errors: folder for the tracebacks of failed trials.
+    `models` (a folder or URI) keeps the best checkpoint of each complete trial; the folder `errors`
+    gets the tracebacks of failed trials.
     """
 
     def __init__(self, state: SweepState, *, models: str, errors: Path) -> None:
@@ -46,16 +44,11 @@ class Results:
         checkpoint: str | None = None,
         provenance: Mapping[str, str] | None = None,
     ) -> bool:
-        """Take one dev point; True if the trial is to stop here.
+        """Take one dev point, after `step` optimiser steps; True if the trial is to stop here.
 
-        A repeated step is dropped; a report that means nothing ends the trial.
-
-        Args:
-            key: of the trial.
-            step: optimiser steps done.
-            metrics: everything reported.
-            checkpoint: where the whole checkpoint of this step lies.
-            provenance: of the worker, as far as the reports before did not have it.
+        A repeated step is dropped; a report that means nothing ends the trial. `checkpoint` is
+        where the whole checkpoint of this step lies; `provenance` is what the worker has not
+        reported before.
         """
         trial, spec = self.state.history.trials[key], self.state.spec
         self._note_provenance(key, provenance or {})
@@ -93,13 +86,9 @@ class Results:
             self._finish(trial, "COMPLETE")
 
     def failed(self, key: str, *, error: str, crashed: bool, traceback: str) -> None:
-        """A trial raised an error; or its process died, and it goes on from its checkpoint.
+        """A trial raised an error, or its process died: then it goes on from its checkpoint.
 
-        Args:
-            key: of the trial.
-            error: one line.
-            crashed: the process died without an error of its own.
-            traceback: the whole of it, for a file in the sweep's folder.
+        `error` is one line; the whole traceback goes into a file in the sweep's folder.
         """
         if key in self._pruned or key in self._refused:
             self.ended(key)  # it was being stopped already

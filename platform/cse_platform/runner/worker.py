@@ -58,13 +58,7 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
 
 
 class TuneRun:
-    """`Run` inside a Tune worker.
-
-    Args:
-        seed: of the trial.
-        resume_from: a checkpoint of this trial, or None.
-        config: of the trial, for the provenance.
-    """
+    """`Run` inside a Tune worker."""
 
     def __init__(self, seed: int, resume_from: Path | None, config: MethodConfig) -> None:
         self.seed = seed
@@ -74,11 +68,7 @@ class TuneRun:
         """The device that the last provenance was sent of."""
 
     def report(
-        self,
-        *,
-        step: int,
-        metrics: Mapping[str, float],
-        save: Callable[[Path], None] | None = None,
+        self, *, step: int, metrics: Mapping[str, float], save: Callable[[Path], None] | None = None
     ) -> None:
         """Publish one dev point to Tune; the trial can end here."""
         result = {"step": step, **metrics, "provenance": self._provenance()}

@@ -34,13 +34,8 @@ def record_test_access(
 ) -> "Iterator[Callable[[Evaluation], list[SinkHealth]]]":
     """Record that test sets are opened for a trial; inside, they may be.
 
-    Args:
-        trial: of the leaderboard.
-        tasks: what it is scored on.
-        source: of the data: `builtin`, `hub` or `senteval`.
-        leaderboard: holds the trial.
-        mlflow: the mirror that holds its run, if there is one.
-        journal: of evaluations by hand; whatever a store misses is brought over at the next one.
+    `source` is of the data: `builtin`, `hub` or `senteval`. Whatever a store misses is brought over
+    from the journal at the next evaluation.
 
     Yields:
         What records the scores and tells which stores lack them yet.

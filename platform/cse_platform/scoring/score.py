@@ -43,10 +43,8 @@ class ScoringRequest:
 def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path | None) -> Evaluation:
     """Score an encoder; the test sets of a trial are opened on record.
 
-    Args:
-        request: what is asked.
-        leaderboard: URL of the store that knows trials; there may be none.
-        runs: folder of the journals and of an embedded MLflow store.
+    `leaderboard` is the URL of the store that knows trials; there may be none. The folder `runs`
+    has the journals and an embedded MLflow store.
 
     Raises:
         CseError: if the encoder, the data or a store cannot be had.

@@ -27,14 +27,10 @@ class Replay:
 
 
 def replayed_study(history: SearchHistory, *, factor: float = 1.0) -> Replay:
-    """The ended trials of a search, as Optuna would know them.
+    """The ended trials of a search as an Optuna study; dev scores are multiplied by `factor`.
 
-    Further seeds are no trials of the search. The study counts its trials from
-    0; see `trial_numbers`.
-
-    Args:
-        history: of a sweep.
-        factor: that dev scores are multiplied by.
+    Confirmation seeds are not trials of the search. The study counts its trials from 0; see
+    `trial_numbers`.
     """
     ended = [one for one in history.trials if one.role == "search" and one.state != "RUNNING"]
     frozen = [_frozen(one, history.space, factor) for one in ended]

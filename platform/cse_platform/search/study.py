@@ -36,12 +36,9 @@ class Proposal:
 
 
 class SearchStudy:
-    """Asks Optuna for configurations and tells it truthfully what became of them.
+    """Asks Optuna for configurations and reports how each trial went and ended.
 
-    Args:
-        spec: the sweep; its name is the study's.
-        url: of Optuna's database.
-        start_points: assignments to try first, each once.
+    The study has the sweep's name. The start points are tried first, each once.
 
     Raises:
         StoreError: if the database cannot be opened. Every method raises `StoreDownError` while the

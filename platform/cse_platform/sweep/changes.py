@@ -22,9 +22,7 @@ Change = tuple[str, Any, Any]
 def refuse_changes(stored: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> None:
     """Make sure that a sweep continues or extends the one that is stored under its name.
 
-    Args:
-        stored: the spec at its last start, as JSON; None for a new sweep.
-        asked: the spec now, as JSON.
+    `stored` is the spec at its last start, as JSON, None for a new sweep; `asked` is the spec now.
 
     Raises:
         SweepRefusedError: names the first change, and the way out.

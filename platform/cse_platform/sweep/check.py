@@ -97,11 +97,8 @@ def _kinds(annotation: Any) -> set[Any]:
 def rule_problems(spec: SweepSpec, method: Method, *, refused: list[Path]) -> list[Problem]:
     """What the method's rules between settings refuse; representative configurations are tried.
 
-    Args:
-        spec: the sweep.
-        method: its method.
-        refused: paths of values that are known to be wrong and are left out; where nothing is
-            left of a setting, its rules cannot be tried and none is reported.
+    `refused` has the paths of values known to be wrong, which are left out. Where nothing is left
+    of a setting, its rules cannot be tried, and no problem is reported.
     """
     sound = {
         name: [value for path, value in _corners(name, dimension) if not _hit(path, refused)]

@@ -29,9 +29,6 @@ def canonical_hash(value: Any) -> str:
 class DevData:
     """The dev sets of a sweep, each read once.
 
-    Args:
-        spec: the sweep.
-
     Raises:
         DataError: if a dev set cannot be had.
     """
@@ -69,11 +66,6 @@ class ConfigurationIdentity:
 
 class Identity:
     """The hashes of one sweep: of its corpus, dev sets and encoders, and of each configuration.
-
-    Args:
-        spec: the sweep.
-        method: the sweep's method.
-        dev: its dev sets.
 
     Raises:
         CseError: if the corpus or an encoder cannot be had.

@@ -5,11 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import (
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import Field, ValidationError, model_validator
 
 from cse_methods.contract import MethodConfig
 from cse_methods.data.corpus_spec import Corpora
@@ -129,7 +125,7 @@ class SweepSpec(Settings):
 
 
 def method_config(config: type[MethodConfig], values: Mapping[str, Any]) -> MethodConfig:
-    """Validate the settings of one trial together.
+    """Validate the settings of one trial together; pydantic's ValidationError says what is wrong.
 
     Raises:
         pydantic.ValidationError: if they are refused.

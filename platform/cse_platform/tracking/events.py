@@ -212,18 +212,11 @@ class SweepFinished(Recorded):
     state: Literal["COMPLETE", "INTERRUPTED"]
 
 
-_ASKED = (
-    *("number", "role", "search_number", "seed"),
-    *("configuration", "values", "searched"),
-)
+_ASKED = (*("number", "role", "search_number", "seed"), *("configuration", "values", "searched"))
 
 
 def asked_of(trial: Any) -> dict[str, Any]:
-    """What was asked for: the fields that `TrialStarted`, `TrialReused` and `TrialHistory` share.
-
-    Args:
-        trial: one of the three.
-    """
+    """What was asked for: the fields that TrialStarted, TrialReused and TrialHistory share."""
     return {name: getattr(trial, name) for name in _ASKED}
 
 

@@ -75,10 +75,8 @@ class TrialHistory:
     def best(self, *, checkpoint: str) -> tuple[int, float] | None:
         """Step and search score of the best checkpoint among trained steps; None if there is none.
 
-        The earliest of equal ones, and never one whose score is not a number.
-
-        Args:
-            checkpoint: the dev set that picks it.
+        `checkpoint` is the dev set that picks it. It is the earliest of equal ones, and never one
+        whose score is not a number.
         """
         name = dev_metric(checkpoint)
         steps = [s for s in sorted(self.metrics) if s > 0 and not math.isnan(self.metrics[s][name])]

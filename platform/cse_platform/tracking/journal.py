@@ -33,9 +33,8 @@ _log = logging.getLogger(__name__)
 class Journal:
     """A journal, opened by the one process that may write to it. Safe to use from all threads.
 
-    Args:
-        path: the file; made, with its folder, when it does not exist. A last line that was torn
-            by a crash is cut off.
+    The file and its folder are made where they do not exist. A last line that was torn by a crash
+    is cut off.
 
     Raises:
         JournalError: if another process has it open, it cannot be opened, or it is damaged before

@@ -40,14 +40,10 @@ def unpack_gold(compressed: bytes) -> NDArray[np.float64]:
 def evaluation_event(
     *, sweep: str, trial: str, evaluation: "Evaluation", source: str, settings: str = ""
 ) -> TrialEvaluated:
-    """An evaluation as an event of the journal.
+    """An evaluation of a trial's kept checkpoint as an event of the journal.
 
-    Args:
-        sweep: one that holds the trial.
-        trial: its key.
-        evaluation: of its kept checkpoint.
-        source: of the data that it was scored on: `builtin`, `hub` or `senteval`.
-        settings: what a sweep asked with, so that other settings are another evaluation.
+    `source` is of the data: `builtin`, `hub` or `senteval`. `settings` is what a sweep asked with,
+    so that other settings are another evaluation.
 
     Raises:
         ValueError: if the cosines of a task are not as many as its gold scores, or as the pairs
@@ -76,11 +72,7 @@ def evaluation_event(
 
 
 def _packed(similarities: "Similarities") -> PairSimilarities:
-    counts = (
-        len(similarities.cosines),
-        len(similarities.gold),
-        sum(similarities.subsets.values()),
-    )
+    counts = (len(similarities.cosines), len(similarities.gold), sum(similarities.subsets.values()))
     if len(set(counts)) > 1:
         raise ValueError(
             f"{similarities.task}: cosines, gold scores and pairs of the subsets must be as many, "

@@ -36,11 +36,9 @@ def sweep_provenance(repository: Path | None) -> dict[str, str]:
     Keys: `git_commit`, `git_dirty` ("true" when tracked files differ from the commit) and
     `git_remote` (the URL of origin) of the repository; the same as `package_…` where this package
     runs from a checkout of its own code; `command`, `folder` (where it was given), `host`,
-    `python`, `platform`, and the version of each library by name. Passwords are hidden. What
-    cannot be found out is left out.
-
-    Args:
-        repository: a folder in the user's repository; None is the working directory.
+    `python`, `platform`, and the version of each library by name. Passwords are hidden. What cannot
+    be found out is left out. Without `repository`, a folder in the user's repository, it is the
+    working directory.
     """
     return {
         **{
@@ -75,10 +73,9 @@ def normalised(package: str) -> str:
 
 
 def code_diffs(repository: Path | None) -> dict[str, str]:
-    """What the code differs by from its commits, as `git_diff` tells it.
+    """What the code differs by from its commits, in the form of `git_diff`.
 
-    Args:
-        repository: a folder in the user's repository; None is the working directory.
+    Without `repository`, a folder in the user's repository, it is the working directory.
 
     Returns:
         By `git`, the user's repository, and `package`, this package's own checkout; nothing of one
@@ -94,13 +91,9 @@ def trial_provenance(
     """What a trial runs on; called in the worker, once, because it asks `nvidia-smi`.
 
     Keys: the arguments; `host`, `python`, `cpu`, `cpu_count` and library versions; on a GPU also
-    `gpu`, `gpu_driver` and `cuda`. What cannot be found out is left out.
-
-    Args:
-        device: torch's name of it, e.g. `cpu` or `cuda:0`.
-        precision: of the forward pass.
-        attention: the kernel, e.g. `sdpa`.
-        threads: CPU threads that torch uses.
+    `gpu`, `gpu_driver` and `cuda`. What cannot be found out is left out. `device` is torch's name
+    of it, e.g. `cuda:0`; `precision` is that of the forward pass, `attention` the kernel, e.g.
+    `sdpa`, and `threads` the number of CPU threads of torch.
     """
     facts = {
         "device": device,
@@ -119,11 +112,8 @@ def trial_provenance(
 def peak_memory(device: str) -> dict[str, str]:
     """What the calling process has used at most until now.
 
-    Keys: `peak_memory_mib`, of the process since it began; on a GPU also `gpu_peak_memory_mib`,
-    of torch's allocator.
-
-    Args:
-        device: torch's name of it, e.g. `cpu` or `cuda:0`.
+    Keys: `peak_memory_mib`, of the process since it began; on a GPU (`cuda:0`) also
+    `gpu_peak_memory_mib`, of torch's allocator.
     """
     facts = {"peak_memory_mib": str(_peak_memory_mib())}
     if _torch_on_gpu(device):

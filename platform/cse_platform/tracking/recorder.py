@@ -26,11 +26,8 @@ class Recorder:
     """Appends events to the journal and fills the sinks from it, each by a thread of its own.
 
     A sink that is down is tried again until it is back, and catches up; nothing that happens in a
-    sink reaches the caller. Whatever a former process left unapplied is applied first.
-
-    Args:
-        journal: owned, and closed, by the recorder from here on.
-        sinks: the stores; without one, only the journal is written.
+    sink reaches the caller. Whatever a former process left unapplied is applied first. The recorder
+    owns the journal, and closes it.
     """
 
     def __init__(self, journal: Journal, sinks: Sequence[Sink] = ()) -> None:
@@ -48,11 +45,9 @@ class Recorder:
         return [feeder.health() for feeder in self._feeders]
 
     def flush(self, timeout: float, *, only: str | None = None) -> list[SinkHealth]:
-        """Wait until every sink has all that is recorded now.
+        """Wait until every sink, or `only` the one of this name, has all that is recorded now.
 
-        Args:
-            timeout: seconds, at most.
-            only: wait for the sink of this name alone.
+        It waits `timeout` seconds at most.
         """
         goal, deadline = self._journal.end, time.monotonic() + timeout
         for feeder in self._feeders:
@@ -61,10 +56,9 @@ class Recorder:
         return self.health()
 
     def close(self, timeout: float) -> list[SinkHealth]:
-        """Flush, then stop the threads and close the journal.
+        """Flush for at most `timeout` seconds, then stop the threads and close the journal.
 
-        Args:
-            timeout: seconds; what a sink still lacks then waits in the journal for the next start.
+        What a sink still lacks then waits in the journal for the next start.
         """
         health = self.flush(timeout)
         for feeder in self._feeders:

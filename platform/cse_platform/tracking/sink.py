@@ -21,12 +21,7 @@ class Sink(Protocol):
         """End offset of the last event applied from this journal; 0 when it is new here."""
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
-        """Take over events, in order; afterwards `position` is the last end offset.
-
-        Args:
-            journal: identity of the journal, which survives copying it.
-            entries: (end offset in bytes, event), at least one.
-        """
+        """Take over (end offset, event) pairs, at least one; `position` is then the last offset."""
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,7 @@ class Reproduction:
 def write_reproduction(trial: TrialDetails, folder: Path) -> Reproduction:
     """Write sweep file, packages, changes of the code, a script, and the trial itself.
 
-    Args:
-        trial: the trial.
-        folder: is made; if it is there, it must be empty.
+    The folder must be new or empty.
 
     Raises:
         StoreError: if the folder cannot be used.

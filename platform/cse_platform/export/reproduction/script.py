@@ -33,10 +33,7 @@ _OWN_STORES = "unset CSE_STORE CSE_SEARCH_STORE CSE_MLFLOW_URI RAY_ADDRESS"
 def script(trial: TrialDetails, code: Code, *, expected: str) -> str:
     """A shell script for the folder that it lies in; it can be run again after a failure.
 
-    Args:
-        trial: the trial.
-        code: that it ran with.
-        expected: what the value must be, in one line.
+    `expected` says in one line what the value must be.
     """
     parts = [
         f"#!/bin/sh\n# Runs trial {trial.key} again.\nset -eu\n"

@@ -39,12 +39,7 @@ def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
 
 
 def sweep_text(sweep: dict[str, Any], *, comment: str) -> str:
-    """The file: the comment, then a line for each key; JSON values, which are YAML.
-
-    Args:
-        sweep: as `one_trial_sweep` gives it.
-        comment: lines for the head of the file.
-    """
+    """The file: the comment, then a line for each key; JSON values, which are YAML."""
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]
     for name, value in sweep.items():
         if name == "fixed" and value:

@@ -12,13 +12,7 @@ from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 
 
 def unknowns(trial: TrialDetails, code: Code, sweep: Mapping[str, Any]) -> list[str]:
-    """What is unknown, missing or different; empty where nothing is.
-
-    Args:
-        trial: the trial.
-        code: that it ran with.
-        sweep: the sweep file of it alone, as plain values.
-    """
+    """What is unknown, missing or different; `sweep` is the sweep file of this trial alone."""
     return [
         *_of_the_sweep(trial),
         *_of_the_packages(code),

@@ -4,12 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cse_platform.secrets import mask_url
-from cse_platform.sweep.reading.problems import (
-    Path,
-    Problem,
-    dotted_path,
-    format_value,
-)
+from cse_platform.sweep.reading.problems import Path, Problem, dotted_path, format_value
 from cse_platform.sweep.reading.yaml_reader import UnreadableYamlError, YamlDocument, read_yaml
 
 

@@ -16,17 +16,12 @@ MAX_SHOWN = 80
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with a sweep.
-
-    Args:
-        path: of the value to blame.
-        text: what was refused, the value, and the way out.
-        place: line (from 1) or `--set …`; None where the path tells it.
-    """
+    """One thing that is wrong with a sweep: what was refused, the value, and the way out."""
 
     path: Path
     text: str
     place: int | str | None = None
+    """Line (from 1) or `--set …`; None where the path leads to it."""
 
     def under(self, prefix: Path) -> "Problem":
         """The same problem, seen from further up."""
@@ -34,11 +29,7 @@ class Problem:
 
 
 class ProblemsError(ValueError):
-    """What a validator raises that found several problems, or one at a place of its own.
-
-    Args:
-        problems: their paths start at the value that was validated.
-    """
+    """What a validator raises that found several problems; paths start at the validated value."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__(joined_problems(problems))

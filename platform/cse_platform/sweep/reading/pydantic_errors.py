@@ -48,12 +48,10 @@ _EXPECTED = {
 def problems_in(
     error: ValidationError, data: Any, *, model: type[BaseModel] | None = None
 ) -> list[Problem]:
-    """The problems in a validation error; paths start at `data`, which was validated.
+    """The problems in a validation error; paths start at `data`, the plain values.
 
-    Args:
-        error: what pydantic raised.
-        data: plain values; union tags and the like are taken out of paths by walking them.
-        model: where the near names of an unknown key are looked up.
+    Union tags and the like are taken out of the paths by walking `data`. The near names of an
+    unknown key are looked up in `model`.
     """
     expected: dict[tuple[Path, str], list[str]] = defaultdict(list)
     problems = []

@@ -16,10 +16,8 @@ from cse_platform.sweep.reading.yaml_reader import (
 def read_yaml_file(path: Path, *, what: str, refusal: type[PlatformError]) -> YamlDocument:
     """Read a file whose one document is a mapping with the key `sweep`.
 
-    Args:
-        path: of the file.
-        what: it should be, e.g. `a sweep`.
-        refusal: is raised where it cannot be read.
+    `refusal` is raised where it cannot be read; `what` it should be, e.g. `a sweep`, goes into the
+    message.
     """
     try:
         source = read_yaml(path.read_bytes().decode("utf-8-sig"))
@@ -42,14 +40,7 @@ def read_yaml_file(path: Path, *, what: str, refusal: type[PlatformError]) -> Ya
 
 
 def problem_list(path: Path, what: str, problems: Sequence[Problem], source: YamlDocument) -> str:
-    """What is wrong with a file: a line for each problem, in the order of the file.
-
-    Args:
-        path: of the file.
-        what: it should be, e.g. `a sweep`.
-        problems: at least one.
-        source: what the file holds.
-    """
+    """What is wrong with a file: a line for each problem, in the order of the file."""
     lines = []
     for problem in problems:
         steps = real_path(problem.path, source.data)

@@ -44,10 +44,7 @@ class LoggedValue:
 
 
 class LoggedRuns:
-    """The runs of an MLflow store.
-
-    Args:
-        uri: `http(s)://` of a tracking server, the URL of a database, or a folder (`file:…`).
+    """The runs of an MLflow store: a tracking server, a database's URL or a folder (`file:…`).
 
     Raises:
         StoreError: if there is none, or it does not answer.
@@ -61,11 +58,9 @@ class LoggedRuns:
         self._client = connect(uri)
 
     def search(self, experiments: Sequence[str], *, condition: str = "") -> Iterator[LoggedRun]:
-        """The runs of some experiments that are not deleted, in MLflow's order.
+        """The runs of these experiments that are not deleted, in MLflow's order.
 
-        Args:
-            experiments: by name.
-            condition: as MLflow's search has it, e.g. `params.stage = 'final'`.
+        The condition is one of MLflow's search, e.g. `params.stage = 'final'`.
 
         Raises:
             StoreError: if an experiment is not there, the condition means nothing, or the store

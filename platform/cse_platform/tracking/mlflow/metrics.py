@@ -46,12 +46,7 @@ def end_metrics(event: TrialFinished) -> list[Metric]:
 
 
 def reused_metrics(event: TrialReused, *, dev_search: str) -> list[Metric]:
-    """The dev curve and the best value of a trial that another sweep has completed.
-
-    Args:
-        event: of the trial.
-        dev_search: the dev set that the sweep climbs.
-    """
+    """The dev curve and the best value of a trial that another sweep has completed."""
     name, time = dev_metric(dev_search), milliseconds(event.time)
     best = name.replace("dev/", "best/", 1)
     return [
@@ -62,12 +57,7 @@ def reused_metrics(event: TrialReused, *, dev_search: str) -> list[Metric]:
 
 
 def evaluation_metrics(event: TrialEvaluated, *, step: int) -> list[Metric]:
-    """`test/<task>_<metric>` for each test score; `evaluation/…` for a score on a dev set.
-
-    Args:
-        event: of the evaluation.
-        step: of the kept checkpoint.
-    """
+    """`test/<task>_<metric>` for each test score; `evaluation/…` for a score on a dev set."""
     time = milliseconds(event.time)
     return [
         Metric(clean_name(f"{_FOLDERS[one.split]}/{one.task}_{one.metric}"), one.value, time, step)

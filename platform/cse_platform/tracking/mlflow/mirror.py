@@ -28,12 +28,9 @@ class MLflowMirror:
     name = "mlflow"
 
     def __init__(self, uri: str, *, experiment: str = "cse", artifacts: Path | None = None) -> None:
-        """Name the store.
+        """Name the store: `http(s)://` of a tracking server, or the URL of a database.
 
-        Args:
-            uri: `http(s)://` of a tracking server, or the URL of a database.
-            experiment: created at first use.
-            artifacts: folder for artifacts of an experiment that is created in a database.
+        The experiment is created at first use; in a database it gets the folder `artifacts`.
 
         Raises:
             StoreError: the URI is neither of a server nor of a database.
@@ -54,11 +51,7 @@ class MLflowMirror:
             return runs.position(journal)
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
-        """Mirror the events in their order; applying them again changes nothing.
-
-        Args:
-            journal: its id.
-            entries: (end offset, event) pairs.
+        """Mirror (end offset, event) pairs in their order; applying them again changes nothing.
 
         Raises:
             StoreError: the store cannot be reached, or the experiment was deleted; part of the

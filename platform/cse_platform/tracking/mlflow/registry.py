@@ -56,15 +56,9 @@ def register_model(
     """Make a model a new version of a registered model, unless its trial has one there.
 
     The model becomes an artifact of the trial's run, as an MLflow model of the flavor
-    `sentence_transformers`; that library is needed to load it, not here.
-
-    Args:
-        folder: the model, in a layout that sentence-transformers loads.
-        entry: what the registry stores about it.
-        name: of the registered model, which is made where there is none.
-        uri: of the MLflow store that has the trial's run.
-        experiment: that has the run.
-        artifacts: as for `open_experiment`.
+    `sentence_transformers`; that library is needed to load it, not here. The model is in a layout
+    that sentence-transformers loads. The registered model is made where there is none; the store
+    and the experiment must have the trial's run.
 
     Raises:
         StoreError: if there is no store, it cannot be reached, has no finished run of the trial,

@@ -30,12 +30,9 @@ _OfTrial = TrialPoint | TrialFinished | TestAccessed | TrialEvaluated
 class RunWriter:
     """The runs of one experiment, as one process knows them.
 
-    A run that a user deleted stays deleted, and its events are skipped. A trial that starts
-    anew, without a checkpoint, gets a new run, and the old one is deleted (MLflow can restore
-    it): MLflow cannot take points back one by one.
-
-    Args:
-        experiment: open.
+    A run that a user deleted stays deleted, and its events are skipped. A trial that starts anew,
+    without a checkpoint, gets a new run, and the old one is deleted (MLflow can restore it): MLflow
+    cannot take points back one by one.
     """
 
     def __init__(self, experiment: Experiment) -> None:

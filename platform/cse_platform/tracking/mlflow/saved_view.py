@@ -41,10 +41,6 @@ def saved_view() -> str:
 
 
 def view_link(experiment: str) -> str:
-    """Where the view is, from any page of the same server.
-
-    Args:
-        experiment: its id.
-    """
+    """Where the view is, from any page of the same server; `experiment` is an id."""
     asked = f"workflowType=machine_learning&viewStateShareKey={_KEY}"
     return f"#/experiments/{quote(experiment)}/runs?{asked}"

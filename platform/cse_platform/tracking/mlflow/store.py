@@ -73,11 +73,8 @@ def store_errors(uri: str) -> Iterator[None]:
 def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experiment:
     """Connect, creating the database's tables and the experiment where they are missing.
 
-    Args:
-        uri: of a tracking server or a database.
-        name: of the experiment.
-        artifacts: folder that a new experiment in a database is given for artifacts; without
-            it MLflow takes `mlruns` in the working directory. A server has its own.
+    A new experiment in a database keeps its artifacts in the folder `artifacts`; without it MLflow
+    takes `mlruns` in the working directory. A server has its own.
 
     Raises:
         StoreError: the store cannot be reached, or the experiment was deleted.

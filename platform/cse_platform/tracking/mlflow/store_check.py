@@ -17,10 +17,8 @@ _EXPERIMENT = "meta.yaml"
 def check_there(uri: str) -> None:
     """Refuse a place where MLflow would create a store or upgrade one; nothing is written.
 
-    A server is not asked here: the first request to it fails if it does not answer.
-
-    Args:
-        uri: of a tracking server, a database or a folder (`file:…`).
+    The URI is of a tracking server, a database or a folder (`file:…`). A server is not asked here:
+    the first request to it fails if it does not answer.
 
     Raises:
         StoreError: if there is no MLflow store, or one of an older MLflow's schema.

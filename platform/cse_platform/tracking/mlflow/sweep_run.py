@@ -68,11 +68,6 @@ class SweepRun:
 def sweep_run(uri: str, *, experiment: str, sweep: str) -> SweepRun | None:
     """The run of a sweep; None if there is none, as when a user has deleted it.
 
-    Args:
-        uri: of the tracking server or the database.
-        experiment: its name.
-        sweep: its name.
-
     Raises:
         StoreError: if the store does not answer.
     """

@@ -102,12 +102,7 @@ def end_tags(event: TrialFinished) -> dict[str, str]:
 
 
 def model_version_tags(trial: str, tags: Mapping[str, str]) -> dict[str, str]:
-    """Tags of a trial's model in the model registry.
-
-    Args:
-        trial: the trial's key.
-        tags: further tags of the model.
-    """
+    """Tags of a trial's model in the model registry: the trial's key, and these."""
     return _texts({TRIAL: trial, **tags})
 
 
