@@ -1,23 +1,4 @@
-"""What can go wrong on the platform's side, as one tree.
-
-CseError (cse_methods.errors)
-└── PlatformError
-    ├── SweepFileError      a sweep file that cannot be read or means nothing; all problems at once
-    ├── SweepRefusedError   a good file that cannot be run: changed space, missing data
-    ├── SettingsError       the settings of a trial, in a script of one's own, mean nothing
-    ├── StoreError          a store cannot be used as it is, and waiting does not help
-    │   ├── StoreDownError  it does not answer, or not now: the same call may succeed later
-    │   ├── NoStoreError    there is none, and it is not to be made
-    │   └── StoreLostError  it contradicts the journal or itself: rows are lost or damaged
-    ├── QueryError          the store answers, and the question has no answer
-    │   ├── NotFoundError   there is no such trial, sweep, column or score
-    │   ├── AmbiguousError  a name stands for several trials or rows
-    │   └── ComparisonError rows cannot be compared: other data, another protocol, nothing shared
-    ├── OutputError         what is to be written cannot be: a full or unusable folder, no model
-    ├── JournalError        a journal that is damaged before its last line
-    ├── ImportRefusedError  what comes from elsewhere means nothing, or contradicts what is here
-    └── PublishedError      a file of published numbers that means nothing, or an unknown table
-"""
+"""What can go wrong on the platform's side, as one tree below CseError."""
 
 from cse_methods.errors import CseError
 
@@ -27,19 +8,19 @@ class PlatformError(CseError):
 
 
 class SweepFileError(PlatformError):
-    """A sweep file cannot be read or means nothing."""
+    """A sweep file cannot be read or means nothing; the message names all problems at once."""
 
 
 class SweepRefusedError(PlatformError):
-    """A sweep file is fine, and yet it cannot be run."""
+    """A sweep file is fine, and yet it cannot be run: changed space, missing data."""
 
 
 class SettingsError(PlatformError):
-    """A method refuses the settings of a trial."""
+    """A method refuses the settings of a trial in a script of one's own."""
 
 
 class StoreError(PlatformError):
-    """A store cannot be used: its address, its driver or its schema is wrong."""
+    """A store cannot be used: wrong address, driver or schema; waiting does not help."""
 
 
 class StoreDownError(StoreError):
@@ -51,7 +32,7 @@ class NoStoreError(StoreError):
 
 
 class StoreLostError(StoreError):
-    """A store contradicts the journal or itself; trying again does not help."""
+    """A store contradicts the journal or itself: rows are lost or damaged; waiting is no help."""
 
 
 class QueryError(PlatformError):
@@ -59,15 +40,15 @@ class QueryError(PlatformError):
 
 
 class NotFoundError(QueryError):
-    """The store answers, and what was asked for is not in it."""
+    """The store has no such trial, sweep, column or score."""
 
 
 class AmbiguousError(QueryError):
-    """What was asked for is several things."""
+    """A name stands for several trials or rows."""
 
 
 class ComparisonError(QueryError):
-    """Rows cannot be compared with each other."""
+    """Rows cannot be compared: other data, another protocol, nothing shared."""
 
 
 class OutputError(PlatformError):

@@ -70,11 +70,7 @@ def published_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def refuse_options_before(context: click.Context, program: str) -> None:
-    """Options before a subcommand are the group's, and would do nothing.
-
-    Raises:
-        UsageError: if there are any.
-    """
+    """Refuse options before a subcommand: they are the group's, and would do nothing."""
     sources = map(context.get_parameter_source, context.params)
     if ParameterSource.COMMANDLINE in sources:
         command = context.invoked_subcommand
@@ -84,11 +80,7 @@ def refuse_options_before(context: click.Context, program: str) -> None:
 
 
 def leaderboard_url(runs: Path | None, store: str | None) -> str:
-    """The URL of the leaderboard; a folder on the command line wins over the environment.
-
-    Raises:
-        UsageError: if both are on the command line.
-    """
+    """The URL of the leaderboard; `--runs` wins over CSE_STORE, and excludes `--store`."""
     if runs is None and store is not None:
         return store
     if runs is not None and _store_is_typed():

@@ -23,11 +23,7 @@ SAMPLES = 10
 
 
 def dry_run(sweeps: SweepFile, *, runs: Path, offline: bool) -> None:
-    """Check data, encoders and stores of each stage; print ten configurations and the budget.
-
-    Raises:
-        CseError: for whatever would stop the sweep later.
-    """
+    """Check data, encoders and stores of each stage; print ten configurations and the budget."""
     earlier: list[SweepSpec] = []
     for stage in sweeps.stages:
         spec = with_data_source(stage)

@@ -33,25 +33,23 @@ _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
     "--since", type=click.DateTime(_DATES), help="Only trials that finished then or later."
 )
 @click.option("--tasks", type=click.Choice(_FAMILIES), help="Test scores to show, if not all have.")
-@click.option(
-    "--all", "per_configuration", is_flag=True, default=False, help="A row per configuration."
-)
+@click.option("--all", "per_configuration", is_flag=True, help="A row per configuration.")
 @click.option(
     "--sort", default="dev", show_default=True, help="Column: dev, avg_sts, rank, n, finished, …"
 )
-@click.option("--published", is_flag=True, default=False, help="With the papers' own numbers.")
+@click.option("--published", is_flag=True, help="With the papers' own numbers.")
 @published_option
 @click.option("--against", metavar="A", help="Mark test scores significantly above those of A.")
 @click.option(
     "--compare", nargs=2, metavar="A B", default=None, help="A against B: effect, interval, p."
 )
-@click.option("--compare-all", is_flag=True, default=False, help="Every row against every other.")
+@click.option("--compare-all", is_flag=True, help="Every row against every other.")
 @click.option("--paper", help="Lay ours out as a table of this paper, e.g. rankcse.")
 @click.option("--table", help="Which of the paper's tables, e.g. 2.")
 @click.option("--format", type=click.Choice(_FORMATS), default="table", show_default=True)
 @click.option("--json", "format", flag_value="json", help="Same as --format json.")
 @click.option("--csv", "format", flag_value="csv", help="Same as --format csv.")
-@click.option("--wide", is_flag=True, default=False, help="One table, as wide as it takes.")
+@click.option("--wide", is_flag=True, help="One table, as wide as it takes.")
 @store_options
 @click.pass_context
 @shows_errors

@@ -43,7 +43,6 @@ class SweepProgress:
 
     @property
     def trials(self) -> list[TrialHistory]:
-        """All trials so far, by number."""
         return list(self.state.history.trials.values())
 
     @property
@@ -92,7 +91,6 @@ class SweepProgress:
         return " · ".join(parts + behind)
 
     def line(self, trial: TrialHistory) -> str:
-        """One finished trial."""
         value = percent(self.best_value(trial))
         at = f" at step {trial.best_step}" if trial.best_step is not None else ""
         why = f": {trial.error}" if trial.error else ""

@@ -29,9 +29,7 @@ HEAD = 5
 def run_stages(sweeps: SweepFile, *, runs: Path, address: str | None, offline: bool) -> None:
     """Run each sweep of a file in order; print the leaderboard's head and how to open MLflow.
 
-    Raises:
-        CseError: if a sweep cannot be run.
-        KeyboardInterrupt: if a sweep was interrupted; its stores and journal are closed.
+    After a KeyboardInterrupt the stores and the journal of the sweep are closed.
     """
     console = Console(markup=False, highlight=False)  # what a trial says is no markup
     stages = [with_data_source(stage) for stage in sweeps.stages]
@@ -51,11 +49,7 @@ def run_stages(sweeps: SweepFile, *, runs: Path, address: str | None, offline: b
 
 
 def refuse_missing(spec: SweepSpec, *, offline: bool) -> list[str]:
-    """What must be fetched for a sweep, one line each.
-
-    Raises:
-        SweepRefusedError: if something must, and `offline` forbids it.
-    """
+    """What must be fetched for a sweep, a line each; SweepRefusedError if `offline` forbids it."""
     missing = missing_downloads(spec, get_method(spec.method))
     if missing and offline:
         listed = "; ".join(missing)

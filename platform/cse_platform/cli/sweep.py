@@ -1,4 +1,4 @@
-"""cse-sweep: run a sweep file, resume it, extend it."""
+"""cse-sweep: run a sweep file, resume it, extend it; describe methods."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 
 from cse_platform.cli.common import CONTEXT, RUNS, shows_errors
-from cse_platform.cli.describe import describe
 
 
 class FileOrCommand(click.Group):
@@ -37,13 +36,10 @@ def main() -> None:
     """
 
 
-main.add_command(describe)
-
-
 @main.command(context_settings=CONTEXT)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--dry-run", is_flag=True, default=False, help="Check everything, start nothing.")
-@click.option("--offline", is_flag=True, default=False, help="Refuse to download anything.")
+@click.option("--dry-run", is_flag=True, help="Check everything, start nothing.")
+@click.option("--offline", is_flag=True, help="Refuse to download anything.")
 @click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Change the file.")
 @click.option("--trials", type=click.IntRange(min=1), help="Same as --set search.trials=N.")
 @click.option("--address", help="Of a Ray cluster.  [default: RAY_ADDRESS, else this machine]")
@@ -77,7 +73,8 @@ def run(
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1")
     from cse_platform.sweep.reading.loader import load_sweep
 
-    sweeps = load_sweep(file, overrides=[*overrides, *_trials(trials)])
+    budget = [] if trials is None else [f"search.trials={trials}"]
+    sweeps = load_sweep(file, overrides=[*overrides, *budget])
     if dry_run:
         from cse_platform.cli.dry_run import dry_run as check_only
 
@@ -88,5 +85,29 @@ def run(
         run_stages(sweeps, runs=runs, address=address, offline=offline)
 
 
-def _trials(trials: int | None) -> list[str]:
-    return [] if trials is None else [f"search.trials={trials}"]
+@main.command(context_settings=CONTEXT)
+@click.argument("methods", nargs=-1, metavar="[METHOD]...")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
+@shows_errors
+def describe(methods: tuple[str, ...], as_markdown: bool) -> None:
+    """Show each METHOD's settings: bounds, defaults, the paper's symbols and choices.
+
+    Without METHOD, the methods with a line each; with --markdown, the whole reference.
+
+    \b
+    Examples:
+        cse-sweep describe
+        cse-sweep describe rankcse
+    """
+    from cse_methods.describe import describe_method
+    from cse_methods.registry import available_methods, get_method
+    from cse_platform.render.methods_page import methods_overview, methods_page, methods_reference
+    from cse_platform.render.terminal import print_page
+    from cse_platform.render.text import to_markdown
+
+    found = [describe_method(get_method(name)) for name in methods or available_methods()]
+    if as_markdown:
+        page = methods_page(found) if methods else methods_reference(found)
+        click.echo(to_markdown(page), nl=False)
+    else:
+        print_page(methods_page(found) if methods else methods_overview(found))

@@ -84,8 +84,12 @@ def export_command(trial: str, folder: Path, runs: Path | None, store: str | Non
     Example:
         cse-leaderboard export 10bba02b simcse-bert-base
     """
-    from cse_platform.export.export_model import export_model
-    from cse_platform.export.kept_model import COMMON_POOLERS, kept_model, pooler_of
+    from cse_platform.export.kept_model import (
+        COMMON_POOLERS,
+        export_model,
+        kept_model,
+        pooler_of,
+    )
     from cse_platform.export.model_card import model_card
 
     found = _details(trial, runs, store)

@@ -6,11 +6,7 @@ from cse_platform.errors import OutputError
 
 
 def make_empty(folder: Path) -> None:
-    """Make a folder that is to be written to, unless it is there and empty.
-
-    Raises:
-        OutputError: if there is something in it, or it cannot be made.
-    """
+    """Make a folder to write to; OutputError if it cannot be made, or has something in it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         taken = next(folder.iterdir(), None)

@@ -1,11 +1,13 @@
-"""The model that a trial kept, as a folder on this machine."""
+"""The model that a trial kept, as a folder on this machine or one to give away."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from cse_methods.encoders.sentence_transformers_format import read_pooling
-from cse_platform.errors import NotFoundError
+from cse_platform.errors import NotFoundError, OutputError
+from cse_platform.export.folders import make_empty
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 from cse_platform.runner.models import local_copy
 
@@ -17,9 +19,7 @@ COMMON_POOLERS = ("cls", "avg")
 def kept_model(trial: TrialDetails) -> Iterator[Path]:
     """The folder of a trial's best checkpoint, fetched for the while where it lies elsewhere.
 
-    Raises:
-        NotFoundError: if none was kept, or it is gone.
-        BackboneError: if it cannot be reached.
+    NotFoundError if none was kept, or it is gone; BackboneError if it cannot be reached.
     """
     again = f"cse-leaderboard reproduce {trial.key[:8]} writes {trial.again}"
     if trial.model is None:
@@ -34,10 +34,16 @@ def kept_model(trial: TrialDetails) -> Iterator[Path]:
 
 
 def pooler_of(folder: Path) -> str:
-    """How a kept model pools.
-
-    Raises:
-        BackboneError: if the folder does not say it in a way that can be read.
-    """
+    """How a kept model pools; BackboneError if the folder does not say so in a readable way."""
     pooling = read_pooling(folder)
     return pooling.pooler if pooling is not None else "avg"
+
+
+def export_model(model: Path, folder: Path, *, card: str) -> None:
+    """Copy a kept model, with its card (Markdown) as README.md, into a new or empty folder."""
+    make_empty(folder)
+    try:
+        shutil.copytree(model, folder, dirs_exist_ok=True)
+        (folder / "README.md").write_text(card, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"{model} cannot be copied to {folder}: {error}") from error

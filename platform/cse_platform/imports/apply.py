@@ -28,11 +28,7 @@ class Imported:
 
 
 def refuse_rivals(sweeps: Mapping[str, Sequence[ImportedTrial]]) -> None:
-    """Records of one configuration and seed are attempts at one trial, and one can be complete.
-
-    Raises:
-        ImportRefusedError: names all of which several are.
-    """
+    """Raise ImportRefusedError where several complete records are attempts at one trial."""
     problems = [
         _rivals(complete, tries[0].seed)
         for trials in sweeps.values()

@@ -16,11 +16,7 @@ LogEntry = dict[str, float]
 
 
 def read_log(file: Path) -> list[LogEntry]:
-    """Each dictionary in a log, in order, without its texts.
-
-    Raises:
-        ImportRefusedError: if the file cannot be read.
-    """
+    """Each dictionary of a log, in order, without its texts; ImportRefusedError if unreadable."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:

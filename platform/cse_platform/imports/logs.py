@@ -46,12 +46,9 @@ class LogSettings(Settings):
 
 
 def log_settings(values: Mapping[str, str], **given: Any) -> LogSettings:
-    """Settings from the options of a command line.
+    """Settings from the options of a command line; ImportRefusedError names all that are refused.
 
     `values` are hyperparameters as text; they get the method's types, where it is one of ours.
-
-    Raises:
-        ImportRefusedError: names every setting that is refused.
     """
     typed, problems = typed_values(
         given["method"], {name: parse_text(text) for name, text in values.items()}
@@ -82,9 +79,7 @@ class LogsToImport:
 def read_logs(files: Sequence[Path], settings: LogSettings) -> LogsToImport:
     """Read logs, all or none: standard outputs of trainings, JSON lines or `trainer_state.json`.
 
-    Raises:
-        ImportRefusedError: names every file that cannot be a trial, and why, or those that are
-            rivals.
+    ImportRefusedError names every file that cannot be a trial, and why, or those that are rivals.
     """
     trials, problems, evaluations = [], [], 0
     for file in files:

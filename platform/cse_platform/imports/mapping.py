@@ -90,11 +90,7 @@ class RunMapping(Settings):
 
 
 def load_mapping(path: Path) -> tuple[RunMapping, YamlDocument]:
-    """Read a mapping file; the document knows the line of each value.
-
-    Raises:
-        ImportRefusedError: names every problem of the file, with its line.
-    """
+    """Read a mapping file, with the line of each value; ImportRefusedError names every problem."""
     source = read_yaml_file(path, what=_WHAT, refusal=ImportRefusedError)
     problems = list(source.problems)
     if not problems:

@@ -44,9 +44,8 @@ class RunsToImport:
 def read_runs(uri: str, mapping_file: Path) -> RunsToImport:
     """Read MLflow runs, all that the mapping file selects or none; the store is only read.
 
-    Raises:
-        ImportRefusedError: names every problem of the mapping file, or of the runs.
-        StoreError: if the store cannot be reached.
+    ImportRefusedError names every problem of the mapping file, or of the runs; StoreError if the
+    store cannot be reached.
     """
     mapping, source = load_mapping(mapping_file)
     store = LoggedRuns(uri)

@@ -60,9 +60,7 @@ def join_cluster(address: str | None) -> None:
     """Join the Ray cluster at `address` (or RAY_ADDRESS), else start one on this machine.
 
     One that this process has joined before is kept; the end of the process leaves it.
-
-    Raises:
-        SweepRefusedError: if nothing answers at the address.
+    SweepRefusedError if nothing answers at the address.
     """
     for name, value in RAY_SETTINGS.items():
         os.environ.setdefault(name, value)
@@ -91,11 +89,7 @@ def capacity(resources: Resources) -> int:
 
 
 def refuse_too_small(resources: Resources) -> None:
-    """Make sure that the cluster has what one trial asks for.
-
-    Raises:
-        SweepRefusedError: names what is missing, and the way out.
-    """
+    """Raise SweepRefusedError, with the way out, unless one trial fits on the cluster."""
     total = ray.cluster_resources()
     for name, wanted in (("CPU", resources.cpu), ("GPU", resources.gpu)):
         if wanted > (there := total.get(name, 0)):

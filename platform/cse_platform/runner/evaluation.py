@@ -12,7 +12,7 @@ from cse_platform.leaderboard.query.board.best import BestKey, best_key
 from cse_platform.runner.hooks import one_line
 from cse_platform.runner.models import local_copy
 from cse_platform.runner.state import SweepState
-from cse_platform.sweep.evaluate import Evaluate
+from cse_platform.sweep.blocks import Evaluate
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TestAccessed
 from cse_platform.tracking.history import History, TrialHistory

@@ -36,8 +36,7 @@ from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
-from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder
-from cse_platform.tracking.sink import SinkHealth
+from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder, SinkHealth
 
 EndState = Literal["COMPLETE", "INTERRUPTED", "UNCHANGED"]
 """UNCHANGED: there was nothing left to do."""
@@ -167,11 +166,7 @@ def run_to_end(
 def best_folders(
     spec: SweepSpec, dev: DevData, leaderboard: Store, references: Sequence[BestReference]
 ) -> dict[str, str]:
-    """The folder of each of these best encoders, by placeholder.
-
-    Raises:
-        SweepRefusedError: if the leaderboard has no such encoder.
-    """
+    """The folder of each of these best encoders, by placeholder; SweepRefusedError if there is none."""
     found = {}
     for reference in references:
         with leaderboard.session() as session:

@@ -71,11 +71,7 @@ def trial_in(folder: Path) -> str | None:
 
 @contextmanager
 def local_copy(place: str) -> Iterator[Path]:
-    """A folder on this machine with what lies at that place, which may be an object store.
-
-    Raises:
-        BackboneError: if there is nothing, or it cannot be reached.
-    """
+    """A folder on this machine with what lies at a path or URI; BackboneError if out of reach."""
     files, path = filesystem(place)
     if isinstance(files, LocalFileSystem):
         yield Path(path)

@@ -43,7 +43,6 @@ class Publisher:
         self._thread = threading.Thread(target=self._repeat, name="publisher", daemon=True)
 
     def start(self) -> None:
-        """Publish every few minutes from here on."""
         if self._command:
             self._thread.start()
 

@@ -15,8 +15,7 @@ from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.packing import evaluation_event
 from cse_platform.tracking.provenance import user_and_host
-from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder
-from cse_platform.tracking.sink import Sink, SinkHealth
+from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder, Sink, SinkHealth
 
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Evaluation

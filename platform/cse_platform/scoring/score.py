@@ -45,9 +45,6 @@ def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path | None)
 
     `leaderboard` is the URL of the store that knows trials; there may be none. The folder `runs`
     has the journals and an embedded MLflow store.
-
-    Raises:
-        CseError: if the encoder, the data or a store cannot be had.
     """
     for line in missing_tests(request.tasks, request.data):
         click.echo(f"to fetch: {line}", err=True)

@@ -36,14 +36,12 @@ class Proposal:
 
 
 class SearchStudy:
-    """Asks Optuna for configurations and reports how each trial went and ended.
+    """Asks Optuna for configurations, and reports to it how each trial went and ended.
 
-    The study has the sweep's name. The start points are tried first, each once.
-
-    Raises:
-        StoreError: if the database cannot be opened. Every method raises `StoreDownError` while the
-            database is down; what was missed is made up by `reconcile`. Every method raises
-            `StoreLostError` if the database answers without a trial that it must know.
+    The study has the sweep's name. Start points are tried first, each once. The constructor raises
+    StoreError if the database cannot be opened. Every method raises StoreDownError while the
+    database is down; `reconcile` later reports what was missed. Every method raises StoreLostError
+    if the database answers and lacks a trial that it must have.
     """
 
     def __init__(
@@ -118,11 +116,7 @@ class SearchStudy:
             self.study.tell(number, state=TrialState.FAIL)
 
     def reconcile(self, history: History) -> None:
-        """Tell the study everything that the journal knows and the study does not.
-
-        Raises:
-            StoreLostError: if the study does not know a trial that the journal knows.
-        """
+        """Report to the study everything that the journal has and the study has not."""
         with self._store():
             known = {trial.number: trial for trial in self._trials()}
         for trial in history.trials.values():

@@ -1,11 +1,13 @@
-"""The blocks of a sweep file: `search:`, `seeds:`, `resources:` and `stores:`."""
+"""The blocks of a sweep file: `search:`, `seeds:`, `resources:`, `evaluate:` and `stores:`."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, PlainValidator, field_validator, model_validator
 
+from cse_methods.errors import EvaluationError
 from cse_methods.settings import Settings
+from cse_methods.tasks import parse_tasks
 from cse_platform.sweep.reading.problems import Problem, ProblemsError, format_value
 
 
@@ -79,6 +81,27 @@ class Resources(Settings):
 
     gpu: Share = Field(default=0, ge=0, le=1, description="share of a GPU")
     cpu: Share = Field(default=1, gt=0, description="CPU cores")
+
+
+class Evaluate(Settings):
+    """Which trials are scored on test sets."""
+
+    top: int = Field(strict=True, ge=1, description="how many configurations, chosen on dev")
+    tasks: tuple[str, ...] = Field(
+        min_length=1, description="`sts`, `transfer`, `ranking`, `geometry`, `long`, or single ones"
+    )
+    slicing_length: Annotated[int, Field(strict=True, ge=3)] | None = Field(
+        default=None, description="read texts by segments of so many word pieces, as HiCL does"
+    )
+
+    @field_validator("tasks")
+    @classmethod
+    def _check_known(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            parse_tasks(words)
+        except EvaluationError as problem:
+            raise ValueError(str(problem)) from None
+        return words
 
 
 class Stores(Settings):

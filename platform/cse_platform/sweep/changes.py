@@ -20,12 +20,10 @@ Change = tuple[str, Any, Any]
 
 
 def refuse_changes(stored: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> None:
-    """Make sure that a sweep continues or extends the one that is stored under its name.
+    """Raise SweepRefusedError unless the sweep continues or extends the stored one of its name.
 
     `stored` is the spec at its last start, as JSON, None for a new sweep; `asked` is the spec now.
-
-    Raises:
-        SweepRefusedError: names the first change, and the way out.
+    The message names the first change, and the way out.
     """
     if stored is None:
         return

@@ -13,7 +13,7 @@ from cse_platform.sweep.reading.problems import Path, Problem, did_you_mean
 from cse_platform.sweep.reading.pydantic_errors import problems_in
 from cse_platform.sweep.space.dimensions import Choices, Dimension, Range, canonical_json
 from cse_platform.sweep.space.space import Space
-from cse_platform.sweep.spec import METHOD_WIDE, SweepSpec, method_config
+from cse_platform.sweep.spec import METHOD_WIDE, SweepSpec
 
 MAX_TRIED = 400
 """Configurations that are built to try the rules between settings."""
@@ -79,7 +79,7 @@ def _refused(method: Method, name: str, value: Any, path: Path) -> list[Problem]
     if problems := reference_problems(value):
         return [problem.under(path) for problem in problems]
     try:
-        method_config(method.config, {name: with_placeholders(value)})
+        method.config.model_validate({name: with_placeholders(value)})
     except ValidationError as error:
         # The other settings are absent here, which says nothing about this value.
         found = problems_in(error, {name: value})
@@ -149,7 +149,7 @@ def _missing(spec: SweepSpec, method: Method) -> list[Problem]:
 def _objections(spec: SweepSpec, method: Method, assignment: dict[str, Any]) -> list[Problem]:
     values = spec.settings(assignment)
     try:
-        method_config(method.config, values)
+        method.config.model_validate(values)
     except ValidationError as error:
         return [_placed(problem, spec) for problem in problems_in(error, values)]
     return []

@@ -27,11 +27,7 @@ def canonical_hash(value: Any) -> str:
 
 
 class DevData:
-    """The dev sets of a sweep, each read once.
-
-    Raises:
-        DataError: if a dev set cannot be had.
-    """
+    """The dev sets of a sweep, each read once; DataError if one cannot be had."""
 
     def __init__(self, spec: SweepSpec) -> None:
         read = {task: identify_dev_set(task, spec.data) for task in spec.dev.tasks}
@@ -56,7 +52,6 @@ class ConfigurationIdentity:
 
     @property
     def hash(self) -> str:
-        """Of the configuration."""
         return canonical_hash(self.ingredients)
 
     def key(self, seed: int) -> str:
@@ -65,11 +60,7 @@ class ConfigurationIdentity:
 
 
 class Identity:
-    """The hashes of one sweep: of its corpus, dev sets and encoders, and of each configuration.
-
-    Raises:
-        CseError: if the corpus or an encoder cannot be had.
-    """
+    """The hashes of one sweep: of its corpus, dev sets and encoders, and of each configuration."""
 
     def __init__(self, spec: SweepSpec, method: Method, dev: DevData) -> None:
         self.method = method

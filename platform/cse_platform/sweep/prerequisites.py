@@ -18,8 +18,7 @@ from cse_platform.sweep.spec import SweepSpec, best_references
 def with_data_source(spec: SweepSpec) -> SweepSpec:
     """The sweep with its data source written out, so that it means the same on every node.
 
-    Raises:
-        DataError: if `data` or CSE_DATA names no folder in the SentEval layout.
+    DataError if `data` or CSE_DATA names no folder in the SentEval layout.
     """
     source = data_source(spec.data)
     data = str(source.absolute()) if isinstance(source, Path) else source
@@ -29,9 +28,8 @@ def with_data_source(spec: SweepSpec) -> SweepSpec:
 def missing_downloads(spec: SweepSpec, method: Method) -> list[str]:
     """Everything of this sweep that must come from the hub, one line each.
 
-    Raises:
-        SweepRefusedError: if a file that the method is to read is not there.
-        CseError: for what is missing and cannot be fetched: unknown names, wrong folders.
+    Raises a CseError for what is missing and cannot be fetched: unknown names, wrong folders, files
+    that the method is to read.
     """
     configs = [spec.config(assignment) for assignment in representatives(spec, method)]
     _refuse_missing_files(spec, method, configs)

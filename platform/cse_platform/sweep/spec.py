@@ -19,8 +19,7 @@ from cse_platform.sweep.best import (
     replace_references,
     with_placeholders,
 )
-from cse_platform.sweep.blocks import Resources, Search, Slug, Stores, TrialSeeds
-from cse_platform.sweep.evaluate import Evaluate
+from cse_platform.sweep.blocks import Evaluate, Resources, Search, Slug, Stores, TrialSeeds
 from cse_platform.sweep.pruners import NoPruner, Pruner
 from cse_platform.sweep.reading.problems import (
     Problem,
@@ -92,23 +91,17 @@ class SweepSpec(Settings):
         """The method's configuration of one trial; inactive dimensions are left out.
 
         References to a best encoder that are not resolved yet appear as placeholders.
-
-        Raises:
-            SweepRefusedError: if the method refuses the settings together.
+        SweepRefusedError if the method refuses the settings together.
         """
         return self._checked(self.settings(assignment), tried=assignment)
 
     def config_of(self, values: Mapping[str, Any]) -> MethodConfig:
-        """The configuration of a trial that has these hyperparameters, defaults included.
-
-        Raises:
-            SweepRefusedError: if the method, as it is now, refuses them.
-        """
+        """The configuration with these hyperparameters; SweepRefusedError if the method refuses them."""
         return self._checked(self._top() | dict(values), tried=values)
 
     def _checked(self, settings: dict[str, Any], *, tried: Mapping[str, Any]) -> MethodConfig:
         try:
-            return method_config(get_method(self.method).config, settings)
+            return get_method(self.method).config.model_validate(settings)
         except ValidationError as error:
             reason = joined_problems(problems_in(error, settings))
             raise SweepRefusedError(
@@ -122,15 +115,6 @@ class SweepSpec(Settings):
 
     def _top(self) -> dict[str, Any]:
         return self.model_dump(mode="json", include=set(METHOD_WIDE))
-
-
-def method_config(config: type[MethodConfig], values: Mapping[str, Any]) -> MethodConfig:
-    """Validate the settings of one trial together; pydantic's ValidationError says what is wrong.
-
-    Raises:
-        pydantic.ValidationError: if they are refused.
-    """
-    return config.model_validate(dict(values))
 
 
 def best_references(spec: SweepSpec) -> list[BestReference]:

@@ -44,8 +44,7 @@ def sweep_stores(
 ) -> SweepStores:
     """The sweep file's `stores:` and `storage:`, else the environment's, else files in `runs`.
 
-    Raises:
-        SweepRefusedError: if two of the three stores are the same database.
+    SweepRefusedError if two of the three stores are the same database.
     """
     runs = runs.absolute()
     urls = {

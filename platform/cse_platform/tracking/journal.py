@@ -94,11 +94,7 @@ class Journal:
         return read_journal(self.path, offset=offset)
 
     def count_after(self, offset: int) -> int:
-        """Number of events after `offset`.
-
-        Raises:
-            JournalError: if no event of this journal ends there.
-        """
+        """Number of events after `offset`; JournalError if no event of this journal ends there."""
         place = bisect_right(self._ends, offset)
         if offset != 0 and (place == 0 or self._ends[place - 1] != offset):
             raise JournalError(

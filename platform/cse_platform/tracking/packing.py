@@ -5,6 +5,7 @@ Packed is the base64 of the zlib of little-endian numbers; the leaderboard keeps
 
 import zlib
 from base64 import b64decode, b64encode
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,11 +44,8 @@ def evaluation_event(
     """An evaluation of a trial's kept checkpoint as an event of the journal.
 
     `source` is of the data: `builtin`, `hub` or `senteval`. `settings` is what a sweep asked with,
-    so that other settings are another evaluation.
-
-    Raises:
-        ValueError: if the cosines of a task are not as many as its gold scores, or as the pairs
-            of its subsets.
+    so that other settings are another evaluation. ValueError if the cosines of a task are not as
+    many as its gold scores, or as the pairs of its subsets.
     """
     return TrialEvaluated(
         sweep=sweep,
@@ -56,14 +54,7 @@ def evaluation_event(
         settings=settings,
         source=source,
         scores=tuple(
-            TrialScore(
-                task=one.task,
-                split=one.split,
-                metric=one.metric,
-                value=float(one.value),
-                identity=one.identity,
-            )
-            for one in evaluation.scores
+            TrialScore(**{**asdict(one), "value": float(one.value)}) for one in evaluation.scores
         ),
         similarities=tuple(map(_packed, evaluation.similarities)),
         identities={identity: dict(told) for identity, told in evaluation.identities.items()},

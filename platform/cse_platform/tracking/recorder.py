@@ -4,13 +4,13 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice, takewhile
-from typing import Self
+from typing import Protocol, Self
 
 from cse_platform.secrets import mask_text
 from cse_platform.tracking.events import Event
 from cse_platform.tracking.journal import Journal
-from cse_platform.tracking.sink import Sink, SinkHealth
 
 _BATCH = 500
 FIRST_DELAY = 0.5
@@ -20,6 +20,34 @@ FLUSH_SECONDS = 60.0
 """How long the end of a sweep or an evaluation waits for stores that are behind."""
 
 _log = logging.getLogger(__name__)
+
+
+class Sink(Protocol):
+    """A store that mirrors journals, each up to a position of its own.
+
+    Called from one background thread only. Whatever it raises is retried later with the same
+    entries, so `apply` is atomic or idempotent.
+    """
+
+    name: str
+    """As people know it, e.g. `leaderboard`; it stands in messages."""
+
+    def position(self, journal: str) -> int:
+        """End offset of the last event applied from this journal; 0 when it is new here."""
+
+    def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
+        """Take over (end offset, event) pairs, at least one; `position` is then the last offset."""
+
+
+@dataclass(frozen=True)
+class SinkHealth:
+    """How far a sink has come."""
+
+    name: str
+    behind: int
+    """Events of the journal that the sink does not have yet."""
+    error: str | None
+    """Why the last attempt failed; None while all is well."""
 
 
 class Recorder:

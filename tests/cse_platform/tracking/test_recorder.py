@@ -10,8 +10,7 @@ from cse_platform.tracking import journal as journal_module
 from cse_platform.tracking import recorder as recorder_module
 from cse_platform.tracking.events import Event, TrialPoint
 from cse_platform.tracking.journal import Journal
-from cse_platform.tracking.recorder import Recorder
-from cse_platform.tracking.sink import SinkHealth
+from cse_platform.tracking.recorder import Recorder, SinkHealth
 
 
 class Memory:

@@ -29,10 +29,7 @@ class Reproduction:
 def write_reproduction(trial: TrialDetails, folder: Path) -> Reproduction:
     """Write sweep file, packages, changes of the code, a script, and the trial itself.
 
-    The folder must be new or empty.
-
-    Raises:
-        StoreError: if the folder cannot be used.
+    The folder must be new or empty, else OutputError is raised.
     """
     make_empty(folder)
     code, sweep = code_of_trial(trial), one_trial_sweep(trial)

@@ -73,18 +73,13 @@ class Choices(_Conditional):
         return self
 
     def find(self, value: Any) -> Any:
-        """The choice that equals `value`, as the file writes it.
-
-        Raises:
-            LookupError: if it is none of the choices.
-        """
+        """The choice that equals `value`, as the file writes it; LookupError if there is none."""
         for choice in self.choices:
             if canonical_json(choice) == canonical_json(value):
                 return choice
         raise LookupError(value)
 
     def grid_values(self) -> tuple[Any, ...]:
-        """The values of this dimension in a grid."""
         return self.choices
 
     def __str__(self) -> str:
@@ -130,11 +125,7 @@ class Range(_Conditional):
             )
 
     def find(self, value: Any) -> int | float:
-        """The number as this range samples it.
-
-        Raises:
-            LookupError: if it is not a number, out of bounds, or between two steps.
-        """
+        """The number as this range samples it; LookupError if it is not one that is sampled."""
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not number or not self.low <= value <= self.high:
             raise LookupError(value)
@@ -151,11 +142,7 @@ class Range(_Conditional):
         return self.model_copy(update=bounds)
 
     def grid_values(self) -> Iterator[int | float]:
-        """The values of this dimension in a grid, from low to high.
-
-        Raises:
-            ValueError: for a range of real numbers without a step.
-        """
+        """The values of a grid, from low to high; ValueError for real numbers without a step."""
         if self.step is None and not self.whole:
             raise ValueError("a grid needs choices, whole numbers or a step")
         low, high = Decimal(str(self.low)), Decimal(str(self.high))

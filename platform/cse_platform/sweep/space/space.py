@@ -102,8 +102,7 @@ class Space(RootModel[dict[str, Dimension]]):
     def grid_points(self) -> Iterator[dict[str, Any]]:
         """Every distinct active assignment once, the last dimension turning fastest.
 
-        Raises:
-            ValueError: if a dimension is a range of real numbers without a step.
+        ValueError if a dimension is a range of real numbers without a step.
         """
         return self._extended({}, self.ordered())
 

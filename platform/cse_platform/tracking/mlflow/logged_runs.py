@@ -46,8 +46,7 @@ class LoggedValue:
 class LoggedRuns:
     """The runs of an MLflow store: a tracking server, a database's URL or a folder (`file:…`).
 
-    Raises:
-        StoreError: if there is none, or it does not answer.
+    Every method raises StoreError if there is none, or it does not answer.
     """
 
     def __init__(self, uri: str) -> None:
@@ -60,11 +59,8 @@ class LoggedRuns:
     def search(self, experiments: Sequence[str], *, condition: str = "") -> Iterator[LoggedRun]:
         """The runs of these experiments that are not deleted, in MLflow's order.
 
-        The condition is one of MLflow's search, e.g. `params.stage = 'final'`.
-
-        Raises:
-            StoreError: if an experiment is not there, the condition means nothing, or the store
-                does not answer.
+        The condition is one of MLflow's search, e.g. `params.stage = 'final'`. StoreError if it
+        means nothing, or an experiment is not there.
         """
         ids = [self._experiment(name) for name in experiments]
         token: str | None = None
@@ -77,11 +73,7 @@ class LoggedRuns:
                 return
 
     def history(self, run: str, metric: str) -> list[LoggedValue]:
-        """All values of a run's metric, in order of step and time.
-
-        Raises:
-            StoreError: if the store does not answer.
-        """
+        """All values of a run's metric, in order of step and time."""
         with store_errors(self._uri):
             found = self._client.get_metric_history(run, metric)
         values = [LoggedValue(one.step, _moment(one.timestamp), one.value) for one in found]

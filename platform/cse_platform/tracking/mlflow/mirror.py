@@ -16,24 +16,21 @@ if TYPE_CHECKING:
 class MLflowMirror:
     """A sink of the journal: a parent run for each sweep, a nested child run for each trial.
 
-    Nothing is logged twice: runs are found again by a tag of their own before they are
-    created, and every metric carries the journal's time, so that entries which are applied
-    again change nothing. How far a journal was applied is a tag of the experiment: it lives
-    and dies with what it counts.
+    Nothing is logged twice: runs are found again by a tag of their own before they are created, and
+    every metric carries the journal's time, so that entries which are applied again change nothing.
+    How far a journal was applied is a tag of the experiment: it lives and dies with what it counts.
 
-    Constructing costs nothing and reaches nothing; the first use imports MLflow (about two
-    seconds) and connects. Safe for one thread at a time.
+    Constructing reaches nothing; the first use imports MLflow (about two seconds) and connects. The
+    methods raise StoreError if the store cannot be reached or the experiment was deleted. Safe for
+    one thread at a time.
     """
 
     name = "mlflow"
 
     def __init__(self, uri: str, *, experiment: str = "cse", artifacts: Path | None = None) -> None:
-        """Name the store: `http(s)://` of a tracking server, or the URL of a database.
+        """Name the store: `http(s)://` of a tracking server, or a database's URL, else StoreError.
 
         The experiment is created at first use; in a database it gets the folder `artifacts`.
-
-        Raises:
-            StoreError: the URI is neither of a server nor of a database.
         """
         check_uri(uri)
         self._uri = uri
@@ -42,20 +39,14 @@ class MLflowMirror:
         self._runs: RunWriter | None = None
 
     def position(self, journal: str) -> int:
-        """The offset up to which that journal has been applied; 0 for one never seen.
-
-        Raises:
-            StoreError: the store cannot be reached, or the experiment was deleted.
-        """
+        """The offset up to which that journal has been applied; 0 for one never seen."""
         with self._open() as runs:
             return runs.position(journal)
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
         """Mirror (end offset, event) pairs in their order; applying them again changes nothing.
 
-        Raises:
-            StoreError: the store cannot be reached, or the experiment was deleted; part of the
-                entries may have been applied, and the position has not moved.
+        After an error part of them may have been applied, and the position has not moved.
         """
         if not entries:
             return

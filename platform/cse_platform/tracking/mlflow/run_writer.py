@@ -43,12 +43,10 @@ class RunWriter:
         self._points: defaultdict[str, list[Metric]] = defaultdict(list)
 
     def position(self, journal: str) -> int:
-        """The offset up to which that journal has been applied."""
         known = self._client.get_experiment(self._experiment).tags
         return int(known.get(f"{tags.POSITION}.{journal}", 0))
 
     def set_position(self, journal: str, offset: int) -> None:
-        """Remember that the journal has been applied up to that offset."""
         name = f"{tags.POSITION}.{journal}"
         self._client.set_experiment_tag(self._experiment, name, str(offset))
 

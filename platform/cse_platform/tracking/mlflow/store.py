@@ -35,11 +35,7 @@ class Experiment:
 
 
 def check_uri(uri: str) -> None:
-    """Refuse what is neither the address of an MLflow server nor of a database.
-
-    Raises:
-        StoreError: names the URI and the forms that are understood.
-    """
+    """Raise StoreError unless the URI is of an MLflow server or of a database."""
     if not is_server(uri) and not _DATABASE.match(uri):
         raise StoreError(
             f"{mask_url(uri)!r} is no MLflow store; "
@@ -74,10 +70,8 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
     """Connect, creating the database's tables and the experiment where they are missing.
 
     A new experiment in a database keeps its artifacts in the folder `artifacts`; without it MLflow
-    takes `mlruns` in the working directory. A server has its own.
-
-    Raises:
-        StoreError: the store cannot be reached, or the experiment was deleted.
+    takes `mlruns` in the working directory. A server has its own. StoreError if the store cannot be
+    reached, or the experiment was deleted.
     """
     client = connect(uri)
     with store_errors(uri):
@@ -94,11 +88,7 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
 
 
 def connect(uri: str) -> Any:
-    """A client of the store; a SQLite file is made where there is none.
-
-    Raises:
-        StoreError: the store cannot be reached.
-    """
+    """A client of the store; a SQLite file is made where there is none. StoreError if out of reach."""
     with store_errors(uri):
         return _connect(uri)
 

@@ -15,13 +15,10 @@ _EXPERIMENT = "meta.yaml"
 
 
 def check_there(uri: str) -> None:
-    """Refuse a place where MLflow would create a store or upgrade one; nothing is written.
+    """Raise StoreError where MLflow would create a store or upgrade one; nothing is written.
 
     The URI is of a tracking server, a database or a folder (`file:…`). A server is not asked here:
     the first request to it fails if it does not answer.
-
-    Raises:
-        StoreError: if there is no MLflow store, or one of an older MLflow's schema.
     """
     if urlparse(uri).scheme == "file":
         _check_folder(Path(unquote(urlparse(uri).path)))

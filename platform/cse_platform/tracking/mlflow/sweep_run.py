@@ -13,7 +13,7 @@ from cse_platform.tracking.mlflow.tags import DESCRIPTION, IDENTITY, USER_LINE, 
 
 @dataclass(frozen=True)
 class SweepRun:
-    """The run of one sweep."""
+    """The run of one sweep. Every method raises StoreError if the store does not answer."""
 
     uri: str
     client: Any
@@ -29,11 +29,7 @@ class SweepRun:
         return view_link(self.experiment)
 
     def links(self, trials: Iterable[str]) -> dict[str, str]:
-        """Links to the runs of these trials, by key, for pages of the same server.
-
-        Raises:
-            StoreError: if the store does not answer.
-        """
+        """Links to the runs of these trials, by key, for pages of the same server."""
         with store_errors(self.uri):
             found = {key: self._run_of(key) for key in trials}
         return {
@@ -41,11 +37,7 @@ class SweepRun:
         }
 
     def describe(self, said: str) -> None:
-        """Renew the description, in Markdown; what a user has written below it stays.
-
-        Raises:
-            StoreError: if the store does not answer.
-        """
+        """Renew the description, in Markdown; what a user has written below it stays."""
         yours = _yours(self.tags.get(DESCRIPTION, ""))
         rest = f"\n\n{USER_LINE}{yours}"
         ours = text(said.strip(), limit=max(1, TAG_LENGTH - len(rest)))
@@ -53,11 +45,7 @@ class SweepRun:
             self.client.set_tag(self.id, DESCRIPTION, ours + rest)
 
     def add(self, folder: Path) -> None:
-        """Put the files of a folder among the run's artifacts; those of the same name give way.
-
-        Raises:
-            StoreError: if the store or its artifacts do not answer.
-        """
+        """Put the files of a folder among the run's artifacts; those of the same name give way."""
         with store_errors(self.uri):
             self.client.log_artifacts(self.id, str(folder))
 
@@ -66,11 +54,7 @@ class SweepRun:
 
 
 def sweep_run(uri: str, *, experiment: str, sweep: str) -> SweepRun | None:
-    """The run of a sweep; None if there is none, as when a user has deleted it.
-
-    Raises:
-        StoreError: if the store does not answer.
-    """
+    """The run of a sweep; None if there is none, as when a user has deleted it."""
     client = connect(uri)
     with store_errors(uri):
         found = client.get_experiment_by_name(experiment)
