@@ -166,7 +166,7 @@ def run_to_end(
 def best_folders(
     spec: SweepSpec, dev: DevData, leaderboard: Store, references: Sequence[BestReference]
 ) -> dict[str, str]:
-    """The folder of each of these best encoders, by placeholder; SweepRefusedError if there is none."""
+    """The folder of each of these best encoders, by placeholder; SweepRefusedError if one lacks."""
     found = {}
     for reference in references:
         with leaderboard.session() as session:

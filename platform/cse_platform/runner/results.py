@@ -133,9 +133,8 @@ class Results:
             )
         )
         if model is not None and trial.checkpoint is not None:
-            delete_folder(
-                trial.checkpoint[1]
-            )  # whole checkpoints of a long search would fill a disk
+            # Whole checkpoints of a long search would fill a disk.
+            delete_folder(trial.checkpoint[1])
         self.state.live.discard(trial.key)
         self.state.with_search(lambda: self.state.search.tell(trial))
 

@@ -15,12 +15,9 @@ from optuna.trial import Trial
 from cse_platform.sweep.space.dimensions import Choices, Dimension, Range
 
 
-def encode(value: Any) -> bool | int | float | str | None:
+def encode(value: Any) -> Any:
     """A value as Optuna stores it: lists and mappings become canonical JSON strings."""
-    if isinstance(value, (list, tuple, dict)):
-        return json.dumps(value, sort_keys=True)
-    plain: bool | int | float | str | None = value
-    return plain
+    return json.dumps(value, sort_keys=True) if isinstance(value, (list, tuple, dict)) else value
 
 
 def distribution(dimension: Dimension) -> BaseDistribution:

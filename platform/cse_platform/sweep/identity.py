@@ -70,10 +70,12 @@ class Identity:
 
     def of(self, config: MethodConfig) -> ConfigurationIdentity:
         """The identity of a configuration: its encoders and files are told by their content."""
+        contents: dict[str, Callable[[str], Any]] = dict.fromkeys(config.encoders(), _teacher)
+        contents |= dict.fromkeys(config.files(), _file)
         ingredients = {
             "method": self.method.name,
             "revision": self.method.revision,
-            "configuration": _by_content(config.hyperparameters(), _contents(config)),
+            "configuration": _by_content(config.hyperparameters(), contents),
             "backbone": weights_sha256(fetch_backbone(resolve_backbone(config.backbone))),
             "corpus": self.corpus_sha256,
             "dev": self.selection.model_dump(mode="json"),
@@ -81,11 +83,6 @@ class Identity:
             **config.ingredients(),
         }
         return ConfigurationIdentity(ingredients)
-
-
-def _contents(config: MethodConfig) -> Mapping[str, Callable[[str], Any]]:
-    """For each name of an encoder or a file, what tells its content."""
-    return dict.fromkeys(config.encoders(), _teacher) | dict.fromkeys(config.files(), _file)
 
 
 def _by_content(value: Any, contents: Mapping[str, Callable[[str], Any]]) -> Any:

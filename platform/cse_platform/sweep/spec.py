@@ -96,7 +96,7 @@ class SweepSpec(Settings):
         return self._checked(self.settings(assignment), tried=assignment)
 
     def config_of(self, values: Mapping[str, Any]) -> MethodConfig:
-        """The configuration with these hyperparameters; SweepRefusedError if the method refuses them."""
+        """The configuration with these hyperparameters; SweepRefusedError if they are refused."""
         return self._checked(self._top() | dict(values), tried=values)
 
     def _checked(self, settings: dict[str, Any], *, tried: Mapping[str, Any]) -> MethodConfig:

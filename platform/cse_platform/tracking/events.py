@@ -28,12 +28,25 @@ class Recorded(Settings):
     model_config = ConfigDict(allow_inf_nan=True)
 
 
-class SweepStarted(Recorded):
+class SweepEvent(Recorded):
+    """Base of the events; a trial's are those of the sweep that holds it."""
+
+    kind: str
+    time: datetime = Field(default_factory=now)
+    sweep: str
+
+
+class TrialEvent(SweepEvent):
+    """Base of the events of one trial."""
+
+    trial: str
+    """The trial's key: sha256 of all that its numbers follow from."""
+
+
+class SweepStarted(SweepEvent):
     """A sweep begins, or begins again after an interruption or with a larger budget."""
 
     kind: Literal["sweep_started"] = "sweep_started"
-    time: datetime = Field(default_factory=now)
-    sweep: str
     method: str
     backbone: str
     spec: dict[str, Any]
@@ -48,14 +61,10 @@ class SweepStarted(Recorded):
     """What the code differed by from its commit: `git`, the user's repository, and `package`."""
 
 
-class TrialStarted(Recorded):
+class TrialStarted(TrialEvent):
     """A trial begins or, with `resumed_from`, goes on from a checkpoint."""
 
     kind: Literal["trial_started"] = "trial_started"
-    time: datetime = Field(default_factory=now)
-    sweep: str
-    trial: str
-    """The trial's key: sha256 of all that its numbers follow from."""
     number: int
     """Place of the trial in its sweep, from 0."""
     role: Role
@@ -78,13 +87,10 @@ class TrialStarted(Recorded):
     """Optimiser step of the checkpoint."""
 
 
-class TrialPoint(Recorded):
+class TrialPoint(TrialEvent):
     """One point of a trial's dev curve."""
 
     kind: Literal["trial_point"] = "trial_point"
-    time: datetime = Field(default_factory=now)
-    sweep: str
-    trial: str
     step: int
     value: float
     """The dev score that the search climbs, a fraction."""
@@ -94,13 +100,10 @@ class TrialPoint(Recorded):
     """Where the checkpoint of this step lies, whole."""
 
 
-class TrialFinished(Recorded):
+class TrialFinished(TrialEvent):
     """A trial ends."""
 
     kind: Literal["trial_finished"] = "trial_finished"
-    time: datetime = Field(default_factory=now)
-    sweep: str
-    trial: str
     state: TrialState
     best_step: int | None
     """Step of the kept checkpoint; None when nothing was reported."""
@@ -119,13 +122,10 @@ class TrialFinished(Recorded):
     """Of the worker: versions, CPU or GPU, attention kernel, dtype, threads, peak memory."""
 
 
-class TrialReused(Recorded):
+class TrialReused(TrialEvent):
     """A sweep takes over a trial that another sweep has completed."""
 
     kind: Literal["trial_reused"] = "trial_reused"
-    time: datetime = Field(default_factory=now)
-    sweep: str
-    trial: str
     number: int
     role: Role
     search_number: int | None
@@ -140,13 +140,10 @@ class TrialReused(Recorded):
     model: str | None
 
 
-class TestAccessed(Recorded):
+class TestAccessed(TrialEvent):
     """Test sets are about to be opened for a trial; whatever comes of it, they were."""
 
     kind: Literal["tests_opened"] = "tests_opened"
-    time: datetime = Field(default_factory=now)
-    sweep: str
-    trial: str
     tasks: tuple[str, ...]
     source: Literal["builtin", "hub", "senteval"]
     """Of the test sets, whatever the trial's own data."""
@@ -181,13 +178,10 @@ class PairSimilarities(Recorded):
     data_sha256: str
 
 
-class TrialEvaluated(Recorded):
+class TrialEvaluated(TrialEvent):
     """A trial's kept checkpoint has been scored."""
 
     kind: Literal["trial_evaluated"] = "trial_evaluated"
-    time: datetime = Field(default_factory=now)
-    sweep: str
-    trial: str
     tasks: tuple[str, ...]
     """Everything that was asked for, whether it has a score or not: single tasks, `ranking`,
     `geometry`."""
@@ -203,12 +197,10 @@ class TrialEvaluated(Recorded):
     """`encoding`, and each task's own time."""
 
 
-class SweepFinished(Recorded):
+class SweepFinished(SweepEvent):
     """A sweep has spent its budget, or was interrupted."""
 
     kind: Literal["sweep_finished"] = "sweep_finished"
-    time: datetime = Field(default_factory=now)
-    sweep: str
     state: Literal["COMPLETE", "INTERRUPTED"]
 
 

@@ -7,19 +7,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from cse_methods.data.dev_selection import dev_metric
-from cse_platform.tracking.events import (
-    Event,
-    Role,
-    SweepFinished,
-    SweepStarted,
-    TrialEvaluated,
-    TrialFinished,
-    TrialPoint,
-    TrialReused,
-    TrialStarted,
-    TrialState,
-    asked_of,
-)
+from cse_platform.tracking import events
 
 
 @dataclass
@@ -28,7 +16,7 @@ class TrialHistory:
 
     key: str
     number: int
-    role: Role
+    role: events.Role
     search_number: int | None
     seed: int
     configuration: str
@@ -37,7 +25,7 @@ class TrialHistory:
     started: datetime
     resumed_from: int | None = None
     """The step that it last went on from; None for one that was started once."""
-    state: Literal["RUNNING"] | TrialState = "RUNNING"
+    state: Literal["RUNNING"] | events.TrialState = "RUNNING"
     curve: dict[int, float] = field(default_factory=dict)
     """The search's dev score by optimiser step."""
     metrics: dict[int, dict[str, float]] = field(default_factory=dict)
@@ -89,32 +77,32 @@ class TrialHistory:
 class History:
     """All trials of one sweep by key, in the order they were started."""
 
-    def __init__(self, events: Iterable[Event] = ()) -> None:
+    def __init__(self, past: Iterable[events.Event] = ()) -> None:
         self.spec: dict[str, Any] | None = None
         self.best: dict[str, str] = {}
         self.complete = False
         self.trials: dict[str, TrialHistory] = {}
-        for event in events:
+        for event in past:
             self.apply(event)
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: events.Event) -> None:
         """Apply one event; an event that is repeated changes nothing."""
         match event:
-            case SweepStarted():
+            case events.SweepStarted():
                 self.spec, self.best, self.complete = event.spec, event.best, False
                 for trial in self.unfinished():
                     trial.last_heard = None  # nothing ran while the driver was away
-            case SweepFinished():
+            case events.SweepFinished():
                 self.complete = event.state == "COMPLETE"
-            case TrialStarted():
+            case events.TrialStarted():
                 self._start(event)
-            case TrialReused():
+            case events.TrialReused():
                 self._reuse(event)
-            case TrialPoint():
+            case events.TrialPoint():
                 self._point(event)
-            case TrialFinished():
+            case events.TrialFinished():
                 self._finish(event)
-            case TrialEvaluated():
+            case events.TrialEvaluated():
                 done = self.trials[event.trial].evaluated.setdefault(event.settings, set())
                 done |= set(event.tasks)
 
@@ -130,16 +118,16 @@ class History:
                 found.setdefault(trial.configuration, []).append(trial)
         return found
 
-    def _start(self, event: TrialStarted) -> None:
+    def _start(self, event: events.TrialStarted) -> None:
         known = self.trials.get(event.trial)
         if known is None or event.resumed_from is None:
-            known = TrialHistory(key=event.trial, started=event.time, **asked_of(event))
+            known = TrialHistory(key=event.trial, started=event.time, **events.asked_of(event))
             self.trials[event.trial] = known
         known.last_heard, known.resumed_from = event.time, event.resumed_from
         if known.checkpoint is not None and known.checkpoint[0] != event.resumed_from:
             known.checkpoint = None  # it was gone
 
-    def _reuse(self, event: TrialReused) -> None:
+    def _reuse(self, event: events.TrialReused) -> None:
         self.trials[event.trial] = TrialHistory(
             key=event.trial,
             started=event.time,
@@ -149,10 +137,10 @@ class History:
             best_step=event.best_step,
             best_value=event.best_value,
             model=event.model,
-            **asked_of(event),
+            **events.asked_of(event),
         )
 
-    def _point(self, event: TrialPoint) -> None:
+    def _point(self, event: events.TrialPoint) -> None:
         trial = self.trials[event.trial]
         trial.ran_until(event.time)
         if event.step in trial.curve:
@@ -162,7 +150,7 @@ class History:
         if event.checkpoint is not None:
             trial.checkpoint = (event.step, event.checkpoint)
 
-    def _finish(self, event: TrialFinished) -> None:
+    def _finish(self, event: events.TrialFinished) -> None:
         trial = self.trials[event.trial]
         trial.ran_until(event.time)
         trial.state, trial.error, trial.finished = event.state, event.error, event.time

@@ -73,7 +73,7 @@ def _sweep(data: Any) -> tuple[SweepSpec | None, list[Problem]]:
     if not isinstance(data, dict):
         return None, [Problem((), f"expected a sweep, a mapping, got {format_value(data)}")]
     try:
-        spec = _parsed(data)
+        spec = SweepSpec.model_validate(data)
     except ValidationError as error:
         problems = problems_in(error, data, model=SweepSpec)
         return None, problems + _more_problems(data, problems)
@@ -82,10 +82,6 @@ def _sweep(data: Any) -> tuple[SweepSpec | None, list[Problem]]:
         return None, [method]
     problems = check_against(spec, method) + start_problems(spec, method)
     return (None if problems else with_real_ranges(spec, method)), problems
-
-
-def _parsed(data: dict[str, Any]) -> SweepSpec:
-    return SweepSpec.model_validate(data)
 
 
 def _method(name: str) -> Method | Problem:
@@ -105,7 +101,7 @@ def _more_problems(data: dict[str, Any], problems: list[Problem]) -> list[Proble
     if "method" not in draft:
         return []
     draft["space"] = _sound_dimensions(data.get("space"), problems)
-    spec, method = _parsed(draft), _method(draft["method"])
+    spec, method = SweepSpec.model_validate(draft), _method(draft["method"])
     if isinstance(method, Problem):
         return [method]
     if ("space",) in broken or ("fixed",) in broken:

@@ -65,7 +65,6 @@ def _key(parent: Any, step: str, path: Path) -> str | int:
         raise OverrideError(
             f"{dotted_path(path)} is {format_value(parent)}, which has no {step!r} inside"
         )
-    for position in range(len(parent)):
-        if step == str(position):
-            return position
+    if step in map(str, range(len(parent))):
+        return int(step)
     raise OverrideError(f"{dotted_path(path)} has {len(parent)} entries, from 0, and no {step!r}")

@@ -3,26 +3,20 @@
 from mlflow.entities import Metric, Param
 
 from cse_methods.data.dev_selection import dev_metric
-from cse_platform.tracking.events import (
-    TrialEvaluated,
-    TrialFinished,
-    TrialPoint,
-    TrialReused,
-    TrialStarted,
-)
+from cse_platform.tracking import events
 from cse_platform.tracking.mlflow.limits import PARAM_LENGTH, clean_name, milliseconds, text
 
 _FOLDERS = {"test": "test", "dev": "evaluation"}
 """Where the scores of a split stand; `dev/…` is the dev curve, which follows another protocol."""
 
 
-def trial_params(event: TrialStarted | TrialReused) -> list[Param]:
+def trial_params(event: events.TrialStarted | events.TrialReused) -> list[Param]:
     """All hyperparameters and the seed."""
     values = {**event.values, "seed": event.seed}
     return [Param(clean_name(name), text(v, limit=PARAM_LENGTH)) for name, v in values.items()]
 
 
-def point_metrics(event: TrialPoint) -> list[Metric]:
+def point_metrics(event: events.TrialPoint) -> list[Metric]:
     """Everything that was reported at one step."""
     time = milliseconds(event.time)
     return [
@@ -30,7 +24,7 @@ def point_metrics(event: TrialPoint) -> list[Metric]:
     ]
 
 
-def end_metrics(event: TrialFinished) -> list[Metric]:
+def end_metrics(event: events.TrialFinished) -> list[Metric]:
     """`best/…` for each `dev/…` of the best step, that step, and the seconds it all took."""
     values = {
         name.replace("dev/", "best/", 1): value
@@ -45,7 +39,7 @@ def end_metrics(event: TrialFinished) -> list[Metric]:
     return [Metric(clean_name(name), value, end, step) for name, value in values.items()]
 
 
-def reused_metrics(event: TrialReused, *, dev_search: str) -> list[Metric]:
+def reused_metrics(event: events.TrialReused, *, dev_search: str) -> list[Metric]:
     """The dev curve and the best value of a trial that another sweep has completed."""
     name, time = dev_metric(dev_search), milliseconds(event.time)
     best = name.replace("dev/", "best/", 1)
@@ -56,7 +50,7 @@ def reused_metrics(event: TrialReused, *, dev_search: str) -> list[Metric]:
     ]
 
 
-def evaluation_metrics(event: TrialEvaluated, *, step: int) -> list[Metric]:
+def evaluation_metrics(event: events.TrialEvaluated, *, step: int) -> list[Metric]:
     """`test/<task>_<metric>` for each test score; `evaluation/…` for a score on a dev set."""
     time = milliseconds(event.time)
     return [

@@ -6,25 +6,13 @@ from typing import Any
 
 from mlflow.entities import Metric, RunTag, ViewType
 
-from cse_platform.tracking.events import (
-    Event,
-    SweepFinished,
-    SweepStarted,
-    TestAccessed,
-    TrialEvaluated,
-    TrialFinished,
-    TrialPoint,
-    TrialReused,
-    TrialStarted,
-)
+from cse_platform.tracking import events
 from cse_platform.tracking.mlflow import metrics, tags
 from cse_platform.tracking.mlflow.limits import milliseconds
 from cse_platform.tracking.mlflow.saved_view import VIEW_TAG, saved_view
 from cse_platform.tracking.mlflow.store import Experiment
 
 _STATUS = {"COMPLETE": "FINISHED", "PRUNED": "KILLED", "FAIL": "FAILED", "INTERRUPTED": "KILLED"}
-
-_OfTrial = TrialPoint | TrialFinished | TestAccessed | TrialEvaluated
 
 
 class RunWriter:
@@ -50,24 +38,24 @@ class RunWriter:
         name = f"{tags.POSITION}.{journal}"
         self._client.set_experiment_tag(self._experiment, name, str(offset))
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: events.Event) -> None:
         """Mirror one event; dev points wait for `flush` or an event of another kind."""
-        if isinstance(event, TrialPoint):
+        if isinstance(event, events.TrialPoint):
             self._add_point(event)
             return
         self.flush()
         match event:
-            case SweepStarted():
+            case events.SweepStarted():
                 self._start_sweep(event)
-            case TrialStarted():
+            case events.TrialStarted():
                 self._start_trial(event)
-            case TrialFinished():
+            case events.TrialFinished():
                 self._finish_trial(event)
-            case TrialReused():
+            case events.TrialReused():
                 self._reuse_trial(event)
-            case TestAccessed() | TrialEvaluated():
+            case events.TestAccessed() | events.TrialEvaluated():
                 self._evaluate_trial(event)
-            case SweepFinished():
+            case events.SweepFinished():
                 self._finish_sweep(event)
 
     def flush(self) -> None:
@@ -82,7 +70,7 @@ class RunWriter:
             self._client.set_experiment_tag(self._experiment, VIEW_TAG, saved_view())
             self._client.set_experiment_tag(self._experiment, tags.VIEW_OFFERED, "true")
 
-    def _start_sweep(self, event: SweepStarted) -> None:
+    def _start_sweep(self, event: events.SweepStarted) -> None:
         self._offer_view()
         name, written = tags.run_identity(event.sweep), tags.sweep_tags(event)
         known = self._find(name)
@@ -93,7 +81,7 @@ class RunWriter:
             self._reopen(known[0].info.run_id, written)
         self._sweeps.pop(event.sweep, None)
 
-    def _finish_sweep(self, event: SweepFinished) -> None:
+    def _finish_sweep(self, event: events.SweepFinished) -> None:
         sweep = self._sweep(event.sweep)
         if sweep is None:
             return
@@ -104,7 +92,7 @@ class RunWriter:
             self._client.set_terminated(run.info.run_id, "KILLED", end_time=end)
         self._client.set_terminated(run_id, _STATUS[event.state], end_time=end)
 
-    def _start_trial(self, event: TrialStarted) -> None:
+    def _start_trial(self, event: events.TrialStarted) -> None:
         started, known = milliseconds(event.time), self._known_at(event)
         if any(_completed_before(run, started) for run in known):
             self._trials[event.sweep, event.trial] = None
@@ -116,7 +104,7 @@ class RunWriter:
             known = [run for run in known if _start_time(run) == started]
         self._open_trial(event, known)
 
-    def _reuse_trial(self, event: TrialReused) -> None:
+    def _reuse_trial(self, event: events.TrialReused) -> None:
         """A finished child with the settings, the search's dev curve and its best value."""
         known = self._find(tags.run_identity(event.sweep, event.trial))
         run_id, sweep = self._open_trial(event, known), self._sweep(event.sweep)
@@ -126,29 +114,31 @@ class RunWriter:
         self._client.log_batch(run_id, metrics=curve)
         self._client.set_terminated(run_id, "FINISHED", end_time=milliseconds(event.time))
 
-    def _add_point(self, event: TrialPoint) -> None:
+    def _add_point(self, event: events.TrialPoint) -> None:
         if run_id := self._trial(event):
             self._points[run_id] += metrics.point_metrics(event)
 
-    def _finish_trial(self, event: TrialFinished) -> None:
+    def _finish_trial(self, event: events.TrialFinished) -> None:
         if run_id := self._trial(event):
             ended = _run_tags(tags.end_tags(event))
             self._client.log_batch(run_id, metrics=metrics.end_metrics(event), tags=ended)
             end = milliseconds(event.time)
             self._client.set_terminated(run_id, _STATUS[event.state], end_time=end)
 
-    def _evaluate_trial(self, event: TestAccessed | TrialEvaluated) -> None:
+    def _evaluate_trial(self, event: events.TestAccessed | events.TrialEvaluated) -> None:
         """Add to a trial's run, which has ended; adding it again changes nothing."""
         if (run_id := self._trial(event)) is None:
             return
         known, written = self._client.get_run(run_id).data, _run_tags(tags.evaluation_tags(event))
-        if isinstance(event, TrialEvaluated):
+        if isinstance(event, events.TrialEvaluated):
             scores = metrics.evaluation_metrics(event, step=int(known.metrics.get("best/step", 0)))
             self._client.log_batch(run_id, metrics=scores, tags=written)
         elif tags.TESTS_OPENED not in known.tags:  # the first access stays
             self._client.log_batch(run_id, tags=written)
 
-    def _open_trial(self, event: TrialStarted | TrialReused, known: list[Any]) -> str | None:
+    def _open_trial(
+        self, event: events.TrialStarted | events.TrialReused, known: list[Any]
+    ) -> str | None:
         """The trial's run, created where none is known; None if a user deleted it or its sweep."""
         sweep, written = self._sweep(event.sweep), tags.trial_tags(event)
         run_id: str | None = None
@@ -167,7 +157,7 @@ class RunWriter:
         self._trials[event.sweep, event.trial] = run_id
         return run_id
 
-    def _trial(self, event: _OfTrial) -> str | None:
+    def _trial(self, event: events.TrialEvent) -> str | None:
         """The id of the run of that attempt at the trial; None if it was deleted."""
         key = event.sweep, event.trial
         if key not in self._trials:
@@ -175,7 +165,7 @@ class RunWriter:
             self._trials[key] = known[0].info.run_id if known and _active(known[0]) else None
         return self._trials[key]
 
-    def _known_at(self, event: TrialStarted | _OfTrial) -> list[Any]:
+    def _known_at(self, event: events.TrialEvent) -> list[Any]:
         """The trial's runs that began before the event, newest first.
 
         While old entries are applied again, runs of later attempts exist already.

@@ -88,7 +88,7 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
 
 
 def connect(uri: str) -> Any:
-    """A client of the store; a SQLite file is made where there is none. StoreError if out of reach."""
+    """A client of the store, whose SQLite file is made if missing. StoreError if it is down."""
     with store_errors(uri):
         return _connect(uri)
 

@@ -5,15 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cse_methods.data.dev_selection import DevSelection
-from cse_platform.tracking.events import (
-    MAIN_METRICS,
-    SweepStarted,
-    TestAccessed,
-    TrialEvaluated,
-    TrialFinished,
-    TrialReused,
-    TrialStarted,
-)
+from cse_platform.tracking import events
 from cse_platform.tracking.mlflow.limits import TAG_LENGTH, clean_name, text
 
 IDENTITY = "cse.run"
@@ -41,7 +33,7 @@ def run_identity(*names: str) -> str:
     return hashlib.sha256("\n".join(names).encode()).hexdigest()
 
 
-def sweep_tags(event: SweepStarted) -> dict[str, str]:
+def sweep_tags(event: events.SweepStarted) -> dict[str, str]:
     """Tags of a sweep's run. The sweep file is one of them: artifacts may be out of reach."""
     dev = DevSelection.model_validate(event.spec.get("dev") or {})
     tags = {
@@ -57,13 +49,13 @@ def sweep_tags(event: SweepStarted) -> dict[str, str]:
     return _texts(tags | _provenance_tags(event.provenance))
 
 
-def first_note(event: SweepStarted) -> str:
+def first_note(event: events.SweepStarted) -> str:
     """The description of a sweep's run until a summary replaces it."""
     said = f"Sweep **{event.sweep}**: {event.method} on {event.backbone}."
     return f"{text(said, limit=TAG_LENGTH - len(USER_LINE) - 2)}\n\n{USER_LINE}"
 
 
-def trial_title(event: TrialStarted | TrialReused, method: str) -> str:
+def trial_title(event: events.TrialStarted | events.TrialReused, method: str) -> str:
     """Name of a trial's run, in which runs of one configuration stand together."""
     configuration = event.configuration[:_HASH_DIGITS]
     return f"{method} {configuration} seed {event.seed} (#{event.number})"
@@ -76,7 +68,7 @@ def inherited_tags(tags: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in tags.items() if name in names | git}
 
 
-def trial_tags(event: TrialStarted | TrialReused) -> dict[str, str]:
+def trial_tags(event: events.TrialStarted | events.TrialReused) -> dict[str, str]:
     """Tags of a trial's run at its start, beside the inherited ones."""
     tags: dict[str, Any] = {
         TRIAL: event.trial,
@@ -86,7 +78,7 @@ def trial_tags(event: TrialStarted | TrialReused) -> dict[str, str]:
         "configuration": event.configuration,
         "searched": ", ".join(event.searched),
     }
-    if isinstance(event, TrialReused):
+    if isinstance(event, events.TrialReused):
         return _texts(tags | {"state": "COMPLETE", "reused": True, "model": event.model})
     dev = {k if k == "corpus" else f"dev_{k}": value for k, value in event.dev.items()}
     tags |= {"state": "RUNNING", "revision": event.revision}
@@ -95,7 +87,7 @@ def trial_tags(event: TrialStarted | TrialReused) -> dict[str, str]:
     return _texts(tags | dev)
 
 
-def end_tags(event: TrialFinished) -> dict[str, str]:
+def end_tags(event: events.TrialFinished) -> dict[str, str]:
     """Tags of a trial's run at its end."""
     tags = {"state": event.state, "error": event.error, "model": event.model}
     return _texts(tags | _provenance_tags(event.provenance))
@@ -106,16 +98,16 @@ def model_version_tags(trial: str, tags: Mapping[str, str]) -> dict[str, str]:
     return _texts({TRIAL: trial, **tags})
 
 
-def evaluation_tags(event: TestAccessed | TrialEvaluated) -> dict[str, str]:
+def evaluation_tags(event: events.TestAccessed | events.TrialEvaluated) -> dict[str, str]:
     """Tags that an access to test sets, or its scores, add to a trial's run.
 
     `evaluation.<task>` is the identity of the task's main metric; `tests_opened` says when test
     sets were first opened for the trial, and by whom.
     """
-    if isinstance(event, TestAccessed):
+    if isinstance(event, events.TestAccessed):
         return _texts({TESTS_OPENED: f"{event.time.isoformat()} {event.who}"})
     # The main metric comes last, so that its identity is the one that stays.
-    main_last = sorted(event.scores, key=lambda score: score.metric in MAIN_METRICS)
+    main_last = sorted(event.scores, key=lambda score: score.metric in events.MAIN_METRICS)
     return _texts({f"evaluation.{score.task}": score.identity for score in main_last})
 
 
