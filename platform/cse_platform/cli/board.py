@@ -42,12 +42,8 @@ def answer(asked: Question, *, url: str) -> None:
     try:
         reader = open_leaderboard(url, published=asked.published_files)
     except NoStoreError as error:
-        if (
-            asked.compare
-            or asked.compare_all
-            or asked.against
-            or not (asked.published or asked.paper)
-        ):
+        ours_only = asked.compare or asked.compare_all or asked.against
+        if ours_only or not (asked.published or asked.paper):
             raise
         click.echo(f"{error}; what papers say is all there is", err=True)
         print_document(_without_store(asked), format=asked.format, wide=asked.wide)
@@ -91,10 +87,9 @@ def _board(asked: Question, reader: Leaderboard, progress: Callable[[int, int], 
     columns = FAMILIES[tasks].columns
     if asked.tasks and rows and not any(c in row.scores for row in rows for c in columns):
         click.echo(f"No row has test scores of {tasks}; they are ranked on dev.", err=True)
-    against = (
-        reader.against(rows, asked.against, asked.filters, tasks=tasks) if asked.against else {}
-    )
+    against: Mapping[int, Comparison] = {}
     if asked.against:
+        against = reader.against(rows, asked.against, asked.filters, tasks=tasks)
         _report_unmarked(rows, against)
     published = []
     if asked.published:

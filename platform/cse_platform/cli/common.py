@@ -73,10 +73,8 @@ def refuse_options_before(context: click.Context, program: str) -> None:
     """Refuse options before a subcommand: they are the group's, and would do nothing."""
     sources = map(context.get_parameter_source, context.params)
     if ParameterSource.COMMANDLINE in sources:
-        command = context.invoked_subcommand
-        raise click.UsageError(
-            f"options of {command} stand after it: {program} {command} …", context
-        )
+        name = context.invoked_subcommand
+        raise click.UsageError(f"options of {name} stand after it: {program} {name} …", context)
 
 
 def leaderboard_url(runs: Path | None, store: str | None) -> str:

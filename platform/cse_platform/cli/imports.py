@@ -45,12 +45,11 @@ def merge_command(
         open_store(leaderboard_url(runs, store)) as target,
         progress_bar("trials") as move,
     ):
-        merged = merge(
-            target,
-            source,
-            rename=names,
-            progress=lambda done, total: move(completed=done, total=total),
-        )
+
+        def progress(done: int, total: int) -> None:
+            move(completed=done, total=total)
+
+        merged = merge(target, source, rename=names, progress=progress)
     click.echo(_merge_report(merged))
 
 

@@ -94,15 +94,10 @@ def _refuse_two_questions(context: click.Context, asked: dict[str, Any]) -> None
     if len(given) > 1:
         options = " and ".join(map(_option, given))
         raise click.UsageError(f"{options} are two questions; ask one at a time")
-    typed = [
-        name
-        for name in _OF_THE_BOARD
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    ]
-    if given and typed:
-        raise click.UsageError(
-            f"{_option(given[0])} has no use for {' and '.join(map(_option, typed))}"
-        )
+    typed, source = ParameterSource.COMMANDLINE, context.get_parameter_source
+    useless = " and ".join(_option(name) for name in _OF_THE_BOARD if source(name) is typed)
+    if given and useless:
+        raise click.UsageError(f"{_option(given[0])} has no use for {useless}")
     if bool(asked["paper"]) != bool(asked["table"]):
         raise click.UsageError("--paper and --table go together, e.g. --paper rankcse --table 2")
 

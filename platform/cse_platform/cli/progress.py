@@ -102,13 +102,11 @@ class SweepProgress:
     def table(self) -> Table:
         """The running trials and the last finished ones."""
         grid = Table(box=None, pad_edge=False)
-        for name in ("trial", "state", "step", "dev", "best"):
+        for name in ("trial", "state", "step", "dev", "best", "seed"):
             grid.add_column(name, justify="left" if name == "state" else "right")
-        grid.add_column("seed", justify="right")
         grid.add_column("settings", overflow="ellipsis", no_wrap=True, ratio=1)
-        for trial in sorted(self.trials, key=lambda t: (t.state != "RUNNING", -t.number))[
-            :SHOWN_TRIALS
-        ]:
+        newest = sorted(self.trials, key=lambda t: (t.state != "RUNNING", -t.number))
+        for trial in newest[:SHOWN_TRIALS]:
             last = trial.curve.get(trial.step)
             grid.add_row(
                 str(trial.number),

@@ -37,9 +37,7 @@ def run_stages(sweeps: SweepFile, *, runs: Path, address: str | None, offline: b
         refuse_missing(spec, offline=offline)
     for spec in stages:
         where = sweep_stores(spec, runs=runs)
-        outcome = run_sweep(
-            spec, where, address=address, watch=lambda state: watching(state, console)
-        )
+        outcome = run_sweep(spec, where, address=address, watch=lambda now: watching(now, console))
         _print_outcome(spec, outcome, console)
         if outcome.state == "INTERRUPTED":
             raise KeyboardInterrupt

@@ -84,20 +84,15 @@ def export_command(trial: str, folder: Path, runs: Path | None, store: str | Non
     Example:
         cse-leaderboard export 10bba02b simcse-bert-base
     """
-    from cse_platform.export.kept_model import (
-        COMMON_POOLERS,
-        export_model,
-        kept_model,
-        pooler_of,
-    )
+    from cse_platform.export import kept_model as kept
     from cse_platform.export.model_card import model_card
 
     found = _details(trial, runs, store)
-    with kept_model(found) as model:
-        pooler = pooler_of(model)
-        export_model(model, folder, card=model_card(found, pooler=pooler))
+    with kept.kept_model(found) as model:
+        pooler = kept.pooler_of(model)
+        kept.export_model(model, folder, card=model_card(found, pooler=pooler))
     click.echo(f"{folder}: the model of trial {found.key[:8]}, and its card, README.md")
-    if pooler not in COMMON_POOLERS:
+    if pooler not in kept.COMMON_POOLERS:
         click.echo(
             f"note: it pools by {pooler}, which sentence-transformers does not have; the card "
             "tells what loads it",
@@ -133,8 +128,6 @@ def _details(trial: str, runs: Path | None, store: str | None) -> "TrialDetails"
     from cse_platform.leaderboard.query.trials.details import trial_details
     from cse_platform.leaderboard.store.opening import open_store
 
-    with (
-        open_store(leaderboard_url(runs, store), create=False) as board,
-        board.session() as session,
-    ):
+    url = leaderboard_url(runs, store)
+    with open_store(url, create=False) as board, board.session() as session:
         return trial_details(session, trial)

@@ -77,19 +77,11 @@ def _paper(trial: TrialDetails) -> Paper | None:
 
 
 def _scores(trial: TrialDetails) -> Table:
-    return text_table(
-        ("task", "split", "metric", "value", "identity"),
-        [
-            (
-                one.task,
-                one.split,
-                one.metric,
-                score_text(one.metric, one.value),
-                one.identity[:HASH_DIGITS],
-            )
-            for one in trial.main_scores
-        ],
-    )
+    rows = [
+        (s.task, s.split, s.metric, score_text(s.metric, s.value), s.identity[:HASH_DIGITS])
+        for s in trial.main_scores
+    ]
+    return text_table(("task", "split", "metric", "value", "identity"), rows)
 
 
 def _provenance(trial: TrialDetails) -> Table:

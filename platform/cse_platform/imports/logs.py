@@ -50,9 +50,8 @@ def log_settings(values: Mapping[str, str], **given: Any) -> LogSettings:
 
     `values` are hyperparameters as text; they get the method's types, where it is one of ours.
     """
-    typed, problems = typed_values(
-        given["method"], {name: parse_text(text) for name, text in values.items()}
-    )
+    parsed = {name: parse_text(text) for name, text in values.items()}
+    typed, problems = typed_values(given["method"], parsed)
     problem_texts = [f"--set {dotted_path(problem.path)}: {problem.text}" for problem in problems]
     try:
         settings = LogSettings(**given, values=typed)
@@ -119,20 +118,17 @@ def _trial(file: Path, lines: Sequence[LogEntry], settings: LogSettings) -> Impo
         wall_seconds=runtime,
     )
     if not trial.best[1]:
-        raise ImportRefusedError(
-            f"{file} has no {DEV_KEYS[settings.dev]} after step 0 that is a number"
-        )
+        key = DEV_KEYS[settings.dev]
+        raise ImportRefusedError(f"{file} has no {key} after step 0 that is a number")
     return trial
 
 
-def _points(
-    file: Path, lines: Sequence[LogEntry], settings: LogSettings
-) -> dict[int, dict[str, float]]:
+def _points(file: Path, lines: Sequence[LogEntry], settings: LogSettings) -> dict[int, LogEntry]:
     """By step the dev scores, and the training loss that was logged last before it."""
     key = DEV_KEYS[settings.dev]
     tasks = ("transfer_dev",) if settings.dev == "transfer_dev" else SPEARMAN
-    points: dict[int, dict[str, float]] = {}
-    loss: dict[str, float] = {}
+    points: dict[int, LogEntry] = {}
+    loss: LogEntry = {}
     for line in lines:
         if "loss" in line:
             loss = {"train/loss": line["loss"]}

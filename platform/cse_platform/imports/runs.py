@@ -157,9 +157,8 @@ class _Reader:
             return self._mapping.seed
         value = parse_text(self._text(run, self._mapping.seed))
         if not isinstance(value, int) or not 0 <= value < 2**32:
-            self._add_problem(
-                run, f"its seed must be a whole number from 0, got {format_value(value)}"
-            )
+            got = format_value(value)
+            self._add_problem(run, f"its seed must be a whole number from 0, got {got}")
             return 0
         return value
 

@@ -38,9 +38,7 @@ def evaluate_selected(state: SweepState) -> None:
     chosen = selected(state.history, top=spec.evaluate.top)
     waiting = [trial for trial in chosen if not tasks.parts <= trial.evaluated.get(under, set())]
     state.scored = (len(chosen) - len(waiting), len(chosen))
-    running = {
-        _open(state, trial, spec.evaluate): trial for trial in waiting if trial.model is not None
-    }
+    running = {_open(state, t, spec.evaluate): t for t in waiting if t.model is not None}
     problems = [f"trial {t.number}: its model was not kept" for t in waiting if t.model is None]
     while running:
         (done, *_), _ = ray.wait(list(running))
@@ -50,14 +48,9 @@ def evaluate_selected(state: SweepState) -> None:
         except Exception as error:  # whatever a worker raises, the other trials are scored
             problems.append(f"trial {trial.number}: {one_line(error)}")
             continue
+        asked = {"source": state.identity.dev["source"], "settings": under}
         state.record(
-            evaluation_event(
-                sweep=spec.sweep,
-                trial=trial.key,
-                evaluation=evaluation,
-                source=state.identity.dev["source"],
-                settings=under,
-            )
+            evaluation_event(sweep=spec.sweep, trial=trial.key, evaluation=evaluation, **asked)
         )
         state.scored = (state.scored[0] + 1, state.scored[1])
     if problems:

@@ -116,11 +116,8 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
 
 
 def _metrics(result: dict[str, Any]) -> dict[str, float]:
-    return {
-        name: float(value)
-        for name, value in result.items()
-        if name.startswith(("dev/", "train/", "perf/"))
-    }
+    ours = ("dev/", "train/", "perf/")
+    return {name: float(value) for name, value in result.items() if name.startswith(ours)}
 
 
 def _provenance(result: dict[str, Any]) -> dict[str, str]:

@@ -54,11 +54,8 @@ def keep_model(checkpoint: str, target: str, *, trial: str) -> str | None:
         with target_files.open_output_stream(f"{folder}/{TRIAL_FILE}") as stream:
             stream.write(f"{trial}\n".encode())
     except OSError as error:
-        _log.warning(
-            "the best checkpoint in %s cannot be kept: %s",
-            mask_url(checkpoint),
-            mask_text(str(error)),
-        )
+        where, why = mask_url(checkpoint), mask_text(str(error))
+        _log.warning("the best checkpoint in %s cannot be kept: %s", where, why)
         return None
     return target
 

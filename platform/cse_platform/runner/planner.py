@@ -3,6 +3,7 @@
 import logging
 import statistics
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from cse_methods.contract import MethodConfig
@@ -124,10 +125,8 @@ class Planner:
                 continue
             config = self.state.spec.config_of(first.values)
             identity = self.state.identity.of(config)
-            for seed in further:
-                yield self._plan(
-                    config, identity, role="confirm", seed=seed, searched=first.searched
-                )
+            plan = partial(self._plan, config, identity, role="confirm", searched=first.searched)
+            yield from (plan(seed=seed) for seed in further)
 
     def _seeds(self, configuration: str) -> set[int]:
         trials = self.state.history.trials.values()
@@ -175,9 +174,8 @@ class Planner:
         if checkpoint is not None and not exists(checkpoint):
             _log.warning("trial %d starts over: %s is gone", trial.number, mask_url(checkpoint))
             step = 0
-        return TrialStarted(
-            trial=trial.key, resumed_from=step, **asked_of(trial), **self._of_sweep()
-        )
+        known = asked_of(trial) | self._of_sweep()
+        return TrialStarted(trial=trial.key, resumed_from=step, **known)
 
     def _means_the_same(self, trial: TrialHistory) -> bool:
         """Whether the trial's numbers still follow from what its key is the hash of."""

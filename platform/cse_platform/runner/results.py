@@ -114,9 +114,8 @@ class Results:
         step, value = best or (None, None)
         model = None
         if state == "COMPLETE" and trial.checkpoint is not None:
-            model = keep_model(
-                trial.checkpoint[1], f"{self.models}/{trial.key[:16]}", trial=trial.key
-            )
+            target = f"{self.models}/{trial.key[:16]}"
+            model = keep_model(trial.checkpoint[1], target, trial=trial.key)
         self.state.record(
             TrialFinished(
                 sweep=self.state.spec.sweep,

@@ -89,9 +89,8 @@ def _score_trial(
     request: ScoringRequest, trial: TrialSummary, board: Store, runs: Path
 ) -> Evaluation:
     if trial.model is None:
-        raise NotFoundError(
-            f"trial {trial.key[:16]} kept no checkpoint; only a complete trial's can be scored"
-        )
+        why = "kept no checkpoint; only a complete trial's can be scored"
+        raise NotFoundError(f"trial {trial.key[:16]} {why}")
     journal = runs.absolute() / "evaluations" / f"{trial.key[:16]}.jsonl"
     mirror = _mirror(board, trial, runs.absolute())
     with local_copy(trial.model) as folder:

@@ -3,7 +3,6 @@
 The journal is the truth and the study follows it: `reconcile` tells it whatever it missed.
 """
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from cse_platform.secrets import mask_url
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
 
-_log = logging.getLogger(__name__)
+Points = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -44,9 +43,7 @@ class SearchStudy:
     if the database answers and lacks a trial that it must have.
     """
 
-    def __init__(
-        self, spec: SweepSpec, *, url: str, start_points: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def __init__(self, spec: SweepSpec, *, url: str, start_points: Points) -> None:
         self.spec = spec
         self.url = url
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -130,8 +127,7 @@ class SearchStudy:
 
     def _catch_up(self, frozen: FrozenTrial, trial: TrialHistory) -> None:
         if trial.role == "repeat":
-            why = f"proposed before; run with seed {trial.seed} instead"
-            self.close(frozen.number, why=why)
+            self.close(frozen.number, why=f"proposed before; run with seed {trial.seed} instead")
             return
         for step in sorted(set(trial.curve) - set(frozen.intermediate_values)):
             self.report(trial, step=step)
@@ -174,9 +170,7 @@ class SearchStudy:
             raise StoreDownError(f"search store {mask_url(self.url)}: {cause}") from error
 
 
-def preview(
-    spec: SweepSpec, *, start_points: Sequence[Mapping[str, Any]], count: int
-) -> list[dict[str, Any]]:
+def preview(spec: SweepSpec, *, start_points: Points, count: int) -> list[dict[str, Any]]:
     """The first configurations that a search would try if every trial scored the same."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize")
@@ -189,9 +183,7 @@ def preview(
     return drawn
 
 
-def _enqueue(
-    study: optuna.Study, spec: SweepSpec, start_points: Sequence[Mapping[str, Any]]
-) -> None:
+def _enqueue(study: optuna.Study, spec: SweepSpec, start_points: Points) -> None:
     """Start points come first, each once; a grid's are those of its points that hold them."""
     points = start_points
     if spec.search.sampler == "grid":
@@ -215,9 +207,8 @@ def _draw(study: optuna.Study, trial: Trial, spec: SweepSpec) -> Proposal:
     places = {name: place for place, name in enumerate(sorted(spec.space), start=1)}
     for name in spec.space.ordered():
         if spec.space.is_active(name, assignment):
-            study.sampler = samplers.sampler(
-                spec.search, trial=trial.number, dimension=places[name]
-            )
+            place = places[name]
+            study.sampler = samplers.sampler(spec.search, trial=trial.number, dimension=place)
             assignment[name] = suggest(trial, name, spec.space[name])
     return Proposal(trial.number, assignment)
 

@@ -23,9 +23,8 @@ def _slug(value: str) -> str:
 
 def _start_point(value: Any) -> Any:
     if value != "published" and not isinstance(value, Mapping):
-        raise ValueError(
-            f"expected 'published' or a mapping name -> value, got {format_value(value)}"
-        )
+        got = format_value(value)
+        raise ValueError(f"expected 'published' or a mapping name -> value, got {got}")
     return value
 
 

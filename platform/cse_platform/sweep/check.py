@@ -59,11 +59,8 @@ def _dimension_problems(method: Method, name: str, dimension: Dimension) -> list
         if float not in kinds and not dimension.whole:
             text = f"a whole number; write low, high and step as such, got {dimension}"
             return [Problem(("space", name), text)]
-    return [
-        problem
-        for path, value in _corners(name, dimension)
-        for problem in _refused(method, name, value, path)
-    ]
+    corners = _corners(name, dimension)
+    return [problem for path, v in corners for problem in _refused(method, name, v, path)]
 
 
 def _corners(name: str, dimension: Dimension) -> list[tuple[Path, Any]]:
@@ -118,10 +115,7 @@ def rule_problems(spec: SweepSpec, method: Method, *, refused: list[Path]) -> li
 
 def representatives(spec: SweepSpec, method: Method) -> Iterator[dict[str, Any]]:
     """Active assignments that between them have each choice and bound, up to `MAX_TRIED`."""
-    sound = {
-        name: [value for _, value in _corners(name, dimension)]
-        for name, dimension in spec.space.items()
-    }
+    sound = {name: [v for _, v in _corners(name, d)] for name, d in spec.space.items()}
     return _representatives(spec.space, sound, _parents(spec, method))
 
 

@@ -38,14 +38,9 @@ def missing_downloads(spec: SweepSpec, method: Method) -> list[str]:
     placeholders = {reference.placeholder for reference in best_references(spec)}
     names = dict.fromkeys(name for config in configs for name in config.encoders())
     encoders = [name for name in names if name not in placeholders]
-    sources = [
-        source for name in encoders if locate_backbone(source := resolve_backbone(name)) is None
-    ]
+    missing = [s for s in map(resolve_backbone, encoders) if locate_backbone(s) is None]
     return [
-        *(
-            f"encoder {source.name}: {source.model} at {source.revision or 'main'}"
-            for source in sources
-        ),
+        *(f"encoder {s.name}: {s.model} at {s.revision or 'main'}" for s in missing),
         *missing_corpora(spec.corpus, spec.data),
         *missing_dev_data(spec.dev.tasks, spec.data),
         *_missing_tests(spec),
@@ -61,14 +56,12 @@ def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list
 def _missing_tests(spec: SweepSpec) -> list[str]:
     from cse_methods.evaluation.test_sets.availability import missing_tests
 
-    return (
-        [] if spec.evaluate is None else missing_tests(parse_tasks(spec.evaluate.tasks), spec.data)
-    )
+    asked = spec.evaluate
+    return [] if asked is None else missing_tests(parse_tasks(asked.tasks), spec.data)
 
 
 def _refuse_missing_files(spec: SweepSpec, method: Method, configs: Iterable[MethodConfig]) -> None:
     for name in dict.fromkeys(name for config in configs for name in config.files()):
         if not Path(name).is_file():
-            raise SweepRefusedError(
-                f"sweep {spec.sweep!r}: {method.name} is to read {name!r}: no such file"
-            )
+            wanted = f"sweep {spec.sweep!r}: {method.name} is to read {name!r}"
+            raise SweepRefusedError(f"{wanted}: no such file")

@@ -34,12 +34,8 @@ class SuccessiveHalvingPruner(Settings):
     kind: Literal["successive_halving"]
     min_step: Positive = Field(default=1, description="the first rung, in optimiser steps")
     reduction_factor: Factor = Field(default=4, description="one trial in so many passes a rung")
-    min_early_stopping_rate: NotNegative = Field(
-        default=0, description="rungs left out at the start"
-    )
-    bootstrap_trials: NotNegative = Field(
-        default=0, description="trials a rung sees before any may pass"
-    )
+    min_early_stopping_rate: NotNegative = Field(0, description="rungs left out at the start")
+    bootstrap_trials: NotNegative = Field(0, description="trials a rung sees before any may pass")
 
 
 class HyperbandPruner(Settings):

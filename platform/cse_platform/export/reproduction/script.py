@@ -58,9 +58,8 @@ def _outcome(trial: TrialDetails, expected: str) -> Iterator[str]:
 
 
 def _python(code: Code) -> str:
-    return f"# It ran on Python {code.python}; PYTHON names another than python3.\n" * bool(
-        code.python
-    )
+    known = f"# It ran on Python {code.python}; PYTHON names another than python3.\n"
+    return known if code.python else ""
 
 
 def _own_code(code: Code) -> Iterator[str]:
@@ -82,9 +81,8 @@ def _checkout(repository: Repository) -> str:
         if repository.remote is None
         else f"FROM={shlex.quote(repository.remote)}\nCODE=${{CODE:-$FROM}}"
     )
-    changes = f"    git -C code.part apply --whitespace=nowarn ../{PACKAGE_DIFF}\n" * bool(
-        repository.diff and repository.can_be_had
-    )
+    apply = f"    git -C code.part apply --whitespace=nowarn ../{PACKAGE_DIFF}\n"
+    changes = apply if repository.diff and repository.can_be_had else ""
     return (
         f"{source}\n"
         "if ! test -d code; then\n"

@@ -51,11 +51,8 @@ def sweep_text(sweep: dict[str, Any], *, comment: str) -> str:
 
 def local_places(value: Any) -> Iterator[str]:
     """Every text inside a value that names a place on one machine or in a store, in order."""
-    if isinstance(value, dict):
-        for inner in value.values():
-            yield from local_places(inner)
-    elif isinstance(value, list):
-        for inner in value:
+    if isinstance(value, (dict, list)):
+        for inner in value.values() if isinstance(value, dict) else value:
             yield from local_places(inner)
     elif isinstance(value, str) and (
         value.startswith(("/", ".", "~")) or "://" in value or value.endswith(".txt")

@@ -62,9 +62,8 @@ def _key(parent: Any, step: str, path: Path) -> str | int:
     if isinstance(parent, dict):
         return step
     if not isinstance(parent, list):
-        raise OverrideError(
-            f"{dotted_path(path)} is {format_value(parent)}, which has no {step!r} inside"
-        )
+        here = f"{dotted_path(path)} is {format_value(parent)}"
+        raise OverrideError(f"{here}, which has no {step!r} inside")
     if step in map(str, range(len(parent))):
         return int(step)
     raise OverrideError(f"{dotted_path(path)} has {len(parent)} entries, from 0, and no {step!r}")

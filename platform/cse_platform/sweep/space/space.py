@@ -53,9 +53,8 @@ class Space(RootModel[dict[str, Dimension]]):
             return "a condition needs a dimension with choices, and this one is a range"
         for value in values:
             if not _among(value, dimension.choices):
-                return (
-                    f"{format_value(value)} is no choice of {parent}; expected one of {dimension}"
-                )
+                got = format_value(value)
+                return f"{got} is no choice of {parent}; expected one of {dimension}"
         return None
 
     def _cycle(self) -> list[Problem]:

@@ -24,9 +24,8 @@ def text(value: Any, *, limit: int) -> str:
     if isinstance(value, str):
         value = mask_text(value)
     else:
-        value = json.dumps(
-            mask_values(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False
-        )
+        kept, short = mask_values(value), (",", ":")
+        value = json.dumps(kept, sort_keys=True, separators=short, ensure_ascii=False)
     value = value.replace("\0", "")  # PostgreSQL takes none
     return value if len(value) <= limit else f"{value[: limit - 1]}…"
 

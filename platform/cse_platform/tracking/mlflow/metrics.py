@@ -19,9 +19,7 @@ def trial_params(event: events.TrialStarted | events.TrialReused) -> list[Param]
 def point_metrics(event: events.TrialPoint) -> list[Metric]:
     """Everything that was reported at one step."""
     time = milliseconds(event.time)
-    return [
-        Metric(clean_name(name), value, time, event.step) for name, value in event.metrics.items()
-    ]
+    return [Metric(clean_name(name), v, time, event.step) for name, v in event.metrics.items()]
 
 
 def end_metrics(event: events.TrialFinished) -> list[Metric]:

@@ -136,9 +136,7 @@ class RunWriter:
         elif tags.TESTS_OPENED not in known.tags:  # the first access stays
             self._client.log_batch(run_id, tags=written)
 
-    def _open_trial(
-        self, event: events.TrialStarted | events.TrialReused, known: list[Any]
-    ) -> str | None:
+    def _open_trial(self, event: tags.Begun, known: list[Any]) -> str | None:
         """The trial's run, created where none is known; None if a user deleted it or its sweep."""
         sweep, written = self._sweep(event.sweep), tags.trial_tags(event)
         run_id: str | None = None
@@ -146,9 +144,8 @@ class RunWriter:
             run_id = str(known[0].info.run_id)
             self._reopen(run_id, written)
         elif not known and sweep is not None:
-            written = (
-                tags.inherited_tags(sweep.data.tags) | written | {tags.PARENT: sweep.info.run_id}
-            )
+            written = tags.inherited_tags(sweep.data.tags) | written
+            written[tags.PARENT] = sweep.info.run_id
             name = tags.run_identity(event.sweep, event.trial)
             title = tags.trial_title(event, written["method"])
             run_id = self._create(name, title, milliseconds(event.time), written)
@@ -187,9 +184,8 @@ class RunWriter:
 
     def _search(self, condition: str, *, view: int = ViewType.ACTIVE_ONLY) -> list[Any]:
         newest_first = ["attributes.start_time DESC"]
-        return list(
-            self._client.search_runs([self._experiment], condition, view, order_by=newest_first)
-        )
+        search, here = self._client.search_runs, [self._experiment]
+        return list(search(here, condition, view, order_by=newest_first))
 
     def _create(self, name: str, title: str, started: int, written: Mapping[str, str]) -> str:
         written = {**written, tags.IDENTITY: name}

@@ -44,9 +44,8 @@ def _check_database(uri: str) -> None:
         if _TABLE in there and not (lacking := _known_tables() - there):
             return
     if _TABLE not in there:
-        raise StoreError(
-            f"the database {mask_url(uri)} is no MLflow store: it has no table {_TABLE!r}"
-        )
+        what = f"the database {mask_url(uri)} is no MLflow store"
+        raise StoreError(f"{what}: it has no table {_TABLE!r}")
     raise StoreError(
         f"the MLflow store {mask_url(uri)} is of an older schema, without the table "
         f"{min(lacking)!r}; `mlflow db upgrade` with its URI upgrades it"
@@ -70,8 +69,7 @@ def _tables(uri: str) -> set[str]:
         file = Path(place.database or "")
         if not file.is_file():
             raise NoStoreError(f"no MLflow database {file}")
-        options["creator"] = lambda: sqlite3.connect(
-            f"{file.absolute().as_uri()}?mode=ro", uri=True
-        )
+        read_only = f"{file.absolute().as_uri()}?mode=ro"
+        options["creator"] = lambda: sqlite3.connect(read_only, uri=True)
     with create_engine(place, **options).connect() as connection:
         return set(inspect(connection).get_table_names())

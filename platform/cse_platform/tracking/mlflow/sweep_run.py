@@ -32,9 +32,8 @@ class SweepRun:
         """Links to the runs of these trials, by key, for pages of the same server."""
         with store_errors(self.uri):
             found = {key: self._run_of(key) for key in trials}
-        return {
-            key: f"#/experiments/{self.experiment}/runs/{run}" for key, run in found.items() if run
-        }
+        here = f"#/experiments/{self.experiment}/runs"
+        return {key: f"{here}/{run}" for key, run in found.items() if run}
 
     def describe(self, said: str) -> None:
         """Renew the description, in Markdown; what a user has written below it stays."""

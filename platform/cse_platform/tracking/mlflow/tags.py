@@ -8,6 +8,8 @@ from cse_methods.data.dev_selection import DevSelection
 from cse_platform.tracking import events
 from cse_platform.tracking.mlflow.limits import TAG_LENGTH, clean_name, text
 
+Begun = events.TrialStarted | events.TrialReused
+
 IDENTITY = "cse.run"
 """Tag by which a run is found again: a hash of sweep and trial, which needs no quoting."""
 TRIAL = "trial"
@@ -55,7 +57,7 @@ def first_note(event: events.SweepStarted) -> str:
     return f"{text(said, limit=TAG_LENGTH - len(USER_LINE) - 2)}\n\n{USER_LINE}"
 
 
-def trial_title(event: events.TrialStarted | events.TrialReused, method: str) -> str:
+def trial_title(event: Begun, method: str) -> str:
     """Name of a trial's run, in which runs of one configuration stand together."""
     configuration = event.configuration[:_HASH_DIGITS]
     return f"{method} {configuration} seed {event.seed} (#{event.number})"
@@ -68,7 +70,7 @@ def inherited_tags(tags: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in tags.items() if name in names | git}
 
 
-def trial_tags(event: events.TrialStarted | events.TrialReused) -> dict[str, str]:
+def trial_tags(event: Begun) -> dict[str, str]:
     """Tags of a trial's run at its start, beside the inherited ones."""
     tags: dict[str, Any] = {
         TRIAL: event.trial,
@@ -120,8 +122,5 @@ def _provenance_tags(provenance: Mapping[str, str]) -> dict[str, str]:
 
 
 def _texts(tags: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        clean_name(name): text(value, limit=TAG_LENGTH)
-        for name, value in tags.items()
-        if value is not None
-    }
+    known = {name: value for name, value in tags.items() if value is not None}
+    return {clean_name(name): text(value, limit=TAG_LENGTH) for name, value in known.items()}
