@@ -1,7 +1,7 @@
-"""Ray Tune's searcher and scheduler, which only ask the planner and the results.
+"""Ray Tune's searcher and scheduler. They pass every decision on to the planner and the results.
 
-An exception out of either would end the whole sweep, so none escapes: it is kept, no further
-trial is started, and the launcher raises it when the running trials are done.
+An exception in either would end the whole sweep. So it is caught and kept, no further trial is
+started, and the launcher raises it when the running trials have ended.
 """
 
 import re
@@ -22,7 +22,7 @@ from cse_platform.secrets import mask_text
 
 
 class Hooks:
-    """The searcher and the scheduler of one sweep, which know the same trials."""
+    """The searcher and the scheduler of one sweep, and the trials that both work on."""
 
     def __init__(self, planner: Planner, results: Results) -> None:
         self.planner, self.results = planner, results
@@ -33,12 +33,12 @@ class Hooks:
         self.scheduler = ReportingScheduler(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Nothing: Ray pickles its searcher for a restore of its own, which is never asked for."""
+        """Empty: Ray pickles its searcher for Ray's own restore, which no sweep uses."""
         return {}
 
 
 class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
-    """Suggests what the planner says, and pickles nothing: resuming is the journal's work."""
+    """Suggests the planner's next trial. It saves nothing: a sweep resumes from its journal."""
 
     def __init__(self, hooks: Hooks) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
         return Searcher.FINISHED if done else None
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
-        """The scheduler has heard of it already."""
+        """Do nothing: Ray has called the scheduler already."""
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """Nothing to save."""
@@ -72,7 +72,7 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
 
 
 class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
-    """The first driver code that Ray calls with a result: the one entry of all reports."""
+    """Receives every report of every trial; Ray calls it before any other code of the driver."""
 
     def __init__(self, hooks: Hooks) -> None:
         super().__init__()
@@ -126,20 +126,20 @@ def _provenance(result: dict[str, Any]) -> dict[str, str]:
 
 
 def _checkpoint(trial: Trial, result: dict[str, Any]) -> str | None:
-    """Where Ray's worker has put the checkpoint of this result, before it sent the result."""
+    """The place of this result's checkpoint, which the worker writes before it reports."""
     name = result.get("checkpoint_dir_name")
     return f"{trial.path}/{name}" if name else None
 
 
 def _error(trial: Trial) -> Exception:
-    """What ended the trial; Ray has written it down a moment before it tells the scheduler."""
+    """What ended the trial; Ray writes it to a file before it calls the scheduler."""
     with Path(trial.pickled_error_file).open("rb") as file:
         error: Exception = cloudpickle.load(file)
     return error
 
 
 def one_line(error: Exception) -> str:
-    """The first line of what went wrong in a worker, without Ray's words and without secrets."""
+    """The first line of a worker's error, without Ray's own words and without secrets."""
     cause = error.cause if isinstance(error, RayTaskError) else error
     line = mask_text((str(cause).strip().splitlines() or [""])[0])
     return line if isinstance(cause, CseError) else f"{type(cause).__name__}: {line}"

@@ -1,6 +1,6 @@
 """One sweep's Optuna study: one Optuna trial is one configuration on its first seed.
 
-The journal is the truth and the study follows it: `reconcile` tells it whatever it missed.
+The journal decides. `reconcile` adds to the study what the journal has and the study lacks.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ class Proposal:
     """A configuration that the sampler wants tried."""
 
     number: int
-    """Of the Optuna trial."""
+    """Number of the Optuna trial."""
     assignment: dict[str, Any]
     """Values of the active dimensions, by name."""
 
@@ -64,20 +64,20 @@ class SearchStudy:
             return _draw(self.study, self.study.ask(), self.spec)
 
     def adopt(self, number: int) -> Proposal:
-        """A configuration asked for before an interruption, with what was missing drawn now."""
+        """The configuration of an interrupted proposal; values that it lacks are drawn now."""
         with self._store():
             trial = Trial(self.study, self._frozen(number)._trial_id)
             return _draw(self.study, trial, self.spec)
 
     def running(self) -> list[int]:
-        """Numbers of the trials that were asked for and never told."""
+        """Numbers of the trials that were proposed and have no result yet."""
         with self._store():
             return [trial.number for trial in self._trials() if trial.state == TrialState.RUNNING]
 
     def report(self, trial: TrialHistory, *, step: int) -> bool:
-        """Tell a point of a trial's curve; True if the pruner would stop the trial here.
+        """Report a point of a trial's curve; True if the pruner would stop the trial here.
 
-        Trials of further seeds, and those that the study has closed, are never stopped.
+        Trials of further seeds, and trials that have ended in the study, are never stopped.
         """
         if trial.role != "search" or trial.search_number is None:
             return False
@@ -91,9 +91,9 @@ class SearchStudy:
             return running.should_prune()
 
     def tell(self, trial: TrialHistory) -> None:
-        """Tell how a trial ended: COMPLETE with its best value, which is never NaN.
+        """Report how a trial ended: COMPLETE has its best value, which is never NaN.
 
-        The study hears nothing of further seeds.
+        Trials of further seeds are not reported.
         """
         if trial.role != "search" or trial.search_number is None:
             return
@@ -107,13 +107,13 @@ class SearchStudy:
             )
 
     def close(self, number: int, *, why: str) -> None:
-        """End a trial that will not be run, as FAIL, with the reason as user attribute."""
+        """End a trial that will not be run as FAIL; the reason becomes a user attribute."""
         with self._store():
             Trial(self.study, self._frozen(number)._trial_id).set_user_attr("closed", why)
             self.study.tell(number, state=TrialState.FAIL)
 
     def reconcile(self, history: History) -> None:
-        """Report to the study everything that the journal has and the study has not."""
+        """Report to the study everything that the journal has and the study lacks."""
         with self._store():
             known = {trial.number: trial for trial in self._trials()}
         for trial in history.trials.values():
@@ -140,18 +140,18 @@ class SearchStudy:
         return min(waiting, default=len(trials))
 
     def _frozen(self, number: int) -> FrozenTrial:
-        """A trial as the store has it; the list of `_trials` may have one that it has lost."""
+        """The trial from the store; `_trials` may still list one that the store has lost."""
         storage = self.study._storage
         try:
             found = storage.get_trial_id_from_study_id_trial_number(self.study._study_id, number)
             return storage.get_trial(found)
-        except KeyError as error:  # how Optuna says that it is no longer there
+        except KeyError as error:  # Optuna raises it for a trial that is gone
             raise self._lost(f"trial {number}") from error
 
     def _trials(self) -> list[FrozenTrial]:
         try:
             return self.study.get_trials(deepcopy=False)
-        except KeyError as error:  # how Optuna says that the study is no longer there
+        except KeyError as error:  # Optuna raises it for a study that is gone
             raise self._lost("the study") from error
 
     def _lost(self, what: str) -> StoreLostError:
@@ -184,12 +184,12 @@ def preview(spec: SweepSpec, *, start_points: Points, count: int) -> list[dict[s
 
 
 def _enqueue(study: optuna.Study, spec: SweepSpec, start_points: Points) -> None:
-    """Start points come first, each once; a grid's are those of its points that hold them."""
+    """Queue the start points, each once. A grid queues its points that agree with them first."""
     points = start_points
     if spec.search.sampler == "grid":
         grid = list(spec.space.grid_points())
         points = [p for start in points for p in grid if start.items() <= p.items()] + grid
-    # Optuna's own skip_if_exists holds numbers for equal that differ by less than 1e-5 of them.
+    # Optuna's own skip_if_exists takes numbers as equal if they differ by less than 1e-5 of them.
     known = [t.system_attrs.get("fixed_params", t.params) for t in study.get_trials(deepcopy=False)]
     for point in points:
         encoded = {name: encode(value) for name, value in point.items()}
@@ -199,9 +199,9 @@ def _enqueue(study: optuna.Study, spec: SweepSpec, start_points: Points) -> None
 
 
 def _draw(study: optuna.Study, trial: Trial, spec: SweepSpec) -> Proposal:
-    """Values for the dimensions that are active, parents first.
+    """Draw a value for each active dimension, parents first.
 
-    A dimension's seed follows from its name, so that the order of the file changes nothing.
+    A dimension's seed depends on its name only, so the order in the file has no effect.
     """
     assignment: dict[str, Any] = {}
     places = {name: place for place, name in enumerate(sorted(spec.space), start=1)}

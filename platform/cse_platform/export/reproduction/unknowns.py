@@ -1,4 +1,4 @@
-"""What may keep a trial from coming out the same again, in one sentence each."""
+"""The reasons why a trial may give other results when it is run again, one sentence each."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,17 +14,17 @@ from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 def unknowns(trial: TrialDetails, code: Code, sweep: Mapping[str, Any]) -> list[str]:
     """What is unknown, missing or different; `sweep` is the sweep file of this trial alone."""
     return [
-        *_of_the_sweep(trial),
-        *_of_the_packages(code),
-        *_of_the_code(code),
-        *_of_interruptions(trial),
-        *_of_the_end(trial),
-        *_of_the_method(trial),
-        *_of_places(sweep),
+        *_about_sweep_file(trial),
+        *_about_packages(code),
+        *_about_code(code),
+        *_about_interruptions(trial),
+        *_about_end(trial),
+        *_about_method(trial),
+        *_about_places(sweep),
     ]
 
 
-def _of_the_sweep(trial: TrialDetails) -> Iterator[str]:
+def _about_sweep_file(trial: TrialDetails) -> Iterator[str]:
     lacking = [name for name in ("corpus", "dev", "resources") if name not in trial.spec]
     if trial.imported_from is not None:
         yield (
@@ -38,7 +38,7 @@ def _of_the_sweep(trial: TrialDetails) -> Iterator[str]:
         )
 
 
-def _of_the_packages(code: Code) -> Iterator[str]:
+def _about_packages(code: Code) -> Iterator[str]:
     if not code.packages and not code.whole:
         yield "No version of any package is known; requirements.txt is empty."
     elif not code.whole:
@@ -52,9 +52,9 @@ def _of_the_packages(code: Code) -> Iterator[str]:
         )
 
 
-def _of_the_code(code: Code) -> Iterator[str]:
+def _about_code(code: Code) -> Iterator[str]:
     if code.package is not None:
-        yield from _of_a_repository(code.package, f"The code of {OURS}", "package")
+        yield from _about_repository(code.package, f"The code of {OURS}", "package")
         if code.package.remote is None:
             yield (
                 f"Where the code of {OURS} can be cloned from is not known; give reproduce.sh a "
@@ -73,10 +73,10 @@ def _of_the_code(code: Code) -> Iterator[str]:
             f"{changed}. If the method or a file is from there, check it out and install it: "
             "reproduce.sh does not."
         )
-        yield from _of_a_repository(code.user, "That repository", "code")
+        yield from _about_repository(code.user, "That repository", "code")
 
 
-def _of_a_repository(repository: Repository, whose: str, name: str) -> Iterator[str]:
+def _about_repository(repository: Repository, whose: str, name: str) -> Iterator[str]:
     if repository.dirty and repository.diff is None:
         yield f"{whose} had changes beside commit {repository.commit}, and nobody recorded them."
     elif not repository.can_be_had:
@@ -86,7 +86,7 @@ def _of_a_repository(repository: Repository, whose: str, name: str) -> Iterator[
         )
 
 
-def _of_interruptions(trial: TrialDetails) -> Iterator[str]:
+def _about_interruptions(trial: TrialDetails) -> Iterator[str]:
     if any(_differs(trial, place) for place in range(1, len(trial.starts))):
         yield (
             "It was cut off and went on with other code or packages than it began with; "
@@ -95,7 +95,7 @@ def _of_interruptions(trial: TrialDetails) -> Iterator[str]:
 
 
 def _differs(trial: TrialDetails, place: int) -> bool:
-    """Whether the code or the packages of a later start are not those of the first."""
+    """Whether a later start had other code or other packages than the first."""
     first, later = trial.starts[0], trial.starts[place]
     names = ("git_commit", "package_commit")
     commits = [[start.provenance.get(name) for name in names] for start in (first, later)]
@@ -103,7 +103,7 @@ def _differs(trial: TrialDetails, place: int) -> bool:
     return commits[0] != commits[1] or not same
 
 
-def _of_the_end(trial: TrialDetails) -> Iterator[str]:
+def _about_end(trial: TrialDetails) -> Iterator[str]:
     last = trial.curve[-1].step if trial.curve else None
     reached = "before its first dev point" if last is None else f"after step {last}"
     match trial.state:
@@ -115,13 +115,13 @@ def _of_the_end(trial: TrialDetails) -> Iterator[str]:
             yield f"It failed {reached}: {trial.error}"
 
 
-def _of_the_method(trial: TrialDetails) -> Iterator[str]:
+def _about_method(trial: TrialDetails) -> Iterator[str]:
     if trial.imported_from is not None:
-        return  # by other code than ours
+        return  # another program trained it
     try:
         revision = get_method(trial.method).revision
     except UnknownMethodError:
-        return  # reading sweep.yaml says so
+        return  # loading sweep.yaml reports this
     if revision != trial.revision:
         yield (
             f"The method {trial.method!r} is at revision {revision} here, and the trial was of "
@@ -129,7 +129,7 @@ def _of_the_method(trial: TrialDetails) -> Iterator[str]:
         )
 
 
-def _of_places(sweep: Mapping[str, Any]) -> Iterator[str]:
+def _about_places(sweep: Mapping[str, Any]) -> Iterator[str]:
     for place in dict.fromkeys(local_places(dict(sweep))):
         if "://" in place or Path(place).expanduser().exists():
             yield f"It reads {place}, which must have the same content."
