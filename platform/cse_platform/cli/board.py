@@ -38,7 +38,6 @@ class Question:
 
 
 def answer(asked: Question, *, url: str) -> None:
-    """Print the answer to a question."""
     try:
         reader = open_leaderboard(url, published=asked.published_files)
     except NoStoreError as error:

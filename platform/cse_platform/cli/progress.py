@@ -47,7 +47,6 @@ class SweepProgress:
 
     @property
     def planned(self) -> int:
-        """How many trials the sweep will have, further seeds included."""
         return max(self.state.spec.planned, len(self.trials))
 
     @property
@@ -100,7 +99,6 @@ class SweepProgress:
         )
 
     def table(self) -> Table:
-        """The running trials and the last finished ones."""
         grid = Table(box=None, pad_edge=False)
         for name in ("trial", "state", "step", "dev", "best", "seed"):
             grid.add_column(name, justify="left" if name == "state" else "right")

@@ -15,11 +15,9 @@ _NEEDED = ("torch", "transformers")
 def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> RegisteredVersion:
     """Make the model of a trial a version of a registered model, unless it is one already.
 
-    `runs` is the folder that has the MLflow store, where CSE_MLFLOW_URI names no other.
-
-    Raises:
-        StoreError: if there is no model, no store or no run of the trial, or sentence-transformers
-            could not load the model.
+    `runs` is the folder that has the MLflow store, where CSE_MLFLOW_URI names no other. StoreError
+    if there is no model, no store or no run of the trial; OutputError if sentence-transformers
+    could not load the model.
     """
     runs = runs.absolute()
     if not (os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file()):

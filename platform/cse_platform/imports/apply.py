@@ -45,12 +45,8 @@ def apply_trials(board: Store, sweeps: Mapping[str, Trials], *, source: str) -> 
 
     Of the attempts at one trial a complete one stands for them, else the last. Each sweep's trials
     are all of one method and backbone, without rivals. `source` says where they come from, without
-    passwords.
-
-    Raises:
-        ImportRefusedError: if a complete record is of a trial that another record has completed
-            on the leaderboard, or a sweep's name is taken by another sweep.
-        StoreError: if the database fails.
+    passwords. ImportRefusedError if a complete record is of a trial that another record has
+    completed on the leaderboard, or a sweep's name is taken by another sweep.
     """
     problems: list[str] = []
     events: list[Event] = []

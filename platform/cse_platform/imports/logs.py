@@ -65,8 +65,6 @@ def log_settings(values: Mapping[str, str], **given: Any) -> LogSettings:
 
 @dataclass(frozen=True)
 class LogsToImport:
-    """The trials of some logs."""
-
     sweeps: dict[str, list[ImportedTrial]]
     source: str
     """Where they come from, for people."""

@@ -34,7 +34,6 @@ class Logged(Settings):
 
     @property
     def place(self) -> str:
-        """What messages call it."""
         return f"param {self.param!r}" if self.param is not None else f"tag {self.tag!r}"
 
 
@@ -43,8 +42,6 @@ def _as_metric(value: Any) -> Any:
 
 
 class LoggedMetric(Settings):
-    """A metric that the runs have logged."""
-
     metric: Text
     scale: float = Field(default=1.0, gt=0, description="what it is divided by; 100 for percent")
 

@@ -36,8 +36,6 @@ TEST_IDENTITY = canonical_hash([IMPORTED, "test"])
 
 @dataclass(frozen=True)
 class ImportedPoint:
-    """One dev evaluation."""
-
     step: int
     time: datetime
     metrics: dict[str, float]
@@ -81,7 +79,6 @@ class ImportedTrial:
 
     @property
     def record(self) -> str:
-        """The run or the file that it comes from."""
         return self.provenance[RECORD]
 
     @property
@@ -110,7 +107,6 @@ class ImportedTrial:
         }
 
     def events(self, sweep: str, number: int) -> Iterator[Event]:
-        """The events that our own journal would hold of it."""
         of = {"sweep": sweep, "trial": self.key}
         yield TrialStarted(
             **of,

@@ -31,8 +31,6 @@ MAX_NAMED = 20
 
 @dataclass(frozen=True)
 class RunsToImport:
-    """What some experiments hold."""
-
     sweeps: dict[str, list[ImportedTrial]]
     source: str
     """Where they come from, without passwords."""
@@ -94,8 +92,6 @@ def _absent(
 
 
 class _Reader:
-    """Reads runs by a mapping, and gathers their problems."""
-
     def __init__(self, mapping: RunMapping, store: LoggedRuns, source: str) -> None:
         self._mapping, self._store, self._source = mapping, store, source
         self.problems: list[str] = []

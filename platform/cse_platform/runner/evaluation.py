@@ -27,9 +27,7 @@ def evaluate_selected(state: SweepState) -> None:
     """Score the trials that dev has chosen, each in a process of its own, and record it.
 
     What was scored before is not scored again; each opening is recorded before it happens.
-
-    Raises:
-        SweepRefusedError: if a trial could not be scored; the others are.
+    SweepRefusedError if a trial could not be scored; the others are.
     """
     spec = state.spec
     if spec.evaluate is None:

@@ -65,12 +65,8 @@ def run_sweep(
     """Run a sweep to its end: from the start, from where it was cut off, or by a larger budget.
 
     The spec is checked, and its data source is written out. Without an address of a Ray cluster,
-    Ray is started on this machine.
-
-    Raises:
-        SweepRefusedError: if the sweep of that name was another one, or the cluster does not
-            have what a trial asks for.
-        CseError: if a store, the data or an encoder cannot be had.
+    Ray is started on this machine. SweepRefusedError if the sweep of that name was another one, or
+    the cluster does not have what a trial asks for.
     """
     with open_store(places.leaderboard) as leaderboard, Journal(places.journal) as journal:
         history = History(event for _, event in journal.read())
@@ -105,11 +101,8 @@ def prepare(
 ) -> Callable[[Recorder], SweepState]:
     """Everything that can fail before the first trial: encoders, data, the search store.
 
-    `asked` is the sweep as JSON, for the journal; the leaderboard is where best encoders are looked
-    up.
-
-    Returns:
-        What begins the sweep: nothing is recorded of one that is refused here.
+    `asked` is the sweep as JSON, for the journal; best encoders are looked up in the leaderboard.
+    What is returned begins the sweep: nothing is recorded of one that is refused here.
     """
     method, dev, references = get_method(spec.method), DevData(spec), best_references(spec)
     best = history.best or best_folders(spec, dev, leaderboard, references)

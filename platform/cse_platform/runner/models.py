@@ -30,7 +30,6 @@ def filesystem(place: str) -> tuple[FileSystem, str]:
 
 
 def exists(place: str) -> bool:
-    """Whether there is a folder at that place."""
     files, path = filesystem(place)
     return bool(files.get_file_info(path).type == FileType.Directory)
 
@@ -84,7 +83,6 @@ def local_copy(place: str) -> Iterator[Path]:
 
 
 def delete_folder(place: str) -> None:
-    """Delete a folder where there is one."""
     files, path = filesystem(place)
     if exists(place):
         files.delete_dir(path)

@@ -50,10 +50,8 @@ class SweepState:
     def with_search(self, call: Callable[[], _T]) -> _T | None:
         """Call the search store; None while it is down.
 
-        Reports that it missed are repeated from the history before its next answer.
-
-        Raises:
-            StoreLostError: if it answers and has lost what the journal knows: no wait helps.
+        Reports that it missed are repeated from the history before its next answer. StoreLostError,
+        where no wait helps, if it answers and has lost what the journal knows.
         """
         try:
             if self.search_error is not None:

@@ -33,15 +33,10 @@ def record_test_access(
 ) -> "Iterator[Callable[[Evaluation], list[SinkHealth]]]":
     """Record that test sets are opened for a trial; inside, they may be.
 
-    `source` is of the data: `builtin`, `hub` or `senteval`. Whatever a store misses is brought over
-    from the journal at the next evaluation.
-
-    Yields:
-        What records the scores and tells which stores lack them yet.
-
-    Raises:
-        StoreDownError: if the opening cannot be recorded.
-        JournalError: if another evaluation writes to the journal now.
+    `source` is of the data: `builtin`, `hub` or `senteval`. What is yielded records the scores, and
+    returns the stores that lack them yet; these get them from the journal at the next evaluation.
+    StoreDownError if the opening cannot be recorded, JournalError if another evaluation writes to
+    the journal now.
     """
     sinks: list[Sink] = [LeaderboardSink(leaderboard), *([mlflow] if mlflow is not None else [])]
     with Journal(journal) as log, Recorder(log, sinks) as recorder:

@@ -30,7 +30,6 @@ class SweepStores:
 
     @property
     def journal(self) -> Path:
-        """The sweep's journal."""
         return self.folder / "journal.jsonl"
 
 

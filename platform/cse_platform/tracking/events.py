@@ -18,7 +18,6 @@ IMPORTED = "imported"
 
 
 def now() -> datetime:
-    """This moment, in UTC."""
     return datetime.now(UTC)
 
 
@@ -37,8 +36,6 @@ class SweepEvent(Recorded):
 
 
 class TrialEvent(SweepEvent):
-    """Base of the events of one trial."""
-
     trial: str
     """The trial's key: sha256 of all that its numbers follow from."""
 
@@ -88,8 +85,6 @@ class TrialStarted(TrialEvent):
 
 
 class TrialPoint(TrialEvent):
-    """One point of a trial's dev curve."""
-
     kind: Literal["trial_point"] = "trial_point"
     step: int
     value: float
@@ -101,8 +96,6 @@ class TrialPoint(TrialEvent):
 
 
 class TrialFinished(TrialEvent):
-    """A trial ends."""
-
     kind: Literal["trial_finished"] = "trial_finished"
     state: TrialState
     best_step: int | None

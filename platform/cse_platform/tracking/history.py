@@ -46,7 +46,6 @@ class TrialHistory:
 
     @property
     def step(self) -> int:
-        """The last step reported."""
         return max(self.curve, default=0)
 
     @property
@@ -111,7 +110,6 @@ class History:
         return [trial for trial in self.trials.values() if trial.state == "RUNNING"]
 
     def configurations(self) -> dict[str, list[TrialHistory]]:
-        """COMPLETE trials by configuration."""
         found: dict[str, list[TrialHistory]] = {}
         for trial in self.trials.values():
             if trial.state == "COMPLETE":

@@ -34,11 +34,8 @@ class Journal:
     """A journal, opened by the one process that may write to it. Safe to use from all threads.
 
     The file and its folder are made where they do not exist. A last line that was torn by a crash
-    is cut off.
-
-    Raises:
-        JournalError: if another process has it open, it cannot be opened, or it is damaged before
-            its last line.
+    is cut off. JournalError if another process has it open, it cannot be opened, or it is damaged
+    before its last line.
     """
 
     def __init__(self, path: Path) -> None:
@@ -155,8 +152,7 @@ class Journal:
 def read_journal(path: Path, *, offset: int = 0) -> Iterator[tuple[int, Event]]:
     """(end offset, event) of everything after `offset` in a journal that others may write to.
 
-    Raises:
-        JournalError: names file and line where something else than an event stands.
+    JournalError names file and line where something else than an event stands.
     """
     with path.open("rb") as file:
         end = file.seek(offset)

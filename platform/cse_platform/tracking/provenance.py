@@ -73,13 +73,10 @@ def normalised(package: str) -> str:
 
 
 def code_diffs(repository: Path | None) -> dict[str, str]:
-    """What the code differs by from its commits, in the form of `git_diff`.
+    """What the code differs by from its commits, in the form of `git_diff`, where it does.
 
-    Without `repository`, a folder in the user's repository, it is the working directory.
-
-    Returns:
-        By `git`, the user's repository, and `package`, this package's own checkout; nothing of one
-        that is clean or that there is not.
+    Keys: `git`, the user's repository (around `repository`, or the working directory), and
+    `package`, this package's own checkout.
     """
     diffs = {name: git_diff(folder) for name, folder in _repositories(repository).items()}
     return {name: diff for name, diff in diffs.items() if diff is not None}

@@ -41,8 +41,6 @@ class Sink(Protocol):
 
 @dataclass(frozen=True)
 class SinkHealth:
-    """How far a sink has come."""
-
     name: str
     behind: int
     """Events of the journal that the sink does not have yet."""
@@ -69,7 +67,6 @@ class Recorder:
         self._journal.append(event)
 
     def health(self) -> list[SinkHealth]:
-        """How far each sink has come."""
         return [feeder.health() for feeder in self._feeders]
 
     def flush(self, timeout: float, *, only: str | None = None) -> list[SinkHealth]:
@@ -106,8 +103,6 @@ class Recorder:
 
 
 class _Feeder:
-    """Brings the journal to one sink."""
-
     def __init__(self, journal: Journal, sink: Sink) -> None:
         self._journal = journal
         self._sink = sink

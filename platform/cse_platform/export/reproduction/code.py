@@ -23,7 +23,6 @@ class Repository:
 
     @property
     def can_be_had(self) -> bool:
-        """Whether commit and diff give the code that ran."""
         return not self.dirty or (self.diff is not None and can_be_applied(self.diff))
 
 

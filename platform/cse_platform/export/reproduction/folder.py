@@ -18,8 +18,6 @@ from cse_platform.sweep.reading.loader import load_sweep
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What was written."""
-
     folder: Path
     files: tuple[str, ...]
     unknowns: tuple[str, ...]

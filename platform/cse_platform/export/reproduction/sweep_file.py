@@ -9,7 +9,6 @@ from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 
 
 def sweep_name(trial: TrialDetails) -> str:
-    """Of the sweep that runs the trial again."""
     return f"reproduce-{trial.key[:8]}"
 
 

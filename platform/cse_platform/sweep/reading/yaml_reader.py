@@ -54,13 +54,10 @@ def real_path(path: Path, data: Any) -> Path:
 
 
 def read_yaml(text: str) -> YamlDocument:
-    """Read one YAML 1.2 document; aliases and merge keys are written out.
+    """Read one YAML 1.2 document, else UnreadableYamlError; aliases and merge keys are written out.
 
     Second keys of one name, keys that are not text, and values that JSON has not (NaN, tags) are
     gathered as problems of the result.
-
-    Raises:
-        UnreadableYamlError: for text that is not one YAML document.
     """
     yaml = YAML(typ="safe", pure=True)
     yaml.composer.warn_double_anchors = False  # YAML 1.2 lets a later anchor take the name

@@ -19,8 +19,6 @@ _FOLDERS_ALLOWED = "MLFLOW_ALLOW_FILE_STORE"
 
 @dataclass(frozen=True)
 class LoggedRun:
-    """One run, as it was logged."""
-
     id: str
     name: str
     user: str
@@ -36,8 +34,6 @@ class LoggedRun:
 
 @dataclass(frozen=True)
 class LoggedValue:
-    """One value of a metric."""
-
     step: int
     time: datetime
     value: float

@@ -11,7 +11,6 @@ _FOLDERS = {"test": "test", "dev": "evaluation"}
 
 
 def trial_params(event: events.TrialStarted | events.TrialReused) -> list[Param]:
-    """All hyperparameters and the seed."""
     values = {**event.values, "seed": event.seed}
     return [Param(clean_name(name), text(v, limit=PARAM_LENGTH)) for name, v in values.items()]
 

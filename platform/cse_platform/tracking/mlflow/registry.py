@@ -40,8 +40,6 @@ class RegistryEntry:
 
 @dataclass(frozen=True)
 class RegisteredVersion:
-    """A version of a registered model."""
-
     name: str
     number: int
     run: str
@@ -56,13 +54,9 @@ def register_model(
     """Make a model a new version of a registered model, unless its trial has one there.
 
     The model becomes an artifact of the trial's run, as an MLflow model of the flavor
-    `sentence_transformers`; that library is needed to load it, not here. The model is in a layout
-    that sentence-transformers loads. The registered model is made where there is none; the store
-    and the experiment must have the trial's run.
-
-    Raises:
-        StoreError: if there is no store, it cannot be reached, has no finished run of the trial,
-            or refuses the name or the artifacts.
+    `sentence_transformers`; that library must be able to load it, and is not needed here. The
+    registered model is made where there is none. StoreError if there is no store, it cannot be
+    reached, has no finished run of the trial, or refuses the name or the artifacts.
     """
     # A server may take longer than usual over a large file.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", _UPLOAD_SECONDS)

@@ -44,7 +44,6 @@ def check_uri(uri: str) -> None:
 
 
 def is_server(uri: str) -> bool:
-    """Whether a URI is of a tracking server."""
     return _SERVER.match(uri) is not None
 
 

@@ -90,7 +90,6 @@ def trial_tags(event: Begun) -> dict[str, str]:
 
 
 def end_tags(event: events.TrialFinished) -> dict[str, str]:
-    """Tags of a trial's run at its end."""
     tags = {"state": event.state, "error": event.error, "model": event.model}
     return _texts(tags | _provenance_tags(event.provenance))
 
