@@ -1,4 +1,4 @@
-"""What `cse-sweep FILE` does and prints, stage by stage."""
+"""What `cse-sweep FILE` and `cse-sweep FILE --dry-run` do and print, stage by stage."""
 
 from collections import Counter
 from pathlib import Path
@@ -14,14 +14,23 @@ from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.document import print_document
 from cse_platform.leaderboard.row import family_of
+from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.render.formats import percent, short_settings
-from cse_platform.runner.launch import Outcome, run_sweep
+from cse_platform.runner.launch import Outcome, best_folders, run_sweep
+from cse_platform.search.study import preview
 from cse_platform.secrets import mask_url
-from cse_platform.sweep.prerequisites import missing_downloads, with_data_source
+from cse_platform.sweep import prerequisites
+from cse_platform.sweep.changes import refuse_changes
+from cse_platform.sweep.identity import DevData
+from cse_platform.sweep.reading.problems import format_value
+from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepFile, SweepSpec
 from cse_platform.sweep.stores import SweepStores, sweep_stores
 from cse_platform.tracking.history import History
+from cse_platform.tracking.journal import read_journal
 
+SAMPLES = 10
+"""Configurations that a dry run shows."""
 HEAD = 5
 """Rows of the leaderboard shown at the end."""
 
@@ -32,7 +41,7 @@ def run_stages(sweeps: SweepFile, *, runs: Path, address: str | None, offline: b
     After a KeyboardInterrupt the stores and the journal of the sweep are closed.
     """
     console = Console(markup=False, highlight=False)  # what a trial says is no markup
-    stages = [with_data_source(stage) for stage in sweeps.stages]
+    stages = [prerequisites.with_data_source(stage) for stage in sweeps.stages]
     for spec in stages:
         refuse_missing(spec, offline=offline)
     for spec in stages:
@@ -48,7 +57,7 @@ def run_stages(sweeps: SweepFile, *, runs: Path, address: str | None, offline: b
 
 def refuse_missing(spec: SweepSpec, *, offline: bool) -> list[str]:
     """What must be fetched for a sweep, a line each; SweepRefusedError if `offline` forbids it."""
-    missing = missing_downloads(spec, get_method(spec.method))
+    missing = prerequisites.missing_downloads(spec, get_method(spec.method))
     if missing and offline:
         listed = "; ".join(missing)
         raise SweepRefusedError(f"sweep {spec.sweep!r} must fetch, and is offline: {listed}")
@@ -102,3 +111,46 @@ def _nothing_completed(spec: SweepSpec, history: History) -> str:
     errors = Counter(trial.error for trial in history.trials.values() if trial.error)
     reason = f"; {errors.most_common(1)[0][0]}" if errors else ""
     return f"no trial of sweep {spec.sweep!r} was completed{reason}"
+
+
+def dry_run(sweeps: SweepFile, *, runs: Path, offline: bool) -> None:
+    """Check data, encoders and stores of each stage; print ten configurations and the budget."""
+    earlier: list[SweepSpec] = []
+    for stage in sweeps.stages:
+        spec = prerequisites.with_data_source(stage)
+        missing = refuse_missing(spec, offline=offline)
+        where = sweep_stores(spec, runs=runs)
+        _check_changes(spec, where)
+        _check_best(spec, earlier, where)
+        _print_plan(spec, missing)
+        earlier.append(spec)
+
+
+def _check_changes(spec: SweepSpec, where: SweepStores) -> None:
+    if where.journal.exists():
+        stored = History(event for _, event in read_journal(where.journal)).spec
+        refuse_changes(stored, spec.model_dump(mode="json"))
+
+
+def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: SweepStores) -> None:
+    wanted = prerequisites.references_to_resolve(spec, earlier)
+    if not wanted:
+        return
+    with open_store(where.leaderboard, create=False) as leaderboard:
+        best_folders(spec, DevData(spec), leaderboard, wanted)
+
+
+def _print_plan(spec: SweepSpec, missing: list[str]) -> None:
+    points = start_points(spec, get_method(spec.method))
+    drawn = preview(spec, start_points=points, count=min(SAMPLES, spec.budget))
+    confirm, asked = spec.seeds.confirm, spec.evaluate
+    further = f" and {len(confirm.seeds)} seeds of the best {confirm.top}" if confirm else ""
+    tested = f"; test sets for the best {asked.top}: {' '.join(asked.tasks)}" if asked else ""
+    head = f"{spec.sweep}: {spec.method} on {spec.backbone}, {spec.budget} trials"
+    click.echo(head + further + tested)
+    for assignment in drawn:
+        spec.config(assignment)
+        settings = " ".join(f"{name}={format_value(value)}" for name, value in assignment.items())
+        click.echo(f"  {settings or 'nothing is searched'}")
+    for line in missing:
+        click.echo(f"  to fetch: {line}")

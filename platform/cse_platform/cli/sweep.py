@@ -75,14 +75,12 @@ def run(
 
     budget = [] if trials is None else [f"search.trials={trials}"]
     sweeps = load_sweep(file, overrides=[*overrides, *budget])
+    from cse_platform.cli import run as stages
+
     if dry_run:
-        from cse_platform.cli.dry_run import dry_run as check_only
-
-        check_only(sweeps, runs=runs, offline=offline)
+        stages.dry_run(sweeps, runs=runs, offline=offline)
     else:
-        from cse_platform.cli.run import run_stages
-
-        run_stages(sweeps, runs=runs, address=address, offline=offline)
+        stages.run_stages(sweeps, runs=runs, address=address, offline=offline)
 
 
 @main.command(context_settings=CONTEXT)

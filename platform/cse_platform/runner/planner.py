@@ -3,7 +3,6 @@
 import logging
 import statistics
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 from cse_methods.contract import MethodConfig
@@ -125,8 +124,8 @@ class Planner:
                 continue
             config = self.state.spec.config_of(first.values)
             identity = self.state.identity.of(config)
-            plan = partial(self._plan, config, identity, role="confirm", searched=first.searched)
-            yield from (plan(seed=seed) for seed in further)
+            for seed in further:
+                yield self._plan(config, identity, "confirm", seed, first.searched)
 
     def _seeds(self, configuration: str) -> set[int]:
         trials = self.state.history.trials.values()
@@ -136,7 +135,6 @@ class Planner:
         self,
         config: MethodConfig,
         identity: ConfigurationIdentity,
-        *,
         role: Role,
         seed: int,
         searched: tuple[str, ...],
