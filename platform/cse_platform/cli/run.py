@@ -72,11 +72,8 @@ def _print_outcome(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
         outcome.state, "is complete already; a larger --trials extends it"
     )
     console.print(f"{spec.sweep}: {state}, {len(trials)} trials ({listed})", soft_wrap=True)
-    best = max(
-        (trial for trial in trials if trial.state == "COMPLETE"),
-        key=lambda trial: trial.best_value or 0.0,
-        default=None,
-    )
+    complete = [trial for trial in trials if trial.state == "COMPLETE"]
+    best = max(complete, key=lambda trial: trial.best_value or 0.0, default=None)
     if best is not None and best.best_value is not None:
         settings = ", " * bool(best.searched) + short_settings(best.searched_values)
         console.print(

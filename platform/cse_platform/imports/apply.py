@@ -122,10 +122,8 @@ def _fresh(
     fresh = []
     for key, (trial, *_) in attempts.items():
         known = stored.get(key)
-        if known is None or (
-            known.state != "COMPLETE"
-            and (trial.state == "COMPLETE" or trial.started > known.started)
-        ):
+        newer = known is None or trial.state == "COMPLETE" or trial.started > known.started
+        if newer and (known is None or known.state != "COMPLETE"):
             fresh.append(trial)
     return sorted(fresh, key=lambda trial: (trial.started, trial.key))
 

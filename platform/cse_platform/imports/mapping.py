@@ -78,11 +78,8 @@ class RunMapping(Settings):
 
     def sweep_of(self, method: str, backbone: str) -> str:
         """The sweep of a run: where runs can differ in method or backbone, each has its own."""
-        differing = [
-            value
-            for value, source in ((method, self.method), (backbone, self.backbone))
-            if isinstance(source, Logged)
-        ]
+        sources = ((method, self.method), (backbone, self.backbone))
+        differing = [value for value, source in sources if isinstance(source, Logged)]
         return "-".join([self.sweep, *differing])
 
 

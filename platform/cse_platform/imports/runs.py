@@ -181,9 +181,7 @@ class _Reader:
             ImportedPoint(one.step, one.time, {name: self._fraction(run, dev, one.value)})
             for one in by_step.values()
         )
-        if any(point.step for point in points):
-            return points, {}
-        return (), points[-1].metrics
+        return (points, {}) if any(point.step for point in points) else ((), points[-1].metrics)
 
     def _scores(self, run: LoggedRun) -> dict[str, float]:
         return {

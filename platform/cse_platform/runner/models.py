@@ -44,12 +44,8 @@ def keep_model(checkpoint: str, target: str, *, trial: str) -> str | None:
     target_files, folder = filesystem(target)
     try:
         target_files.create_dir(folder, recursive=True)
-        copy_files(
-            f"{source}/{BEST_FOLDER}",
-            folder,
-            source_filesystem=source_files,
-            destination_filesystem=target_files,
-        )
+        files = {"source_filesystem": source_files, "destination_filesystem": target_files}
+        copy_files(f"{source}/{BEST_FOLDER}", folder, **files)
         with target_files.open_output_stream(f"{folder}/{TRIAL_FILE}") as stream:
             stream.write(f"{trial}\n".encode())
     except OSError as error:

@@ -54,11 +54,8 @@ def record_test_access(
             _refuse_unrecorded(recorder.flush(FLUSH_SECONDS, only=LeaderboardSink.name))
 
         def record(evaluation: "Evaluation") -> list[SinkHealth]:
-            recorder.record(
-                evaluation_event(
-                    sweep=trial.sweep, trial=trial.key, evaluation=evaluation, source=source
-                )
-            )
+            of = {"sweep": trial.sweep, "trial": trial.key, "source": source}
+            recorder.record(evaluation_event(**of, evaluation=evaluation))
             return [sink for sink in recorder.flush(FLUSH_SECONDS) if sink.behind]
 
         yield record

@@ -50,11 +50,8 @@ def with_placeholders(value: Any) -> Any:
 
 def reference_problems(value: Any) -> list[Problem]:
     """What is wrong with the references inside a value; paths start at the value."""
-    return [
-        Problem(path, text)
-        for path, inner in _candidates(value, ())
-        if (text := _objection(inner)) is not None
-    ]
+    found = ((path, _objection(inner)) for path, inner in _candidates(value, ()))
+    return [Problem(path, text) for path, text in found if text is not None]
 
 
 def _objection(inner: Any) -> str | None:

@@ -193,11 +193,8 @@ def _outcomes(
     space: Space, sound: Mapping[str, list[Any]], parents: set[str]
 ) -> Iterator[dict[str, Any]]:
     # Not validated: a condition may name a choice that is left out here.
-    choices = {
-        name: space[name].model_copy(update={"choices": tuple(sound[name])})
-        for name in space
-        if name in parents
-    }
+    conditions = {name: space[name] for name in space if name in parents}
+    choices = {n: d.model_copy(update={"choices": tuple(sound[n])}) for n, d in conditions.items()}
     return Space.model_construct(choices).grid_points()
 
 

@@ -92,11 +92,8 @@ class Space(RootModel[dict[str, Dimension]]):
 
     def active(self, assignment: Mapping[str, Any]) -> dict[str, Any]:
         """The assignment without its inactive dimensions, parents first."""
-        return {
-            name: assignment[name]
-            for name in self.ordered()
-            if name in assignment and self.is_active(name, assignment)
-        }
+        given = [name for name in self.ordered() if name in assignment]
+        return {name: assignment[name] for name in given if self.is_active(name, assignment)}
 
     def grid_points(self) -> Iterator[dict[str, Any]]:
         """Every distinct active assignment once, the last dimension turning fastest.

@@ -71,11 +71,8 @@ def _defaults(spec: SweepSpec, method: Method) -> dict[str, Any]:
 
 
 def _columns(spec: SweepSpec, method: Method) -> list[PublishedSettings]:
-    return [
-        column
-        for column in method.published
-        if column.backbone == spec.backbone and not _contradicted(column, spec, method)
-    ]
+    own = [column for column in method.published if column.backbone == spec.backbone]
+    return [column for column in own if not _contradicted(column, spec, method)]
 
 
 def _contradicted(column: PublishedSettings, spec: SweepSpec, method: Method) -> bool:
@@ -105,11 +102,8 @@ def _nothing_published(spec: SweepSpec, method: Method) -> str | None:
     backbones = list(dict.fromkeys(column.backbone for column in method.published))
     whose = f"no published settings of {method.name!r} for backbone {spec.backbone!r}"
     if spec.backbone in backbones:
-        variants = ", ".join(
-            format_value(dict(column.variant))
-            for column in method.published
-            if column.backbone == spec.backbone
-        )
+        own = [column.variant for column in method.published if column.backbone == spec.backbone]
+        variants = ", ".join(format_value(dict(variant)) for variant in own)
         return f"{whose} agree with 'fixed' and 'space'; they are of {variants}"
     there = f"there are some for {', '.join(backbones)}" if backbones else "there are none at all"
     return f"{whose}; {there}; leave 'published' out or give values"

@@ -23,11 +23,8 @@ def point_metrics(event: events.TrialPoint) -> list[Metric]:
 
 def end_metrics(event: events.TrialFinished) -> list[Metric]:
     """`best/…` for each `dev/…` of the best step, that step, and the seconds it all took."""
-    values = {
-        name.replace("dev/", "best/", 1): value
-        for name, value in event.best_metrics.items()
-        if name.startswith("dev/")
-    }
+    dev = {name: v for name, v in event.best_metrics.items() if name.startswith("dev/")}
+    values = {name.replace("dev/", "best/", 1): value for name, value in dev.items()}
     if event.best_step is not None:
         values["best/step"] = event.best_step
     if event.wall_seconds is not None:
@@ -50,7 +47,5 @@ def reused_metrics(event: events.TrialReused, *, dev_search: str) -> list[Metric
 def evaluation_metrics(event: events.TrialEvaluated, *, step: int) -> list[Metric]:
     """`test/<task>_<metric>` for each test score; `evaluation/…` for a score on a dev set."""
     time = milliseconds(event.time)
-    return [
-        Metric(clean_name(f"{_FOLDERS[one.split]}/{one.task}_{one.metric}"), one.value, time, step)
-        for one in event.scores
-    ]
+    named = ((f"{_FOLDERS[s.split]}/{s.task}_{s.metric}", s.value) for s in event.scores)
+    return [Metric(clean_name(name), value, time, step) for name, value in named]
