@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def nearest_hint(word: str, known: Iterable[str]) -> str:
     """A question for the nearest of the known words, with a blank before it; empty without one."""
     nearest = get_close_matches(word, list(known), n=1)
     return f" Did you mean {nearest[0]!r}?" if nearest else ""

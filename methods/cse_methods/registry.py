@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from cse_methods import papers
 from cse_methods.contract import Method, MethodConfig, Paper, PublishedSettings, Run
-from cse_methods.errors import UnknownMethodError, did_you_mean
+from cse_methods.errors import UnknownMethodError, nearest_hint
 
 ENTRY_POINT_GROUP = "cse.methods"
 
@@ -69,7 +69,7 @@ def get_method(name: str) -> Method:
         return _METHODS[name]
     names = available_methods()
     if name not in names:
-        hint = did_you_mean(name, names)
+        hint = nearest_hint(name, names)
         raise UnknownMethodError(f"no method {name!r}.{hint} Known: {', '.join(names)}")
     if name in _own():
         import_module(f"{papers.__name__}.{name}")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
-from cse_methods.errors import EvaluationError, did_you_mean
+from cse_methods.errors import EvaluationError, nearest_hint
 
 TransferTask = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
 ReviewTask = Literal["yelp", "imdb"]
@@ -89,7 +89,7 @@ def parse_tasks(words: Sequence[str]) -> Tasks:
 
 
 def _unknown(word: str) -> str:
-    hint = did_you_mean(word.lower(), [*TASK_FAMILIES, *_each_name()])
+    hint = nearest_hint(word.lower(), [*TASK_FAMILIES, *_each_name()])
     return f"no task {word!r}.{hint} Known: {', '.join(TASK_FAMILIES)}; {_each()}"
 
 

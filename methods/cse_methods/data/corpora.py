@@ -9,7 +9,7 @@ from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.language.cutting import cut_sentences, load_tokenizer
 from cse_methods.data.source import DataSource, HubFile, data_source
-from cse_methods.errors import DataError, did_you_mean
+from cse_methods.errors import DataError, nearest_hint
 from cse_methods.files.text import read_lines, sha256_of
 
 _log = logging.getLogger(__name__)
@@ -160,6 +160,6 @@ def _unknown(name: str, source: DataSource) -> DataError:
     names = sorted({"builtin", *KNOWN, *local})
     where = f"in {source}" if isinstance(source, Path) else "(CSE_DATA or data: may name a folder)"
     return DataError(
-        f"no corpus {name!r} {where}.{did_you_mean(name, names)} There are: {', '.join(names)}, or "
+        f"no corpus {name!r} {where}.{nearest_hint(name, names)} There are: {', '.join(names)}, or "
         "a path to a text file"
     )

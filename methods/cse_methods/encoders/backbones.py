@@ -13,7 +13,7 @@ from cse_methods.encoders.sentence_transformers_format import (
     read_modules,
     read_pooling,
 )
-from cse_methods.errors import BackboneError, did_you_mean
+from cse_methods.errors import BackboneError, nearest_hint
 from cse_methods.files.digest import file_sha256
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
@@ -92,7 +92,7 @@ def resolve_backbone(name: str) -> Backbone:
         return Backbone(name, folder, None, pooling.pooler if pooling else None)
     if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", name):
         return Backbone(name, name)
-    hint = did_you_mean(name.lower(), _KNOWN)
+    hint = nearest_hint(name.lower(), _KNOWN)
     raise BackboneError(
         f"no backbone {name!r}.{hint} Known: {', '.join(_KNOWN)}; or a folder, or a hub id "
         "owner/name"

@@ -24,7 +24,7 @@ from cse_platform.leaderboard.query.board.estimates import estimate
 from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.row import FAMILIES, Estimate, LeaderboardRow
 
-RANKING = FAMILIES["ranking"].averages
+_RANKING = FAMILIES["ranking"].averages
 
 Scores = Mapping[str, Estimate]
 """By column, under one evaluation."""
@@ -57,7 +57,7 @@ def _picture(scores: Mapping[str, Scores], added: str) -> Picture:
             "built-in sets have none, as no sentence is in more than three of their pairs"
         )
         return Picture(name, title, caption, missing=why)
-    return Picture(name, title, caption, *draw_ranking_scores(scores, RANKING))
+    return Picture(name, title, caption, *draw_ranking_scores(scores, _RANKING))
 
 
 def draw_ranking_scores(scores: Mapping[str, Scores], columns: Sequence[str]) -> Drawn:
@@ -122,7 +122,7 @@ def _ranking(reader: Leaderboard, row: LeaderboardRow) -> list[Scores]:
     same = Filters(backbone=row.backbone, method=row.method, configuration=row.configuration.hash)
     rows = reader.rows(same, tasks="ranking", per_configuration=True, ranked=False)
     found = [
-        {name: kept for name in RANKING if (kept := _of_seeds(one.scores.get(name), row.seeds))}
+        {name: kept for name in _RANKING if (kept := _of_seeds(one.scores.get(name), row.seeds))}
         for one in rows
         if one.dev == row.dev
     ]
