@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from cse_dashboards.figures.look import PALETTE
 from cse_dashboards.figures.picture import Picture, file_name
-from cse_platform.leaderboard.published.match import PAPERS
+from cse_platform.leaderboard.published.gaps import PAPERS
 from cse_platform.leaderboard.query.board.resolve import named_rows
 from cse_platform.leaderboard.row import LeaderboardRow
 

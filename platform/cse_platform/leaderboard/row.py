@@ -1,13 +1,15 @@
 """A row of the leaderboard, and what it is made of. Scores are fractions."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import inf
 from typing import Any, Literal
 
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import NotFoundError
+from cse_platform.leaderboard.statistics.intervals import seed_interval
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 
 FamilyName = Literal["sts", "transfer", "ranking", "long"]
@@ -186,3 +188,29 @@ def family_of(rows: Sequence[LeaderboardRow]) -> FamilyName:
         if any(column in row.scores for row in rows for column in family.columns):
             return name
     return "sts"
+
+
+def estimate(values: Mapping[int, float], identity: str, source: str) -> Estimate:
+    """One score over seeds, with Student's interval where there are several."""
+    mean = math.fsum(values.values()) / len(values)
+    squares = math.fsum((value - mean) ** 2 for value in values.values())
+    return Estimate(
+        values=dict(values),
+        mean=mean,
+        std=math.sqrt(squares / (len(values) - 1)) if len(values) > 1 else None,
+        best=max(values.values()),
+        interval=seed_interval(list(values.values())),
+        identity=identity,
+        source=source,
+    )
+
+
+def single_seed(row: LeaderboardRow, seed: int) -> LeaderboardRow:
+    """The same row, of one of its seeds."""
+    scores = {
+        column: estimate({seed: score.values[seed]}, score.identity, score.source)
+        for column, score in row.scores.items()
+        if seed in score.values
+    }
+    dev = estimate({seed: row.dev_score.values[seed]}, row.dev.identity, row.dev.source)
+    return replace(row, seeds=[seed], keys={seed: row.keys[seed]}, dev_score=dev, scores=scores)

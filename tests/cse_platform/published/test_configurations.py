@@ -8,7 +8,7 @@ import pytest
 
 from cse_methods.contract import MethodConfig
 from cse_methods.registry import available_methods, get_method
-from cse_platform.leaderboard.published.match import matches
+from cse_platform.leaderboard.published.gaps import matches
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.published.rows import published_rows
 from cse_platform.leaderboard.row import LeaderboardRow

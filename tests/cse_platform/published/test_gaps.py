@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from cse_platform.leaderboard.published.gaps import gap
-from cse_platform.leaderboard.published.match import matches
+from cse_platform.leaderboard.published.gaps import gap, matches
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.published.rows import merged, published_rows
 from cse_platform.leaderboard.row import Estimate, LeaderboardRow

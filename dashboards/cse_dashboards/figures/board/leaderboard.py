@@ -10,7 +10,7 @@ from cse_dashboards.figures.look import colour, known, make_figure
 from cse_dashboards.figures.naming import Quantity, dev_quantity, score_quantity
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.rows import SENTEVAL, Rows, data_of, dev_data, picture_per_data
-from cse_platform.leaderboard.published.match import source_of
+from cse_platform.leaderboard.published.gaps import source_of
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.row import Estimate, FamilyName, LeaderboardRow, family_of

@@ -19,10 +19,9 @@ from cse_dashboards.figures.rows import (
     picture_per_data,
 )
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.published.match import source_of
-from cse_platform.leaderboard.query.board.estimates import estimate
+from cse_platform.leaderboard.published.gaps import source_of
 from cse_platform.leaderboard.query.board.filters import Filters
-from cse_platform.leaderboard.row import FAMILIES, Estimate, LeaderboardRow
+from cse_platform.leaderboard.row import FAMILIES, Estimate, LeaderboardRow, estimate
 
 _RANKING = FAMILIES["ranking"].averages
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cse_platform.errors import PublishedError
-from cse_platform.leaderboard.published.match import comparable, matches
+from cse_platform.leaderboard.published.gaps import comparable, matches
 from cse_platform.leaderboard.published.row import MINUTES, PublishedRow
 from cse_platform.leaderboard.published.rows import published_rows
 from cse_platform.leaderboard.query.board.best import BestKey, best_key

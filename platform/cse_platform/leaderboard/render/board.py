@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
-from cse_platform.leaderboard.published.match import source_of
+from cse_platform.leaderboard.published.gaps import source_of
 from cse_platform.leaderboard.published.row import MINUTES, PublishedRow
 from cse_platform.leaderboard.query.trials.test_access import BUILTIN
 from cse_platform.leaderboard.render.cells import ALPHA, OVER_PAIRS, join_marks, score_cell

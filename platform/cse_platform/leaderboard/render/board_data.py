@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from cse_platform.leaderboard.published.match import source_of
+from cse_platform.leaderboard.published.gaps import source_of
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.row import FAMILIES, Estimate, LeaderboardRow

@@ -7,11 +7,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import AmbiguousError, NotFoundError
-from cse_platform.leaderboard.query.board.estimates import single_seed
 from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.query.board.rows import board_rows
 from cse_platform.leaderboard.query.trials.find import TRIAL_KEY, find_trial
-from cse_platform.leaderboard.row import FamilyName, LeaderboardRow, family_named
+from cse_platform.leaderboard.row import FamilyName, LeaderboardRow, family_named, single_seed
 from cse_platform.leaderboard.store.tables import GroupRecord
 from cse_platform.render.formats import HASH_DIGITS
 

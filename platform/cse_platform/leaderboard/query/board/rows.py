@@ -11,7 +11,6 @@ from typing import Any
 from sqlalchemy import Row, ScalarSelect, Select, func, select
 from sqlalchemy.orm import Session, aliased
 
-from cse_platform.leaderboard.query.board.estimates import estimate
 from cse_platform.leaderboard.query.board.filters import Filters, trial_conditions
 from cse_platform.leaderboard.query.board.selection import selected_configurations
 from cse_platform.leaderboard.query.board.test_scores import Evaluated, scores_by_evaluation
@@ -23,6 +22,7 @@ from cse_platform.leaderboard.row import (
     Estimate,
     FamilyName,
     LeaderboardRow,
+    estimate,
     family_named,
 )
 from cse_platform.leaderboard.store.tables import (
