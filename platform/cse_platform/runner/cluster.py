@@ -2,7 +2,9 @@
 
 import logging
 import os
+import shlex
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,11 +76,24 @@ def join_cluster(address: str | None) -> None:
             include_dashboard=None if address else False,
             log_to_driver=False,
             logging_level=logging.ERROR,
+            runtime_env=_quoted_python(address),
         )
     except (ConnectionError, ValueError) as error:
         if address is None:
             raise
         raise SweepRefusedError(f"no Ray cluster answers at {address}: {error}") from error
+
+
+def _quoted_python(address: str | None) -> dict[str, str]:
+    """The environment of a cluster's workers, where this Python's path has a blank or the like.
+
+    Ray writes the path into a shell command as it is, so that no worker would ever start. On a
+    cluster elsewhere the path is its own and may be another.
+    """
+    host = "localhost" if address is None else address.rpartition(":")[0]
+    here = host in {"localhost", "127.0.0.1", ray.util.get_node_ip_address()}
+    quoted = shlex.quote(sys.executable)
+    return {"py_executable": quoted} if here and quoted != sys.executable else {}
 
 
 def capacity(resources: Resources) -> int:
