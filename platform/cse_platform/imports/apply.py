@@ -14,7 +14,7 @@ from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.tables import SweepRecord, TrialRecord
 from cse_platform.tracking.events import IMPORTED, Event, SweepFinished, SweepStarted
 
-Trials = Sequence[ImportedTrial]
+_Trials = Sequence[ImportedTrial]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Imported:
     """Attempts at a trial of which a complete or a later one is taken."""
 
 
-def refuse_rivals(sweeps: Mapping[str, Trials]) -> None:
+def refuse_rivals(sweeps: Mapping[str, _Trials]) -> None:
     """Raise ImportRefusedError where several complete records are attempts at one trial."""
     problems = [
         _rivals(complete, tries[0].seed)
@@ -40,7 +40,7 @@ def refuse_rivals(sweeps: Mapping[str, Trials]) -> None:
     _refuse(problems)
 
 
-def apply_trials(board: Store, sweeps: Mapping[str, Trials], *, source: str) -> Imported:
+def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) -> Imported:
     """Put the trials onto the leaderboard, all or none, by the events of our own journal.
 
     Of the attempts at one trial a complete one stands for them, else the last. Each sweep's trials
@@ -69,7 +69,7 @@ def apply_trials(board: Store, sweeps: Mapping[str, Trials], *, source: str) -> 
     return Imported(new=new, here=chosen - new, gave_way=total - chosen)
 
 
-def _attempts(trials: Trials) -> dict[str, list[ImportedTrial]]:
+def _attempts(trials: _Trials) -> dict[str, list[ImportedTrial]]:
     """By key; the one that stands for a trial comes first."""
     found: dict[str, list[ImportedTrial]] = defaultdict(list)
     for trial in sorted(trials, key=lambda t: (t.state == "COMPLETE", t.started), reverse=True):
@@ -87,7 +87,7 @@ def _name_problems(taken: SweepRecord | None, sweep: str, example: ImportedTrial
 
 
 def _rival_problems(
-    stored: Mapping[str, TrialRecord], attempts: Mapping[str, Trials]
+    stored: Mapping[str, TrialRecord], attempts: Mapping[str, _Trials]
 ) -> Iterator[str]:
     for key, tries in attempts.items():
         complete = _complete(tries)
@@ -98,7 +98,7 @@ def _rival_problems(
             yield _rivals(complete, tries[0].seed)
 
 
-def _complete(tries: Trials) -> dict[str, str]:
+def _complete(tries: _Trials) -> dict[str, str]:
     """Names of the complete ones by their record: a copy of a record is no rival."""
     return {trial.record: trial.name for trial in tries if trial.state == "COMPLETE"}
 
@@ -116,7 +116,7 @@ def _refuse(problems: Sequence[str]) -> None:
 
 
 def _fresh(
-    stored: Mapping[str, TrialRecord], attempts: Mapping[str, Trials]
+    stored: Mapping[str, TrialRecord], attempts: Mapping[str, _Trials]
 ) -> list[ImportedTrial]:
     """What says more than the leaderboard knows, oldest first."""
     fresh = []
@@ -128,7 +128,7 @@ def _fresh(
     return sorted(fresh, key=lambda trial: (trial.started, trial.key))
 
 
-def _events(sweep: str, trials: Trials, first: int, source: str) -> Iterator[Event]:
+def _events(sweep: str, trials: _Trials, first: int, source: str) -> Iterator[Event]:
     if not trials:
         return
     one = trials[0]

@@ -21,7 +21,7 @@ from cse_platform.secrets import mask_url
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
 
-Points = Sequence[Mapping[str, Any]]
+_Points = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class SearchStudy:
     if the database answers and lacks a trial that it must have.
     """
 
-    def __init__(self, spec: SweepSpec, *, url: str, start_points: Points) -> None:
+    def __init__(self, spec: SweepSpec, *, url: str, start_points: _Points) -> None:
         self.spec = spec
         self.url = url
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -170,7 +170,7 @@ class SearchStudy:
             raise StoreDownError(f"search store {mask_url(self.url)}: {cause}") from error
 
 
-def preview(spec: SweepSpec, *, start_points: Points, count: int) -> list[dict[str, Any]]:
+def preview(spec: SweepSpec, *, start_points: _Points, count: int) -> list[dict[str, Any]]:
     """The first configurations that a search would try if every trial scored the same."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize")
@@ -183,7 +183,7 @@ def preview(spec: SweepSpec, *, start_points: Points, count: int) -> list[dict[s
     return drawn
 
 
-def _enqueue(study: optuna.Study, spec: SweepSpec, start_points: Points) -> None:
+def _enqueue(study: optuna.Study, spec: SweepSpec, start_points: _Points) -> None:
     """Queue the start points, each once. A grid queues its points that agree with them first."""
     points = start_points
     if spec.search.sampler == "grid":
