@@ -15,6 +15,7 @@ from store_contents import assert_stores_agree
 from sweeps import TINY
 
 from cse_platform.runner import launch, trainable
+from cse_platform.runner.cluster import worker_environment
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
@@ -152,7 +153,7 @@ class Killer(tune.Callback):
 @pytest.fixture
 def joined(cluster: str, monkeypatch: pytest.MonkeyPatch):
     """This process, as somebody's own script that has joined the cluster."""
-    ray.init(address=cluster, log_to_driver=False)
+    ray.init(address=cluster, log_to_driver=False, runtime_env=worker_environment(cluster))
     yield
     ray.shutdown()
 

@@ -76,7 +76,7 @@ def join_cluster(address: str | None) -> None:
             include_dashboard=None if address else False,
             log_to_driver=False,
             logging_level=logging.ERROR,
-            runtime_env=_quoted_python(address),
+            runtime_env=worker_environment(address),
         )
     except (ConnectionError, ValueError) as error:
         if address is None:
@@ -84,7 +84,7 @@ def join_cluster(address: str | None) -> None:
         raise SweepRefusedError(f"no Ray cluster answers at {address}: {error}") from error
 
 
-def _quoted_python(address: str | None) -> dict[str, str]:
+def worker_environment(address: str | None) -> dict[str, str]:
     """The environment of a cluster's workers, where this Python's path has a blank or the like.
 
     Ray writes the path into a shell command as it is, so that no worker would ever start. On a

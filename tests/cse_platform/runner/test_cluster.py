@@ -13,12 +13,12 @@ def test_workers_of_this_machine_find_a_python_below_a_blank(
     address: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/home/a b/.venv/bin/python3")
-    [command] = cluster._quoted_python(address).values()  # Ray hands it to a shell
+    [command] = cluster.worker_environment(address).values()  # Ray hands it to a shell
     assert shlex.split(command) == [sys.executable]
 
 
 def test_elsewhere_and_for_plain_paths_ray_knows_best(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/home/a b/.venv/bin/python3")
-    assert cluster._quoted_python("192.0.2.250:6379") == {}
+    assert cluster.worker_environment("192.0.2.250:6379") == {}
     monkeypatch.setattr(sys, "executable", "/home/ab/.venv/bin/python3")
-    assert cluster._quoted_python(None) == {}
+    assert cluster.worker_environment(None) == {}
