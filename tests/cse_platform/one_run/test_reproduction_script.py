@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -34,7 +35,7 @@ def environment(again: object) -> None:
     (tools / "cse-leaderboard").write_text(
         note.format("cse-leaderboard").replace("\n", f"\n{shown}", 1)
     )
-    (tools / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (tools / "python").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
     for tool in tools.iterdir():
         tool.chmod(0o755)
 
