@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
+from cse_methods.data.dev_selection import DevTask
 from cse_methods.errors import EvaluationError, nearest_hint
 
 TransferTask = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
@@ -16,6 +17,8 @@ _Name = TypeVar("_Name", bound=str)
 
 AVG_STS, AVG_TRANSFER = "avg_sts", "avg_transfer"
 
+GEOMETRY_TASK: DevTask = "stsb"
+"""The dev set whose space is measured."""
 GEOMETRY_METRICS = ("alignment", "uniformity", "effective_rank", "mean_cosine")
 """What is measured of an embedding space. These are not fractions: no table shows them x 100."""
 TASK_FAMILIES = ("sts", "transfer", "ranking", "geometry", "long")

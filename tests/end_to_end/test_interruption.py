@@ -62,6 +62,7 @@ def test_killed_workers_then_ctrl_c(swept: Sweep, tmp_path: Path) -> None:
     assert_stores_agree(sweep)
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_ray_starts(new_sweep, tmp_path: Path) -> None:
     sweep = new_sweep(tmp_path)
     with end_of(sweep.start()) as process:

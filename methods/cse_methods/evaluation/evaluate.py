@@ -24,7 +24,7 @@ from cse_methods.evaluation.identity import (
     settings_of,
     settings_of_average,
 )
-from cse_methods.evaluation.measures.geometry import GEOMETRY_TASK, geometry
+from cse_methods.evaluation.measures.geometry import geometry
 from cse_methods.evaluation.measures.ranking import score_rankings
 from cse_methods.evaluation.measures.sts import correlations
 from cse_methods.evaluation.measures.transfer import transfer_scores, transfer_sentences
@@ -33,7 +33,15 @@ from cse_methods.evaluation.results import Evaluation, Score, Similarities, Spli
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.evaluation.test_sets.reviews import Reviews, load_reviews
 from cse_methods.metrics import cosines
-from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS, Tasks, TransferTask
+from cse_methods.tasks import (
+    AVG_STS,
+    AVG_TRANSFER,
+    GEOMETRY_TASK,
+    STS_TASKS,
+    TRANSFER_TASKS,
+    Tasks,
+    TransferTask,
+)
 from cse_methods.transfer.folds import nested
 from cse_methods.transfer.protocol import TEST_PROTOCOL, TransferProtocol
 from cse_methods.transfer.samples import Samples

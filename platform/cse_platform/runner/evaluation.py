@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def evaluate_selected(state: SweepState) -> None:
-    """Score the trials that dev has chosen, each in a process of its own, and record it.
+    """Score the trials that dev has chosen, in processes that train nothing, and record it.
 
     What was scored before is not scored again; each opening is recorded before it happens.
     SweepRefusedError if a trial could not be scored; the others are.
@@ -95,8 +95,9 @@ def _open(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
         )
     wanted = {"num_cpus": spec.resources.cpu, "num_gpus": spec.resources.gpu}
     threads = max(1, int(spec.resources.cpu))
-    # A process of its own: a trial's would refuse, and one that ends gives its GPU memory back.
-    score = ray.remote(max_calls=1)(_score).options(**wanted)
+    # Never a trial's process, which would refuse. Ray ends one that had a GPU after its task, and
+    # that gives the memory back; without a GPU the next evaluation runs in the same process.
+    score = ray.remote(_score).options(**wanted)
     return score.remote(trial.model, tasks, spec.data, asked.slicing_length, threads)
 
 

@@ -1,5 +1,7 @@
 """Where a sweep's results go, and what it needs before its first trial."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,17 @@ def test_two_databases_of_one_server_are_two_stores(tmp_path: Path) -> None:
     server = "postgresql+psycopg://lab@host"
     environment = {"CSE_STORE": f"{server}/one", "CSE_SEARCH_STORE": f"{server}/two"}
     assert sweep_stores(sweep(), runs=tmp_path, environment=environment).search == f"{server}/two"
+
+
+def test_what_must_be_fetched_is_found_without_torch() -> None:
+    code = (
+        "import sys; from cse_methods.tasks import parse_tasks\n"
+        "from cse_methods.evaluation.test_sets.availability import missing_tests\n"
+        "missing_tests(parse_tasks(['sts', 'geometry']), 'builtin')\n"
+        "heavy = {'torch', 'transformers', 'scipy'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_data_source_is_written_out(

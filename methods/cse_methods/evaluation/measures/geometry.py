@@ -10,14 +10,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cse_methods.data.dev_selection import DevTask
 from cse_methods.data.pairs import PairSet
 from cse_methods.evaluation.measures.buckets import in_buckets
 from cse_methods.metrics import alignment, uniformity
 from cse_methods.training.dev_evaluation import SAME_MEANING
 
-GEOMETRY_TASK: DevTask = "stsb"
-"""The dev set whose space is measured."""
 BIN_EDGES = np.linspace(-1, 1, 41)
 
 

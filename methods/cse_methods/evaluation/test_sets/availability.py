@@ -7,9 +7,8 @@ from cse_methods.data.manifest import manifest
 from cse_methods.data.senteval import missing_senteval
 from cse_methods.data.source import data_source
 from cse_methods.errors import DataError
-from cse_methods.evaluation.measures.geometry import GEOMETRY_TASK
 from cse_methods.evaluation.test_sets.reviews import missing_reviews
-from cse_methods.tasks import TRANSFER_TASKS, Tasks
+from cse_methods.tasks import GEOMETRY_TASK, TRANSFER_TASKS, Tasks
 
 _FOLDERS: dict[str, str] = {
     **{f"sts{year}": f"STS/STS{year}-en-test/" for year in range(12, 17)},
