@@ -81,15 +81,15 @@ _MODULES = {
     "training.objective": ("Objective", "TwoViewObjective", "TwoViews"),
     "training.student": ("Batch", "Student", "StudentProtocol", "dropout_views"),
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = sorted(_HOMES)
+__all__ = sorted(HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    value = getattr(import_module(f"{__name__}.{HOMES[name]}"), name)
     globals()[name] = value
     return value
 

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -40,6 +41,17 @@ class SweepProgress:
         self.state = state
         self.started = time.monotonic()
         self.done_before = self.fraction
+        self._ended: set[tuple[str, datetime | None]] = set()
+        for _ in self.new_ends():
+            pass  # what ended before this start
+
+    def new_ends(self) -> Iterator[TrialHistory]:
+        """The trials that have ended since the last call; one that is tried again ends twice."""
+        for trial in self.trials:
+            end = (trial.key, trial.finished)
+            if trial.state != "RUNNING" and end not in self._ended:
+                self._ended.add(end)
+                yield trial
 
     @property
     def trials(self) -> list[TrialHistory]:
@@ -93,6 +105,9 @@ class SweepProgress:
         value = percent(self.best_value(trial))
         at = f" at step {trial.best_step}" if trial.best_step is not None else ""
         why = f": {trial.error}" if trial.error else ""
+        if trial.reused_from is not None:
+            same = "same code" if trial.code else "code unknown"
+            why = f"  reused from {trial.reused_from} ({same})"
         return (
             f"trial {trial.number:>3} {trial.state:<8} dev {value:>6}{at}  seed {trial.seed}  "
             f"{short_settings(trial.searched_values)}{why}"
@@ -120,20 +135,24 @@ class SweepProgress:
 
 def _live(view: SweepProgress, console: Console, done: threading.Event) -> None:
     with Live(console=console, refresh_per_second=4, transient=True) as live:
-        while not done.wait(LOOK_SECONDS):
+        last = False
+        while not last:
+            last = done.wait(LOOK_SECONDS)
+            for trial in view.new_ends():
+                if trial.reused_from is not None:  # it never runs, so the table hardly shows it
+                    live.console.print(view.line(trial), soft_wrap=True)
             live.update(Group(Text(view.summary()), view.table()))
     console.print(view.summary())
 
 
 def _lines(view: SweepProgress, console: Console, done: threading.Event) -> None:
-    printed = {trial.key for trial in view.trials if trial.state != "RUNNING"}
+    if view.state.to_retry:
+        console.print(f"trying {len(view.state.to_retry)} failed trials again")
     last = False
     while not last:
         last = done.wait(LOOK_SECONDS)
-        for trial in view.trials:
-            if trial.state != "RUNNING" and trial.key not in printed:
-                printed.add(trial.key)
-                console.print(view.line(trial), soft_wrap=True)
+        for trial in view.new_ends():
+            console.print(view.line(trial), soft_wrap=True)
     console.print(view.summary(), soft_wrap=True)
 
 

@@ -17,6 +17,7 @@ from cse_platform.leaderboard.row import family_of
 from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.render.formats import percent, short_settings
 from cse_platform.runner.launch import Outcome, best_folders, run_sweep
+from cse_platform.runner.state import Again
 from cse_platform.search.study import preview
 from cse_platform.secrets import mask_url
 from cse_platform.sweep import prerequisites
@@ -35,7 +36,9 @@ HEAD = 5
 """Rows of the leaderboard shown at the end."""
 
 
-def run_stages(sweeps: SweepFile, *, runs: Path, address: str | None, offline: bool) -> None:
+def run_stages(
+    sweeps: SweepFile, *, runs: Path, address: str | None, offline: bool, again: Again
+) -> None:
     """Run each sweep of a file in order; print the leaderboard's head and how to open MLflow.
 
     After a KeyboardInterrupt the stores and the journal of the sweep are closed.
@@ -46,7 +49,9 @@ def run_stages(sweeps: SweepFile, *, runs: Path, address: str | None, offline: b
         refuse_missing(spec, offline=offline)
     for spec in stages:
         where = sweep_stores(spec, runs=runs)
-        outcome = run_sweep(spec, where, address=address, watch=lambda now: watching(now, console))
+        outcome = run_sweep(
+            spec, where, address=address, again=again, watch=lambda now: watching(now, console)
+        )
         _print_outcome(spec, outcome, console)
         if outcome.state == "INTERRUPTED":
             raise KeyboardInterrupt

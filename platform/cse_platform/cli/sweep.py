@@ -50,6 +50,9 @@ def main() -> None:
     show_default=True,
     help="Folder for everything that a sweep leaves behind.",
 )
+@click.option("--no-reuse", is_flag=True, help="Run what another sweep has completed, too.")
+@click.option("--reuse-unknown", is_flag=True, help="Reuse trials whose code is not known, too.")
+@click.option("--retry-failed", is_flag=True, help="Try every failed trial again.")
 @shows_errors
 def run(
     file: Path,
@@ -59,16 +62,23 @@ def run(
     trials: int | None,
     address: str | None,
     runs: Path,
+    no_reuse: bool,
+    reuse_unknown: bool,
+    retry_failed: bool,
 ) -> None:
     """Run the sweep FILE, or go on with it where it was cut off.
 
     The same command again resumes a sweep that was interrupted or killed, extends it when its
-    budget has grown, and says so when it is complete.
+    budget has grown, tries failed trials again where the file, the code, the data or a package
+    changed since, and says so when the sweep is complete. Trials that another sweep completed with
+    the same code, settings, seed and data are not run again.
 
     \b
     Example:
         cse-sweep sweeps/rankcse.yaml --trials 60 --set resources.gpu=0.5
     """
+    if no_reuse and reuse_unknown:
+        raise click.UsageError("--no-reuse and --reuse-unknown exclude each other")
     if offline:
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1")
     from cse_platform.sweep.reading.loader import load_sweep
@@ -80,7 +90,13 @@ def run(
     if dry_run:
         stages.dry_run(sweeps, runs=runs, offline=offline)
     else:
-        stages.run_stages(sweeps, runs=runs, address=address, offline=offline)
+        from cse_platform.runner.state import Again
+
+        again = Again(
+            reuse="nothing" if no_reuse else "unknown code too" if reuse_unknown else "same code",
+            retry_failed=retry_failed,
+        )
+        stages.run_stages(sweeps, runs=runs, address=address, offline=offline, again=again)
 
 
 @main.command(context_settings=CONTEXT)

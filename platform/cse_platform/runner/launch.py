@@ -17,13 +17,18 @@ from cse_platform.runner.cluster import (
     refuse_too_small,
     run_tuner,
 )
+from cse_platform.runner.content import (
+    environment_hash,
+    failed_before,
+    refuse_other_content,
+)
 from cse_platform.runner.evaluation import evaluate_selected
 from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.models import delete_folder
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.results import Results
-from cse_platform.runner.state import SweepState
+from cse_platform.runner.state import AS_USUAL, Again, SweepState
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.changes import asks_for_no_more, refuse_changes
@@ -60,21 +65,21 @@ def run_sweep(
     places: SweepStores,
     *,
     address: str | None = None,
+    again: Again = AS_USUAL,
     watch: Watch = lambda state: nullcontext(),
 ) -> Outcome:
     """Run a sweep to its end: from the start, from where it was cut off, or by a larger budget.
 
     The spec is checked, and its data source is written out. Without an address of a Ray cluster,
-    Ray is started on this machine. SweepRefusedError if the sweep of that name was another one, or
-    the cluster does not have what a trial asks for.
+    Ray is started on this machine. SweepRefusedError if the sweep of that name was another one, by
+    its file or by what its numbers follow from, or the cluster does not have what a trial asks for.
     """
     with open_store(places.leaderboard) as leaderboard, Journal(places.journal) as journal:
         history = History(event for _, event in journal.read())
         asked = spec.model_dump(mode="json", exclude={"stores"})  # URLs can hold passwords
         refuse_changes(history.spec, asked)
         mirror = MLflowMirror(places.mlflow, experiment=spec.experiment, artifacts=places.artifacts)
-        unchanged = history.complete and asks_for_no_more(history.spec, asked)
-        begin = None if unchanged else prepare(spec, asked, places, history, leaderboard)
+        begin = prepare(spec, asked, places, history, leaderboard, again)
         recorder = Recorder(journal, [LeaderboardSink(leaderboard), mirror])
         publisher = Publisher(spec.sweep, places, journal)
         state: EndState = "INTERRUPTED" if begin else "UNCHANGED"
@@ -98,16 +103,26 @@ def prepare(
     places: SweepStores,
     history: History,
     leaderboard: Store,
-) -> Callable[[Recorder], SweepState]:
+    again: Again,
+) -> Callable[[Recorder], SweepState] | None:
     """Everything that can fail before the first trial: encoders, data, the search store.
 
     `asked` is the sweep as JSON, for the journal; best encoders are looked up in the leaderboard.
-    What is returned begins the sweep: nothing is recorded of one that is refused here.
+    What is returned begins the sweep: nothing is recorded of one that is refused here. None if the
+    sweep has nothing left to do.
     """
     method, dev, references = get_method(spec.method), DevData(spec), best_references(spec)
     best = history.best or best_folders(spec, dev, leaderboard, references)
     resolved = with_best(spec, {r: best[r.placeholder] for r in references})
-    identity = Identity(resolved, method, dev)
+    identity, packages = Identity(resolved, method, dev), installed_packages()
+    content = identity.content()
+    environment = environment_hash(asked, content, packages)
+    failed = failed_before(history, environment, every=again.retry_failed)
+    unchanged = history.complete and asks_for_no_more(history.spec, asked) and not failed
+    unknown_code = unchanged or again.reuse == "unknown code too"
+    refuse_other_content(history, resolved, identity, unknown_code=unknown_code)
+    if unchanged:
+        return None
     search = SearchStudy(resolved, url=places.search, start_points=start_points(resolved, method))
     started = SweepStarted(
         sweep=spec.sweep,
@@ -115,13 +130,16 @@ def prepare(
         backbone=spec.backbone,
         spec=asked,
         best=best,
+        content=content,
+        environment=environment,
         provenance=sweep_provenance(None),
-        packages=installed_packages(),
+        packages=packages,
         diffs=code_diffs(None),
     )
 
     def begin(recorder: Recorder) -> SweepState:
-        state = SweepState(resolved, method, identity, history, recorder, search, leaderboard)
+        stores = (recorder, search, leaderboard)
+        state = SweepState(resolved, method, identity, history, *stores, again, list(failed))
         state.record(started)
         return state
 

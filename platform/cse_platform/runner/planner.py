@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cse_methods.contract import MethodConfig
-from cse_platform.errors import StoreError, SweepRefusedError
+from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.query.board.best import BestKey, best_key
-from cse_platform.leaderboard.query.trials.curves import dev_curve
-from cse_platform.leaderboard.query.trials.find import trial_of_key
+from cse_platform.runner.content import same_trial
 from cse_platform.runner.models import exists
+from cse_platform.runner.reuse import find_reused
 from cse_platform.runner.state import SweepState
 from cse_platform.search.study import Proposal
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.identity import ConfigurationIdentity
-from cse_platform.tracking.events import Role, TrialFinished, TrialReused, TrialStarted, asked_of
+from cse_platform.tracking.events import Role, TrialFinished, TrialStarted, asked_of
 from cse_platform.tracking.history import TrialHistory
 
 _log = logging.getLogger(__name__)
@@ -35,6 +35,13 @@ class Planner:
             return None
         while self.state.left_over:
             if again := self._resume(self.state.left_over.pop(0)):
+                return self._start(again)
+        while self.state.to_retry:
+            planned = self._plan_retry(self.state.to_retry[0])
+            if self.state.search_error is not None:
+                return None
+            self.state.to_retry.pop(0)
+            if planned and (again := self._unless_reused(planned)):
                 return self._start(again)
         while self._searched() < self.state.spec.budget:
             proposal = self.state.with_search(self._propose)
@@ -84,7 +91,7 @@ class Planner:
         spec = self.state.spec
         config = spec.config(proposal.assignment)
         identity = self.state.identity.of(config)
-        earlier = self._seeds(identity.hash)
+        earlier = self._seeds(identity)
         return self._plan(
             config,
             identity,
@@ -93,6 +100,27 @@ class Planner:
             searched=tuple(name for name in spec.space if name in proposal.assignment),
             search_number=proposal.number,
         )
+
+    def _plan_retry(self, failed: TrialHistory) -> TrialStarted | None:
+        """The same configuration and seed under the same number, by the code of now.
+
+        None if the method refuses the configuration by now, or while the search store is down.
+        """
+        if (config := self._config(failed)) is None:
+            return None
+        number = failed.search_number
+        if failed.role == "search" and number is not None:
+            retried = number
+            number = self.state.with_search(lambda: self.state.search.retry(retried))
+        planned = self._plan(
+            config,
+            self.state.identity.of(config),
+            failed.role,
+            failed.seed,
+            failed.searched,
+            search_number=number,
+        )
+        return planned.model_copy(update={"number": failed.number})
 
     def _confirmations(self) -> Iterator[TrialStarted]:
         """Further seeds of the configurations with the highest means of the search, best first.
@@ -119,17 +147,17 @@ class Planner:
         best = sorted(means, key=key, reverse=True)
         for name in best[: confirm.top]:
             first = found[name][0]
-            further = [seed for seed in confirm.seeds if seed not in self._seeds(name)]
-            if not further:
-                continue
             config = self.state.spec.config_of(first.values)
             identity = self.state.identity.of(config)
-            for seed in further:
-                yield self._plan(config, identity, "confirm", seed, first.searched)
+            for seed in confirm.seeds:
+                if seed not in self._seeds(identity):
+                    yield self._plan(config, identity, "confirm", seed, first.searched)
 
-    def _seeds(self, configuration: str) -> set[int]:
+    def _seeds(self, identity: ConfigurationIdentity) -> set[int]:
+        """The seeds that a configuration was tried with here, by this or by unknown code."""
+        hashes = {identity.hash, identity.with_unknown_code().hash}
         trials = self.state.history.trials.values()
-        return {trial.seed for trial in trials if trial.configuration == configuration}
+        return {trial.seed for trial in trials if trial.configuration in hashes}
 
     def _plan(
         self,
@@ -147,6 +175,7 @@ class Planner:
             search_number=search_number,
             seed=seed,
             configuration=identity.hash,
+            code=identity.code,
             values=config.hyperparameters(),
             searched=searched,
             **self._of_sweep(),
@@ -165,7 +194,8 @@ class Planner:
 
     def _resume(self, trial: TrialHistory) -> TrialStarted | None:
         """The rest of a trial that was cut off; None, and FAIL, if it cannot be had."""
-        if not self._means_the_same(trial):
+        config = self._config(trial)
+        if config is None or not same_trial(trial, config, self.state.identity):
             self._give_up(trial, "cannot be resumed: weights, data or the method have changed")
             return None
         step, checkpoint = trial.checkpoint or (0, None)
@@ -175,13 +205,12 @@ class Planner:
         known = asked_of(trial) | self._of_sweep()
         return TrialStarted(trial=trial.key, resumed_from=step, **known)
 
-    def _means_the_same(self, trial: TrialHistory) -> bool:
-        """Whether the trial's numbers still follow from what its key is the hash of."""
+    def _config(self, trial: TrialHistory) -> MethodConfig | None:
+        """The configuration of a trial; None if the method refuses it by now."""
         try:
-            config = self.state.spec.config_of(trial.values)
+            return self.state.spec.config_of(trial.values)
         except SweepRefusedError:
-            return False
-        return self.state.identity.of(config).key(trial.seed) == trial.key
+            return None
 
     def _give_up(self, trial: TrialHistory, error: str) -> None:
         self.state.record(
@@ -208,25 +237,9 @@ class Planner:
 
     def _unless_reused(self, planned: TrialStarted) -> TrialStarted | None:
         """The trial, unless another sweep has completed that very one: then its values."""
-        try:
-            with self.state.leaderboard.session() as session:
-                done = trial_of_key(session, planned.trial)
-                curve = dev_curve(session, planned.trial)
-        except StoreError as error:
-            _log.warning("%s; trials of other sweeps are not reused", error)
+        reused = find_reused(self.state, planned)
+        if reused is None:
             return planned
-        if done is None or done.state != "COMPLETE" or done.step is None or done.value is None:
-            return planned
-        self.state.record(
-            TrialReused(
-                sweep=planned.sweep,
-                trial=planned.trial,
-                curve={point.step: point.value for point in curve if point.value is not None},
-                best_step=done.step,
-                best_value=done.value,
-                model=done.model,
-                **asked_of(planned),
-            )
-        )
+        self.state.record(reused)
         self._reconcile()
         return None

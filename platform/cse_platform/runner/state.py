@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from cse_methods.contract import Method
 from cse_platform.errors import StoreDownError
@@ -20,6 +20,20 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
+@dataclass(frozen=True)
+class Again:
+    """What a start does with trials that have run before."""
+
+    reuse: Literal["same code", "unknown code too", "nothing"] = "same code"
+    """Which complete trials of other sweeps are taken over."""
+    retry_failed: bool = False
+    """Whether every failed trial is tried again. Otherwise it is where the file, the code, the data
+    or a package changed since."""
+
+
+AS_USUAL = Again()
+
+
 @dataclass
 class SweepState:
     """A running sweep. The history is what the journal says; everything is decided by it."""
@@ -31,6 +45,9 @@ class SweepState:
     recorder: Recorder
     search: SearchStudy
     leaderboard: Store
+    again: Again = AS_USUAL
+    to_retry: list[TrialHistory] = field(default_factory=list)
+    """Failed trials that are still to be tried again."""
     live: set[str] = field(default_factory=set)
     """Keys of the trials that Ray has now."""
     left_over: list[TrialHistory] = field(default_factory=list)

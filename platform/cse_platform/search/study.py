@@ -11,7 +11,7 @@ from typing import Any
 import optuna
 from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
@@ -21,6 +21,7 @@ from cse_platform.secrets import mask_url
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
 
+_RETRY_OF = "retry_of"
 _Points = Sequence[Mapping[str, Any]]
 
 
@@ -62,6 +63,26 @@ class SearchStudy:
         with self._store():
             self.study.sampler = samplers.sampler(self.spec.search, trial=self._next_number())
             return _draw(self.study, self.study.ask(), self.spec)
+
+    def retry(self, number: int) -> int:
+        """Begin a trial with the values of one that failed; its number.
+
+        The failed one stays as it is. One that was begun and never started is given again.
+        """
+        with self._store():
+            for trial in self._trials():
+                begun = trial.state == TrialState.RUNNING
+                if begun and trial.user_attrs.get(_RETRY_OF) == number:
+                    return trial.number
+            failed = self._frozen(number)
+            again = create_trial(
+                state=TrialState.RUNNING,
+                params=failed.params,
+                distributions=failed.distributions,
+                user_attrs={_RETRY_OF: number},
+            )
+            self.study.add_trial(again)
+            return self._trials()[-1].number
 
     def adopt(self, number: int) -> Proposal:
         """The configuration of an interrupted proposal; values that it lacks are drawn now."""

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cse_methods.code_hash import code_hashes
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.dev_identity import identify_dev_set
@@ -19,6 +20,8 @@ from cse_methods.encoders.backbones import (
 from cse_methods.files.digest import file_sha256
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.spec import SweepSpec
+
+CODE = "code"
 
 
 def canonical_hash(value: Any) -> str:
@@ -51,6 +54,16 @@ class ConfigurationIdentity:
     """All of it, but the seed."""
 
     @property
+    def code(self) -> str | None:
+        """Hash of the method's code; None where it is not known."""
+        return self.ingredients.get(CODE)
+
+    def with_unknown_code(self) -> "ConfigurationIdentity":
+        """The identity by which versions that did not know the code stored this configuration."""
+        rest = {name: value for name, value in self.ingredients.items() if name != CODE}
+        return ConfigurationIdentity(rest)
+
+    @property
     def hash(self) -> str:
         return canonical_hash(self.ingredients)
 
@@ -64,9 +77,24 @@ class Identity:
 
     def __init__(self, spec: SweepSpec, method: Method, dev: DevData) -> None:
         self.method = method
+        self.code = code_hashes(method)
+        self.backbone = spec.backbone
         self.corpus_sha256 = load_corpus(spec.corpus, spec.data, backbone=spec.backbone).sha256
         self.selection = spec.dev
         self.dev_sha256, self.dev = dev.sha256, dev.columns
+
+    def content(self) -> dict[str, Any]:
+        """What the numbers of every trial of the sweep follow from, by the words for a message.
+
+        The encoders and files that a configuration names are in the keys of its trials alone.
+        """
+        return {
+            "revision": self.method.revision,
+            CODE: self.code,
+            "backbone weights": _weights(self.backbone),
+            "corpus": self.corpus_sha256,
+            "dev data": self.dev_sha256,
+        }
 
     def of(self, config: MethodConfig) -> ConfigurationIdentity:
         """The identity of a configuration: its encoders and files are told by their content."""
@@ -75,14 +103,19 @@ class Identity:
         ingredients = {
             "method": self.method.name,
             "revision": self.method.revision,
+            **({CODE: canonical_hash(self.code)} if self.code else {}),
             "configuration": _by_content(config.hyperparameters(), contents),
-            "backbone": weights_sha256(fetch_backbone(resolve_backbone(config.backbone))),
+            "backbone": _weights(config.backbone),
             "corpus": self.corpus_sha256,
             "dev": self.selection.model_dump(mode="json"),
             "dev_data": self.dev_sha256,
             **config.ingredients(),
         }
         return ConfigurationIdentity(ingredients)
+
+
+def _weights(backbone: str) -> str:
+    return weights_sha256(fetch_backbone(resolve_backbone(backbone)))
 
 
 def _by_content(value: Any, contents: Mapping[str, Callable[[str], Any]]) -> Any:

@@ -50,6 +50,12 @@ class SweepStarted(SweepEvent):
     """The checked sweep file, as JSON."""
     best: dict[str, str] = Field(default_factory=dict)
     """The folder that each reference to a best encoder stands for, by its placeholder."""
+    content: dict[str, Any] = Field(default_factory=dict)
+    """What the numbers of all its trials follow from: revision and hashes, by name. It is empty in
+    older journals."""
+    environment: str | None = None
+    """Hash of what a failure can come from: content, packages, and what the file says of a trial.
+    None in older journals."""
     provenance: dict[str, str]
     """Git commit, dirty or not, command line, host, versions."""
     packages: dict[str, str] = Field(default_factory=dict)
@@ -73,6 +79,8 @@ class TrialStarted(TrialEvent):
     backbone: str
     configuration: str
     """Hash of the configuration: the key without the seed."""
+    code: str | None = None
+    """Hash of the method's code; None where it is not known, as in older journals."""
     values: dict[str, Any]
     """All hyperparameters, defaults included, inactive ones left out."""
     searched: tuple[str, ...]
@@ -119,11 +127,14 @@ class TrialReused(TrialEvent):
     """A sweep takes over a trial that another sweep has completed."""
 
     kind: Literal["trial_reused"] = "trial_reused"
+    reused_from: str | None = None
+    """The sweep that completed it; None in older journals."""
     number: int
     role: Role
     search_number: int | None
     seed: int
     configuration: str
+    code: str | None = None
     values: dict[str, Any]
     searched: tuple[str, ...]
     curve: dict[int, float]
@@ -197,7 +208,10 @@ class SweepFinished(SweepEvent):
     state: Literal["COMPLETE", "INTERRUPTED"]
 
 
-_ASKED = (*("number", "role", "search_number", "seed"), *("configuration", "values", "searched"))
+_ASKED = (
+    *("number", "role", "search_number", "seed"),
+    *("configuration", "code", "values", "searched"),
+)
 
 
 def asked_of(trial: Any) -> dict[str, Any]:

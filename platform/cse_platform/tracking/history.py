@@ -20,9 +20,14 @@ class TrialHistory:
     search_number: int | None
     seed: int
     configuration: str
+    code: str | None
     values: dict[str, Any]
     searched: tuple[str, ...]
     started: datetime
+    environment: str | None = None
+    """That of the sweep's start under which it was last started."""
+    reused_from: str | None = None
+    """The sweep whose values it has; None for one that ran here."""
     resumed_from: int | None = None
     """The step that it last went on from; None for one that was started once."""
     state: Literal["RUNNING"] | events.TrialState = "RUNNING"
@@ -79,6 +84,10 @@ class History:
     def __init__(self, past: Iterable[events.Event] = ()) -> None:
         self.spec: dict[str, Any] | None = None
         self.best: dict[str, str] = {}
+        self.content: dict[str, Any] = {}
+        """What the numbers of the trials follow from, at the last start."""
+        self.environment: str | None = None
+        """What a failure can come from, at the last start."""
         self.complete = False
         self.trials: dict[str, TrialHistory] = {}
         for event in past:
@@ -89,6 +98,7 @@ class History:
         match event:
             case events.SweepStarted():
                 self.spec, self.best, self.complete = event.spec, event.best, False
+                self.content, self.environment = event.content, event.environment
                 for trial in self.unfinished():
                     trial.last_heard = None  # nothing ran while the driver was away
             case events.SweepFinished():
@@ -119,11 +129,20 @@ class History:
     def _start(self, event: events.TrialStarted) -> None:
         known = self.trials.get(event.trial)
         if known is None or event.resumed_from is None:
+            self._drop_failed(event)
             known = TrialHistory(key=event.trial, started=event.time, **events.asked_of(event))
             self.trials[event.trial] = known
+        known.environment = self.environment
         known.last_heard, known.resumed_from = event.time, event.resumed_from
         if known.checkpoint is not None and known.checkpoint[0] != event.resumed_from:
             known.checkpoint = None  # it was gone
+
+    def _drop_failed(self, event: events.TrialStarted) -> None:
+        """Forget the failed trial that this one tries again, under its number and another key."""
+        if event.number < len(self.trials):  # numbers count up, except those of second attempts
+            for key, trial in list(self.trials.items()):
+                if trial.number == event.number and key != event.trial:
+                    del self.trials[key]
 
     def _reuse(self, event: events.TrialReused) -> None:
         self.trials[event.trial] = TrialHistory(
@@ -135,6 +154,7 @@ class History:
             best_step=event.best_step,
             best_value=event.best_value,
             model=event.model,
+            reused_from=event.reused_from,
             **events.asked_of(event),
         )
 

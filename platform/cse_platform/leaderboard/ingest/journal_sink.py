@@ -21,6 +21,7 @@ from cse_platform.leaderboard.store.tables import (
     SweepRecord,
     SweepStartRecord,
     SweepTagRecord,
+    SweepTrialRecord,
     TrialRecord,
 )
 from cse_platform.tracking.events import (
@@ -130,7 +131,7 @@ def _start_trial(session: Session, event: TrialStarted) -> None:
 
 
 def _configuration(session: Session, event: TrialStarted) -> ConfigurationRecord:
-    first = event.model_dump(include={"revision", "values", "searched"})
+    first = event.model_dump(include={"revision", "code", "values", "searched"})
     first |= {"group_id": _group(session, event), "corpus": event.dev["corpus"]}
     insert_once(session, ConfigurationRecord, {"hash": event.configuration}, first)
     query = select(ConfigurationRecord).where(ConfigurationRecord.hash == event.configuration)
@@ -145,8 +146,20 @@ def _group(session: Session, event: TrialStarted) -> int:
 
 
 def _link(session: Session, event: TrialStarted | TrialReused, trial: TrialRecord) -> None:
+    """Put a trial into its sweep, in the place of the failed one that it tries again."""
+    sweep = sweep_of(session, event.sweep).id
+    failed = select(TrialRecord.id).where(TrialRecord.state == "FAIL", TrialRecord.id != trial.id)
+    session.execute(
+        delete(SweepTrialRecord).where(
+            SweepTrialRecord.sweep_id == sweep,
+            SweepTrialRecord.number == event.number,
+            SweepTrialRecord.trial_id.in_(failed),
+        )
+    )
     link = event.model_dump(include={"number", "role", "search_number"})
-    add_sweep_trials(session, sweep_of(session, event.sweep).id, [{**link, "trial_id": trial.id}])
+    add_sweep_trials(session, sweep, [{**link, "trial_id": trial.id}])
+    held = session.get_one(SweepTrialRecord, {"sweep_id": sweep, "trial_id": trial.id})
+    held.search_number = event.search_number  # a second attempt has its own
 
 
 def _add_point(session: Session, event: TrialPoint) -> None:

@@ -104,6 +104,8 @@ class ConfigurationRecord(Base):
     group_id: Mapped[int] = mapped_column("contest_id", ForeignKey("contests.id"), key="group_id")
     hash: Mapped[str] = mapped_column(unique=True)
     revision: Mapped[int]
+    code: Mapped[str | None]
+    """Hash of the method's code; None where it is not known."""
     corpus: Mapped[str]
     values: Mapped[dict[str, Any]]
     searched: Mapped[list[str]]

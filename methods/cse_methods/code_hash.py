@@ -1,0 +1,140 @@
+"""The code that a method's numbers follow from, as hashes.
+
+It is the module that registers the method, with all that this imports from its own distribution and
+from the rooms of this package that turn settings and data into numbers. The sources are not
+imported but read. Comments, docstrings and layout have no effect on a hash.
+"""
+
+import ast
+import hashlib
+import json
+import sys
+import sysconfig
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import cse_methods
+from cse_methods.contract import Method
+
+ROOMS = ("papers", "losses", "training", "encoders", "metrics", "transfer", "data.language")
+"""What of this package makes numbers. The key of a trial knows everything else by its content:
+settings with their defaults, sentences as they are read, gold scores and weights."""
+
+_OURS = cse_methods.__name__
+_OUR_ROOT = Path(cse_methods.__file__).parents[1]
+
+
+def code_hashes(method: Method) -> dict[str, str]:
+    """Hash, in hex digits, of each module that a method's numbers follow from, by its name.
+
+    It is empty where the source cannot be read, as of a method that was typed into an interpreter.
+    """
+    start = method.train.__module__
+    try:
+        modules = _Sources(start).reachable(start)
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    return {name: _sha256(_canonical(modules[name])) for name in sorted(modules)}
+
+
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+class _Sources:
+    """The modules that count as code of the method that is registered in one module."""
+
+    def __init__(self, start: str) -> None:
+        file = getattr(sys.modules.get(start), "__file__", None)
+        if file is None:
+            raise OSError(f"module {start} has no file")
+        self._file = Path(file)
+        self._start = start
+        depth = start.count(".") + (self._file.name == "__init__.py")
+        self._root = self._file.parents[depth]
+        site = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
+        # In a source folder of its own, what lies beside the method is its own as well.
+        self._own = _distribution_of(start.partition(".")[0]) if self._root in site else None
+
+    def reachable(self, start: str) -> dict[str, ast.Module]:
+        """The parsed source of the module and of all that it imports, directly or not, by name."""
+        found: dict[str, ast.Module] = {}
+        waiting = [start]
+        while waiting:
+            name = waiting.pop()
+            if name in found or (path := self._path(name)) is None:
+                continue
+            found[name] = tree = ast.parse(path.read_bytes())
+            package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+            waiting += _imported(tree, package)
+        return found
+
+    def _path(self, name: str) -> Path | None:
+        if name == self._start:
+            return self._file
+        top, _, inner = name.partition(".")
+        if top == _OURS:
+            counts = any(f"{inner}.".startswith(f"{room}.") for room in ROOMS)
+            return _module_file(_OUR_ROOT, name) if counts else None
+        own = self._own is None or top in self._own
+        return _module_file(self._root, name) if own else None
+
+
+def _distribution_of(top: str) -> set[str]:
+    """All top-level packages of the distributions that have this one."""
+    known = {} if top == _OURS else packages_distributions()
+    mine = set(known.get(top, ()))
+    return {top} | {name for name, owners in known.items() if mine & set(owners)}
+
+
+def _module_file(root: Path, name: str) -> Path | None:
+    base = root.joinpath(*name.split("."))
+    candidates = (base.with_name(f"{base.name}.py"), base / "__init__.py")
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _imported(tree: ast.Module, package: str) -> Iterator[str]:
+    """Every module that the source may import, wherever in it, and the packages around them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [f"{_OURS}.*" if alias.name == _OURS else alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: package.count(".") + 2 - node.level] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for name in names:
+            yield from _homes(name)
+
+
+def _homes(name: str) -> Iterator[str]:
+    """A module with its packages; for a name of our public surface, the module that defines it."""
+    parts = name.split(".")
+    if name == f"{_OURS}.*":  # whatever is used of it
+        yield from (f"{_OURS}.{home}" for home in set(cse_methods.HOMES.values()))
+    elif parts[0] == _OURS and (home := cse_methods.HOMES.get(parts[-1])):
+        yield f"{_OURS}.{home}"
+    yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
+
+
+def _canonical(node: Any) -> Any:
+    """A syntax tree as JSON, without places, docstrings, and fields that are empty.
+
+    Python versions add empty fields to their trees; what a source means stays.
+    """
+    if isinstance(node, ast.Constant):
+        return repr(node.value)
+    if isinstance(node, ast.AST):
+        fields = ((name, _canonical(value)) for name, value in ast.iter_fields(node))
+        return [type(node).__name__, {n: v for n, v in fields if v not in (None, [])}]
+    if isinstance(node, list):
+        return [_canonical(entry) for entry in node if not _is_text(entry)]
+    return node
+
+
+def _is_text(node: Any) -> bool:
+    """Whether a statement is a string that nothing uses: a docstring."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
