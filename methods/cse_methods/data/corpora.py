@@ -10,6 +10,7 @@ from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.language.cutting import cut_sentences, load_tokenizer
 from cse_methods.data.source import DataSource, HubFile, data_source
 from cse_methods.errors import DataError, nearest_hint
+from cse_methods.files.named import is_file_name
 from cse_methods.files.text import read_lines, sha256_of
 
 _log = logging.getLogger(__name__)
@@ -140,7 +141,7 @@ def _locate(name: str, source: DataSource) -> tuple[Path | HubFile, ...]:
     """The files of a corpus; none for the built-in one."""
     if name == "builtin":
         return ()
-    if "/" in name or name.endswith(".txt"):
+    if is_file_name(name):
         path = Path(name).expanduser()
         if not path.is_file():
             raise DataError(f"corpus {name!r}: no such file; name a text file, a sentence a line")

@@ -1,9 +1,11 @@
 """Which corpora a trial trains on, as a configuration names them."""
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field
 
+from cse_methods.files.named import absolute_name
 from cse_methods.settings import Settings
 
 
@@ -18,6 +20,10 @@ class CorpusSpec(Settings):
         description="sentences longer than this many word pieces, special ones included, are cut "
         "into several; null does not cut",
     )
+
+    def from_folder(self, folder: Path) -> Self:
+        """The same corpus for a process anywhere: its file is named as a sweep file in `folder`."""
+        return self.model_copy(update={"name": absolute_name(self.name, folder)})
 
 
 def _as_corpora(value: Any) -> Any:

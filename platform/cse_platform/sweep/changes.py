@@ -1,8 +1,10 @@
 """What may change in a sweep file between two starts of one sweep, and what may not."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from cse_methods.files.named import is_file_name
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.reading.problems import format_value
 
@@ -11,6 +13,9 @@ IDENTITY_KEYS = (
     *("search.sampler", "search.seed", "seeds.search"),
 )
 """Keys that every trial depends on: with the name, they are the identity of a sweep."""
+
+READ_BY_CONTENT = ("corpus", "dev")
+"""Keys that name data files: these may move, and what they hold is compared by hash."""
 
 GROWING = ("search", "seeds", "evaluate", "tags")
 """Keys that may change between two starts, and then give a complete sweep more to do."""
@@ -42,7 +47,10 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Cha
     write the key, and a newer one writes its default.
     """
     for name in IDENTITY_KEYS:
-        yield from _changes(name, _at(before, name), _at(after, name))
+        old, new = _at(before, name), _at(after, name)
+        if name in READ_BY_CONTENT:
+            old, new = _without_folders(old), _without_folders(new)
+        yield from _changes(name, old, new)
 
 
 def asks_for_no_more(stored: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> bool:
@@ -75,6 +83,14 @@ def _alike(before: Any, after: Any) -> bool:
         return False
     pairs = zip(before, after, strict=True)
     return not any(change for pair in pairs for change in _changes("", *pair))
+
+
+def _without_folders(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_folders(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_without_folders(entry) for entry in value]
+    return Path(value).name if isinstance(value, str) and is_file_name(value) else value
 
 
 def _is_empty(value: Any) -> bool:

@@ -76,6 +76,16 @@ def test_what_makes_another_sweep_is_refused(
     )
 
 
+def test_a_data_file_may_move(stored: dict[str, Any]) -> None:
+    kept = {"name": "my.txt", "drop_empty": False, "split_at": None}  # by earlier versions
+    before = stored | {"corpus": [kept]}
+    moved = SweepSpec.model_validate(START | {"corpus": "/lab/my.txt"}).model_dump(mode="json")
+    refuse_changes(before, moved)
+    other = SweepSpec.model_validate(START | {"corpus": "/lab/other.txt"}).model_dump(mode="json")
+    with pytest.raises(SweepRefusedError, match=r"my\.txt.+other\.txt"):
+        refuse_changes(before, other)
+
+
 def test_a_new_sweep_has_nothing_to_change(toy: Method) -> None:
     spec = SweepSpec.model_validate(START)
     refuse_changes(None, spec.model_dump(mode="json"))

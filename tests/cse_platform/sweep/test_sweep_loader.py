@@ -52,6 +52,23 @@ def test_a_good_file_loads(tmp_path: Path) -> None:
     assert spec.config({"temperature": 0.05, "rank_loss": "listmle", "tau3": 0.1}).epochs == 2
 
 
+def test_a_data_file_lies_beside_the_sweep_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for place in ("both.txt", "here/both.txt", "here/only_here.txt"):
+        (tmp_path / place).touch()
+    text = GOOD.replace("builtin", "[both.txt, only_here.txt, ./nowhere.csv, wiki1m]")
+    (spec,) = load_sweep(write(tmp_path, text)).stages
+    assert [one.name for one in spec.corpus] == [
+        str(tmp_path / "both.txt"),
+        str(tmp_path / "here" / "only_here.txt"),
+        str(tmp_path / "nowhere.csv"),
+        "wiki1m",
+    ]
+
+
 def test_the_dump_validates_to_the_same_spec(tmp_path: Path) -> None:
     text = GOOD + "pruner: {kind: hyperband, min_step: 5}\nseeds: {confirm: {top: 1, seeds: [0]}}\n"
     (spec,) = load_sweep(write(tmp_path, text)).stages

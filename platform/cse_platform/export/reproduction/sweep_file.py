@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from cse_methods.files.named import is_file_name, kind_of_file
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 
 
@@ -54,7 +55,7 @@ def local_places(value: Any) -> Iterator[str]:
         for inner in value.values() if isinstance(value, dict) else value:
             yield from local_places(inner)
     elif isinstance(value, str) and (
-        value.startswith(("/", ".", "~")) or "://" in value or value.endswith(".txt")
+        value.startswith(("/", ".", "~")) or "://" in value or kind_of_file(value)
     ):
         yield value
 
@@ -79,9 +80,12 @@ def _each_text(value: Any, change: Callable[[str], str]) -> Any:
 
 def _absolute(text: str, folder: str) -> str:
     """A path that is there, seen from the folder, as absolute; any other text as it is."""
-    is_path = "/" in text or text.endswith(".txt")
     place = Path(folder, text)
-    return str(place.resolve()) if is_path and "://" not in text and place.exists() else text
+    return (
+        str(place.resolve())
+        if is_file_name(text) and "://" not in text and place.exists()
+        else text
+    )
 
 
 def _json(value: Any) -> str:

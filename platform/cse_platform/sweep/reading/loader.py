@@ -37,7 +37,16 @@ def load_sweep(path: Path, *, overrides: Sequence[str] = ()) -> SweepFile:
     problems = source.problems + [problem for problem in problems if problem.path not in known]
     if problems:
         raise SweepFileError(problem_list(path, "a sweep", problems, source))
-    return SweepFile(path, tuple(stages))
+    return SweepFile(path, tuple(with_absolute_names(stage, path.parent) for stage in stages))
+
+
+def with_absolute_names(spec: SweepSpec, folder: Path) -> SweepSpec:
+    """The sweep with the data files that it names made absolute, as seen from the file's folder.
+
+    Trials then read the same files on whatever node and from whatever directory they run.
+    """
+    corpus = tuple(one.from_folder(folder) for one in spec.corpus)
+    return spec.model_copy(update={"corpus": corpus})
 
 
 def _stages(data: dict[str, Any]) -> tuple[list[SweepSpec], list[Problem]]:

@@ -1,0 +1,34 @@
+"""File names in a sweep file: which names are files, and where these lie."""
+
+from pathlib import Path
+
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+TEXTS, TABLES = (".txt",), (".csv", ".tsv", ".jsonl", ".parquet")
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a name stands for a file or folder: it has a `/`, or the ending of a text or table.
+
+    A text or table may be compressed: `nli.csv.gz`.
+    """
+    return "/" in name or kind_of_file(name) != ""
+
+
+def kind_of_file(name: str) -> str:
+    """The ending that says how a file is read, e.g. `.csv` of `NLI.csv.gz`; empty without one."""
+    path = Path(name.lower())
+    ending = Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
+    return ending if ending in (*TEXTS, *TABLES) else ""
+
+
+def absolute_name(name: str, folder: Path) -> str:
+    """The file that a sweep file in `folder` names, as an absolute path; other names unchanged.
+
+    A relative name is one below that folder. Where only the working directory has it, it is that
+    one, as sweep files of earlier versions mean it.
+    """
+    if not is_file_name(name):
+        return name
+    path = Path(name).expanduser()
+    beside, here = (base.absolute() / path for base in (folder, Path()))
+    return str(here if here.exists() and not beside.exists() else beside)

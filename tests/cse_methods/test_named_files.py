@@ -1,0 +1,24 @@
+"""Names in a sweep file that stand for files."""
+
+from pathlib import Path
+
+import pytest
+
+from cse_methods.files.named import absolute_name, is_file_name, kind_of_file
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("a.txt", ".txt"), ("a.csv", ".csv"), ("A.TSV", ".tsv"), ("a.jsonl.gz", ".jsonl"),
+     ("a.parquet", ".parquet"), ("a.txt.xz", ".txt"), ("a.csv.zst", ".csv"), ("a.v2.csv", ".csv"),
+     ("wiki1m", ""), ("a.gz", ""), ("v1.0", ""), ("./folder", "")],
+)  # fmt: skip
+def test_the_kind_of_a_file(name: str, kind: str) -> None:
+    assert kind_of_file(name) == kind
+    assert is_file_name(name) is (bool(kind) or "/" in name)
+
+
+def test_absolute_names_do_not_change(tmp_path: Path) -> None:
+    assert absolute_name(str(tmp_path / "a.csv"), Path("/sweeps")) == str(tmp_path / "a.csv")
+    assert absolute_name("~/a.csv", Path("/sweeps")) == str(Path.home() / "a.csv")
+    assert absolute_name("stsb", tmp_path) == "stsb"
