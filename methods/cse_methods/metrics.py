@@ -53,7 +53,7 @@ def alignment(first: Tensor, second: Tensor) -> float:
         second: embeddings, shape (N, D); row i is the positive of row i.
 
     Returns:
-        In [0, 4].
+        In [0, 4]; nan where a vector is zero, which has no direction, or not finite.
 
     Raises:
         ValueError: if the two differ in shape or are empty.
@@ -66,7 +66,7 @@ def alignment(first: Tensor, second: Tensor) -> float:
             "expected pairs of embeddings (N, D), N >= 1, "
             f"got {tuple(first.shape)} and {tuple(second.shape)}"
         )
-    distances = F.normalize(first.double(), dim=1) - F.normalize(second.double(), dim=1)
+    distances = _directions(first) - _directions(second)
     return float(distances.square().sum(dim=1).mean())
 
 
@@ -79,7 +79,8 @@ def uniformity(embeddings: Tensor) -> float:
         embeddings: shape (N, D), N >= 2; normalised here.
 
     Returns:
-        In [-8, 0]; 0 where all embeddings point one way.
+        In [-8, 0]; 0 where all embeddings point one way; nan where one is zero, which has no
+        direction, or not finite.
 
     Raises:
         ValueError: if there are fewer than two embeddings.
@@ -89,7 +90,7 @@ def uniformity(embeddings: Tensor) -> float:
     """
     if embeddings.dim() != 2 or len(embeddings) < 2:
         raise ValueError(f"expected embeddings (N, D), N >= 2, got {tuple(embeddings.shape)}")
-    points = F.normalize(embeddings.double(), dim=1)
+    points = _directions(embeddings)
     total = torch.zeros((), dtype=torch.float64, device=points.device)
     # A block of rows at a time: memory grows with N, and |x - y|^2 = 2 - 2 x.y needs no D.
     for start in range(0, len(points), _BLOCK_ROWS):
@@ -98,3 +99,10 @@ def uniformity(embeddings: Tensor) -> float:
         total += kernel.triu(diagonal=1).sum()
     pairs = len(points) * (len(points) - 1) / 2
     return float(torch.log(total / pairs))
+
+
+def _directions(embeddings: Tensor) -> Tensor:
+    """Each row on the unit sphere, however short it is, in float64; NaN for a zero vector."""
+    # `F.normalize` leaves a vector shorter than its epsilon inside the sphere, and 0 at its centre.
+    rows = embeddings.double()
+    return rows / rows.norm(dim=1, keepdim=True)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from cse_methods.losses.bidirectional_margin import bidirectional_margin
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.losses.list_mle import list_mle
 from cse_methods.losses.list_net import list_net
@@ -66,6 +67,34 @@ def test_hard_negative_by_hand() -> None:
     axes = torch.eye(2)
     loss = info_nce(axes, axes, temperature=1, negatives=axes, hard_negative_weight=math.log(2))
     assert loss.item() == pytest.approx(math.log(math.e + 1 + 2 * math.e + 1) - 1)
+
+
+@pytest.mark.parametrize("weight", [0.1, -3.7, 20.0])
+def test_hard_negatives_in_double_precision(weight: float) -> None:
+    first, second, hard = views(2, 4, count=3)
+    logits = torch.cat([cosine_matrix(first, view) for view in (second, hard)], dim=1) / 0.1
+    for row in range(4):
+        logits[row, 4 + row] += weight
+    expected = (logits.logsumexp(dim=1) - logits[:, :4].diagonal()).mean()
+    loss = info_nce(first, second, temperature=0.1, negatives=hard, hard_negative_weight=weight)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-14)
+
+
+def test_a_weight_of_minus_infinity_leaves_the_own_hard_negative_out() -> None:
+    # Beside the own positive, e, stand the other positive, 1, and the other's hard negative, 1.
+    axes = torch.eye(2, requires_grad=True)
+    loss = info_nce(axes, axes, temperature=1, negatives=axes, hard_negative_weight=-math.inf)
+    loss.backward()
+    assert loss.item() == pytest.approx(math.log(math.e + 2) - 1)
+    assert axes.grad is not None
+    assert axes.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("weight", [math.inf, math.nan])
+def test_weights_that_no_number_follows_from(weight: float) -> None:
+    axes = torch.eye(2)
+    with pytest.raises(ValueError, match=f"hard_negative_weight must be .*, got {weight}"):
+        info_nce(axes, axes, temperature=1, negatives=axes, hard_negative_weight=weight)
 
 
 def test_info_nce_looks_from_anchors_only() -> None:
@@ -206,16 +235,16 @@ def test_lists_that_do_not_match(
     assert f"student {shapes[0]}, teacher {shapes[1]}" in str(refused.value)
 
 
-@pytest.mark.parametrize("temperature", [0.0, -0.05, math.nan])
+@pytest.mark.parametrize("temperature", [0.0, -0.05, math.nan, 1e-40])
 def test_temperatures_that_cannot_divide(temperature: float) -> None:
     square = torch.zeros(3, 3)
-    with pytest.raises(ValueError, match=f"temperature must be above 0, got {temperature}"):
+    with pytest.raises(ValueError, match=f"temperature must be .*, got {temperature}"):
         info_nce(square, square, temperature=temperature)
-    with pytest.raises(ValueError, match=f"teacher_temperature must be above 0, got {temperature}"):
+    with pytest.raises(ValueError, match=f"teacher_temperature must be .*, got {temperature}"):
         list_net(square, square, student_temperature=1, teacher_temperature=temperature)
-    with pytest.raises(ValueError, match=f"temperature must be above 0, got {temperature}"):
+    with pytest.raises(ValueError, match=f"temperature must be .*, got {temperature}"):
         list_mle(square, square, temperature=temperature)
-    with pytest.raises(ValueError, match=f"temperature must be above 0, got {temperature}"):
+    with pytest.raises(ValueError, match=f"temperature must be .*, got {temperature}"):
         ranking_consistency(square, temperature=temperature)
 
 
@@ -224,6 +253,19 @@ def test_views_that_do_not_match() -> None:
         info_nce(torch.ones(3, 2), torch.ones(4, 2), temperature=1)
     with pytest.raises(ValueError, match=r"got \(3, 2\) and \(3, 5\)"):
         cosine_matrix(torch.ones(3, 2), torch.ones(3, 5))
+
+
+def test_an_empty_batch() -> None:
+    nothing = torch.ones(0, 2)
+    with pytest.raises(ValueError, match=r"B >= 1, got an empty batch \(0, 2\)"):
+        info_nce(nothing, nothing, temperature=1)
+    with pytest.raises(ValueError, match=r"B >= 1, got an empty batch \(0, 2\)"):
+        bidirectional_margin(nothing, nothing, nothing, low=0.1, high=0.3)
+
+
+def test_the_least_temperature_that_float32_divides_by() -> None:
+    axes = torch.eye(2)
+    assert info_nce(axes, axes, temperature=2e-38).item() == 0
 
 
 def test_a_negative_eps() -> None:

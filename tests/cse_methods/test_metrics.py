@@ -81,6 +81,20 @@ def test_uniformity_over_several_blocks() -> None:
     assert uniformity(points) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("scale", [1e-6, 1e-13, 1e-20, 1e18])
+def test_length_does_not_matter(scale: float) -> None:
+    points = torch.tensor([[3.0, 0.0], [0.0, 2.0], [-1.0, 0.0]])
+    expected = math.log((2 * math.exp(-4) + math.exp(-8)) / 3)
+    assert uniformity(scale * points) == pytest.approx(expected)
+    assert alignment(scale * points[:2], points[1:]) == pytest.approx(2)
+
+
+def test_a_zero_vector_has_no_direction() -> None:
+    points = torch.tensor([[1.0, 0.0], [0.0, 0.0]])
+    assert math.isnan(uniformity(points))
+    assert math.isnan(alignment(points, points))
+
+
 def test_one_direction_is_the_least_uniform() -> None:
     assert uniformity(torch.ones(5, 3)) == pytest.approx(0, abs=1e-12)
 

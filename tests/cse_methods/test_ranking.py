@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 from sklearn.metrics import ndcg_score
 
+from cse_methods.evaluation.identity import RANKING_PROTOCOL, score_identity, settings_of
 from cse_methods.evaluation.measures.ranking import kendall, ndcg, queries, score_rankings
 
 
@@ -77,6 +78,39 @@ def test_agrees_with_scipy_and_scikit_learn_with_ties(seed: int, pairs: int) -> 
         assert ndcg(predicted, labels) == pytest.approx(ndcg_score([labels], [predicted]))
     tied = rng.integers(0, 3, pairs)
     assert kendall(tied, labels) == pytest.approx(kendalltau(tied, labels).statistic, nan_ok=True)
+    if labels.any():
+        assert ndcg(tied, labels) == pytest.approx(ndcg_score([labels], [tied], ignore_ties=False))
+
+
+def test_predictions_that_tie_by_hand() -> None:
+    # The tied two share ranks 2 and 3, in either order of the file: (4 + 0) / 2 at each.
+    ideal = 4 + 1 / math.log2(3)
+    expected = (1 + 2 / math.log2(3) + 2 / 2) / ideal
+    assert ndcg([0.9, 0.5, 0.5], [1, 4, 0]) == pytest.approx(expected)
+    assert ndcg([0.9, 0.5, 0.5], [1, 0, 4]) == pytest.approx(expected)
+
+
+def test_scores_of_before_ties_were_averaged_have_another_identity() -> None:
+    before = {
+        "similarity": "cosine",
+        "query": "a sentence in more than three pairs, on either side",
+        "kcc": "Kendall's tau-b",
+        "ndcg": "linear gain, log2 discount, whole list",
+        "mean": "over queries alike; those whose labels or similarities are all equal are left out",
+    }
+    reading = {"pooler": "cls"}
+    old, new = (
+        score_identity(settings_of("sts12", reading=reading, protocol=one, data_sha256="d"))
+        for one in (before, RANKING_PROTOCOL)
+    )
+    assert old != new
+    assert RANKING_PROTOCOL.keys() == before.keys()
+
+
+@pytest.mark.parametrize(("predicted", "gold"), [([], []), ([0.1], [1, 2]), ([[0.1]], [[1]])])
+def test_lists_that_do_not_match(predicted: list[float], gold: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"N >= 1, got shapes \(.+\) \(predicted\) and \(.+\)"):
+        ndcg(predicted, gold)
 
 
 def test_a_query_without_an_order_is_left_out_of_the_mean() -> None:

@@ -201,6 +201,24 @@ def test_batches_that_do_not_span_their_group(width: int) -> None:
         whiten(twice)
 
 
+@pytest.mark.parametrize("offset", [0, 10, 100])
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_what_rounding_alone_spans_is_singular(offset: float, kind: torch.dtype) -> None:
+    # Exactly dependent, then rounded: the smallest eigenvalue is that of the rounding.
+    rows = drawn(8, 64, 4) + offset
+    rows[:, 3] = rows[:, :3].sum(dim=1)
+    with pytest.raises(ValueError, match=r"singular: .* take more groups or more varied rows"):
+        whiten(rows.to(kind))
+
+
+@pytest.mark.parametrize("offset", [0, 10])
+def test_a_narrow_axis_is_whitened_where_float32_shows_it(offset: float) -> None:
+    # Of deviation 1e-3 about 10: a thousand times what float32 rounds there.
+    rows = drawn(9, 64, 3) * torch.tensor([1, 1, 1e-3]) + offset
+    covariance = covariance_of(whiten(rows.float()))
+    torch.testing.assert_close(covariance, eye(3), atol=1e-3, rtol=0)
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_rows_that_are_not_numbers(value: float) -> None:
     rows = drawn(0, 8, 4)

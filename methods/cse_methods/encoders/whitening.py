@@ -16,7 +16,9 @@ Rotation = Literal["zca", "pca"]
 """Rotated back to the coordinates' own axes, or along the principal axes, largest first."""
 
 
-def whitening_matrix(covariance: Tensor, *, kind: Rotation = "zca") -> Tensor:
+def whitening_matrix(
+    covariance: Tensor, *, kind: Rotation = "zca", noise: Tensor | float = 0.0
+) -> Tensor:
     r"""The matrix :math:`W` for which centred rows times W have unit covariance.
 
     With :math:`C = U \Lambda U^T`, zca is :math:`U \Lambda^{-1/2} U^T`, differentiable also where
@@ -25,18 +27,20 @@ def whitening_matrix(covariance: Tensor, *, kind: Rotation = "zca") -> Tensor:
     Args:
         covariance: symmetric, positive definite, shape (..., w, w).
         kind: the rotation.
+        noise: the variance along an axis that can be the rounding of the rows alone, shape (...).
 
     Returns:
         Shape (..., w, w), float64.
 
     Raises:
-        ValueError: if the covariance is not finite or is singular; or if gradients are asked
-            through pca, whose axes jump where eigenvalues meet.
+        ValueError: if the covariance is not finite or is singular, by its own rounding or that
+            of the rows; or if gradients are asked through pca, whose axes jump where eigenvalues
+            meet.
 
     Source:
         Zhuo et al. 2023 (WhitenedCSE), eq. 3 and 12.
     """
-    values, vectors = _spectrum(covariance.detach())
+    values, vectors = _spectrum(covariance.detach(), noise)
     if kind == "zca":
         root = (vectors * values.rsqrt().unsqueeze(-2)) @ vectors.mT
         return root + _first_order(covariance.double(), values, vectors)
@@ -82,7 +86,8 @@ def whiten(
     parts = rows.double()[:, order].view(number, groups, width).transpose(0, 1)
     centred = parts - parts.mean(dim=1, keepdim=True)
     covariance = centred.mT @ centred / number
-    matrices = whitening_matrix(covariance.detach() if detach else covariance, kind=kind)
+    covariance = covariance.detach() if detach else covariance
+    matrices = whitening_matrix(covariance, kind=kind, noise=_rounding(parts.detach(), rows.dtype))
     white = (centred @ matrices).transpose(0, 1).reshape(rows.shape)
     return white[:, order.argsort()].to(rows.dtype)
 
@@ -200,13 +205,22 @@ def _with_fixed_signs(vectors: Tensor) -> Tensor:
     return vectors * largest.sign()
 
 
-def _spectrum(covariance: Tensor) -> tuple[Tensor, Tensor]:
+def _rounding(parts: Tensor, dtype: torch.dtype) -> Tensor:
+    """The variance that rounding to `dtype` can make along an axis of rows (G, N, w), shape (G,).
+
+    Rows are rounded before their mean is taken off: it is their own size that counts.
+    """
+    size = parts.square().mean(dim=1).amax(dim=1)
+    return parts.shape[2] * torch.finfo(dtype).eps ** 2 * size
+
+
+def _spectrum(covariance: Tensor, rounding: Tensor | float) -> tuple[Tensor, Tensor]:
     if not covariance.isfinite().all():
         raise ValueError("a covariance with NaN or infinite values cannot be whitened")
     values, vectors = torch.linalg.eigh(covariance.double())  # values rise
     least, largest = values[..., 0], values[..., -1]
     # As in a matrix's numerical rank: what is below this is rounding, and may be negative.
-    noise = values.shape[-1] * torch.finfo(covariance.dtype).eps * largest
+    noise = values.shape[-1] * torch.finfo(covariance.dtype).eps * largest + rounding
     if (least <= noise).any():
         worst = int((least - noise).argmin())
         raise ValueError(

@@ -14,7 +14,7 @@ RANKING_PROTOCOL = {
     "similarity": "cosine",
     "query": "a sentence in more than three pairs, on either side",
     "kcc": "Kendall's tau-b",
-    "ndcg": "linear gain, log2 discount, whole list",
+    "ndcg": "linear gain, log2 discount, whole list, mean over the orders of ties",
     "mean": "over queries alike; those whose labels or similarities are all equal are left out",
 }
 GEOMETRY_PROTOCOL = {

@@ -1,5 +1,6 @@
 """InfoNCE with in-batch negatives: SimCSE's loss, ESimCSE's queue, HiCL's literal negatives."""
 
+import math
 from typing import Literal
 
 import torch
@@ -43,7 +44,8 @@ def info_nce(
         positives: embeddings of the second view, shape (B, D); row i belongs to anchor i.
         temperature: :math:`\tau` > 0; divides cosines.
         negatives: embeddings of hard negatives, shape (B, D); row i belongs to anchor i.
-        hard_negative_weight: added to the logit of an anchor's own hard negative.
+        hard_negative_weight: added to the logit of an anchor's own hard negative; minus infinity
+            leaves it out.
         queue: further negatives of every anchor, shape (Q, D), Q >= 0; treated as constant.
         negatives_from: the view that the in-batch negatives come from.
         reduction: over anchors.
@@ -52,13 +54,18 @@ def info_nce(
         Scalar, in nats, >= 0.
 
     Raises:
-        ValueError: if shapes differ, or the temperature is not above 0.
+        ValueError: if shapes differ, the batch is empty, the temperature is not above 0, or the
+            weight of hard negatives is no number below infinity.
 
     Source:
         Gao et al. 2021 (SimCSE), eq. 1 and, with hard negatives, eq. 5; the queue is that of Wu
         et al. 2022 (ESimCSE); the same view is Wu et al. 2023 (HiCL), eq. 1 as printed.
     """
     check_temperature("temperature", temperature)
+    if not hard_negative_weight < math.inf:
+        raise ValueError(
+            f"hard_negative_weight must be a number below infinity, got {hard_negative_weight}"
+        )
     check_views(anchors, positives, *([] if negatives is None else [negatives]))
     own = torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
     logits = cosine_matrix(anchors, positives) / temperature  # (B, B)
@@ -67,7 +74,8 @@ def info_nce(
     candidates = [logits]
     if negatives is not None:
         hard = cosine_matrix(anchors, negatives) / temperature
-        candidates.append(hard + hard_negative_weight * own)
+        # Not a product with `own`: that is float32, and NaN where 0 meets infinity.
+        candidates.append(torch.where(own, hard + hard_negative_weight, hard))
     if queue is not None:
         candidates.append(cosine_matrix(anchors, queue.detach()) / temperature)  # (B, Q)
     target = torch.arange(len(anchors), device=logits.device)

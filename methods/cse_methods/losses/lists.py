@@ -8,15 +8,24 @@ from torch import Tensor
 Reduction = Literal["mean", "sum"]
 """Over anchors. Papers often write the sum; released code takes the mean."""
 
+_LEAST_TEMPERATURE = torch.finfo(torch.float32).tiny
+"""A cosine divided by less than this overflows float32."""
+
 
 def check_temperature(name: str, temperature: float) -> None:
     """Refuse a temperature that cannot divide.
 
     Raises:
-        ValueError: if it is not above 0; says which and its value.
+        ValueError: if it is not above 0, or so small that cosines divided by it overflow;
+            says which and its value.
     """
     if not temperature > 0:
         raise ValueError(f"{name} must be above 0, got {temperature}")
+    if temperature < _LEAST_TEMPERATURE:
+        raise ValueError(
+            f"{name} must be at least {_LEAST_TEMPERATURE:.3g}, because cosines divided by less "
+            f"overflow, got {temperature}"
+        )
 
 
 def check_lists(**lists: Tensor) -> None:

@@ -34,12 +34,14 @@ def check_views(*views: Tensor) -> None:
     """Refuse views of a batch that do not match.
 
     Raises:
-        ValueError: if they are not of one shape (B, D); states every shape.
+        ValueError: if they are not of one shape (B, D), B >= 1; states every shape.
     """
     shapes = [tuple(view.shape) for view in views]
     if len(set(shapes)) > 1 or len(shapes[0]) != 2:
         given = ", ".join(map(str, shapes))
         raise ValueError(f"expected views of one shape (B, D), got {given}")
+    if not len(views[0]):
+        raise ValueError(f"expected views (B, D) with B >= 1, got an empty batch {shapes[0]}")
 
 
 def _unit(rows: Tensor) -> Tensor:

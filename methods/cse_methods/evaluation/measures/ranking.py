@@ -2,7 +2,8 @@
 
 Source: Liu et al. 2023 (RankCSE), appendix G, which leaves open what this file states: a query is a
 sentence in more than three pairs, on either side of them by default; tau is tau-b, because labels
-tie; NDCG has a log2 discount and reads the whole list; queries count alike.
+tie; NDCG has a log2 discount, reads the whole list, and is the mean over the orders that tied
+predictions allow; queries count alike.
 """
 
 from collections.abc import Hashable, Sequence
@@ -66,19 +67,35 @@ def ndcg(predicted: ArrayLike, gold: ArrayLike, *, gain: Gain = "linear") -> flo
     .. math:: \frac{\sum_r g_{\pi(r)} / \log_2(r + 1)}{\sum_r g_{\pi^*(r)} / \log_2(r + 1)}
 
     with :math:`\pi` the order of the predictions, :math:`\pi^*` that of the labels, highest first.
+    Where predictions tie, the numerator is its mean over all their orders, so that the order of a
+    file does not matter.
 
     Args:
-        predicted: similarities, shape (N,), N >= 1; of equals the earlier stands first.
+        predicted: similarities, shape (N,), N >= 1.
         gold: labels, >= 0, shape (N,).
         gain: g of a label y is y ("linear") or 2^y - 1 ("exponential").
 
     Returns:
         In [0, 1]; nan where no label is above 0.
+
+    Raises:
+        ValueError: if the two differ in shape or are empty.
+
+    Source:
+        McSherry and Najork 2008, for ties.
     """
-    labels = np.asarray(gold, dtype=np.float64)
+    guesses, labels = np.asarray(predicted), np.asarray(gold, dtype=np.float64)
+    if guesses.ndim != 1 or guesses.shape != labels.shape or not len(labels):
+        raise ValueError(
+            "expected two lists of one length N >= 1, "
+            f"got shapes {guesses.shape} (predicted) and {labels.shape} (gold)"
+        )
     gains = labels if gain == "linear" else np.exp2(labels) - 1
     discounts = 1 / np.log2(np.arange(2, len(gains) + 2))
-    found = gains[np.argsort(-np.asarray(predicted), kind="stable")] @ discounts
+    _, tie, sizes = np.unique(-guesses, return_inverse=True, return_counts=True)  # highest first
+    # Each of a tie's sentences stands at each of its ranks equally often.
+    mean_gains = np.bincount(tie, weights=gains) / sizes
+    found = np.repeat(mean_gains, sizes) @ discounts
     best = np.sort(gains)[::-1] @ discounts
     return float(found / best) if best > 0 else float("nan")
 
