@@ -105,4 +105,5 @@ def _directions(embeddings: Tensor) -> Tensor:
     """Each row on the unit sphere, however short it is, in float64; NaN for a zero vector."""
     # `F.normalize` leaves a vector shorter than its epsilon inside the sphere, and 0 at its centre.
     rows = embeddings.double()
-    return rows / torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    return rows / lengths
