@@ -85,6 +85,7 @@ def test_json_holds_fractions(runs: Path) -> None:
             "hash": "a" * 64,
             "values": {"tau2": 0.025, "batch_size": 64, "rank_loss": "listnet"},
             "searched": ["tau2", "rank_loss"],
+            "code": None,
         },
         "seeds": [1, 2],
         "n": 2,

@@ -68,6 +68,8 @@ class Configuration:
     values: dict[str, Any]
     searched: list[str]
     """The names among `values` that a sweep varied."""
+    code: str | None = None
+    """Hash of the code of the method that its trials ran by; None where it is not known."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,8 @@ class LeaderboardRow:
     """When test sets, built-in or real as its dev sets are, were first opened for the method, if
     that was before this configuration's first trial started: they may have helped to pick it.
     One that was tried before that and promoted later has None."""
+    other_code: bool = False
+    """Whether the newest trial of its group ran by other code than its own."""
     headline: str | None = None
     """The column that `rank` and `gap` are of; None for dev."""
     rank: RankInterval | None = None

@@ -45,7 +45,9 @@ def row(estimate: Callable[..., Estimate]) -> Callable[..., LeaderboardRow]:
             method="simcse",
             backbone="bert-base",
             sweep="simcse-bert",
-            configuration=Configuration("b" * 64, {"temperature": 0.05}, ["temperature"]),
+            configuration=Configuration(
+                "b" * 64, {"temperature": 0.05}, ["temperature"], code="c" * 64
+            ),
             seeds=[1, 2],
             keys={1: "1" * 64, 2: "2" * 64},
             dev=DevSets("stsb", "stsb", "d1", "senteval"),

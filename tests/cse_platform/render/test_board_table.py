@@ -137,6 +137,19 @@ def test_settings_sweeps_and_runs(lines: Lines, titled: Lines, row: MakeRow) -> 
         assert cell in wide.split()
 
 
+def test_code_that_is_unknown_or_not_the_newest_is_said(
+    lines: Lines, titled: Lines, row: MakeRow
+) -> None:
+    unknown = row(configuration=Configuration("c" * 64, {}, []))
+    told = lines(Board([row(other_code=True), unknown]))
+    head, _, known, older = titled(told, "Settings")
+    assert head == "method backbone configuration trial code searched"
+    assert "unknown" not in known and older.split()[-1] == "unknown"
+    _, _, first, second, *_ = titled(told, "Ranking by dev, x 100")
+    assert first.startswith("simcse ‡ ") and second.startswith("simcse ")
+    assert any(note.startswith("‡") for note in told)
+
+
 def test_rows_that_share_a_name_are_told_apart(lines: Lines, titled: Lines, row: MakeRow) -> None:
     other = row(configuration=Configuration("c" * 64, {}, []))
     *_, first, second = titled(lines(Board([row(), other])), "Ranking by dev, x 100")

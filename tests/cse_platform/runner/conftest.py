@@ -15,9 +15,14 @@ from cse_methods.contract import BEST_FOLDER, Method
 from cse_methods.registry import get_method
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.runner.content import (
+    environment_hash,
+    failed_before,
+    refuse_other_content,
+)
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.results import Results
-from cse_platform.runner.state import SweepState
+from cse_platform.runner.state import AS_USUAL, Again, SweepState
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.space.start_points import start_points
@@ -56,6 +61,8 @@ class Drive:
         leaderboard: which completed trials are taken over from.
         capacity: trials at a time.
         score: what trials report.
+        again: what becomes of trials that have run before.
+        packages: that are installed.
     """
 
     def __init__(
@@ -67,6 +74,8 @@ class Drive:
         *,
         capacity: int = 1,
         score: Score = lucky,
+        again: Again = AS_USUAL,
+        packages: Mapping[str, str] | None = None,
     ) -> None:
         self.folder, self.spec, self.score = folder, spec, score
         method = get_method(spec.method)
@@ -74,18 +83,23 @@ class Drive:
         self.recorder = Recorder(journal, [LeaderboardSink(leaderboard)])
         try:
             history = History(event for _, event in journal.read())
+            asked, content = spec.model_dump(mode="json"), identity.content()
+            environment = environment_hash(asked, content, packages or {})
+            failed = failed_before(history, environment, every=again.retry_failed)
+            refuse_other_content(
+                history, spec, identity, unknown_code=again.reuse == "unknown code too"
+            )
             search = SearchStudy(
                 spec,
                 url=f"sqlite:///{folder / 'search.db'}",
                 start_points=start_points(spec, method),
             )
-            self.state = SweepState(
-                spec, method, identity, history, self.recorder, search, leaderboard
-            )
+            stores = (self.recorder, search, leaderboard)
+            self.state = SweepState(spec, method, identity, history, *stores, again, failed)
             self.state.record(
                 SweepStarted(
                     sweep=spec.sweep, method=spec.method, backbone=spec.backbone,
-                    spec=spec.model_dump(mode="json"), provenance={},
+                    spec=asked, content=content, environment=environment, provenance={},
                 )
             )  # fmt: skip
             self.planner = Planner(self.state, capacity=lambda: capacity)

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.row import LeaderboardRow
+from cse_platform.runner.state import Again
 from cse_platform.sweep.spec import SweepSpec
 
 OLDER = Path(__file__).parents[2] / "fixtures" / "older_stores"
@@ -81,7 +83,9 @@ def test_it_resumes(
     older: Path, spec: SweepSpec, new_drive: NewDrive, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     before = (older / "journal.jsonl").read_bytes()
-    drive = new_drive(older, spec)
+    with pytest.raises(SweepRefusedError, match="--reuse-unknown"):
+        new_drive(older, spec)
+    drive = new_drive(older, spec, again=Again(reuse="unknown code too"))
     drive.run()
     drive.assert_sound()
     undisturbed = new_drive(tmp_path_factory.mktemp("undisturbed"), spec)

@@ -118,7 +118,9 @@ def _start_trial(session: Session, event: TrialStarted) -> None:
     first = {"configuration_id": configuration.id, "seed": event.seed, "state": "RUNNING"}
     if insert_once(session, TrialRecord, {"key": event.trial}, {**first, "started": event.time}):
         configuration.trials += 1
-        session.get_one(GroupRecord, configuration.group_id).trials += 1
+        group = session.get_one(GroupRecord, configuration.group_id)
+        group.trials += 1
+        group.code = event.code
     trial = trial_of(session, event.trial)
     _link(session, event, trial)
     if trial.state == "COMPLETE":

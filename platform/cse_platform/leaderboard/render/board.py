@@ -15,7 +15,7 @@ from cse_platform.render.formats import HASH_DIGITS, percent
 from cse_platform.render.table import Cell, Column
 
 DEV = "dev"
-OPENED, PUBLISHED, ABOVE = "*", "†", "§"
+OPENED, PUBLISHED, ABOVE, OTHER_CODE = "*", "†", "§", "‡"
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,9 @@ def _our_entry(row: LeaderboardRow, against: Comparison | None) -> Entry:
         )
         for column, one in estimates(row).items()
     }
-    return Entry(row.headline or DEV, scores, row=row, mark=OPENED if row.test_opened else "")
+    opened = OPENED if row.test_opened else ""
+    mark = join_marks(opened, OTHER_CODE if row.other_code else "")
+    return Entry(row.headline or DEV, scores, row=row, mark=mark)
 
 
 def _published_entry(row: PublishedRow, headline: str) -> Entry:

@@ -18,6 +18,7 @@ from cse_platform.leaderboard.render.cells import OVER_PAIRS, interval_cell, sco
 from cse_platform.leaderboard.row import Estimate, Gap, LeaderboardRow
 from cse_platform.render.formats import HASH_DIGITS, percent, short_settings, signed_percent
 from cse_platform.render.table import Cell, Column, as_text
+from cse_platform.tracking.events import IMPORTED
 
 EntryColumn = Column[Entry]
 
@@ -76,6 +77,11 @@ def searched_settings(row: LeaderboardRow) -> str:
 def short_key(row: LeaderboardRow) -> str:
     """The key of the best seed's trial, as far as commands need it."""
     return (row.best_trial or "")[:HASH_DIGITS]
+
+
+def _unknown_code(row: LeaderboardRow) -> str | None:
+    """Said where it is not known, which is of rows that older versions stored."""
+    return None if row.configuration.code or row.dev.source == IMPORTED else "unknown"
 
 
 def _ours(
@@ -166,6 +172,7 @@ _KEYS: dict[str, Callable[[LeaderboardRow], str]] = {
 SETTING_COLUMNS = (
     _ours("configuration", short_hash),
     _ours("trial", short_key),
+    _ours("code", _unknown_code),
     _ours("searched", searched_settings),
 )
 SWEEP_COLUMNS = (

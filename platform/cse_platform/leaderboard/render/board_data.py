@@ -153,6 +153,7 @@ _DEV_NUMBERS = (
     _column("headline"),
 )
 _RUN = (
+    _column("other_code", _TRUTH),
     _column("test_opened", _TIME),
     _column("gpu_hours", _NUMBER),
     _column("finished", _TIME),
@@ -166,6 +167,7 @@ _BOARD_COLUMNS: tuple[DataColumn, ...] = (
     _column("configuration", ours="configuration.hash"),
     _as_json(_column("values", ours="configuration.values")),
     _as_json(_column("searched", ours="configuration.searched")),
+    _column("code", ours="configuration.code"),
     _column("corpus"),
     _column("seeds"),
     _column("n", _COUNT, published="seeds"),

@@ -8,6 +8,7 @@ from cse_platform.leaderboard.render.board import (
     ABOVE,
     DEV,
     OPENED,
+    OTHER_CODE,
     PUBLISHED,
     Board,
     Entry,
@@ -23,6 +24,7 @@ from cse_platform.render.table import Table, grouped, to_table
 LEGEND = {
     OPENED: "First tried after tests were opened for its method; "
     "tried before and promoted after has no mark.",
+    OTHER_CODE: "Newer trials of its method, backbone and dev sets ran by other code.",
     OVER_PAIRS: OVER_PAIRS_MEANS,
 }
 

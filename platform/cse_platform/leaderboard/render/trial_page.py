@@ -70,6 +70,7 @@ def _facts(trial: TrialDetails) -> dict[str, str | None]:
         "tags": ", ".join(trial.tags) or None,
         "imported from": trial.imported_from,
         "method": f"{trial.method}, revision {trial.revision}" if ours else trial.method,
+        "code": (trial.configuration.code or "unknown") if ours else None,
         "backbone": trial.backbone,
         "corpus": trial.corpus,
         "seed": str(trial.seed),

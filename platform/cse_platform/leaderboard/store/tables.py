@@ -81,6 +81,8 @@ class GroupRecord(Base):
     dev_checkpoint: Mapped[str]
     dev_search: Mapped[str]
     dev_source: Mapped[str]
+    code: Mapped[str | None]
+    """Hash of the method's code that the newest trial ran by; None where it is not known."""
     trials: Mapped[int] = mapped_column(default=0)
     """Of any state."""
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)

@@ -185,7 +185,7 @@ def _row(
         backbone=group.backbone,
         sweep=first.sweep,
         configuration=Configuration(
-            configuration.hash, configuration.values, configuration.searched
+            configuration.hash, configuration.values, configuration.searched, configuration.code
         ),
         seeds=list(values),
         keys={line.seed: line.key for line in seeds},
@@ -198,6 +198,7 @@ def _row(
         machines=list(machines),
         tags=[],
         corpus=configuration.corpus,
+        other_code=configuration.code != group.code,
         test_opened=at if at and at < first.first_start else None,
     )
 

@@ -58,7 +58,7 @@ def trial_details(session: Session, key: str) -> TrialDetails:
         backbone=configuration.group.backbone,
         corpus=configuration.corpus,
         configuration=Configuration(
-            configuration.hash, configuration.values, configuration.searched
+            configuration.hash, configuration.values, configuration.searched, configuration.code
         ),
         dev=dev_set(configuration.group),
         gpu_hours=trial.gpu_seconds / 3600,

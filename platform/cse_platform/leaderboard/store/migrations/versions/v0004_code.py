@@ -1,4 +1,4 @@
-"""A configuration says by which code its trials ran; that of stored ones is not known."""
+"""Configurations and their groups say by which code trials ran; of stored ones it is not known."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,11 +8,13 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Configurations get a hash of their method's code."""
-    op.add_column("configurations", sa.Column("code", sa.Text))
+    """Configurations get the hash of their method's code, and groups that of their newest trial."""
+    for table in ("configurations", "contests"):
+        op.add_column(table, sa.Column("code", sa.Text))
 
 
 def downgrade() -> None:
-    """The hash is dropped; what has the same settings by other code stays a row of its own."""
-    with op.batch_alter_table("configurations") as configurations:
-        configurations.drop_column("code")
+    """The hashes are dropped; what has the same settings by other code stays a row of its own."""
+    for table in ("configurations", "contests"):
+        with op.batch_alter_table(table) as changed:
+            changed.drop_column("code")
