@@ -2,6 +2,7 @@
 
 import shlex
 import signal
+import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -36,6 +37,12 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
             raise click.exceptions.Exit(130) from None
 
     return run
+
+
+def say(stage: str) -> None:
+    """Say on a terminal what is being done; elsewhere commands are quiet."""
+    if sys.stderr.isatty():
+        click.echo(f"{stage}…", err=True)
 
 
 def store_options(command: Callable[_P, _R]) -> Callable[_P, _R]:

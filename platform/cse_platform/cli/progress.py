@@ -5,25 +5,34 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
-from cse_platform.render.formats import percent, short_settings
+from cse_platform.cli.live_table import screen
+from cse_platform.cli.time_left import Interval, span, time_left
+from cse_platform.render.formats import HASH_DIGITS, percent, short_settings
 from cse_platform.runner.state import SweepState
+from cse_platform.tracking.events import now
 from cse_platform.tracking.history import TrialHistory
 
 LOOK_SECONDS = 0.5
-SHOWN_TRIALS = 12
+LEAST_LEFT = 0.05
+"""Share of a trial that is taken to be left of one that runs longer than the others did."""
 
 
 @contextmanager
-def watching(state: SweepState, console: Console) -> Iterator[None]:
-    """Show the progress of a sweep from a thread of its own while the context is open."""
-    view = SweepProgress(state)
+def watching(state: SweepState, console: Console, *, errors: Path) -> Iterator[None]:
+    """Show the progress of a sweep from a thread of its own while the context is open.
+
+    `errors` is the folder with the tracebacks of failed trials.
+    """
+    view = SweepProgress(state, errors=errors)
     done = threading.Event()
+    if state.to_retry:
+        console.print(f"trying {len(state.to_retry)} failed trials again")
     target = _live if console.is_terminal else _lines
     thread = threading.Thread(target=target, args=(view, console, done), daemon=True)
     thread.start()
@@ -37,10 +46,10 @@ def watching(state: SweepState, console: Console) -> Iterator[None]:
 class SweepProgress:
     """The progress of a running sweep, as text; the driver's thread changes the state meanwhile."""
 
-    def __init__(self, state: SweepState) -> None:
-        self.state = state
+    def __init__(self, state: SweepState, *, errors: Path) -> None:
+        self.state, self.errors = state, errors
         self.started = time.monotonic()
-        self.done_before = self.fraction
+        self._known_before, self._ray_is_up = len(self.trials), False
         self._ended: set[tuple[str, datetime | None]] = set()
         for _ in self.new_ends():
             pass  # what ended before this start
@@ -62,11 +71,6 @@ class SweepProgress:
         return max(self.state.spec.planned, len(self.trials))
 
     @property
-    def fraction(self) -> float:
-        """Share of the sweep's work that is done, in [0, 1]."""
-        return sum(map(_done, self.trials)) / self.planned
-
-    @property
     def best(self) -> TrialHistory | None:
         """The trial with the best dev score so far, finished or not."""
         scored = [trial for trial in self.trials if self.best_value(trial) is not None]
@@ -79,16 +83,15 @@ class SweepProgress:
 
     def summary(self) -> str:
         """One line: how far, the best so far, elapsed and remaining time."""
-        elapsed = time.monotonic() - self.started
-        gained = self.fraction - self.done_before
-        left = elapsed / gained * (1 - self.fraction) if gained > 0 else None
         finished = sum(trial.state != "RUNNING" for trial in self.trials)
         parts = [f"{self.state.spec.sweep}: {finished} of {self.planned} trials"]
         if (best := self.best) is not None:
             parts.append(f"best {percent(self.best_value(best))} (trial {best.number})")
-        parts.append(f"elapsed {_clock(elapsed)}")
-        if left is not None:
-            parts.append(f"about {_clock(left)} left")
+        if not self.is_ray_up():
+            parts.append("starting Ray")
+        parts.append(f"elapsed {_clock(time.monotonic() - self.started)}")
+        if (left := self.time_left()) is not None:
+            parts.append(f"{span(left)} left")
         if self.state.scored is not None:
             done, chosen = self.state.scored
             parts.append(f"test sets: {done} of {chosen} trials scored")
@@ -101,36 +104,50 @@ class SweepProgress:
             behind.append(f"search store down ({self.state.search_error})")
         return " · ".join(parts + behind)
 
+    def is_ray_up(self) -> bool:
+        """Whether a trial has been started, or none is needed."""
+        state = self.state
+        more = len(state.history.trials) > self._known_before
+        self._ray_is_up |= bool(state.live) or more or state.finished
+        return self._ray_is_up
+
+    def time_left(self) -> Interval | None:
+        """How long the trials still take; None while nothing says so, or nothing is left."""
+        trials, running = self.trials, [t for t in self.trials if t.key in self.state.live]
+        done = [t.busy_seconds for t in trials if t.state in ("COMPLETE", "PRUNED")]
+        durations = [seconds for seconds in done if seconds > 0]  # what is reused took none
+        projected = [t.busy_seconds / share for t in running if (share := _progress(t)) > 0]
+        if not (known := durations or projected):
+            return None
+        mean = sum(known) / len(known)
+        parts = (max(1 - _busy_until_now(trial) / mean, LEAST_LEFT) for trial in running)
+        waiting = len(self.state.left_over) + len(self.state.to_retry)
+        left = self.planned - len(trials) + waiting + sum(parts)
+        at_once = max(len(running), 1)
+        if left <= 0:
+            return None
+        return time_left(known, trials=left, at_once=at_once, finished=bool(durations))
+
     def line(self, trial: TrialHistory) -> str:
+        """What became of a trial; of a failed one also where to look."""
         value = percent(self.best_value(trial))
         at = f" at step {trial.best_step}" if trial.best_step is not None else ""
-        why = f": {trial.error}" if trial.error else ""
+        head = f"trial {trial.number:>3} {trial.state:<8} dev {value:>6}{at}  seed {trial.seed}"
+        return f"{head}  {short_settings(trial.searched_values)}{self._why(trial)}"
+
+    def _why(self, trial: TrialHistory) -> str:
         if trial.reused_from is not None:
             same = "same code" if trial.code else "code unknown"
-            why = f"  reused from {trial.reused_from} ({same})"
-        return (
-            f"trial {trial.number:>3} {trial.state:<8} dev {value:>6}{at}  seed {trial.seed}  "
-            f"{short_settings(trial.searched_values)}{why}"
-        )
+            return f"  reused from {trial.reused_from} ({same})"
+        if not trial.error:
+            return ""
+        traceback = self.errors / f"trial-{trial.number}.txt"
+        where = f", traceback {traceback}" if traceback.exists() else ""
+        return f": {trial.error} (key {trial.key[:HASH_DIGITS]}{where})"
 
-    def table(self) -> Table:
-        grid = Table(box=None, pad_edge=False)
-        for name in ("trial", "state", "step", "dev", "best", "seed"):
-            grid.add_column(name, justify="left" if name == "state" else "right")
-        grid.add_column("settings", overflow="ellipsis", no_wrap=True, ratio=1)
-        newest = sorted(self.trials, key=lambda t: (t.state != "RUNNING", -t.number))
-        for trial in newest[:SHOWN_TRIALS]:
-            last = trial.curve.get(trial.step)
-            grid.add_row(
-                str(trial.number),
-                trial.state.lower(),
-                str(trial.step),
-                percent(last),
-                percent(self.best_value(trial)),
-                str(trial.seed),
-                trial.error or short_settings(trial.searched_values),
-            )
-        return grid
+    def screen(self, *, width: int, height: int) -> Text:
+        """All that fits on a terminal: the summary, the trials, and the best ones in full."""
+        return screen(self.trials, self.summary(), self.best_value, width=width, height=height)
 
 
 def _live(view: SweepProgress, console: Console, done: threading.Event) -> None:
@@ -139,27 +156,33 @@ def _live(view: SweepProgress, console: Console, done: threading.Event) -> None:
         while not last:
             last = done.wait(LOOK_SECONDS)
             for trial in view.new_ends():
-                if trial.reused_from is not None:  # it never runs, so the table hardly shows it
-                    live.console.print(view.line(trial), soft_wrap=True)
-            live.update(Group(Text(view.summary()), view.table()))
-    console.print(view.summary())
+                if trial.state == "FAIL" or trial.reused_from is not None:
+                    console.print(view.line(trial), soft_wrap=True)
+            live.update(view.screen(width=console.width, height=console.height))
+    _print_end(view, console)
 
 
 def _lines(view: SweepProgress, console: Console, done: threading.Event) -> None:
-    if view.state.to_retry:
-        console.print(f"trying {len(view.state.to_retry)} failed trials again")
     last = False
     while not last:
         last = done.wait(LOOK_SECONDS)
         for trial in view.new_ends():
             console.print(view.line(trial), soft_wrap=True)
-    console.print(view.summary(), soft_wrap=True)
+    _print_end(view, console)
 
 
-def _done(trial: TrialHistory) -> float:
-    if trial.state != "RUNNING":
-        return 1.0
+def _print_end(view: SweepProgress, console: Console) -> None:
+    if view.is_ray_up():  # a refusal before has a message of its own
+        console.print(view.summary(), soft_wrap=True)
+
+
+def _progress(trial: TrialHistory) -> float:
     return trial.metrics.get(trial.step, {}).get("train/progress", 0.0)
+
+
+def _busy_until_now(trial: TrialHistory) -> float:
+    since = now() - (trial.last_heard or now())
+    return trial.busy_seconds + since.total_seconds()
 
 
 def _clock(seconds: float) -> str:

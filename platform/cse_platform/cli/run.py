@@ -1,12 +1,14 @@
 """What `cse-sweep FILE` and `cse-sweep FILE --dry-run` do and print, stage by stage."""
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import click
 from rich.console import Console
 
 from cse_methods.registry import get_method
+from cse_platform.cli.common import say
 from cse_platform.cli.progress import watching
 from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
@@ -46,12 +48,13 @@ def run_stages(
     console = Console(markup=False, highlight=False)  # what a trial says is no markup
     stages = [prerequisites.with_data_source(stage) for stage in sweeps.stages]
     for spec in stages:
+        say(f"{spec.sweep}: checking what it needs")
         refuse_missing(spec, offline=offline)
     for spec in stages:
         where = sweep_stores(spec, runs=runs)
-        outcome = run_sweep(
-            spec, where, address=address, again=again, watch=lambda now: watching(now, console)
-        )
+        say(f"{spec.sweep}: opening the stores, reading weights and data")
+        watch = partial(watching, console=console, errors=where.errors)
+        outcome = run_sweep(spec, where, address=address, again=again, watch=watch)
         _print_outcome(spec, outcome, console)
         if outcome.state == "INTERRUPTED":
             raise KeyboardInterrupt

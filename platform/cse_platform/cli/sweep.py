@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from cse_platform.cli.common import CONTEXT, RUNS, shows_errors
+from cse_platform.cli.common import CONTEXT, RUNS, say, shows_errors
 
 
 class FileOrCommand(click.Group):
@@ -81,6 +81,7 @@ def run(
         raise click.UsageError("--no-reuse and --reuse-unknown exclude each other")
     if offline:
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1")
+    say(f"reading {file} and loading its methods")  # torch takes seconds
     from cse_platform.sweep.reading.loader import load_sweep
 
     budget = [] if trials is None else [f"search.trials={trials}"]

@@ -152,14 +152,14 @@ def run_to_end(
     """Run what the planner wants, on Ray; the sweep's end, or its interruption, is recorded."""
     end: EndState = "INTERRUPTED"
     try:
-        with interrupts_deferred():
-            join_cluster(address)
-        refuse_too_small(state.spec.resources)
-        hooks = Hooks(
-            Planner(state, capacity=lambda: capacity(state.spec.resources)),
-            Results(state, models=places.models, errors=places.folder / "errors"),
-        )
         with watch(state):
+            with interrupts_deferred():
+                join_cluster(address)
+            refuse_too_small(state.spec.resources)
+            hooks = Hooks(
+                Planner(state, capacity=lambda: capacity(state.spec.resources)),
+                Results(state, models=places.models, errors=places.errors),
+            )
             run_tuner(state.spec, places, hooks)
             if hooks.broken is not None:
                 raise hooks.broken

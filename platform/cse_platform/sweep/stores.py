@@ -32,6 +32,11 @@ class SweepStores:
     def journal(self) -> Path:
         return self.folder / "journal.jsonl"
 
+    @property
+    def errors(self) -> Path:
+        """Folder of the tracebacks of failed trials."""
+        return self.folder / "errors"
+
 
 def mlflow_uri(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str:
     """URI of the MLflow store where no sweep file names another: the environment's, else a file."""

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,9 @@ from rich.console import Console
 
 from cse_platform.cli import progress
 from cse_platform.cli.progress import SweepProgress, watching
+from cse_platform.cli.time_left import span, time_left
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.events import now
 
 NewSpec = Callable[..., SweepSpec]
 NewDrive = Callable[..., Any]
@@ -21,6 +24,10 @@ SPACE = {"temperature": [0.123456], "kind": ["b"]}
 
 def rising(values: Mapping[str, Any], seed: int, step: int) -> float:
     return 0.5 + step / 100
+
+
+def progress_of(drive: Any) -> SweepProgress:
+    return SweepProgress(drive.state, errors=drive.folder / "errors")
 
 
 def frozen(monkeypatch: pytest.MonkeyPatch, *moments: float) -> None:
@@ -37,29 +44,57 @@ def drive(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> Any:
     return new_drive(tmp_path, spec, score=rising)
 
 
-def test_nothing_yet(drive: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def shown(drive: Any, width: int, height: int = 40) -> list[str]:
+    return progress_of(drive).screen(width=width, height=height).plain.splitlines()
+
+
+def test_until_the_first_trial_ray_is_starting(drive: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     frozen(monkeypatch, 100.0, 101.0)
-    view = SweepProgress(drive.state)
-    assert view.summary() == "small: 0 of 2 trials · elapsed 0:01"
-    assert (view.fraction, view.best, view.table().row_count) == (0, None, 0)
+    view = progress_of(drive)
+    assert view.summary() == "small: 0 of 2 trials · starting Ray · elapsed 0:01"
+    assert (view.time_left(), view.best, len(shown(drive, 80))) == (None, None, 2)
+    (plan,) = drive.start()
+    assert "starting Ray" not in view.summary()
+    assert shown(drive, 80)[2].split()[:2] == ["0", "starting"]
+    drive.advance(plan.key)
+    assert shown(drive, 80)[2].split()[:2] == ["0", "running"]
+    drive.run()
+    assert "starting Ray" not in view.summary()
 
 
-def test_half_way(drive: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three quarters are left of the work after a quarter of it took 100 seconds."""
-    frozen(monkeypatch, 0.0, 100.0)
-    view = SweepProgress(drive.state)
+def aged(drive: Any, number: int, **seconds: float) -> None:
+    """A trial ran so long (`busy`), and was last heard of so long ago (`silent`)."""
+    trial = list(drive.history.trials.values())[number]
+    trial.busy_seconds = seconds["busy"]
+    trial.last_heard = now() - timedelta(seconds=seconds.get("silent", 0))
+
+
+def test_the_time_left_is_an_interval_that_narrows(drive: Any) -> None:
+    """One trial took 100 s; the other has run for 60 s of about as many."""
+    view = progress_of(drive)
     (plan,) = drive.start()
     drive.advance(plan.key)
+    assert view.time_left() is None
     drive.advance(plan.key)
-    assert view.fraction == 0.25
-    assert view.summary() == (
-        "small: 0 of 2 trials · best 52.00 (trial 0) · elapsed 1:40 · about 5:00 left"
-    )
+    aged(drive, 0, busy=50)
+    projected = view.time_left()
+    while drive.running:
+        drive.advance(plan.key)
+    drive.start()
+    aged(drive, 0, busy=100)
+    aged(drive, 1, busy=50, silent=10)
+    known = view.time_left()
+    assert projected is not None and known is not None
+    assert known == pytest.approx(time_left([100], trials=0.4, at_once=1), rel=0.05)
+    assert known[1] / known[0] < projected[1] / projected[0]
+    assert view.summary().endswith(f" · {span(known)} left")
+    drive.run()
+    assert view.time_left() is None
 
 
 def test_a_finished_trial_is_one_line(drive: Any) -> None:
     drive.run()
-    view = SweepProgress(drive.state)
+    view = progress_of(drive)
     first, repeat = view.trials
     assert view.line(first) == (
         "trial   0 COMPLETE dev  54.00 at step 4  seed 42  temperature=0.123 kind=b"
@@ -67,19 +102,21 @@ def test_a_finished_trial_is_one_line(drive: Any) -> None:
     assert view.line(repeat) == (
         "trial   1 COMPLETE dev  54.00 at step 4  seed 43  temperature=0.123 kind=b"
     )
-    assert view.fraction == 1
 
 
-def test_all_failed(drive: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_trial_says_where_to_look(drive: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     frozen(monkeypatch, 0.0, 3700.0)
-    view = SweepProgress(drive.state)
+    view = progress_of(drive)
     for _ in range(2):
         (plan,) = drive.start()
         drive.fail(plan.key, "ValueError: [enforce fail] /x", crashed=False)
-    assert view.summary() == "small: 2 of 2 trials · elapsed 1:01:40 · about 0:00 left"
-    assert view.line(view.trials[0]) == (
-        "trial   0 FAIL     dev         seed 42  temperature=0.123 kind=b"
-        ": ValueError: [enforce fail] /x"
+    assert view.summary() == "small: 2 of 2 trials · elapsed 1:01:40"
+    traceback = drive.folder / "errors" / "trial-0.txt"
+    assert traceback.read_text() == "all of ValueError: [enforce fail] /x"
+    trial = view.trials[0]
+    assert view.line(trial) == (
+        "trial   0 FAIL     dev         seed 42  temperature=0.123 kind=b: ValueError: "
+        f"[enforce fail] /x (key {trial.key[:8]}, traceback {traceback})"
     )
 
 
@@ -89,10 +126,10 @@ def test_further_seeds_are_planned_for(
     """Seed 42 is the search's own, and there are no more than two configurations."""
     confirm = {"confirm": {"top": 3, "seeds": [42, 0, 1]}}
     drive = new_drive(tmp_path, new_spec(search={"trials": 2}, seeds=confirm))
-    view = SweepProgress(drive.state)
+    view = progress_of(drive)
     assert view.planned == 2 + 2 * 2
     drive.run()
-    assert (view.fraction, len(view.trials)) == (1, 6)
+    assert len(view.trials) == 6
 
 
 def test_what_is_taken_over_counts_and_has_a_best(
@@ -104,14 +141,14 @@ def test_what_is_taken_over_counts_and_has_a_best(
     again = new_spec(sweep="again")
     second = new_drive(tmp_path / "second", again, leaderboard=tmp_path / "first")
     second.run()
-    view = SweepProgress(second.state)
+    view = progress_of(second)
     assert view.best is not None and view.best_value(view.best) == 0.54
     assert view.summary().startswith("again: 3 of 3 trials · best 54.00 (trial 0)")
 
 
 def test_what_is_behind_is_said(drive: Any) -> None:
     drive.state.search_error = "no route"
-    assert SweepProgress(drive.state).summary().endswith(" · search store down (no route)")
+    assert progress_of(drive).summary().endswith(" · search store down (no route)")
 
 
 def test_plain_lines_where_there_is_no_terminal(
@@ -121,25 +158,105 @@ def test_plain_lines_where_there_is_no_terminal(
     monkeypatch.setattr(progress, "LOOK_SECONDS", 0.001)
     out = io.StringIO()
     console = Console(file=out, markup=False, highlight=False, width=40)
-    with watching(drive.state, console):
+    with watching(drive.state, console, errors=drive.folder / "errors"):
         (plan,) = drive.start()
         drive.fail(plan.key, "[/closing] tag", crashed=False)
         drive.run()
     failed, complete, summary = out.getvalue().splitlines()
-    assert failed.endswith(": [/closing] tag")
+    assert ": [/closing] tag (key " in failed
     assert complete.startswith("trial   1 COMPLETE dev  54.00")
     assert summary.startswith("small: 2 of 2 trials · best 54.00 (trial 1)")
 
 
 def test_a_live_table_on_a_terminal(drive: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed trial has a line that stays; the others are in the table."""
     monkeypatch.setattr(progress, "LOOK_SECONDS", 0.001)
     out = io.StringIO()
     console = Console(
         file=out, force_terminal=True, markup=False, highlight=False, width=100, height=30
     )
-    drive.run()
-    with watching(drive.state, console):
-        pass
+    with watching(drive.state, console, errors=drive.folder / "errors"):
+        (plan,) = drive.start()
+        drive.fail(plan.key, "[/closing] tag", crashed=False)
+        drive.run()
     assert "small: 2 of 2 trials" in out.getvalue().splitlines()[-1]
-    console.print(SweepProgress(drive.state).table())
+    assert out.getvalue().count("trial   0 FAIL") == 1
+    assert "trial   1 COMPLETE" not in out.getvalue()
     assert "temperature=0.123 kind=b" in out.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_is_refused_before_the_first_trial_has_no_summary(
+    drive: Any, terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.001)
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, width=100, height=30)
+    with watching(drive.state, console, errors=drive.folder / "errors"):
+        pass
+    assert ("elapsed" in out.getvalue().rpartition("\x1b")[2]) is False
+
+
+SEVEN = {
+    "rank_loss": "listnet", "learning_rate": 2.2273727064606707e-05, "tau2": 0.025, "tau3": 0.05,
+    "alpha": 0.6418789837153174, "beta": 2.0, "gamma": 0.5,
+}  # fmt: skip
+
+
+@pytest.fixture
+def seven(drive: Any) -> Any:
+    """Two trials of seven searched settings; the second still runs."""
+    drive.start()
+    drive.advance(next(iter(drive.running)))
+    while len(drive.history.trials) < 2:
+        drive.advance(next(iter(drive.running)))
+        drive.start()
+    for trial in drive.history.trials.values():
+        trial.searched, trial.values = tuple(SEVEN), SEVEN
+    return drive
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_seven_settings_leave_the_other_columns_whole(seven: Any, width: int) -> None:
+    _, head, running, complete, best, *full = shown(seven, width)
+    assert head.split() == ["trial", "state", "step", "dev", "best", "seed", "settings"]
+    assert running.split()[:4] == ["1", "starting", "0", "43"]
+    assert complete.split()[:6] == ["0", "complete", "4", "54.00", "54.00", "42"]
+    assert all(len(line) <= width for line in shown(seven, width))
+    settings = complete[head.index("settings") :].split()
+    whole = [f"{name}={value}" for name, value in zip(SEVEN, SHORT, strict=True)]
+    assert settings == whole or (settings.pop(), settings) == ("…", whole[: len(settings)])
+    assert len(settings) == {80: 1, 120: 5, 200: 7}[width]
+    assert best.startswith("best: trial 0, dev 54.00, seed 42")
+    assert " ".join(full).split() == whole
+
+
+SHORT = ("listnet", "2.23e-05", "0.025", "0.05", "0.642", "2", "0.5")
+
+
+def test_a_low_terminal_keeps_the_best(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    drive = new_drive(tmp_path, new_spec(space=SPACE, search={"trials": 20}), score=rising)
+    drive.run()
+    assert len(shown(drive, 80, 40)) == 1 + 1 + 12 + 2
+    low = shown(drive, 80, 10)
+    assert len(low) == 9 and low[-2].startswith("best: trial 0, ")
+
+
+def test_confirmed_configurations_are_shown_in_full(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    """The two best of three are given another seed; one of them is the best trial's."""
+    confirm = {"confirm": {"top": 2, "seeds": [0]}}
+    spec = new_spec(search={"sampler": "random", "trials": 3, "seed": 1}, seeds=confirm)
+    drive = new_drive(tmp_path, spec)
+    drive.run()
+    picked = [t for t in drive.history.trials.values() if t.role == "confirm"]
+    text = "\n".join(shown(drive, 200))
+    assert text.count("\nbest: trial ") == 1 and text.count("\nconfirmed: trial ") == 2
+    for trial in picked:
+        assert text.count(f"temperature={trial.values['temperature']:.3g} ") >= 3
+        seeds = [t for t in drive.history.trials.values() if t.configuration == trial.configuration]
+        mean = sum(t.best_value for t in seeds) / 2
+        assert f"mean dev {100 * mean:.2f} over 2 of the seeds 42 0" in text

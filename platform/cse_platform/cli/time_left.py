@@ -1,0 +1,50 @@
+"""How long trials that have not run yet will take, from those that have."""
+
+import math
+from collections.abc import Sequence
+
+GUESSED_SPREAD = 1 / 3
+"""Standard deviation of durations, relative to their mean, that one trial more must overcome."""
+A_PROJECTION = 0.5
+"""What a trial that still runs counts, as an observation, where none has finished."""
+
+_UNITS = (("h", 3600, 1), ("min", 60, 0), ("s", 1, 0))
+"""Name, seconds, decimals; the first of which the longer end has two or more is used."""
+
+Interval = tuple[float, float]
+"""Shortest and longest, in seconds."""
+
+
+def time_left(
+    durations: Sequence[float], *, trials: float, at_once: int, finished: bool = True
+) -> Interval:
+    """An interval for the time that further trials take; it narrows with every duration.
+
+    Args:
+        durations: seconds of trials, one or more, each more than 0.
+        trials: how many are still to run, parts of running ones included; more than 0.
+        at_once: how many run at the same time.
+        finished: False for projected durations of trials that still run.
+
+    Returns:
+        About the 95 % interval of a sum of log-normal durations whose mean is estimated, too.
+    """
+    observed = len(durations) if finished else A_PROJECTION
+    mean = math.fsum(durations) / len(durations)
+    deviations = math.fsum((seconds / mean - 1) ** 2 for seconds in durations) if finished else 0.0
+    spread = math.sqrt((GUESSED_SPREAD**2 + deviations) / observed)
+    factor = math.exp(2 * spread * math.sqrt(1 / trials + 1 / observed))
+    middle = mean * trials / at_once
+    return middle / factor, middle * factor
+
+
+def span(interval: Interval) -> str:
+    """An interval of time for people, e.g. `3 to 9 min` or `about 2.5 h`."""
+    low, high = interval
+    name, unit, decimals = next((u for u in _UNITS if high >= 2 * u[1]), _UNITS[-1])
+    shortest, longest = (f"{end / unit:.{decimals}f}" for end in (low, high))
+    if float(shortest) == 0:
+        return f"up to {longest} {name}"
+    if shortest == longest:
+        return f"about {longest} {name}"
+    return f"{shortest} to {longest} {name}"
