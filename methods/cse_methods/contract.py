@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from cse_methods.data.corpus_spec import Corpora
 from cse_methods.data.dev_selection import DevSelection
-from cse_methods.errors import SettingError
+from cse_methods.entry_points import blame
+from cse_methods.errors import BrokenMethodError, CseError, SettingError
 from cse_methods.settings import Settings
 
 Pooler = Literal["cls", "avg", "avg_top2", "avg_first_last", "mask"]
@@ -70,6 +71,23 @@ class MethodConfig(Settings):
         description="the first layer of avg_first_last: 0 the embeddings, 1 the first hidden layer",
     )
     attention: Literal["sdpa", "eager"] = Field(default="sdpa", description="attention kernel")
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:
+        """The checked settings, as in pydantic.
+
+        Raises:
+            ValidationError: names every setting that is refused.
+            BrokenMethodError: if the method's own checks raise anything but a ValueError.
+        """
+        try:
+            return super().model_validate(obj, **options)
+        except (ValidationError, CseError):
+            raise
+        except Exception as problem:
+            raise BrokenMethodError(
+                f"the settings {cls.__name__} cannot be checked: {blame(problem, cls.__module__)}"
+            ) from problem
 
     @model_validator(mode="before")
     @classmethod

@@ -11,6 +11,9 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from cse_methods.contract import Method, MethodConfig, Paper, PublishedSettings, TrainingConfig
+from cse_methods.entry_points import blame
+from cse_methods.errors import BrokenMethodError
+from cse_methods.registry import own_methods
 from cse_methods.setting_text import choices_of, kind_of, yaml_text
 
 _SHARED = {
@@ -83,7 +86,22 @@ class Description:
 
 
 def describe_method(method: Method) -> Description:
-    """What there is to know about a method and its settings."""
+    """What there is to know about a method and its settings.
+
+    Raises:
+        BrokenMethodError: if the method is another package's and its settings raise anything.
+    """
+    try:
+        return _description(method)
+    except Exception as problem:
+        if method.name in own_methods():
+            raise
+        raise BrokenMethodError(
+            f"method {method.name!r} cannot be described: {blame(problem, method.train.__module__)}"
+        ) from problem
+
+
+def _description(method: Method) -> Description:
     summary, *notes = _paragraphs(inspect.getdoc(sys.modules[method.train.__module__]) or "")
     throughout = _throughout(method.published)
     variants = [set(column.variant) for column in method.published]

@@ -22,6 +22,10 @@ class UnknownMethodError(CseError):
     """No method of that name is registered."""
 
 
+class BrokenMethodError(UnknownMethodError):
+    """A package claims a method that it cannot give: its code raises, or does not register it."""
+
+
 class BackboneError(CseError):
     """An encoder is unknown, missing or cannot be used."""
 

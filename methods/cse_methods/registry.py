@@ -1,16 +1,14 @@
 """Methods by name. The folder `papers/` is the catalogue; third parties use entry points."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
 from typing import TypeVar
 
 from cse_methods import papers
 from cse_methods.contract import Method, MethodConfig, Paper, PublishedSettings, Run
-from cse_methods.errors import UnknownMethodError, nearest_hint
-
-ENTRY_POINT_GROUP = "cse.methods"
+from cse_methods.entry_points import load, outside_methods, package_of
+from cse_methods.errors import BrokenMethodError, UnknownMethodError, nearest_hint
 
 _METHODS: dict[str, Method] = {}
 
@@ -36,10 +34,14 @@ def register(
         published: the paper's own settings, for start points.
 
     Raises:
-        ValueError: if another function holds the name.
+        TypeError: if the settings, the paper or the revision is of another type.
+        ValueError: if another function holds the name, or it is one of our own methods'.
     """
+    _refuse_other_types(config, paper, revision)
 
     def enter(train: Train[Config]) -> Train[Config]:
+        if name in own_methods() and train.__module__ != _home(name):
+            raise ValueError(f"method {name!r} is a built-in one; choose another name")
         if name in _METHODS and (holder := _place(_METHODS[name].train)) != _place(train):
             raise ValueError(
                 f"method {name!r} is registered already, by {holder}; choose another name"
@@ -52,18 +54,24 @@ def register(
 
 def available_methods() -> list[str]:
     """Names of all methods, without importing any of them (and so without importing torch)."""
-    return sorted(_own() | set(_third_party()))
+    return sorted(own_methods() | outside_methods().keys())
+
+
+def own_methods() -> set[str]:
+    """Names of the methods of this package."""
+    return {module.name for module in iter_modules(papers.__path__)}
 
 
 def get_method(name: str) -> Method:
     """The method of that name, imported now if it was not before.
 
     A method of ours wins over an entry point of the same name, so that no package that happens to
-    be installed changes what a name means.
+    be installed changes what a name means; `unused_claims` tells of it.
 
     Raises:
-        UnknownMethodError: names the nearest method and all known ones; or the entry point, if it
-            cannot be loaded or does not register the method.
+        UnknownMethodError: names the nearest method and all known ones.
+        BrokenMethodError: names the entry point that cannot be loaded or does not register the
+            method, with the file and line to blame.
     """
     if name in _METHODS:
         return _METHODS[name]
@@ -71,32 +79,56 @@ def get_method(name: str) -> Method:
     if name not in names:
         hint = nearest_hint(name, names)
         raise UnknownMethodError(f"no method {name!r}.{hint} Known: {', '.join(names)}")
-    if name in _own():
-        import_module(f"{papers.__name__}.{name}")
+    if name in own_methods():
+        import_module(_home(name))
     else:
-        _load(_third_party()[name])
+        _load(name)
     return _METHODS[name]
 
 
-def _own() -> set[str]:
-    return {module.name for module in iter_modules(papers.__path__)}
+def unused_claims(names: Iterable[str] | None = None) -> list[str]:
+    """A sentence for each entry point that claims one of our own methods' names.
+
+    Args:
+        names: only claims of these; None is all.
+    """
+    wanted = own_methods() if names is None else own_methods() & set(names)
+    return [
+        f"method {entry.name!r} is the built-in one, not {entry.value!r} of {package_of(entry)}; "
+        "give that method another name"
+        for name, entries in sorted(outside_methods().items())
+        for entry in entries
+        if name in wanted
+    ]
 
 
-def _third_party() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
-
-
-def _load(entry: EntryPoint) -> None:
+def _load(name: str) -> None:
+    entries, before = outside_methods()[name], dict(_METHODS)
     try:
-        entry.load()
-    except (ImportError, AttributeError) as problem:
-        raise UnknownMethodError(
-            f"method {entry.name!r}: its entry point {entry.value!r} cannot be loaded: {problem}"
-        ) from problem
-    if entry.name not in _METHODS:
-        raise UnknownMethodError(
-            f"method {entry.name!r}: its entry point {entry.value!r} does not register it"
+        load(entries)
+    except BrokenMethodError:
+        # What it registered before it broke would be taken for whole the next time.
+        _METHODS.clear()
+        _METHODS.update(before)
+        raise
+    if name not in _METHODS:
+        raise BrokenMethodError(
+            f"method {name!r}: its entry point {entries[0].value!r} of {package_of(entries[0])} "
+            "does not register it"
         )
+
+
+def _refuse_other_types(config: object, paper: object, revision: object) -> None:
+    if not (isinstance(config, type) and issubclass(config, MethodConfig)):
+        raise TypeError(f"config must be a subclass of MethodConfig, got {config!r}")
+    if not isinstance(paper, Paper):
+        raise TypeError(f"paper must be a Paper, got {paper!r}")
+    if not isinstance(revision, int):
+        raise TypeError(f"revision must be a whole number, got {revision!r}")
+
+
+def _home(name: str) -> str:
+    return f"{papers.__name__}.{name}"
 
 
 def _place(function: Callable[..., object]) -> str:

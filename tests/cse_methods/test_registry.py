@@ -1,15 +1,18 @@
 """Methods by name: found without being imported, suggested when misspelt, claimed only once."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from outside_methods import lay_metadata
 
 from cse_methods import registry
 from cse_methods.contract import MethodConfig, Paper, Run
-from cse_methods.errors import UnknownMethodError
-from cse_methods.registry import available_methods, get_method, register
+from cse_methods.describe import describe_method
+from cse_methods.errors import BrokenMethodError, UnknownMethodError
+from cse_methods.registry import available_methods, get_method, register, unused_claims
 
 PAPER = Paper("A paper", "https://example.org", 2026)
 SOURCE = """
@@ -24,6 +27,8 @@ def train(config, run):
 
 @pytest.fixture(autouse=True)
 def registry_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in registry.own_methods():
+        get_method(name)  # its module registers it once only
     monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
 
 
@@ -32,11 +37,7 @@ def install(
 ) -> None:
     """A package as pip leaves it: a module, and metadata that names its entry points."""
     (folder / f"{module}.py").write_text(source)
-    metadata = folder / f"{module}-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-    lines = "".join(f"{method} = {module}\n" for method in methods)
-    (metadata / "entry_points.txt").write_text(f"[cse.methods]\n{lines}")
+    lay_metadata(folder, module, dict.fromkeys(methods, module))
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, module, raising=False)
 
@@ -107,18 +108,84 @@ def test_a_third_party_cannot_take_over_a_name(
     install(tmp_path, monkeypatch, module="lab_simcse", source=source, methods=["simcse"])
     assert available_methods().count("simcse") == 1
     assert get_method("simcse").train.__module__ == "cse_methods.papers.simcse"
+    [claim] = unused_claims()
+    assert claim == (
+        "method 'simcse' is the built-in one, not 'lab_simcse' of lab_simcse 1.0; "
+        "give that method another name"
+    )
+    assert unused_claims(["simcse", "rankcse"]) == [claim]
+    assert unused_claims(["rankcse"]) == []
 
 
-@pytest.mark.parametrize(
-    ("source", "reason"),
-    [
-        (SOURCE.format(name="another"), "does not register it"),
-        ("import no_such_module", "cannot be loaded: No module named 'no_such_module'"),
-    ],
-)
-def test_a_broken_entry_point_is_named(
-    source: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+BROKEN = {
+    "registers another": (SOURCE.format(name="another"), None, "does not register it"),
+    "lacks a module": ("\nimport no_such_module", 2, "No module named 'no_such_module'"),
+    "does not parse": ("a = 1\nb = (", 2, "SyntaxError: '(' was never closed"),
+    "exits": ("import sys\n\nsys.exit(3)", 3, "SystemExit: 3"),
+    "raises over lines": ("raise RuntimeError('one\\n  two')", 1, "RuntimeError: one two"),
+    "fails deeper": (
+        "from pathlib import Path\ndef read():\n    Path('no-such-file').read_text()\nread()",
+        3,
+        "FileNotFoundError",
+    ),
+    "takes a built-in name": (SOURCE.format(name="esimcse"), 5, "'esimcse' is a built-in one"),
+    "registers no paper": (
+        "from cse_methods import MethodConfig, register\n"
+        "@register('x', config=MethodConfig, paper='P', revision=1)\ndef train(c, r): ...",
+        2,
+        "TypeError: paper must be a Paper, got 'P'",
+    ),
+    "raises after it registered": (SOURCE.format(name="brokencse") + "1 / 0", 8, "ZeroDivision"),
+}
+
+
+@pytest.mark.parametrize(("source", "line", "reason"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_entry_point_is_named_with_file_and_line(
+    source: str, line: int | None, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, monkeypatch, module="broken_paper", source=source, methods=["brokencse"])
-    with pytest.raises(UnknownMethodError, match=f"'brokencse'.*'broken_paper' {reason}"):
-        get_method("brokencse")
+    for _ in range(2):  # asked again, it is as broken as before
+        with pytest.raises(BrokenMethodError) as caught:
+            get_method("brokencse")
+    message = str(caught.value)
+    assert message.startswith("method 'brokencse': its entry point 'broken_paper' of broken_paper")
+    assert reason in message
+    assert "\n" not in message
+    assert line is None or f"{tmp_path / 'broken_paper.py'}, line {line}: " in message
+    assert get_method("esimcse").train.__module__ == "cse_methods.papers.esimcse"
+
+
+def test_two_packages_that_claim_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("one_lab", "other_lab"):
+        source = SOURCE.format(name="labcse")
+        install(tmp_path, monkeypatch, module=module, source=source, methods=["labcse"])
+    with pytest.raises(BrokenMethodError, match=r"'labcse' is claimed by .*uninstall") as caught:
+        get_method("labcse")
+    assert "one_lab 1.0" in str(caught.value)
+    assert "other_lab 1.0" in str(caught.value)
+
+
+SETTINGS = """
+from cse_methods import MethodConfig, Paper, register
+
+class Config(MethodConfig):
+    @classmethod
+    def dependent_defaults(cls, values):
+        return {"max_length": 1 / 0}
+
+@register("labcse", config=Config, paper=Paper("P", "https://example.org", 2026), revision=1)
+def train(config, run):
+    return {}
+"""
+
+
+def test_settings_that_cannot_be_checked_or_described(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, module="lab_paper", source=SETTINGS, methods=["labcse"])
+    method = get_method("labcse")
+    blamed = re.escape(f"{tmp_path / 'lab_paper.py'}, line 7: ZeroDivisionError: division by zero")
+    with pytest.raises(BrokenMethodError, match=f"^the settings Config cannot .*: {blamed}$"):
+        method.config.model_validate({"backbone": "mini", "corpus": "builtin"})
+    with pytest.raises(BrokenMethodError, match=f"^method 'labcse' cannot .*: {blamed}$"):
+        describe_method(method)

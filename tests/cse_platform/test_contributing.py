@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from outside_methods import lay_metadata
 
 from cse_methods import registry
+from cse_methods.entry_points import ENTRY_POINT_GROUP
 from cse_methods.testing import (
     loss_parts_sum_to_the_loss,
     progress_ends_at_one,
@@ -29,14 +31,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, content in FILES.items():
         (tmp_path / name).write_text(content)
     project = tomllib.loads(FILES["pyproject.toml"])["project"]
-    metadata = tmp_path / f"{project['name']}-{project['version']}.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    )
-    entries = project["entry-points"][registry.ENTRY_POINT_GROUP].items()
-    lines = "".join(f"{name} = {module}\n" for name, module in entries)
-    (metadata / "entry_points.txt").write_text(f"[{registry.ENTRY_POINT_GROUP}]\n{lines}")
+    lay_metadata(tmp_path, project["name"], project["entry-points"][ENTRY_POINT_GROUP])
     monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
     monkeypatch.syspath_prepend(tmp_path)
     for module in (project["name"], f"test_{project['name']}"):

@@ -1,6 +1,7 @@
 """cse-sweep: run a sweep file, resume it, extend it; describe methods."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -86,6 +87,7 @@ def run(
 
     budget = [] if trials is None else [f"search.trials={trials}"]
     sweeps = load_sweep(file, overrides=[*overrides, *budget])
+    _warn_of_unused_claims(stage.method for stage in sweeps.stages)
     from cse_platform.cli import run as stages
 
     if dry_run:
@@ -115,14 +117,30 @@ def describe(methods: tuple[str, ...], as_markdown: bool) -> None:
         cse-sweep describe rankcse
     """
     from cse_methods.describe import describe_method
+    from cse_methods.errors import BrokenMethodError
     from cse_methods.registry import available_methods, get_method
     from cse_platform.render.methods_page import methods_overview, methods_page, methods_reference
     from cse_platform.render.terminal import print_page
     from cse_platform.render.text import to_markdown
 
-    found = [describe_method(get_method(name)) for name in methods or available_methods()]
+    found = []
+    for name in methods or available_methods():
+        try:
+            found.append(describe_method(get_method(name)))
+        except BrokenMethodError as error:
+            if methods:
+                raise
+            click.echo(f"Warning: {error}", err=True)  # the others are listed all the same
+    _warn_of_unused_claims(methods or None)
     if as_markdown:
         page = methods_page(found) if methods else methods_reference(found)
         click.echo(to_markdown(page), nl=False)
     else:
         print_page(methods_page(found) if methods else methods_overview(found))
+
+
+def _warn_of_unused_claims(methods: Iterable[str] | None) -> None:
+    from cse_methods.registry import unused_claims
+
+    for claim in unused_claims(methods):
+        click.echo(f"Warning: {claim}", err=True)
