@@ -25,6 +25,9 @@ SHORT_NAMES = [
 ]
 
 
+WHOLE = ["config.json", "model.safetensors", "tokenizer.json"]
+
+
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """An empty hub cache and no network."""
@@ -50,6 +53,31 @@ def test_short_names_stand_for_hub_ids(name: str) -> None:
     assert source.model.count("/") == 1
     assert source.revision is None or len(source.revision) == 40
     assert source.pooler == ("cls" if "cse-" in name else "avg")
+
+
+REVISION = "86b5e0934494bd15c9632b12f734a8a67f723594"
+
+
+def test_a_revision_of_the_hub_is_pinned(offline: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    source = resolve_backbone(f"lab/bert@{REVISION}")
+    assert (source.model, source.revision, source.pooler) == ("lab/bert", REVISION, None)
+    assert source.origin == f"lab/bert at {REVISION}"
+    snapshot = cached(offline, tiny_bert, "lab/bert", REVISION, WHOLE)
+    assert fetch_backbone(source) == snapshot
+    assert locate_backbone(resolve_backbone("lab/bert@" + "0" * 40)) is None
+    assert resolve_backbone("lab/bert@v1.0").revision == "v1.0"
+    folder = shutil.copytree(tiny_bert, tmp_path / "mine@2")
+    assert resolve_backbone(str(folder)).model == folder
+
+
+def test_a_short_name_can_be_pinned_too() -> None:
+    free = resolve_backbone("simcse-bert-base")
+    assert free.origin.endswith(
+        "whichever revision is newest (to pin one: simcse-bert-base@REVISION)"
+    )
+    source = resolve_backbone("simcse-bert-base@abc123")
+    assert (source.model, source.revision) == (free.model, "abc123")
+    assert own_pooling(source, Path("/nowhere")) == Pooling("cls")
 
 
 def test_mini_is_in_the_package() -> None:
@@ -155,7 +183,7 @@ def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
 def test_what_has_to_be_fetched_cannot_be_offline(offline: Path) -> None:
     source = resolve_backbone("bert-base")
     assert locate_backbone(source) is None
-    asked = rf"'bert-base' \({source.model} at revision {source.revision}\): .+ Connect to the hub"
+    asked = rf"'bert-base' \({source.model} at {source.revision}\): .+ Connect to the hub"
     with pytest.raises(BackboneError, match=asked):
         fetch_backbone(source)
 
@@ -164,8 +192,7 @@ def test_the_hub_s_cache_is_used(offline: Path, tiny_bert: Path) -> None:
     source = resolve_backbone("bert-base")
     assert isinstance(source.model, str)
     assert source.revision is not None
-    names = ["config.json", "model.safetensors", "tokenizer.json"]
-    snapshot = cached(offline, tiny_bert, source.model, source.revision, names)
+    snapshot = cached(offline, tiny_bert, source.model, source.revision, WHOLE)
     assert locate_backbone(source) == snapshot
     assert fetch_backbone(source) == snapshot
     (snapshot / "model.safetensors").unlink()

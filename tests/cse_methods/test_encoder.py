@@ -231,12 +231,6 @@ def edited(folder: Path, target: Path, **changes: object) -> str:
     return str(copy)
 
 
-def test_a_family_that_is_not_ours(tiny_bert: Path, tmp_path: Path) -> None:
-    name = edited(tiny_bert, tmp_path / "gpt", model_type="gpt2")
-    with pytest.raises(BackboneError, match="is of the family 'gpt2'; known are bert, roberta"):
-        load_encoder(name)
-
-
 def test_weights_that_do_not_fit(tiny_bert: Path, tmp_path: Path) -> None:
     deeper = edited(tiny_bert, tmp_path / "deeper", num_hidden_layers=3)
     with pytest.raises(BackboneError, match=r"lack 16 of the model's tensors, encoder\.layer\.2"):

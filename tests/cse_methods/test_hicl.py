@@ -215,7 +215,7 @@ def test_the_margin_is_of_the_sentences_and_weighs_as_the_global_loss(tiny_bert:
 
 def test_repeated_rows_fit_the_model(tiny_bert: Path) -> None:
     """A sentence that fills the 64 positions has no room for its doubled pieces."""
-    settings = {"slicing_length": 64, "max_length": 512, "repetition_bounds": "paper"}
+    settings = {"slicing_length": 64, "max_length": 64, "repetition_bounds": "paper"}
     student, hicl = started("esimcse", tiny_bert, **settings)
     batches = rows_read(student)
     hicl(student, Batch([" ".join(SENTENCES * 4)] * 4, np.arange(4)))

@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from cse_methods.encoders.loading import load_encoder, lower_cases
+from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import Normalize
+from cse_methods.encoders.reading import lower_cases
 from cse_methods.errors import BackboneError, EvaluationError
 from cse_methods.evaluation.embeddings import CHUNK, StoredEmbeddings
 from cse_methods.evaluation.models import OwnModel, open_model

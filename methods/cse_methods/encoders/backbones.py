@@ -3,7 +3,7 @@
 import hashlib
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cse_methods.contract import Pooler
@@ -18,9 +18,12 @@ from cse_methods.files.digest import file_sha256
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 TOKENIZER = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
+SENTENCE_PIECE = ("spm.model", "spiece.model", "sentencepiece.bpe.model")
+"""What a tokenizer is made from where an older folder has nothing else."""
 
 _SMALL_FILES = (
-    *("config.json", *TOKENIZER, "tokenizer_config.json", "special_tokens_map.json"),
+    *("config.json", *TOKENIZER, *SENTENCE_PIECE),
+    *("tokenizer_config.json", "special_tokens_map.json"),
     *("added_tokens.json", "modules.json", "1_Pooling/config.json"),
     *("sentence_*_config.json", "config_sentence_transformers.json"),
 )
@@ -36,9 +39,16 @@ class Backbone:
     model: str | Path
     """A hub id, or the folder that holds it."""
     revision: str | None = None
-    """The commit of the hub; None is the newest."""
+    """The commit, branch or tag of the hub; None is the newest."""
     pooler: Pooler | None = None
     """The pooler that it was made for; None where nobody says."""
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, for people: what of the hub, and how to pin it if nothing does."""
+        if isinstance(self.model, Path) or self.revision:
+            return f"{self.model} at {self.revision}" if self.revision else str(self.model)
+        return f"{self.model}, whichever revision is newest (to pin one: {self.name}@REVISION)"
 
 
 _HUB: dict[Pooler, dict[str, str]] = {
@@ -74,9 +84,10 @@ _KNOWN = {"mini": Backbone("mini", Path(__file__).parents[1] / "mini", None, "av
 
 
 def resolve_backbone(name: str) -> Backbone:
-    """Find out what a name stands for: a short name, a folder, or a hub id `owner/name`.
+    """Find out what a name stands for: a short name, a folder, or a hub id.
 
-    Nothing is fetched, and a hub id is not looked up.
+    A hub id is `owner/name`. It, or the short name of one, may end in `@REVISION`: a commit, branch
+    or tag. Nothing is fetched, and a hub id is not looked up.
 
     Raises:
         UnknownModelError: if the folder's modules are not ours.
@@ -90,13 +101,22 @@ def resolve_backbone(name: str) -> Backbone:
             raise BackboneError(f"backbone {name!r}: {problem}")
         pooling = read_pooling(folder)
         return Backbone(name, folder, None, pooling.pooler if pooling else None)
-    if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", name):
-        return Backbone(name, name)
+    model, revision = split_revision(name)
+    if revision and model in _KNOWN and isinstance(_KNOWN[model].model, str):
+        return replace(_KNOWN[model], name=name, revision=revision)
+    if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", model):
+        return Backbone(name, model, revision)
     hint = nearest_hint(name.lower(), _KNOWN)
     raise BackboneError(
         f"no backbone {name!r}.{hint} Known: {', '.join(_KNOWN)}; or a folder, or a hub id "
-        "owner/name"
+        "owner/name or owner/name@REVISION"
     )
+
+
+def split_revision(name: str) -> tuple[str, str | None]:
+    """What a name is before `@`, and the revision after it; None where it pins none."""
+    model, _, revision = name.partition("@")
+    return (model, revision) if re.fullmatch(r"\w[\w./-]*", revision) else (name, None)
 
 
 def locate_backbone(source: Backbone) -> Path | None:
@@ -132,7 +152,7 @@ def fetch_backbone(source: Backbone) -> Path:
     """
     if folder := locate_backbone(source):
         return folder
-    asked = f"{source.name!r} ({source.model} at revision {source.revision or 'main'})"
+    asked = f"{source.name!r} ({source.origin})"
     try:
         folder = _download(source)
     except (OSError, ValueError) as problem:
@@ -151,7 +171,7 @@ def own_pooling(source: Backbone, folder: Path) -> Pooling:
     Raises:
         BackboneError: if the folder states a pooling that we do not have.
     """
-    if source.name in _KNOWN and source.pooler is not None:
+    if split_revision(source.name)[0] in _KNOWN and source.pooler is not None:
         return Pooling(source.pooler)
     return read_pooling(folder) or Pooling("avg")
 
@@ -165,7 +185,9 @@ def weights_sha256(folder: Path) -> str:
         raise BackboneError(problem)
     shards = {file.name for pattern in _SAFETENSORS for file in folder.glob(pattern)}
     dense = {f"{name}/model.safetensors" for name in dense_folders(folder)}
-    names = sorted((shards or {"pytorch_model.bin"}) | {"config.json", *TOKENIZER} | dense)
+    whole = (folder / "tokenizer.json").is_file()
+    tokenizer = TOKENIZER if whole else (*TOKENIZER, *SENTENCE_PIECE)
+    names = sorted((shards or {"pytorch_model.bin"}) | {"config.json", *tokenizer} | dense)
     files = [folder / name for name in names if (folder / name).is_file()]
     lines = [f"{file.relative_to(folder).as_posix()} {file_sha256(file)}\n" for file in files]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
@@ -210,7 +232,7 @@ def _problem(folder: Path) -> str | None:
         return f"{folder} has no config.json; an encoder's folder holds it beside the weights"
     if not _has_weights(folder):
         return f"{folder} has no weights; expected model.safetensors or pytorch_model.bin"
-    if not any((folder / name).is_file() for name in TOKENIZER):
+    if not any((folder / name).is_file() for name in (*TOKENIZER, *SENTENCE_PIECE)):
         return f"{folder} has no tokenizer; expected tokenizer.json or a vocabulary"
     return None
 

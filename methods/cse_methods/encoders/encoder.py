@@ -8,10 +8,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
-from transformers.utils import logging
 
 from cse_methods.encoders.pooling import pool
 from cse_methods.encoders.post_pooling import Layer, output_width, write_layers
+from cse_methods.encoders.reading import quiet
 from cse_methods.encoders.sentence_transformers_format import Pooling, write_format
 from cse_methods.encoders.template import Template, plain_template, prompt_template
 from cse_methods.encoders.word_pieces import batched_by_length
@@ -22,7 +22,7 @@ PIECES_AT_ONCE = {"cpu": 4096, "cuda": 65_536}
 
 
 class Encoder(nn.Module):
-    """A pre-trained model of the BERT or RoBERTa family with its tokenizer and a pooler.
+    """A pre-trained model of one of the families read here, with its tokenizer and a pooler.
 
     Args:
         model: gives the vectors of word pieces.
@@ -130,7 +130,7 @@ class Encoder(nn.Module):
 
         Returns:
             `input_ids` and `attention_mask`, each of shape (B, L), on the encoder's device. Token
-            types are left out: single sentences have the first only, and RoBERTa has none.
+            types are left out: single sentences have the first only, and some families have none.
         """
         vectors = [torch.tensor(row) for row in rows]
         padding = self.tokenizer.pad_token_id
@@ -230,17 +230,3 @@ class Encoder(nn.Module):
                 yield
         finally:
             self.train(training)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without the library's progress bars, and its report of tensors that we leave out."""
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from cse_methods.contract import Pooler
-from cse_methods.encoders.encoder import Encoder, quiet
-from cse_methods.encoders.loading import load_encoder, lower_cases
+from cse_methods.encoders.backbones import split_revision
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import Dense, Normalize
+from cse_methods.encoders.reading import lower_cases, quiet
 from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.encoders.word_pieces import cut_segments
 from cse_methods.errors import BackboneError, EvaluationError, UnknownModelError
@@ -204,8 +206,10 @@ def _load_foreign(name: str, problem: UnknownModelError) -> Any:
             f"{problem}; install sentence-transformers, which may load it"
         ) from problem
     try:
+        path = Path(name).expanduser()
+        model, revision = (str(path), None) if path.exists() else split_revision(name)
         with quiet():
-            return SentenceTransformer(str(Path(name).expanduser()))
+            return SentenceTransformer(model, revision=revision)
     except Exception as error:  # what unpickling and others' modules raise has no common base
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise BackboneError(f"{problem}, and sentence-transformers says: {reason}") from error

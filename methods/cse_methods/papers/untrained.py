@@ -66,6 +66,7 @@ def train(config: UntrainedConfig, run: Run) -> dict[str, float]:
         config.backbone,
         pooler=config.pooler,
         first_layer=config.first_layer,
+        max_length=config.max_length,
         attention=config.attention,
     ).to("cuda" if torch.cuda.is_available() else "cpu")
     run.report(step=0, metrics=dev.evaluate(encoder))

@@ -92,6 +92,7 @@ class Student(nn.Module):
             pooler=config.pooler,
             first_layer=config.first_layer,
             prompt=config.test_prompt(),
+            max_length=config.max_length,
             attention=config.attention,
             dropout=config.dropout,
         )

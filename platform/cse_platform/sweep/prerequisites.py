@@ -38,9 +38,10 @@ def missing_downloads(spec: SweepSpec, method: Method) -> list[str]:
     placeholders = {reference.placeholder for reference in best_references(spec)}
     names = dict.fromkeys(name for config in configs for name in config.encoders())
     encoders = [name for name in names if name not in placeholders]
+    _refuse_unfit_encoders(encoders, configs)
     missing = [s for s in map(resolve_backbone, encoders) if locate_backbone(s) is None]
     return [
-        *(f"encoder {s.name}: {s.model} at {s.revision or 'main'}" for s in missing),
+        *(f"encoder {s.name}: {s.origin}" for s in missing),
         *missing_corpora(spec.corpus, spec.data),
         *missing_dev_data(spec.dev.tasks, spec.data),
         *_missing_tests(spec),
@@ -51,6 +52,19 @@ def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list
     """References to a best encoder that no earlier stage of the same file will train."""
     trained = {(stage.method, stage.backbone) for stage in earlier}
     return [r for r in best_references(spec) if (r.method, r.backbone) not in trained]
+
+
+def _refuse_unfit_encoders(names: Iterable[str], configs: Iterable[MethodConfig]) -> None:
+    """Raise what loading them would, for those that are on this machine."""
+    from cse_methods.encoders.reading import check_encoder
+
+    for name in names:
+        check_encoder(name)
+    asked = {(c.backbone, c.pooler, c.first_layer, c.test_prompt(), c.max_length) for c in configs}
+    for backbone, pooler, first_layer, prompt, max_length in sorted(asked, key=str):
+        check_encoder(
+            backbone, pooler=pooler, first_layer=first_layer, prompt=prompt, max_length=max_length
+        )
 
 
 def _missing_tests(spec: SweepSpec) -> list[str]:

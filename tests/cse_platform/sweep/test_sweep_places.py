@@ -1,5 +1,7 @@
 """Where a sweep's results go, and what it needs before its first trial."""
 
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 
 from cse_methods.contract import Method
 from cse_methods.data.senteval import missing_senteval
+from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.errors import BackboneError, DataError
 from cse_methods.evaluation.test_sets.availability import missing_tests
 from cse_methods.registry import get_method
@@ -127,8 +130,10 @@ def test_what_the_hub_has_is_listed(toy: Method, monkeypatch: pytest.MonkeyPatch
     assert listed[:3] == [
         "encoder bert-base: google-bert/bert-base-uncased at "
         "86b5e0934494bd15c9632b12f734a8a67f723594",
-        "encoder simcse-bert-base: princeton-nlp/unsup-simcse-bert-base-uncased at main",
-        "encoder nobody/nothing: nobody/nothing at main",
+        "encoder simcse-bert-base: princeton-nlp/unsup-simcse-bert-base-uncased, whichever "
+        "revision is newest (to pin one: simcse-bert-base@REVISION)",
+        "encoder nobody/nothing: nobody/nothing, whichever revision is newest "
+        "(to pin one: nobody/nothing@REVISION)",
     ]
     assert "wiki1m" in listed[3]
     assert len(listed) == 6  # and the two dev sets
@@ -141,6 +146,27 @@ def test_what_no_hub_has_is_refused(toy: Method, tmp_path: Path) -> None:
         missing_downloads(sweep(backbone=str(tmp_path / "nowhere")), toy)
     with pytest.raises(DataError, match="no-such-corpus"):
         missing_downloads(sweep(corpus="no-such-corpus"), toy)
+
+
+@pytest.mark.parametrize(
+    ("config", "changes", "datum"),
+    [
+        ({"model_type": "gpt2"}, {}, "'gpt2'; encoders of these families are read: albert, bert"),
+        ({"max_position_embeddings": 99}, {"space": {"max_length": [99, 100]}},
+         "max_length 100 is above the 99 positions"),
+        ({"num_hidden_layers": 1}, {"fixed": {"pooler": "avg_first_last", "first_layer": 2}},
+         "first_layer 2 is beyond the 1 layers"),
+    ],
+)  # fmt: skip
+def test_an_encoder_that_cannot_be_read_is_refused(
+    config: dict[str, Any], changes: dict[str, Any], datum: str, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(Path(resolve_backbone("mini").model), tmp_path / "model")
+    stored = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(stored | config))
+    spec = sweep(**({"method": "simcse", "backbone": str(folder), "fixed": {}} | changes))
+    with pytest.raises(BackboneError, match=datum):
+        missing_downloads(spec, get_method("simcse"))
 
 
 def test_a_file_of_a_method_that_is_not_there_is_refused(toy: Method, tmp_path: Path) -> None:

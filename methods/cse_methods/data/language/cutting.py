@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
-from cse_methods.errors import BackboneError
 
 _CHUNK = 4096
 """Sentences whose offsets are held at once."""
@@ -43,22 +42,9 @@ def load_tokenizer(name: str) -> Any:
         BackboneError: if the backbone is unknown, cannot be fetched, or its tokenizer cannot be
             loaded or does not give the places of its pieces in the text.
     """
-    from transformers import AutoTokenizer
+    from cse_methods.encoders.reading import read_tokenizer
 
-    folder = fetch_backbone(resolve_backbone(name))
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-    except (OSError, ValueError, KeyError) as problem:
-        reason = str(problem).strip().partition("\n")[0]
-        raise BackboneError(
-            f"the tokenizer of backbone {name!r} cannot be loaded from {folder}: {reason}"
-        ) from problem
-    if not tokenizer.is_fast:
-        raise BackboneError(
-            f"the tokenizer of backbone {name!r} does not give the places of its pieces, so that "
-            "split_at cannot cut; leave split_at out, or add a tokenizer.json to its folder"
-        )
-    return tokenizer
+    return read_tokenizer(fetch_backbone(resolve_backbone(name)), name)
 
 
 def _cut(texts: Sequence[str], tokenizer: Any, *, room: int) -> list[list[str]]:

@@ -1,0 +1,74 @@
+"""The families of encoders that are read here, and what sets them apart."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cse_methods.errors import UnknownModelError
+
+
+@dataclass(frozen=True)
+class Family:
+    """What a family's models have in their own way; the defaults are BERT's."""
+
+    first_position: int = 0
+    """The row of the position table that the first word piece has."""
+    dropout: tuple[str, ...] = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+    """The settings of the dropout of hidden vectors and attention."""
+    pooling_layer: bool = True
+    """Whether its models have a pooling layer of their own, which has to be left out."""
+    sdpa: bool = True
+    """Whether its models have the attention kernel `sdpa`; else they take `eager`."""
+
+    @property
+    def options(self) -> dict[str, bool]:
+        """What its models are made with."""
+        return {"add_pooling_layer": False} if self.pooling_layer else {}
+
+
+_ROBERTA = Family(first_position=2)
+_DEBERTA = Family(pooling_layer=False, sdpa=False)
+
+FAMILIES: Mapping[str, Family] = {
+    "albert": Family(),
+    "bert": Family(),
+    "camembert": _ROBERTA,
+    "deberta": _DEBERTA,
+    "deberta-v2": _DEBERTA,
+    "distilbert": Family(dropout=("dropout", "attention_dropout"), pooling_layer=False),
+    "electra": Family(pooling_layer=False),
+    "ernie": Family(),
+    "gte": Family(),
+    "modernbert": Family(
+        dropout=("embedding_dropout", "mlp_dropout", "attention_dropout"), pooling_layer=False
+    ),
+    "mpnet": Family(first_position=2, sdpa=False),
+    "nomic_bert": Family(),
+    "roberta": _ROBERTA,
+    "roberta-prelayernorm": _ROBERTA,
+    "xlm-roberta": _ROBERTA,
+    "xlm-roberta-xl": _ROBERTA,
+}
+"""By `model_type`. DeBERTa v3 is of `deberta-v2`, multilingual BERT and most GTE are of `bert`."""
+
+
+def refuse_other_families(stored: Mapping[str, Any], name: str) -> None:
+    """Raise UnknownModelError unless a model with this `config.json` is an encoder read here."""
+    kind = stored.get("model_type")
+    if kind in FAMILIES and not stored.get("is_decoder"):
+        return
+    reason = f"is of the family {kind!r}"
+    if stored.get("is_decoder") and kind in FAMILIES:
+        reason = f"is a decoder of the family {kind!r}"
+    elif stored.get("is_encoder_decoder"):
+        reason += ", which decodes as well as encodes"
+    elif "auto_map" in stored:
+        reason += ", whose code comes with the model and is not run here"
+    raise UnknownModelError(
+        f"backbone {name!r} {reason}; encoders of these families are read: {', '.join(FAMILIES)}"
+    )
+
+
+def family_of(config: Any) -> Family:
+    """The family of a model's configuration, which is one that is read here."""
+    return FAMILIES[config.model_type]

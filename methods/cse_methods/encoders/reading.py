@@ -1,0 +1,175 @@
+"""How an encoder is read: its configuration, tokenizer and pooling, checked without its weights."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoTokenizer
+from transformers.utils import logging
+
+from cse_methods.contract import Pooler
+from cse_methods.encoders.backbones import (
+    Backbone,
+    locate_backbone,
+    own_pooling,
+    resolve_backbone,
+)
+from cse_methods.encoders.families import family_of, refuse_other_families
+from cse_methods.encoders.sentence_transformers_format import (
+    Pooling,
+    read_length,
+    read_lower_casing,
+    read_words_in_front,
+)
+from cse_methods.errors import BackboneError, UnknownModelError
+
+
+class Reading(NamedTuple):
+    """All that makes a vector of a sentence, but the weights."""
+
+    config: Any
+    """The library's configuration of the model."""
+    tokenizer: Any
+    pooling: Pooling
+    limit: int
+    """Word pieces that are read at most, special ones included."""
+
+
+def check_encoder(
+    name: str,
+    *,
+    pooler: Pooler | None = None,
+    first_layer: int | None = None,
+    prompt: str | None = None,
+    max_length: int | None = None,
+) -> None:
+    """Raise what `load_encoder` would, as far as it can be told without weights.
+
+    Args are those of `load_encoder`. An encoder that has to be fetched first is not looked at.
+    """
+    source = resolve_backbone(name)
+    if folder := locate_backbone(source):
+        read_encoder(
+            source,
+            folder,
+            pooler=pooler,
+            first_layer=first_layer,
+            prompt=prompt,
+            max_length=max_length,
+        )
+
+
+def read_encoder(
+    source: Backbone,
+    folder: Path,
+    *,
+    pooler: Pooler | None,
+    first_layer: int | None,
+    prompt: str | None,
+    max_length: int | None,
+) -> Reading:
+    """How the encoder in a folder is read; arguments and errors are those of `load_encoder`."""
+    own = own_pooling(source, folder)
+    pooling = Pooling(
+        pooler or own.pooler,
+        own.first_layer if first_layer is None else first_layer,
+        (prompt or own.prompt) if (pooler or own.pooler) == "mask" else None,
+    )
+    name = source.name
+    config, tokenizer = _read_config(folder, name), read_tokenizer(folder, name)
+    _refuse_changed_texts(folder, tokenizer, name)
+    _check_pooling(pooling, config, tokenizer, name)
+    positions = config.max_position_embeddings - family_of(config).first_position
+    if max_length is not None and max_length > positions:
+        raise BackboneError(
+            f"max_length {max_length} is above the {positions} positions of backbone {name!r}; "
+            f"set max_length to {positions} or less"
+        )
+    limit = min(positions, tokenizer.model_max_length, read_length(folder) or positions)
+    return Reading(config, tokenizer, pooling, limit)
+
+
+def read_tokenizer(folder: Path, name: str) -> Any:
+    """The tokenizer of a folder, one that knows where its word pieces are in a text.
+
+    Raises:
+        BackboneError: names the backbone, if it cannot be loaded or is no such tokenizer.
+    """
+    with naming_the_backbone(name, folder):
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    if not tokenizer.is_fast:
+        raise BackboneError(
+            f"the tokenizer of backbone {name!r} ({type(tokenizer).__name__}) does not give the "
+            "places of its pieces; add a tokenizer.json to its folder, or take another backbone"
+        )
+    if lacking := [one for one in ("cls", "sep", "pad") if not getattr(tokenizer, f"{one}_token")]:
+        raise UnknownModelError(
+            f"the tokenizer of backbone {name!r} has no {lacking[0]}_token, which stands around "
+            "every sentence here; take an encoder whose tokenizer has one"
+        )
+    return tokenizer
+
+
+def lower_cases(tokenizer: Any) -> bool:
+    """Whether a tokenizer reads `A` as it reads `a`."""
+    return bool(tokenizer.tokenize("A") == tokenizer.tokenize("a"))
+
+
+@contextmanager
+def naming_the_backbone(name: str, folder: Path) -> Iterator[None]:
+    """Turn what the libraries raise on damaged files into one sentence."""
+    try:
+        with quiet():
+            yield
+    except (OSError, ValueError, RuntimeError, KeyError, ImportError, SafetensorError) as problem:
+        reason = str(problem).strip().partition("\n")[0]
+        raise BackboneError(
+            f"backbone {name!r} cannot be loaded from {folder}: {reason}"
+        ) from problem
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the library's progress bars, and its report of tensors that we leave out."""
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _read_config(folder: Path, name: str) -> Any:
+    with naming_the_backbone(name, folder):
+        # Not by the library: of a family that it does not know, it asks to run the model's code.
+        refuse_other_families(json.loads((folder / "config.json").read_text("utf-8")), name)
+        return AutoConfig.from_pretrained(folder, trust_remote_code=False)
+
+
+def _refuse_changed_texts(folder: Path, tokenizer: Any, name: str) -> None:
+    if words := read_words_in_front(folder):
+        raise UnknownModelError(f"backbone {name!r} wants {words!r} before every text")
+    if read_lower_casing(folder) and not lower_cases(tokenizer):
+        raise UnknownModelError(
+            f"backbone {name!r} wants every text in lower case, and its tokenizer keeps capitals"
+        )
+
+
+def _check_pooling(pooling: Pooling, config: Any, tokenizer: Any, name: str) -> None:
+    if pooling.pooler == "mask" and pooling.prompt is None:
+        raise BackboneError(f"backbone {name!r}: the pooler mask needs a prompt with [MASK]")
+    if pooling.prompt and tokenizer.mask_token_id is None:
+        raise BackboneError(
+            f"backbone {name!r} has no mask token for the pooler mask; take another pooler"
+        )
+    if pooling.first_layer > config.num_hidden_layers:
+        raise BackboneError(
+            f"first_layer {pooling.first_layer} is beyond the {config.num_hidden_layers} layers "
+            f"of backbone {name!r}"
+        )

@@ -1,0 +1,111 @@
+"""Every family of encoders, each as a tiny random one: read as the library reads it, and saved."""
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import tiny_families
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from cse_methods.contract import Pooler
+from cse_methods.encoders.backbones import weights_sha256
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.families import FAMILIES
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.post_pooling import TrainingHead
+from cse_methods.training.student import Student, dropout_views
+
+SENTENCES = [
+    "The nurse thanks the pilot.",
+    "Two men!",
+    "A small dog runs over the green grass, and a cat sleeps in the old library.",
+]
+PROMPT = 'This one : " {} " means [MASK] .'
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an encoder of each family in turn."""
+    folder = tmp_path_factory.mktemp(request.param)
+    tiny_families.save_tiny(request.param, folder)
+    return folder
+
+
+def test_vectors_are_the_library_s_own(folder: Path) -> None:
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
+    found = load_encoder(str(folder), pooler="avg").encode(SENTENCES)
+    for sentence, vector in zip(SENTENCES, found, strict=True):
+        with torch.no_grad():
+            states = model.eval()(**tokenizer(sentence, return_tensors="pt")).last_hidden_state
+        torch.testing.assert_close(vector, states[0].mean(dim=0), rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(found[0], found[1], atol=0.01)
+
+
+@pytest.mark.parametrize("pooler", get_args(Pooler))
+def test_a_saved_encoder_has_the_same_vectors(folder: Path, pooler: Pooler, tmp_path: Path) -> None:
+    encoder = load_encoder(str(folder), pooler=pooler, prompt=PROMPT)
+    encoder.with_post_pooling(TrainingHead(32)).save(tmp_path)
+    again = load_encoder(str(tmp_path))
+    assert (again.pooling, again.limit) == (encoder.pooling, encoder.limit)
+    alone = torch.cat([again.encode([sentence]) for sentence in SENTENCES])
+    torch.testing.assert_close(again.encode(SENTENCES), alone, rtol=1e-4, atol=1e-5)
+    head = again.post_pooling[0]
+    with torch.no_grad():
+        torch.testing.assert_close(head(encoder.encode(SENTENCES)), again.encode(SENTENCES))
+
+
+def test_a_prompt_is_read_as_one_text(folder: Path) -> None:
+    encoder = load_encoder(str(folder), pooler="mask", prompt=PROMPT)
+    (content,) = encoder.pieces(["the nurse ."], encoder.template)
+    words = PROMPT.replace("[MASK]", encoder.tokenizer.mask_token).format("the nurse .")
+    row = encoder.template(content)
+    assert row == encoder.tokenizer(words)["input_ids"]
+    assert row.count(encoder.tokenizer.mask_token_id) == 1
+
+
+def test_every_position_is_read(folder: Path) -> None:
+    encoder = load_encoder(str(folder))
+    assert encoder.limit == tiny_families.POSITIONS
+    long = "the nurse " * 80
+    (content,) = encoder.pieces([long], encoder.template)
+    assert len(encoder.template(content)) == tiny_families.POSITIONS
+    assert encoder.encode([long]).isfinite().all()
+
+
+def test_it_is_trained_under_dropout(folder: Path) -> None:
+    alike = {}
+    for dropout in (0.0, 0.5):
+        encoder = load_encoder(str(folder), dropout=dropout)
+        student = Student(encoder, TrainingHead(32), max_length=16).train()
+        first, second = dropout_views(student, SENTENCES, count=2)
+        alike[dropout] = torch.allclose(first, second, atol=1e-6)
+    assert alike == {0.0: True, 0.5: False}
+    first.sum().backward()
+    without = [name for name, p in trained(encoder) if p.grad is None]
+    assert without == []
+
+
+def test_a_sentence_piece_model_alone_is_a_tokenizer(tmp_path: Path) -> None:
+    """As the hub has DeBERTa v3: without a tokenizer.json."""
+    pytest.importorskip("sentencepiece", reason="installed since DeBERTa is read")
+    from transformers.convert_slow_tokenizer import import_protobuf
+
+    tiny_families.save_tiny("deberta-v2", tmp_path)
+    model = import_protobuf().ModelProto()
+    model.trainer_spec.model_type, model.trainer_spec.unk_id = 1, 1
+    marks = [(mark, 0.0) for mark in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")]
+    for place, (text, score) in enumerate([*marks, *tiny_families.sentence_pieces()]):
+        kind = 2 if text == "[UNK]" else 3 if place < len(marks) else 1
+        model.pieces.add(piece=text, score=score, type=kind)
+    whole = load_encoder(str(tmp_path)).encode(SENTENCES)
+    before = weights_sha256(tmp_path)
+    (tmp_path / "spm.model").write_bytes(model.SerializeToString())
+    assert weights_sha256(tmp_path) == before  # tokenizer.json says it all
+    (tmp_path / "tokenizer.json").unlink()
+    torch.testing.assert_close(load_encoder(str(tmp_path)).encode(SENTENCES), whole)
+    assert weights_sha256(tmp_path) != before
+
+
+def trained(encoder: Encoder) -> list[tuple[str, torch.nn.Parameter]]:
+    return [(name, p) for name, p in encoder.named_parameters() if p.requires_grad]
