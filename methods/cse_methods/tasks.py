@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
-from cse_methods.data.dev_selection import DevTask
+from cse_methods.data.own.spec import OwnPairs, name_problem
 from cse_methods.errors import EvaluationError, nearest_hint
 
 TransferTask = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
@@ -17,7 +17,7 @@ _Name = TypeVar("_Name", bound=str)
 
 AVG_STS, AVG_TRANSFER = "avg_sts", "avg_transfer"
 
-GEOMETRY_TASK: DevTask = "stsb"
+GEOMETRY_TASK: Literal["stsb"] = "stsb"
 """The dev set whose space is measured."""
 GEOMETRY_METRICS = ("alignment", "uniformity", "effective_rank", "mean_cosine")
 """What is measured of an embedding space. These are not fractions: no table shows them x 100."""
@@ -27,6 +27,14 @@ _MEMBERS: dict[str, tuple[str, ...]] = {
     "transfer": TRANSFER_TASKS,
     "long": LONG_TASKS,
 }
+
+
+def own_name_problem(own: OwnPairs) -> str | None:
+    """Why a lab's own file cannot be a set under its name; None where it can."""
+    taken = {*STS_TASKS, *TRANSFER_TASKS, *LONG_TASKS, *TASK_FAMILIES, AVG_STS, AVG_TRANSFER}
+    if own.name in taken | {"transfer_dev", "dev", "test"}:
+        return f"{own.file} would be called {own.name!r}, which has a meaning here; rename the file"
+    return name_problem(own)
 
 
 @dataclass(frozen=True)

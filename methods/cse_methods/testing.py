@@ -196,7 +196,7 @@ def _dev_part(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def _dev_scores(trained: TrainedOnce, encoder: Any) -> dict[str, float]:
-    return DevSuite(trained.config.dev.tasks, data=trained.config.data).evaluate(encoder)
+    return DevSuite(trained.config.dev, data=trained.config.data).evaluate(encoder)
 
 
 def _same_weights(first: Path, second: Path) -> None:

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
-from cse_methods.data.dev_selection import DevTask
-from cse_methods.data.dev_sets import load_dev_set, missing_dev_sets
+from cse_methods.data.dev_selection import DEV_TASKS, DevSelection
+from cse_methods.data.dev_sets import load_dev_pairs, missing_dev_sets
+from cse_methods.data.own.reading import load_own_pairs
 from cse_methods.data.senteval import ARCHIVE
 from cse_methods.data.transfer_sets import load_transfer_set, missing_transfer_sets
 from cse_methods.files.text import sha256_of
@@ -13,25 +14,32 @@ from cse_methods.tasks import TRANSFER_TASKS
 class DevIdentity(NamedTuple):
     """Where a dev set comes from, and what it holds."""
 
-    task: DevTask
+    task: str
     source: str
     sha256: str
     """Checksum of the data; for `transfer_dev`, of the checksums of the seven sets."""
 
 
-def identify_dev_set(task: DevTask, data: str | None) -> DevIdentity:
-    """Read a dev set and return its identity; raises as its loader."""
-    if task != "transfer_dev":
-        dev = load_dev_set(task, data)
-        return DevIdentity(task, dev.source, dev.sha256)
+def identify_dev_set(dev: DevSelection, name: str, data: str | None) -> DevIdentity:
+    """Read one of these dev sets and return its identity; raises as its loader."""
+    if name != "transfer_dev":
+        pairs = load_dev_pairs(dev, name, data)
+        return DevIdentity(name, pairs.source, pairs.sha256)
     sets = [load_transfer_set(one, data) for one in TRANSFER_TASKS]
     checksums = sha256_of(f"{one.task}\t{one.sha256}" for one in sets)
-    return DevIdentity(task, sets[0].source, checksums)
+    return DevIdentity(name, sets[0].source, checksums)
 
 
-def missing_dev_data(tasks: tuple[DevTask, ...], data: str | None) -> list[str]:
-    """What would have to be fetched before these can be read, for people; loads nothing."""
-    missing = missing_dev_sets([task for task in tasks if task != "transfer_dev"], data)
-    if "transfer_dev" in tasks and missing_transfer_sets(data):
+def missing_dev_data(dev: DevSelection, data: str | None) -> list[str]:
+    """What would have to be fetched before these can be read, for people.
+
+    Of the package's sets it loads nothing; a lab's own files are read, because they are here.
+    """
+    for name in dev.tasks:
+        if name in dev.files:
+            load_own_pairs(dev.files[name])
+    known = [name for name in DEV_TASKS if name in dev.tasks]
+    missing = missing_dev_sets([name for name in known if name != "transfer_dev"], data)
+    if "transfer_dev" in known and missing_transfer_sets(data):
         missing.append(f"dev set transfer_dev ({ARCHIVE.repository})")
     return missing

@@ -1,23 +1,83 @@
 """Which dev sets a trial is judged by, and what each is called."""
 
-from typing import Literal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
 
+from pydantic import Field, ValidationError, model_validator
+
+from cse_methods.data.own.spec import OwnPairs, is_file_name
+from cse_methods.errors import SettingError, nearest_hint
 from cse_methods.settings import Settings
+from cse_methods.tasks import own_name_problem
 
 DevTask = Literal["stsb", "sickr", "transfer_dev"]
+"""The dev sets of the package."""
+DEV_TASKS: tuple[DevTask, ...] = get_args(DevTask)
 
 
 class DevSelection(Settings):
-    """Which dev set picks a trial's checkpoint, which one the search climbs, which are shown."""
+    """Which dev set picks a trial's checkpoint, which one the search climbs, which are shown.
 
-    checkpoint: DevTask = "stsb"
-    search: DevTask = "stsb"
-    also: tuple[DevTask, ...] = ("sickr",)
+    A dev set is one of the package's, or a lab's own file: a path, or a mapping as of `OwnPairs`.
+    Own ones go by the file's name without its ending; `files` says where they are read from.
+    """
+
+    checkpoint: str = "stsb"
+    search: str = "stsb"
+    also: tuple[str, ...] = ("sickr",)
+    files: dict[str, OwnPairs] = Field(
+        default={}, description="own dev sets by name; gathered from the three others"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_files(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        gathered, files = dict(values), dict(values.get("files") or {})
+        for role in ("checkpoint", "search"):
+            if role in values:
+                gathered[role] = _named(role, values[role], files)
+        if isinstance(values.get("also"), (list, tuple)):
+            gathered["also"] = [_named("also", entry, files) for entry in values["also"]]
+        return gathered | ({"files": files} if files else {})
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        for role, name in self._roles():
+            if name not in (*DEV_TASKS, *self.files):
+                hint = nearest_hint(name, (*DEV_TASKS, *self.files))
+                raise SettingError(
+                    role,
+                    f"no dev set {name!r}; expected {', '.join(DEV_TASKS)}, or a file of pairs "
+                    f"with scores such as ./my-dev.tsv.{hint}",
+                )
+        return self
+
+    def _roles(self) -> list[tuple[str, str]]:
+        roles = [("checkpoint", self.checkpoint), ("search", self.search)]
+        return roles + [("also", name) for name in self.also]
 
     @property
-    def tasks(self) -> tuple[DevTask, ...]:
-        """Every dev set in use, each once."""
+    def tasks(self) -> tuple[str, ...]:
+        """Every dev set in use, each once, by name."""
         return tuple(dict.fromkeys((self.checkpoint, self.search, *self.also)))
+
+    @property
+    def geometry(self) -> str | None:
+        """The dev set that alignment and uniformity are measured on.
+
+        STS-B where it is scored; else the set that picks the checkpoint, or the one that the search
+        climbs, if it is one of pairs.
+        """
+        order = ("stsb", self.checkpoint, self.search, *self.also)
+        pairs = (name for name in order if name in self.tasks and name != "transfer_dev")
+        return next(pairs, None)
+
+    def names(self) -> dict[str, Any]:
+        """The roles and names alone, as JSON: what stays the same wherever the files lie."""
+        return self.model_dump(mode="json", exclude={"files"})
 
 
 def dev_metric(task: str) -> str:
@@ -28,3 +88,38 @@ def dev_metric(task: str) -> str:
     if task == "transfer_dev":
         return "dev/avg_transfer_accuracy"
     return f"dev/{task}_spearman"
+
+
+def _named(role: str, entry: Any, files: dict[str, Any]) -> Any:
+    """The name that an entry goes by; a file is put down in `files` under it."""
+    if isinstance(entry, str) and is_file_name(entry):
+        entry = {"file": entry}
+    if not isinstance(entry, Mapping):
+        return entry
+    own = _own(role, entry)
+    if problem := own_name_problem(own) or _taken(own, files):
+        raise SettingError(role, problem)
+    files[own.name] = own
+    return own.name
+
+
+def _own(role: str, entry: Mapping[str, Any]) -> OwnPairs:
+    try:
+        return OwnPairs.model_validate(entry)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        known = ", ".join(name for name in OwnPairs.model_fields if name != "sha256")
+        said = f"{role}, {key}: {first['msg']}, got {first['input']!r}"
+        raise SettingError(role, f"{said}; a file of pairs has the keys {known}") from None
+
+
+def _taken(own: OwnPairs, files: Mapping[str, Any]) -> str | None:
+    """Why a file cannot have its name beside the others."""
+    other = files.get(own.name)
+    known = OwnPairs.model_validate(other) if isinstance(other, Mapping) else other
+    if known is None or known == own:
+        return None
+    if Path(known.file) == Path(own.file):
+        return f"{own.file} is named twice, with other columns or another scale; name it alike"
+    return f"{known.file} and {own.file} would both be called {own.name!r}; rename one of the files"

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cse_methods.data.builtin.pairs import builtin_pairs
-from cse_methods.data.dev_selection import DevTask
+from cse_methods.data.dev_selection import DEV_TASKS, DevSelection, DevTask
+from cse_methods.data.own.reading import load_own_pairs
 from cse_methods.data.pairs import (
     GradedPair,
     PairFile,
@@ -70,6 +71,20 @@ DEV_TABLES: dict[DevTask, _Table] = {
         pairs=495,
     ),
 }
+
+
+def load_dev_pairs(dev: DevSelection, name: str, data: str | None) -> PairSet:
+    """The pairs of one of these dev sets: the package's, or a lab's own file.
+
+    Raises:
+        DataError: as `load_dev_set` and `load_own_pairs`, or if it is no set of pairs.
+    """
+    if name in dev.files:
+        return load_own_pairs(dev.files[name])
+    task = next((one for one in DEV_TASKS if one == name and one in DEV_TABLES), None)
+    if task is None:
+        raise DataError(f"the dev set {name!r} holds no pairs; expected {', '.join(DEV_TABLES)}")
+    return load_dev_set(task, data)
 
 
 def load_dev_set(task: DevTask, data: str | None) -> PairSet:

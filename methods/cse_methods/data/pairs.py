@@ -16,6 +16,8 @@ from cse_methods.data.manifest import manifest, refuse_count
 from cse_methods.errors import DataError
 from cse_methods.files.text import read_lines, sha256_of
 
+PairSource = Literal["builtin", "hub", "senteval", "file"]
+"""Where pairs are from; `file` is a lab's own."""
 HIGHEST = 5.0
 """The highest gold score of every set."""
 
@@ -33,11 +35,11 @@ class PairSet:
     """Pairs of sentences with the similarity that people (or the grammar) gave them."""
 
     task: str
-    source: Literal["builtin", "hub", "senteval"]
+    source: PairSource
     first: tuple[str, ...]
     second: tuple[str, ...]
     gold: NDArray[np.float64]
-    """Shape (pairs,); 0 to 5, for sickr 1 to 5; read-only."""
+    """Shape (pairs,); 0 to 5, for sickr 1 to 5; of own files brought to 0 to 5; read-only."""
     sha256: str
     """Checksum of the pairs and their gold scores; the leaderboard separates sets by it."""
     subsets: Mapping[str, int]
@@ -47,7 +49,7 @@ class PairSet:
     def of(
         cls,
         task: str,
-        source: Literal["builtin", "hub", "senteval"],
+        source: PairSource,
         subsets: Mapping[str, Sequence[GradedPair]],
     ) -> Self:
         """The pairs of these subsets, one after the other."""

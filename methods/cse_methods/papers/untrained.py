@@ -59,7 +59,7 @@ class UntrainedConfig(MethodConfig):
 )
 def train(config: UntrainedConfig, run: Run) -> dict[str, float]:
     """Score the backbone as it is, then as it is kept; return the latter's dev metrics."""
-    dev = DevSuite(config.dev.tasks, data=config.data)
+    dev = DevSuite(config.dev, data=config.data)
     if run.resume_from is not None:
         return dev.evaluate(load_encoder(str(run.resume_from / BEST_FOLDER)))
     encoder = load_encoder(

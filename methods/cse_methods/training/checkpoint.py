@@ -13,7 +13,7 @@ import torch
 from torch.optim import Optimizer
 
 from cse_methods.contract import BEST_FOLDER, TrainingConfig
-from cse_methods.data.dev_selection import DevTask, dev_metric
+from cse_methods.data.dev_selection import dev_metric
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import CheckpointError
 from cse_methods.training.objective import Objective
@@ -42,9 +42,9 @@ class TrainingState:
     def fingerprint(self) -> str:
         """Hash of configuration and seed: a checkpoint of another trial is refused.
 
-        `data` may differ, because a folder may move between two starts.
+        `data` and the places of own dev sets may differ, because a folder may move between starts.
         """
-        settings = self.config.model_dump_json(exclude={"data"})
+        settings = self.config.model_dump_json(exclude={"data": True, "dev": {"files"}})
         return hashlib.sha256(f"{settings} {self.seed}".encode()).hexdigest()
 
 
@@ -56,7 +56,7 @@ class Best:
     trained step had a dev score that is a number, there is none, and `metrics` is empty.
     """
 
-    task: DevTask
+    task: str
     step: int = 0
     metrics: dict[str, float] = field(default_factory=dict)
     _folder: "tempfile.TemporaryDirectory[str] | None" = None

@@ -1,10 +1,9 @@
 """Dev evaluation: the scores that a trial reports while it trains."""
 
 import math
-from collections.abc import Sequence
 
-from cse_methods.data.dev_selection import DevTask, dev_metric
-from cse_methods.data.dev_sets import load_dev_set
+from cse_methods.data.dev_selection import DevSelection, dev_metric
+from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.pairs import PairSet
 from cse_methods.data.transfer_sets import TransferSet, load_transfer_set
 from cse_methods.encoders.encoder import Encoder
@@ -22,15 +21,16 @@ class DevSuite:
     """The dev sets of a trial.
 
     Args:
-        tasks: the dev sets to score.
-        data: the setting `data` of a configuration: where they are read from.
+        dev: the dev sets to score, as a configuration selects them.
+        data: the setting `data` of a configuration: where the package's are read from.
     """
 
-    def __init__(self, tasks: Sequence[DevTask], *, data: str | None) -> None:
+    def __init__(self, dev: DevSelection, *, data: str | None) -> None:
         self.sets: tuple[PairSet, ...] = tuple(
-            load_dev_set(task, data) for task in tasks if task != "transfer_dev"
+            load_dev_pairs(dev, name, data) for name in dev.tasks if name != "transfer_dev"
         )
-        transfer = TRANSFER_TASKS if "transfer_dev" in tasks else ()
+        self.geometry = dev.geometry
+        transfer = TRANSFER_TASKS if "transfer_dev" in dev.tasks else ()
         self.transfer: tuple[TransferSet, ...] = tuple(
             load_transfer_set(task, data) for task in transfer
         )
@@ -40,8 +40,9 @@ class DevSuite:
 
         Returns:
             `dev/<task>_spearman` in [-1, 1] (nan if the encoder gives constant similarities);
-            `dev/alignment` (lower is better) over pairs with gold above 4 and
-            `dev/uniformity` (lower is better) over all distinct sentences, if STS-B is scored;
+            of one set (`DevSelection.geometry`) `dev/alignment` (lower is better) over pairs with
+            gold above 4 of 5, where there are any, and `dev/uniformity` (lower is better) over all
+            distinct sentences;
             for `transfer_dev`, `dev/<task>_accuracy` in [0, 1] of the seven transfer tasks (nan
             if an embedding holds NaN) and their mean, `dev/avg_transfer_accuracy`.
         """
@@ -57,10 +58,11 @@ class DevSuite:
             first = embeddings[[row[sentence] for sentence in dev.first]]
             second = embeddings[[row[sentence] for sentence in dev.second]]
             metrics[dev_metric(dev.task)] = spearman(cosines(first, second), dev.gold)
-            if dev.task == "stsb":
+            if dev.task == self.geometry:
                 same = dev.gold > SAME_MEANING
                 own = {row[sentence] for sentence in (*dev.first, *dev.second)}
-                metrics["dev/alignment"] = alignment(first[same], second[same])
+                if same.any():
+                    metrics["dev/alignment"] = alignment(first[same], second[same])
                 metrics["dev/uniformity"] = uniformity(embeddings[sorted(own)])
         return metrics
 

@@ -42,7 +42,7 @@ def train(
     """
     torch.manual_seed(run.seed)
     schedule = Schedule.of(config, sentences=len(corpus.sentences))
-    dev = DevSuite(config.dev.tasks, data=config.data)
+    dev = DevSuite(config.dev, data=config.data)
     state = start(config, run.seed, schedule, objective)
     best = Best(config.dev.checkpoint)
     if run.resume_from is None:

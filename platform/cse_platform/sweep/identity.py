@@ -33,7 +33,7 @@ class DevData:
     """The dev sets of a sweep, each read once; DataError if one cannot be had."""
 
     def __init__(self, spec: SweepSpec) -> None:
-        read = {task: identify_dev_set(task, spec.data) for task in spec.dev.tasks}
+        read = {name: identify_dev_set(spec.dev, name, spec.data) for name in spec.dev.tasks}
         self.sha256 = {task: one.sha256 for task, one in read.items()}
         picks, climbs = read[spec.dev.checkpoint], read[spec.dev.search]
         self.columns = {
@@ -107,7 +107,7 @@ class Identity:
             "configuration": _by_content(config.hyperparameters(), contents),
             "backbone": _weights(config.backbone),
             "corpus": self.corpus_sha256,
-            "dev": self.selection.model_dump(mode="json"),
+            "dev": self.selection.names(),
             "dev_data": self.dev_sha256,
             **config.ingredients(),
         }

@@ -43,7 +43,7 @@ def missing_downloads(spec: SweepSpec, method: Method) -> list[str]:
     return [
         *(f"encoder {s.name}: {s.origin}" for s in missing),
         *missing_corpora(spec.corpus, spec.data),
-        *missing_dev_data(spec.dev.tasks, spec.data),
+        *missing_dev_data(spec.dev, spec.data),
         *_missing_tests(spec),
     ]
 

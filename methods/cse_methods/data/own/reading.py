@@ -1,0 +1,133 @@
+"""Reads a file of a lab's own pairs; whatever is wrong with it is one sentence."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cse_methods.data.own.columns import find_columns
+from cse_methods.data.own.spec import OwnPairs
+from cse_methods.data.pairs import HIGHEST, GradedPair, PairSet
+from cse_methods.errors import DataError
+from cse_methods.files.tables import read_table
+
+FEWEST_PAIRS = 10
+"""Of fewer, a correlation says nothing."""
+_USUAL_HIGHEST = (1, 2, 3, 4, 5, 7, 10, 100)
+
+Scale = tuple[float, float]
+
+
+def load_own_pairs(spec: OwnPairs) -> PairSet:
+    """The pairs of a file, with their scores brought to 0 to 5.
+
+    Spearman's correlation does not depend on the scale; which pairs mean the same (above 4 of 5)
+    does. Text is split at white space and joined by single blanks.
+
+    Raises:
+        DataError: if there is no such file, it is no table, a row is not two sentences and a
+            score (names the line), the scores are off the scale, all equal or of no usual scale,
+            there are fewer than 10 pairs, or they are not those that `sha256` names.
+    """
+    pairs, _ = _read(spec)
+    found = PairSet.of(spec.name, "file", {"all": pairs})
+    if spec.sha256 is not None and found.sha256 != spec.sha256:
+        raise DataError(
+            f"{spec.file}: not the pairs that it was named for: sha256 {found.sha256[:12]}, "
+            f"expected {spec.sha256[:12]}; bring the file back, or start another sweep with it"
+        )
+    return found
+
+
+def describe_own_pairs(spec: OwnPairs) -> str:
+    """In a line: how many pairs, on which scale, and where from; DataError as `load_own_pairs`."""
+    pairs, (low, high) = _read(spec)
+    how = "found" if spec.scale is None else "stated"
+    return f"{spec.name}: {len(pairs)} pairs of {spec.file}, scores {low:g} to {high:g} ({how})"
+
+
+def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
+    path = Path(spec.file)
+    if not path.is_file():
+        raise DataError(
+            f"{path}: no such file of pairs; a relative path is taken from the sweep file's folder"
+        )
+    (a, b, score), rows = find_columns(read_table(path), spec)
+    wheres = [row.where for row in rows]
+    read = [_pair(row.where, row.cells[a], row.cells[b], row.cells[score]) for row in rows]
+    golds = [pair.gold for pair in read]
+    if len(read) < FEWEST_PAIRS:
+        raise DataError(
+            f"{path}: {len(read)} pairs, expected at least {FEWEST_PAIRS}: of fewer, a correlation "
+            "says nothing"
+        )
+    if len(set(golds)) == 1:
+        raise DataError(
+            f"{path}: each of the {len(golds)} pairs has the score {golds[0]:g}; expected different "
+            "ones, to be ranked by"
+        )
+    scale = _found_scale(golds, path) if spec.scale is None else spec.scale
+    _refuse_off_scale(golds, wheres, scale)
+    low, high = scale
+    if scale != (0, HIGHEST):  # else the scores stay as they are, to the last bit
+        read = [
+            pair._replace(gold=HIGHEST * (pair.gold - low) / (high - low)) for pair in read
+        ]
+    return read, scale
+
+
+def _pair(where: str, first: Any, second: Any, score: Any) -> GradedPair:
+    sentences = []
+    for side, text in (("first", first), ("second", second)):
+        if not isinstance(text, str) or not text.strip():
+            what = "is empty" if text in ("", None) or isinstance(text, str) else f"is {text!r}"
+            raise DataError(f"{where}: the {side} sentence {what}; expected text, or no such row")
+        sentences.append(" ".join(text.split()))
+    return GradedPair(sentences[0], sentences[1], _score(where, score))
+
+
+def _score(where: str, cell: Any) -> float:
+    text = cell.strip() if isinstance(cell, str) else cell
+    try:
+        value = math.nan if isinstance(text, bool) else float(text)
+    except (TypeError, ValueError):
+        value = math.nan
+    if math.isfinite(value):
+        return value
+    hint = "expected a number"
+    if isinstance(text, str) and _is_decimal_comma(text):
+        hint = f"write {text.replace(',', '.')}"
+    elif text in ("", None):
+        hint = "expected a number; leave out pairs without one"
+    raise DataError(f"{where}: the score is {text!r}; {hint}")
+
+
+def _is_decimal_comma(text: str) -> bool:
+    try:
+        return text.count(",") == 1 and math.isfinite(float(text.replace(",", ".")))
+    except ValueError:
+        return False
+
+
+def _found_scale(golds: Sequence[float], path: Path) -> Scale:
+    """The narrowest usual scale that holds them all: from 0, from 1, or from -1 to 1."""
+    lowest, highest = min(golds), max(golds)
+    if lowest < 0 and lowest >= -1 and highest <= 1:
+        return -1, 1
+    if lowest < 0 or highest > _USUAL_HIGHEST[-1]:
+        raise DataError(
+            f"{path}: scores from {lowest:g} to {highest:g} are of no usual scale; state it: "
+            f"{{file: …, scale: [{lowest:g}, {highest:g}]}}"
+        )
+    high = next(one for one in _USUAL_HIGHEST if highest <= one)
+    return (1 if lowest >= 1 and high > 1 else 0), high
+
+
+def _refuse_off_scale(golds: Sequence[float], wheres: Sequence[str], scale: Scale) -> None:
+    low, high = scale
+    for gold, where in zip(golds, wheres, strict=True):
+        if not low <= gold <= high:
+            raise DataError(
+                f"{where}: the score {gold:g} is off the stated scale, {low:g} to {high:g}; "
+                "mend one of them"
+            )

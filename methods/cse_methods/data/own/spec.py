@@ -1,0 +1,64 @@
+"""A file of a lab's own pairs, as a configuration names it."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, field_validator
+
+from cse_methods.files.tables import TABLE_ENDINGS
+from cse_methods.settings import Settings
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+ColumnName = Annotated[str, Field(min_length=1)] | Annotated[int, Field(strict=True, ge=1)]
+
+
+class OwnPairs(Settings):
+    """A file of two sentences and a score a row. It goes by its name without the ending."""
+
+    file: str = Field(min_length=1, description="CSV, TSV, JSON lines or parquet; UTF-8")
+    columns: tuple[ColumnName, ColumnName, ColumnName] | None = Field(
+        default=None,
+        description="of both sentences and the score: names, or numbers from 1; found if left out",
+    )
+    scale: tuple[float, float] | None = Field(
+        default=None, description="the lowest and the highest score there can be; else found"
+    )
+    sha256: str | None = Field(
+        default=None, description="of the pairs: a file with others is refused"
+    )
+
+    @field_validator("scale")
+    @classmethod
+    def _check_scale(cls, scale: tuple[float, float] | None) -> tuple[float, float] | None:
+        if scale is not None and scale[0] >= scale[1]:
+            raise ValueError(f"expected the lowest score, then the highest, got {list(scale)}")
+        return scale
+
+    @property
+    def name(self) -> str:
+        """What the set is called everywhere: in metrics, on the leaderboard, in MLflow."""
+        return Path(self.file).stem
+
+    def below(self, folder: Path) -> Self:
+        """The same file, with a relative path taken from `folder`."""
+        return self.model_copy(update={"file": str(folder / Path(self.file).expanduser())})
+
+
+def is_file_name(text: str) -> bool:
+    """Whether a text names a file of pairs, and not one of the package's own sets."""
+    return "/" in text or text.lower().endswith(TABLE_ENDINGS)
+
+
+def name_problem(own: OwnPairs) -> str | None:
+    """Why a set cannot be called as its file is; None where it can.
+
+    Metrics, MLflow and the leaderboard take the name as it is.
+    """
+    if _NAME.fullmatch(own.name):
+        return None
+    return (
+        f"{own.file} would be called {own.name!r}; rename the file to at most 100 ASCII letters, "
+        "digits, '-', '_' and '.', a letter or digit first"
+    )
