@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, TRANSFER_TASKS
+
 TASKS = {
     **{f"sts{year}": f"STS{year}" for year in range(12, 17)},
     **{"stsb": "STS-B", "sickr": "SICK-R", "avg_sts": "STS average", "mr": "MR", "cr": "CR"},
@@ -12,11 +14,11 @@ TASKS = {
 """By task id."""
 
 _METRICS = {"kcc": "KCC", "ndcg": "NDCG", "spearman": "Spearman", "accuracy": "accuracy"}
-_CORRELATED = ("sts", "sickr", "avg_sts")
-"""How the ids of tasks begin that are scored by a correlation."""
+_CLASSIFIED = (*TRANSFER_TASKS, *LONG_TASKS, AVG_TRANSFER, "transfer_dev")
+"""Tasks that are scored by an accuracy; all others by a correlation, a lab's own sets too."""
 _MEASURED = {
-    "dev/alignment": "STS-B dev, alignment",
-    "dev/uniformity": "STS-B dev, uniformity",
+    "dev/alignment": "dev, alignment",
+    "dev/uniformity": "dev, uniformity",
     "train/loss": "training loss",
     "train/learning_rate": "learning rate",
     "perf/sentences_per_second": "sentences per second",
@@ -40,13 +42,13 @@ class Quantity:
 def score_quantity(column: str, *, split: str = "test") -> Quantity:
     """Of a column of scores, e.g. `stsb`, `avg_sts_kcc`, `mr`."""
     task, _, metric = column.rpartition("_")
-    if task not in TASKS or metric not in _METRICS:
-        task, metric = column, "spearman" if column.startswith(_CORRELATED) else "accuracy"
+    if not task or metric not in _METRICS:
+        task, metric = column, "accuracy" if column in _CLASSIFIED else "spearman"
     return Quantity(f"{TASKS.get(task, task)} {split}, {_METRICS[metric]} × 100", 100.0)
 
 
 def dev_quantity(task: str) -> Quantity:
-    """Of what a search climbs, by its dev set: `stsb`, `sickr`, `transfer_dev`."""
+    """Of what a search climbs, by its dev set: `stsb`, `sickr`, `transfer_dev`, a lab's own."""
     return score_quantity(task, split="dev")
 
 

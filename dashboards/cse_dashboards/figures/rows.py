@@ -7,6 +7,7 @@ from cse_dashboards.figures.look import PALETTE
 from cse_dashboards.figures.picture import Picture, file_name
 from cse_platform.leaderboard.published.gaps import PAPERS
 from cse_platform.leaderboard.query.board.resolve import named_rows
+from cse_platform.leaderboard.render.board import OWN_FILE, shown_dev_set
 from cse_platform.leaderboard.row import LeaderboardRow
 
 Rows = Sequence[LeaderboardRow]
@@ -36,7 +37,8 @@ def data_of(source: str) -> str:
 
 
 def dev_data(row: LeaderboardRow) -> str:
-    return data_of(row.dev.source)
+    """The data behind a dev score; each dev set of a lab's own is other data."""
+    return shown_dev_set(row) if row.dev.source == OWN_FILE else data_of(row.dev.source)
 
 
 def best_scored_trial(row: LeaderboardRow, task: str) -> str | None:

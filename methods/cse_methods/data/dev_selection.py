@@ -1,13 +1,14 @@
 """Which dev sets a trial is judged by, and what each is called."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from cse_methods.data.own.spec import OwnPairs, is_file_name
+from cse_methods.data.own.spec import OwnPairs
 from cse_methods.errors import SettingError, nearest_hint
+from cse_methods.files.named import is_file_name
 from cse_methods.settings import Settings
 from cse_methods.tasks import own_name_problem
 
@@ -23,12 +24,12 @@ class DevSelection(Settings):
     Own ones go by the file's name without its ending; `files` says where they are read from.
     """
 
-    checkpoint: str = "stsb"
-    search: str = "stsb"
-    also: tuple[str, ...] = ("sickr",)
     files: dict[str, OwnPairs] = Field(
         default={}, description="own dev sets by name; gathered from the three others"
     )
+    checkpoint: str = "stsb"
+    search: str = "stsb"
+    also: tuple[str, ...] = ("sickr",)
 
     @model_validator(mode="before")
     @classmethod
@@ -43,21 +44,18 @@ class DevSelection(Settings):
             gathered["also"] = [_named("also", entry, files) for entry in values["also"]]
         return gathered | ({"files": files} if files else {})
 
-    @model_validator(mode="after")
-    def _check_names(self) -> Self:
-        for role, name in self._roles():
-            if name not in (*DEV_TASKS, *self.files):
-                hint = nearest_hint(name, (*DEV_TASKS, *self.files))
-                raise SettingError(
-                    role,
-                    f"no dev set {name!r}; expected {', '.join(DEV_TASKS)}, or a file of pairs "
-                    f"with scores such as ./my-dev.tsv.{hint}",
+    @field_validator("checkpoint", "search", "also")
+    @classmethod
+    def _check_known(cls, names: str | tuple[str, ...], info: ValidationInfo) -> Any:
+        known = (*DEV_TASKS, *info.data.get("files", {}))
+        for name in (names,) if isinstance(names, str) else names:
+            if name not in known:
+                hint = nearest_hint(name, known)
+                raise ValueError(
+                    f"expected {', '.join(map(repr, known))} or a file of scored pairs such as "
+                    f"'./my-dev.tsv', got {name!r}{'.' * bool(hint)}{hint}"
                 )
-        return self
-
-    def _roles(self) -> list[tuple[str, str]]:
-        roles = [("checkpoint", self.checkpoint), ("search", self.search)]
-        return roles + [("also", name) for name in self.also]
+        return names
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -78,6 +76,11 @@ class DevSelection(Settings):
     def names(self) -> dict[str, Any]:
         """The roles and names alone, as JSON: what stays the same wherever the files lie."""
         return self.model_dump(mode="json", exclude={"files"})
+
+    def with_files(self, change: Callable[[OwnPairs], OwnPairs]) -> Self:
+        """The same sets, each own file changed, e.g. to an absolute path."""
+        files = {name: change(own) for name, own in self.files.items()}
+        return self.model_copy(update={"files": files})
 
 
 def dev_metric(task: str) -> str:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cse_methods.errors import DataError
+from cse_methods.files.named import TABLES
 from cse_methods.files.text import decode_lines, read_content
-
-TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 class TableRow(NamedTuple):
@@ -43,10 +42,8 @@ def read_table(path: Path) -> Table:
             the line.
     """
     ending = path.suffix.lower()
-    if ending not in TABLE_ENDINGS:
-        raise DataError(
-            f"{path}: no table by the end of its name; expected {', '.join(TABLE_ENDINGS)}"
-        )
+    if ending not in TABLES:
+        raise DataError(f"{path}: no table by the end of its name; expected {', '.join(TABLES)}")
     if ending == ".parquet":
         return _parquet(path)
     lines = decode_lines(read_content(path), path)
@@ -63,11 +60,15 @@ def _refuse_other_separator(path: Path, lines: Sequence[str], ending: str) -> No
     first = next((line for line in lines if line.strip()), "")
     where, tabs = f"{path}, line 1", first.count("\t")
     if ending == ".csv" and tabs > 1:
-        raise DataError(f"{where}: separated by tabs, not by commas; let the file's name end in .tsv")
+        raise DataError(
+            f"{where}: separated by tabs, not by commas; let the file's name end in .tsv"
+        )
     if ending == ".csv" and "," not in first and ";" in first:
         raise DataError(f"{where}: separated by semicolons; write commas between the columns")
     if ending == ".tsv" and tabs == 0 and "," in first:
-        raise DataError(f"{where}: separated by commas, not by tabs; let the file's name end in .csv")
+        raise DataError(
+            f"{where}: separated by commas, not by tabs; let the file's name end in .csv"
+        )
 
 
 def _tsv(path: Path, lines: Sequence[str]) -> Iterator[TableRow]:

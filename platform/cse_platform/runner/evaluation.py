@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
+from cse_methods.data.source import source_name
 from cse_methods.tasks import Tasks, parse_tasks
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.query.board.best import BestKey, best_key
@@ -46,7 +47,7 @@ def evaluate_selected(state: SweepState) -> None:
         except Exception as error:  # whatever a worker raises, the other trials are scored
             problems.append(f"trial {trial.number}: {one_line(error)}")
             continue
-        asked = {"source": state.identity.dev["source"], "settings": under}
+        asked = {"source": source_name(spec.data), "settings": under}
         state.record(
             evaluation_event(sweep=spec.sweep, trial=trial.key, evaluation=evaluation, **asked)
         )
@@ -88,7 +89,7 @@ def _open(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
                 sweep=spec.sweep,
                 trial=trial.key,
                 tasks=tasks.names,
-                source=state.identity.dev["source"],
+                source=source_name(spec.data),
                 who=user_and_host(),
                 command="cse-sweep",
             )

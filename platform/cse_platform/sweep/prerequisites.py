@@ -6,6 +6,7 @@ from pathlib import Path
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpora import missing_corpora
 from cse_methods.data.dev_identity import missing_dev_data
+from cse_methods.data.own.reading import with_checksum
 from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone
 from cse_methods.tasks import parse_tasks
@@ -18,11 +19,12 @@ from cse_platform.sweep.spec import SweepSpec, best_references
 def with_data_source(spec: SweepSpec) -> SweepSpec:
     """The sweep with its data source written out, so that it means the same on every node.
 
-    DataError if `data` or CSE_DATA names no folder in the SentEval layout.
+    Own dev sets are held to the pairs that they have now. DataError if one cannot be read, or if
+    `data` or CSE_DATA names no folder in the SentEval layout.
     """
     source = data_source(spec.data)
     data = str(source.absolute()) if isinstance(source, Path) else source
-    return spec.model_copy(update={"data": data})
+    return spec.model_copy(update={"data": data, "dev": spec.dev.with_files(with_checksum)})
 
 
 def missing_downloads(spec: SweepSpec, method: Method) -> list[str]:

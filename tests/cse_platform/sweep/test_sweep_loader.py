@@ -219,7 +219,8 @@ SECTIONS = [
     ("stores: postgresql://me:secret@host/db",
      "stores: expected a mapping, got 'postgresql://me:***@host/db'"),
     ("dev: {search: stsbb}",
-     "dev.search: expected 'stsb', 'sickr' or 'transfer_dev', got 'stsbb'; did you mean 'stsb'?"),
+     "dev.search: expected 'stsb', 'sickr', 'transfer_dev' or a file of scored pairs such as "
+     "'./my-dev.tsv', got 'stsbb'. Did you mean 'stsb'?"),
     ("data: 3", "data: expected text, got 3"),
 ]  # fmt: skip
 

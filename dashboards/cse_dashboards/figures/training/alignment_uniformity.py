@@ -26,9 +26,10 @@ def _picture(reader: Leaderboard, rows: Rows) -> Picture:
     curves, seeds = curves_of(reader, labelled, *PLANE_METRICS.values())
     name, title = "alignment_uniformity", "Alignment and uniformity"
     caption = (
-        "On STS-B dev, mean over the seeds at each step, from a hollow marker before training to a "
-        "star at the mean of the checkpoints that were kept; lower is better on both axes. After "
-        "CompCSE figure 2, RankCSE figure 4 and WhitenedCSE figure 3."
+        "On STS-B dev, or without it on the dev set that picks the checkpoint. Mean over the seeds "
+        "at each step, from a hollow marker before training to a star at the mean of the "
+        "checkpoints that were kept; lower is better on both axes. After CompCSE figure 2, RankCSE "
+        "figure 4 and WhitenedCSE figure 3."
         + left_out(labelled, curves, "both measures")
         + seeds
         + left
@@ -59,7 +60,7 @@ def draw_alignment_uniformity(curves: Mapping[str, SeedCurves]) -> Drawn:
     ]
     figure = make_figure(
         *traces,
-        title="Alignment and uniformity on STS-B dev",
+        title="Alignment and uniformity on dev",
         x="uniformity (lower is better)",
         y="alignment (lower is better)",
         hovermode="closest",

@@ -39,6 +39,11 @@ def load_own_pairs(spec: OwnPairs) -> PairSet:
     return found
 
 
+def with_checksum(spec: OwnPairs) -> OwnPairs:
+    """The same file, held to the pairs that it has now; DataError as `load_own_pairs`."""
+    return spec.model_copy(update={"sha256": load_own_pairs(spec).sha256})
+
+
 def describe_own_pairs(spec: OwnPairs) -> str:
     """In a line: how many pairs, on which scale, and where from; DataError as `load_own_pairs`."""
     pairs, (low, high) = _read(spec)
@@ -63,16 +68,14 @@ def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
         )
     if len(set(golds)) == 1:
         raise DataError(
-            f"{path}: each of the {len(golds)} pairs has the score {golds[0]:g}; expected different "
-            "ones, to be ranked by"
+            f"{path}: each of the {len(golds)} pairs has the score {golds[0]:g}; expected scores "
+            "that differ"
         )
     scale = _found_scale(golds, path) if spec.scale is None else spec.scale
     _refuse_off_scale(golds, wheres, scale)
     low, high = scale
     if scale != (0, HIGHEST):  # else the scores stay as they are, to the last bit
-        read = [
-            pair._replace(gold=HIGHEST * (pair.gold - low) / (high - low)) for pair in read
-        ]
+        read = [pair._replace(gold=HIGHEST * (pair.gold - low) / (high - low)) for pair in read]
     return read, scale
 
 

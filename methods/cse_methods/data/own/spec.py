@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator
 
-from cse_methods.files.tables import TABLE_ENDINGS
+from cse_methods.files.named import absolute_name
 from cse_methods.settings import Settings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -41,14 +41,9 @@ class OwnPairs(Settings):
         """What the set is called everywhere: in metrics, on the leaderboard, in MLflow."""
         return Path(self.file).stem
 
-    def below(self, folder: Path) -> Self:
-        """The same file, with a relative path taken from `folder`."""
-        return self.model_copy(update={"file": str(folder / Path(self.file).expanduser())})
-
-
-def is_file_name(text: str) -> bool:
-    """Whether a text names a file of pairs, and not one of the package's own sets."""
-    return "/" in text or text.lower().endswith(TABLE_ENDINGS)
+    def from_folder(self, folder: Path) -> Self:
+        """The same for a process anywhere: the file is named as a sweep file in `folder` does."""
+        return self.model_copy(update={"file": absolute_name(self.file, folder)})
 
 
 def name_problem(own: OwnPairs) -> str | None:

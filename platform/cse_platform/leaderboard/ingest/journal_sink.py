@@ -37,7 +37,7 @@ from cse_platform.tracking.events import (
     TrialStarted,
 )
 
-DEV_SCORE = re.compile(r"dev/(?P<task>\w+)_(?P<metric>spearman|accuracy)")
+DEV_SCORE = re.compile(r"dev/(?P<task>[\w.-]+)_(?P<metric>spearman|accuracy)")
 
 
 class LeaderboardSink:

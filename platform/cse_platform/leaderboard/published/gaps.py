@@ -61,7 +61,8 @@ def _gap(column: str, score: Estimate, rows: Sequence[PublishedRow]) -> Gap:
     )
 
 
-TRANSFER_DEV = "transfer_dev"
+PAPERS_DEV = frozenset({"stsb", "sickr"})
+"""What papers select on that do not say it."""
 PAPERS = frozenset({"hub", "senteval"})
 """Sources of the data that papers report on."""
 
@@ -86,7 +87,7 @@ def matches(published: PublishedRow, ours: LeaderboardRow) -> bool:
     return (
         published.configuration is not None
         and (published.method, published.backbone) == (ours.method, ours.backbone)
-        and (ours.dev.search != TRANSFER_DEV if stated is None else ours.dev.search == stated)
+        and ours.dev.search in (PAPERS_DEV if stated is None else {stated})
         and (corpus is None or set(corpus.split("+")) == set(ours.corpus.split("+")))
         and all(
             _fits(name, wanted, ours.configuration.values)

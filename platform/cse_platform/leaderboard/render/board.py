@@ -15,6 +15,8 @@ from cse_platform.render.formats import HASH_DIGITS, percent
 from cse_platform.render.table import Cell, Column
 
 DEV = "dev"
+OWN_FILE = "file"
+"""The source of a lab's own dev sets."""
 OPENED, PUBLISHED, ABOVE, OTHER_CODE = "*", "†", "§", "‡"
 
 
@@ -83,8 +85,9 @@ class Entry:
 
 
 def shown_dev_set(row: LeaderboardRow) -> str:
-    """The dev set that the search climbed, and where its data is from."""
-    return f"{row.dev.search} ({row.dev.source})"
+    """The dev set that the search climbed, and where its data is from; of own ones, which it is."""
+    own = f" {row.dev.identity[:HASH_DIGITS]}" * (row.dev.source == OWN_FILE)
+    return f"{row.dev.search} ({row.dev.source}{own})"
 
 
 def estimates(row: LeaderboardRow) -> dict[str, Estimate]:

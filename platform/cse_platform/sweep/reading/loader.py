@@ -46,7 +46,8 @@ def with_absolute_names(spec: SweepSpec, folder: Path) -> SweepSpec:
     Trials then read the same files on whatever node and from whatever directory they run.
     """
     corpus = tuple(one.from_folder(folder) for one in spec.corpus)
-    return spec.model_copy(update={"corpus": corpus})
+    dev = spec.dev.with_files(lambda own: own.from_folder(folder))
+    return spec.model_copy(update={"corpus": corpus, "dev": dev})
 
 
 def _stages(data: dict[str, Any]) -> tuple[list[SweepSpec], list[Problem]]:
