@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 from cse_methods.data.dev_selection import DEV_TASKS, DevSelection
 from cse_methods.data.dev_sets import load_dev_pairs, missing_dev_sets
-from cse_methods.data.own.reading import load_own_pairs
 from cse_methods.data.senteval import ARCHIVE
 from cse_methods.data.transfer_sets import load_transfer_set, missing_transfer_sets
 from cse_methods.files.text import sha256_of
@@ -35,9 +34,8 @@ def missing_dev_data(dev: DevSelection, data: str | None) -> list[str]:
 
     Of the package's sets it loads nothing; a lab's own files are read, because they are here.
     """
-    for name in dev.tasks:
-        if name in dev.files:
-            load_own_pairs(dev.files[name])
+    for name in dev.files:
+        load_dev_pairs(dev, name, data)
     known = [name for name in DEV_TASKS if name in dev.tasks]
     missing = missing_dev_sets([name for name in known if name != "transfer_dev"], data)
     if "transfer_dev" in known and missing_transfer_sets(data):

@@ -1,6 +1,7 @@
 """Dev sets: graded sentence pairs that pick checkpoints and steer a search. Opens no test file."""
 
 import logging
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from cse_methods.data.pairs import (
 from cse_methods.data.source import HubFile, data_source
 from cse_methods.errors import DataError
 from cse_methods.files.parquet import read_columns
+from cse_methods.guard import is_test_file
 
 _log = logging.getLogger(__name__)
 
@@ -79,8 +81,10 @@ def load_dev_pairs(dev: DevSelection, name: str, data: str | None) -> PairSet:
     Raises:
         DataError: as `load_dev_set` and `load_own_pairs`, or if it is no set of pairs.
     """
-    if name in dev.files:
-        return load_own_pairs(dev.files[name])
+    if own := dev.files.get(name):
+        if is_test_file(own.file) or is_test_file(os.path.realpath(own.file)):
+            raise DataError(f"{own.file}: a test set by its name, which no training may see")
+        return load_own_pairs(own)
     task = next((one for one in DEV_TASKS if one == name and one in DEV_TABLES), None)
     if task is None:
         raise DataError(f"the dev set {name!r} holds no pairs; expected {', '.join(DEV_TABLES)}")

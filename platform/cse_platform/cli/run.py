@@ -50,6 +50,8 @@ def run_stages(
     for spec in stages:
         say(f"{spec.sweep}: checking what it needs")
         refuse_missing(spec, offline=offline)
+    for line in dict.fromkeys(line for spec in stages for line in prerequisites.own_sets(spec)):
+        console.print(line, soft_wrap=True)
     for spec in stages:
         where = sweep_stores(spec, runs=runs)
         say(f"{spec.sweep}: opening the stores, reading weights and data")
@@ -157,5 +159,7 @@ def _print_plan(spec: SweepSpec, missing: list[str]) -> None:
         spec.config(assignment)
         settings = " ".join(f"{name}={format_value(value)}" for name, value in assignment.items())
         click.echo(f"  {settings or 'nothing is searched'}")
+    for line in prerequisites.own_sets(spec):
+        click.echo(f"  {line}")
     for line in missing:
         click.echo(f"  to fetch: {line}")

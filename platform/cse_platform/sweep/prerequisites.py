@@ -6,7 +6,7 @@ from pathlib import Path
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpora import missing_corpora
 from cse_methods.data.dev_identity import missing_dev_data
-from cse_methods.data.own.reading import with_checksum
+from cse_methods.data.own.reading import describe_own_pairs, with_checksum
 from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone
 from cse_methods.tasks import parse_tasks
@@ -48,6 +48,11 @@ def missing_downloads(spec: SweepSpec, method: Method) -> list[str]:
         *missing_dev_data(spec.dev, spec.data),
         *_missing_tests(spec),
     ]
+
+
+def own_sets(spec: SweepSpec) -> list[str]:
+    """What was found in the lab's own dev sets, a line each; DataError if one cannot be read."""
+    return [f"dev set {describe_own_pairs(own)}" for own in spec.dev.files.values()]
 
 
 def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list[BestReference]:

@@ -12,6 +12,8 @@ from click.testing import Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cse_methods.data.own.reading import load_own_pairs, with_checksum
+from cse_methods.data.own.spec import OwnPairs
 from cse_methods.registry import get_method
 from cse_platform.export.reproduction.sweep_file import sweep_text
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
@@ -216,3 +218,42 @@ def test_the_head_lists_main_metrics_only(
     one_run("reproduce", KEY)
     head = (FOLDER / "sweep.yaml").read_text()
     assert "stsb spearman 0.5" in head and "uniformity" not in head
+
+
+def own_dev_set(folder: Path) -> tuple[dict[str, Any], str]:
+    """A sweep's `dev:` on a file in that folder, and the sha256 of its pairs."""
+    folder.mkdir()
+    file = folder / "my-dev.tsv"
+    file.write_text("".join(f"a cat {n}\ta dog {n}\t{n / 4}\n" for n in range(21)))
+    own = with_checksum(OwnPairs(file=str(file)))
+    dev = {"checkpoint": "my-dev", "search": "my-dev", "also": []}
+    return {**dev, "files": {"my-dev": own.model_dump(mode="json")}}, str(own.sha256)
+
+
+def test_an_own_dev_set_lies_in_the_folder(
+    runs: Path, fill: Fill, began: Start, life: Life, one_run: Run
+) -> None:
+    dev, sha256 = own_dev_set(runs.parent / "there")
+    fill(began(spec=began().spec | {"dev": dev}), *life())
+    said = one_run("reproduce", KEY).stderr
+    (read,) = load_sweep(FOLDER / "sweep.yaml").stages
+    own = read.dev.files["my-dev"]
+    assert (Path(own.file), own.sha256) == ((FOLDER / "my-dev.tsv").absolute(), sha256)
+    assert load_own_pairs(own).sha256 == sha256
+    assert "my-dev" not in said
+
+
+@pytest.mark.parametrize("happened", ["gone", "other"])
+def test_an_own_dev_set_that_cannot_be_carried_is_named_with_its_hash(
+    runs: Path, fill: Fill, began: Start, life: Life, one_run: Run, happened: str
+) -> None:
+    dev, sha256 = own_dev_set(runs.parent / "there")
+    fill(began(spec=began().spec | {"dev": dev}), *life())
+    file = Path(dev["files"]["my-dev"]["file"])
+    if happened == "gone":
+        file.unlink()
+    else:
+        file.write_text(file.read_text().replace("cat", "bird"))
+    said = one_run("reproduce", KEY).stderr
+    assert sha256 in said and "Put my-dev.tsv beside sweep.yaml" in said
+    assert not (FOLDER / "my-dev.tsv").exists()

@@ -8,6 +8,7 @@ from typing import Any
 from cse_platform.errors import SweepFileError
 from cse_platform.export.folders import make_empty
 from cse_platform.export.reproduction.code import Code, code_of_trial, requirements
+from cse_platform.export.reproduction.own_sets import carry_own_sets
 from cse_platform.export.reproduction.script import PACKAGE_DIFF, script
 from cse_platform.export.reproduction.sweep_file import one_trial_sweep, sweep_text
 from cse_platform.export.reproduction.unknowns import unknowns
@@ -30,7 +31,8 @@ def write_reproduction(trial: TrialDetails, folder: Path) -> Reproduction:
     The folder must be new or empty, else OutputError is raised.
     """
     make_empty(folder)
-    code, sweep = code_of_trial(trial), one_trial_sweep(trial)
+    code = code_of_trial(trial)
+    sweep, not_carried = carry_own_sets(one_trial_sweep(trial), folder)
     expected = _expected(trial)
     files = {
         "sweep.yaml": sweep_text(sweep, comment=_comment(trial, expected)),
@@ -43,7 +45,7 @@ def write_reproduction(trial: TrialDetails, folder: Path) -> Reproduction:
         # Bytes: a diff of a file with Windows' line ends must keep them.
         (folder / name).write_bytes(text.encode())
     (folder / "reproduce.sh").chmod(0o755)
-    listed = [*unknowns(trial, code, sweep), *_refused(folder / "sweep.yaml")]
+    listed = [*unknowns(trial, code, sweep), *not_carried, *_refused(folder / "sweep.yaml")]
     (folder / "README.md").write_text(_readme(trial, files, listed, expected), encoding="utf-8")
     return Reproduction(folder, (*files, "README.md"), tuple(listed))
 

@@ -1,0 +1,131 @@
+"""Which dev sets a configuration selects: the package's by name, a lab's own by file."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from cse_methods.data.dev_identity import identify_dev_set
+from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.dev_sets import load_dev_pairs
+from cse_methods.data.own.spec import OwnPairs
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.errors import DataError
+from cse_methods.training.dev_evaluation import DevSuite
+
+ROWS = [f"the cat sees dog {n}\ta dog sees cat {n % 4}\t{1 + n % 5}\n" for n in range(12)]
+
+
+def selected(**dev: Any) -> DevSelection:
+    return DevSelection.model_validate(dev)
+
+
+def refusal(**dev: Any) -> str:
+    with pytest.raises(ValidationError) as caught:
+        selected(**dev)
+    (problem,) = caught.value.errors()
+    return str(problem["msg"])
+
+
+def test_a_file_goes_by_its_name_in_every_role() -> None:
+    dev = selected(checkpoint="./zh/my-dev.tsv", search="./zh/my-dev.tsv", also=["stsb", "b.csv"])
+    assert (dev.checkpoint, dev.search, dev.also) == ("my-dev", "my-dev", ("stsb", "b"))
+    assert dev.tasks == ("my-dev", "stsb", "b")
+    assert {name: own.file for name, own in dev.files.items()} == {
+        "my-dev": "./zh/my-dev.tsv",
+        "b": "b.csv",
+    }
+
+
+def test_a_mapping_states_columns_and_scale_once() -> None:
+    own = {"file": "my.tsv", "columns": ["a", "b", 3], "scale": [0, 5]}
+    dev = selected(checkpoint=own, search="my", also=[])
+    assert dev.search == "my"
+    assert dev.files["my"] == OwnPairs(file="my.tsv", columns=("a", "b", 3), scale=(0, 5))
+
+
+def test_its_json_means_the_same() -> None:
+    dev = selected(checkpoint={"file": "my.tsv", "scale": [1, 7]}, search="stsb", also=["b.csv"])
+    assert DevSelection.model_validate(dev.model_dump(mode="json")) == dev
+
+
+def test_what_is_hashed_of_a_selection_without_files_stays_what_it_was() -> None:
+    assert list(DevSelection().names().items()) == [
+        ("checkpoint", "stsb"),
+        ("search", "stsb"),
+        ("also", ["sickr"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dev", "words"),
+    [
+        ({"search": "./sts12.tsv"}, ["sts12.tsv", "'sts12'", "rename the file"]),
+        ({"search": "./dev.tsv"}, ["'dev'", "rename the file"]),
+        ({"also": ["a/my.tsv", "b/my.csv"]}, ["a/my.tsv and b/my.csv", "'my'", "rename one"]),
+        (
+            {"search": {"file": "my.tsv", "scale": [0, 5]}, "also": ["./my.tsv"]},
+            ["my.tsv is named twice", "scale"],
+        ),
+        ({"search": "./meine Sätze.tsv"}, ["'meine Sätze'", "ASCII letters"]),
+        ({"search": {"columns": [1, 2, 3]}}, ["file", "columns, scale"]),
+        ({"search": {"file": "my.tsv", "column": [1, 2, 3]}}, ["column", "columns, scale"]),
+        ({"search": {"file": "my.tsv", "scale": [5, 0]}}, ["scale", "[5.0, 0.0]"]),
+        ({"search": "my"}, ["'my'", "'stsb'", "./my-dev.tsv"]),
+        ({"search": 3}, ["string"]),
+    ],
+)
+def test_refusals(dev: dict[str, Any], words: list[str]) -> None:
+    said = refusal(**dev)
+    assert all(word in said for word in words), said
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> str:
+    path = tmp_path / "my-dev.tsv"
+    path.write_text("".join(ROWS))
+    return str(path)
+
+
+def test_its_identity_is_its_name_and_its_pairs(own: str, tmp_path: Path) -> None:
+    dev = selected(checkpoint=own, search="stsb", also=[])
+    known = identify_dev_set(dev, "my-dev", "builtin")
+    assert (known.task, known.source) == ("my-dev", "file")
+    moved = tmp_path / "there" / "my-dev.csv"
+    moved.parent.mkdir()
+    moved.write_text("".join(row.replace("\t", ",") for row in ROWS))
+    there = selected(checkpoint=str(moved), search="stsb", also=[])
+    assert identify_dev_set(there, "my-dev", "builtin") == known
+    moved.write_text("".join([*ROWS[1:], ROWS[0]]).replace("\t", ","))
+    assert identify_dev_set(there, "my-dev", "builtin").sha256 != known.sha256
+
+
+def test_a_file_that_is_a_test_set_by_its_name_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "sts-test.tsv"
+    path.write_text("".join(ROWS))
+    link = tmp_path / "my-dev.tsv"
+    link.symlink_to(path)
+    for file in (path, link):
+        with pytest.raises(DataError, match="a test set by its name"):
+            load_dev_pairs(selected(search=str(file)), file.stem, "builtin")
+
+
+def test_the_suite_scores_it_and_measures_the_space_on_it(own: str) -> None:
+    encoder = load_encoder("mini", pooler="avg")
+    alone = DevSuite(selected(checkpoint=own, search=own, also=[]), data="builtin")
+    found = alone.evaluate(encoder)
+    assert set(found) == {"dev/my-dev_spearman", "dev/alignment", "dev/uniformity"}
+    beside = DevSuite(selected(checkpoint=own, search=own, also=["stsb"]), data="builtin")
+    both = beside.evaluate(encoder)
+    assert both["dev/my-dev_spearman"] == pytest.approx(found["dev/my-dev_spearman"], abs=1e-9)
+    stsb = DevSuite(selected(also=[]), data="builtin").evaluate(encoder)
+    assert both["dev/uniformity"] == pytest.approx(stsb["dev/uniformity"], abs=1e-6)
+    assert both["dev/uniformity"] != pytest.approx(found["dev/uniformity"], abs=1e-3)
+
+
+def test_without_pairs_that_mean_the_same_there_is_no_alignment(own: str) -> None:
+    wide = {"file": own, "scale": [0, 10]}
+    suite = DevSuite(selected(checkpoint=wide, search="my-dev", also=[]), data="builtin")
+    found = suite.evaluate(load_encoder("mini", pooler="avg"))
+    assert set(found) == {"dev/my-dev_spearman", "dev/uniformity"}

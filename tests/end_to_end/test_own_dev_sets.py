@@ -1,0 +1,74 @@
+"""A sweep judged by a lab's own file: relative to the sweep file, known by its pairs."""
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import cheap as _registers_it  # noqa: F401
+import pytest
+from click.testing import CliRunner
+from sweeps import Sweep
+
+from cse_platform.cli.leaderboard import main as cse_leaderboard
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+ROWS = ["sentence1\tsentence2\tscore", *(f"猫 {n}\t狗 {n}\t{n / 4}" for n in range(21))]
+DEV = {"checkpoint": "./zh-dev.tsv", "search": "./zh-dev.tsv", "also": ["stsb"]}
+ONE = {"sampler": "random", "trials": 1, "seed": 6}
+
+
+def rows_of(runs: Path, query: str, file: str = "leaderboard.db") -> list[tuple[Any, ...]]:
+    with sqlite3.connect(runs / file) as store:
+        return store.execute(query).fetchall()
+
+
+def write_pairs(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    file = folder / "zh-dev.tsv"
+    file.write_text("\n".join(ROWS), encoding="utf-8")
+    return file
+
+
+def test_own_dev_set(run_here, new_sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = tmp_path / "first"
+    write_pairs(first)
+    sweep: Sweep = new_sweep(first, dev=DEV, search=ONE)
+    planned = run_here(sweep, "--dry-run")
+    assert planned.exit_code == 0, planned.output
+    line = f"dev set zh-dev: 21 pairs of {first / 'zh-dev.tsv'}, scores 0 to 5 (found)"
+    assert line in planned.output
+    ran = run_here(sweep)
+    assert ran.exit_code == 0, ran.output
+    assert line in ran.output
+    (trial,) = sweep.history().trials.values()
+
+    scored = rows_of(sweep.runs, "SELECT task, value FROM scores WHERE task = 'zh-dev'")
+    assert scored == [("zh-dev", trial.best_value)]
+    logged = rows_of(
+        sweep.runs, "SELECT DISTINCT key FROM metrics WHERE key LIKE '%zh-dev%'", "mlflow.db"
+    )
+    assert {key for (key,) in logged} == {"dev/zh-dev_spearman", "best/zh-dev_spearman"}
+    board = CliRunner().invoke(cse_leaderboard, ["--runs", str(sweep.runs), "--json"])
+    (row,) = json.loads(board.output)
+    assert (row["dev"]["search"], row["dev"]["source"]) == ("zh-dev", "file")
+    assert row["dev_mean"] == trial.best_value
+
+    moved = sweep.copied(tmp_path / "moved")  # another folder, the same pairs: the same sweep
+    shutil.rmtree(first)
+    monkeypatch.chdir(tmp_path)
+    again = run_here(moved)
+    assert again.exit_code == 0, again.output
+    assert "complete already" in again.output
+
+    file = moved.file.parent / "zh-dev.tsv"
+    file.write_text("\n".join([*ROWS[:-1], "猫\t狗\t2.5"]), encoding="utf-8")
+    changed = run_here(moved)
+    assert changed.exit_code == 1
+    assert "dev.files.zh-dev.sha256" in changed.stderr and "--set sweep=" in changed.stderr
+    file.unlink()
+    gone = run_here(moved)
+    assert gone.exit_code == 1
+    assert f"{file}: no such file of pairs" in gone.stderr
