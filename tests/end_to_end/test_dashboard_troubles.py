@@ -1,10 +1,8 @@
 """What `cse-dashboard` shows where something is missing, broken or under way, in a real browser."""
 
-import os
 import re
-import signal
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -13,11 +11,8 @@ import pytest
 from browser import dashboard, settled
 from page_text import copied
 from playwright.sync_api import Page, expect
-from processes import end_of
-from sweeps import Sweep
 
 from cse_platform.leaderboard.store.opening import open_store as open_store
-from cse_platform.tracking.events import TrialPoint
 
 expect.set_options(timeout=60_000)
 pytestmark = pytest.mark.xdist_group("swept")
@@ -142,27 +137,3 @@ def test_an_address_that_means_nothing(
     assert sentence in refused(tab, wrong, status)
     tab.get_by_role("main").get_by_role("link", name="leaderboard").click()
     expect(settled(tab).get_by_role("heading", level=1)).to_have_text("Leaderboard")
-
-
-def test_a_running_sweep_moves_by_itself_and_can_be_interrupted(
-    tab: Page, new_sweep: Callable[..., Sweep], tmp_path: Path
-) -> None:
-    gate = tmp_path / "gate"
-    gate.write_text("2")
-    sweep = new_sweep(tmp_path, sweep="long", fixed={"gate": str(gate)})
-    with end_of(sweep.start()) as process, dashboard(sweep.runs) as address:
-        sweep.wait_for(process, TrialPoint, 4)
-        tab.goto(f"{address}sweeps/long")
-        tab.evaluate("document.body.dataset.opened = 'once'")
-        expect(tab.locator("#live .state")).to_have_text("running")
-        expect(tab.get_by_role("table", name="Running trials")).to_be_visible()
-        step = tab.locator("#live tbody tr").first.get_by_role("cell").nth(1)
-        seen = step.inner_text()
-        gate.write_text("4")
-        expect(step).not_to_have_text(seen)
-        expect(settled(tab).locator("#best")).to_contain_text("No trial of this sweep is complete")
-        os.killpg(process.pid, signal.SIGINT)
-        expect(tab.locator("#live .state")).to_have_text("interrupted")
-        expect(tab.get_by_role("table", name="Trials that were cut off")).to_be_visible()
-        expect(tab.locator("body[data-opened=once]")).to_be_attached()  # it was never left
-        process.communicate(timeout=60)

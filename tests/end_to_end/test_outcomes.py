@@ -194,3 +194,14 @@ def test_settings_that_mean_nothing_are_named(joined: None, tmp_path: Path) -> N
     assert "cheap refuses its settings: kinds: " in str(error)
     assert "did you mean 'kind'" in str(error)
     assert "temperature: expected more than 0, got -1" in str(error)
+
+
+def test_a_worker_with_other_code_than_the_driver_trains_nothing(
+    joined: None, tmp_path: Path
+) -> None:
+    run_config = tune.RunConfig(storage_path=str(tmp_path), verbose=0)
+    other = tune.Tuner(
+        trainable("cheap"), param_space=settings(code="0" * 64), run_config=run_config
+    )
+    (error,) = other.fit().errors
+    assert "the code of cheap" in str(error)

@@ -62,7 +62,8 @@ class Planner:
         """What the trainable is called with for a trial that `next` has started."""
         config = self.state.spec.config_of(trial.values)
         checkpoint = None if trial.checkpoint is None else trial.checkpoint[1]
-        return {**config.model_dump(mode="json"), "seed": trial.seed, "resume_from": checkpoint}
+        run = {"seed": trial.seed, "resume_from": checkpoint, "code": trial.code}
+        return {**config.model_dump(mode="json"), **run}
 
     def _searching(self) -> bool:
         trials = self.state.history.trials

@@ -11,17 +11,18 @@ from typing import Any
 from pydantic import ValidationError
 from ray import tune
 
-from cse_methods.contract import MethodConfig
+from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.transfer_sets import fetch_transfer_sets
 from cse_methods.guard import guard
 from cse_methods.registry import get_method
 from cse_platform.errors import SettingsError
 from cse_platform.runner.models import filesystem
+from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.reading.problems import joined_problems
 from cse_platform.sweep.reading.pydantic_errors import problems_in
 from cse_platform.tracking.provenance import peak_memory, trial_provenance
 
-RESERVED = frozenset({"seed", "resume_from"})
+RESERVED = frozenset({"seed", "resume_from", "code"})
 """Entries of `param_space` that are not settings of the method."""
 
 
@@ -29,7 +30,8 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
     """A method as a Tune function, for this package's sweeps and for anyone's script.
 
     `param_space` holds `seed` (0 if left out), the settings of the method (`backbone`, `corpus`,
-    `data`, `dev` and hyperparameters), and optionally `resume_from`, a checkpoint folder.
+    `data`, `dev` and hyperparameters), and optionally `resume_from`, a checkpoint folder, and
+    `code`, the hash without which the trial fails: its key would be that of other code.
 
     Every report has `step`, the metrics of `Run.report`, and under `provenance` the peak memory
     until then; the first one also has what the trial runs on. From the first trained step on there
@@ -50,6 +52,7 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
         _use_assigned_threads()
         given = {name: value for name, value in settings.items() if name not in RESERVED}
         config = _checked(method, found.config, given)
+        _refuse_other_code(found, settings.get("code"))
         with _checkpoint(settings.get("resume_from")) as folder:
             return found.train(config, TuneRun(settings.get("seed", 0), folder, config))
 
@@ -103,6 +106,15 @@ def _checked(method: str, config: type[MethodConfig], settings: Mapping[str, Any
     except ValidationError as error:
         reason = joined_problems(problems_in(error, settings, model=config))
         raise SettingsError(f"{method} refuses its settings: {reason}") from None
+
+
+def _refuse_other_code(method: Method, expected: str | None) -> None:
+    if expected is not None and code_hash(method) != expected:
+        raise SettingsError(
+            f"the code of {method.name} on this machine is not the code that the sweep was started "
+            "with; it was edited meanwhile, or another version is installed here: put it back, or "
+            "run it as another sweep: --set sweep=NEWNAME"
+        )
 
 
 def _shut_tests(settings: Mapping[str, Any]) -> None:

@@ -29,6 +29,12 @@ def canonical_hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
+def code_hash(method: Method) -> str | None:
+    """One hash of all code that a method is made of; None where its source cannot be read."""
+    modules = code_hashes(method)
+    return canonical_hash(modules) if modules else None
+
+
 class DevData:
     """The dev sets of a sweep, each read once; DataError if one cannot be had."""
 

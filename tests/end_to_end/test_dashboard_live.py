@@ -1,0 +1,41 @@
+"""The page of a sweep that runs."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from browser import dashboard, settled
+from playwright.sync_api import Page, expect
+from processes import end_of
+from sweeps import Sweep
+
+from cse_platform.tracking.events import TrialPoint
+
+expect.set_options(timeout=60_000)
+pytestmark = pytest.mark.xdist_group("cluster")
+
+
+def test_a_running_sweep_moves_by_itself_and_can_be_interrupted(
+    tab: Page, new_sweep: Callable[..., Sweep], cluster: str, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    gate.write_text("2")
+    sweep = new_sweep(tmp_path, sweep="long", fixed={"gate": str(gate)})
+    with end_of(sweep.start("--address", cluster)) as process, dashboard(sweep.runs) as address:
+        sweep.wait_for(process, TrialPoint, 4)
+        tab.goto(f"{address}sweeps/long")
+        tab.evaluate("document.body.dataset.opened = 'once'")
+        expect(tab.locator("#live .state")).to_have_text("running")
+        expect(tab.get_by_role("table", name="Running trials")).to_be_visible()
+        step = tab.locator("#live tbody tr").first.get_by_role("cell").nth(1)
+        seen = step.inner_text()
+        gate.write_text("4")
+        expect(step).not_to_have_text(seen)
+        expect(settled(tab).locator("#best")).to_contain_text("No trial of this sweep is complete")
+        os.killpg(process.pid, signal.SIGINT)
+        expect(tab.locator("#live .state")).to_have_text("interrupted")
+        expect(tab.get_by_role("table", name="Trials that were cut off")).to_be_visible()
+        expect(tab.locator("body[data-opened=once]")).to_be_attached()  # it was never left
+        process.communicate(timeout=60)
