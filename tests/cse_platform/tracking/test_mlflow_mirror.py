@@ -30,6 +30,7 @@ from cse_platform.tracking.events import (
 )
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
+from cse_platform.tracking.mlflow.saved_view import SEARCH_FILTER
 from cse_platform.tracking.recorder import Recorder
 
 
@@ -176,6 +177,7 @@ def test_a_reused_trial_is_a_child_of_the_other_sweep(uri: str) -> None:
     reused = TrialReused(
         time=after(30),
         sweep="s2",
+        reused_from="s1",
         trial="t0",
         number=5,
         role="search",
@@ -196,11 +198,16 @@ def test_a_reused_trial_is_a_child_of_the_other_sweep(uri: str) -> None:
     child, original = (contents(uri)[f"rankcse 3f2a91bc seed 42 (#{n})"] for n in (5, 0))
     assert child["tags"]["mlflow.parentRunId"] == "s2"
     assert child["tags"]["reused"] == "true"
+    assert child["tags"]["reused_from"] == "s1"
     assert child["times"][2] == "FINISHED"
     assert child["params"] == original["params"]
     for metric in ("dev/stsb_spearman", "best/stsb_spearman", "best/step"):
         values = [(step, value) for step, _, value in child["curves"][metric]]
         assert values == [(step, value) for step, _, value in original["curves"][metric]]
+    client = client_of(uri)
+    experiment = client.get_experiment_by_name("cse").experiment_id
+    shown = client.search_runs([experiment], SEARCH_FILTER)
+    assert {run.data.tags["sweep"] for run in shown} == {"s1"}
 
 
 @pytest.mark.parametrize("name", ["rankcse 3f2a91bc seed 42 (#0)", "s1"])

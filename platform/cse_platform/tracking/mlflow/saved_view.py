@@ -9,8 +9,11 @@ _KEY = "cse"
 VIEW_TAG = f"mlflow.sharedViewState.{_KEY}"
 """Of the experiment. MLflow 3.17 keeps a saved view so; an older one passes it over."""
 
+SEARCH_FILTER = "tags.configuration LIKE '%' AND tags.reused IS NULL"
+"""Trials, each once: one that another sweep reuses has a run there too, which would count twice."""
+
 _STATE = {
-    "searchFilter": "tags.configuration LIKE '%'",
+    "searchFilter": SEARCH_FILTER,
     "orderByKey": "metrics.`best/stsb_spearman`",
     "orderByAsc": False,
     "startTime": "ALL",

@@ -81,7 +81,8 @@ def trial_tags(event: Begun) -> dict[str, str]:
         "searched": ", ".join(event.searched),
     }
     if isinstance(event, events.TrialReused):
-        return _texts(tags | {"state": "COMPLETE", "reused": True, "model": event.model})
+        tags |= {"state": "COMPLETE", "reused": True, "model": event.model}
+        return _texts(tags | {"reused_from": event.reused_from})
     dev = {k if k == "corpus" else f"dev_{k}": value for k, value in event.dev.items()}
     tags |= {"state": "RUNNING", "revision": event.revision}
     if event.resumed_from is not None:
