@@ -26,6 +26,10 @@ class BrokenMethodError(UnknownMethodError):
     """A package claims a method that it cannot give: its code raises, or does not register it."""
 
 
+class NewMethodError(CseError):
+    """A package for a new method cannot be written: its name is taken, its folder is not empty."""
+
+
 class BackboneError(CseError):
     """An encoder is unknown, missing or cannot be used."""
 

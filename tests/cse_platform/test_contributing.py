@@ -1,13 +1,15 @@
-"""CONTRIBUTING's package from outside: its four files, copied as they stand, work."""
+"""The package that `cse-sweep new-method` writes: the pages show it, and it works as it stands."""
 
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from outside_methods import lay_metadata
 
 from cse_methods import registry
@@ -17,30 +19,37 @@ from cse_methods.testing import (
     progress_ends_at_one,
     reports_dev_points,
 )
+from cse_platform.cli.sweep import main
 from cse_platform.sweep.reading.loader import load_sweep
 
-TEXT = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text("utf-8")
-FILES: dict[str, str] = dict(
-    re.findall(r"^`([\w.]+)`\n\n```\w+\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
-)
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The package as pip leaves it: its files, and metadata that names its entry points."""
-    for name, content in FILES.items():
-        (tmp_path / name).write_text(content)
-    project = tomllib.loads(FILES["pyproject.toml"])["project"]
-    lay_metadata(tmp_path, project["name"], project["entry-points"][ENTRY_POINT_GROUP])
+    folder = tmp_path / "a lab" / "labcse"
+    written = CliRunner().invoke(main, ["new-method", "labcse", str(folder)])
+    assert written.exit_code == 0, written
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    lay_metadata(folder, project["name"], project["entry-points"][ENTRY_POINT_GROUP])
     monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
-    monkeypatch.syspath_prepend(tmp_path)
-    for module in (project["name"], f"test_{project['name']}"):
-        monkeypatch.delitem(sys.modules, module, raising=False)
-    return tmp_path
+    monkeypatch.syspath_prepend(folder)
+    yield folder
+    for module in ("labcse", "test_labcse"):
+        sys.modules.pop(module, None)
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/own-method.md"])
+def test_the_pages_show_it_whole(page: str, package: Path) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    shown = dict(re.findall(r"^`([\w.]+)`\n\n```\w+\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
+    written = {path.name: path.read_text("utf-8") for path in package.iterdir() if path.is_file()}
+    assert shown == written
+    assert sorted(shown) == ["labcse.py", "labcse.yaml", "pyproject.toml", "test_labcse.py"]
 
 
 def test_its_method_is_found_and_its_sweep_fits(package: Path) -> None:
-    assert list(FILES) == ["pyproject.toml", "labcse.py", "test_labcse.py", "labcse.yaml"]
     assert "labcse" in registry.available_methods()
     [sweep] = load_sweep(package / "labcse.yaml").stages
     config = sweep.config({"learning_rate": 1e-3, "pull": "hinge", "margin": 0.5})

@@ -1,6 +1,7 @@
-"""cse-sweep: run a sweep file, resume it, extend it; describe methods."""
+"""cse-sweep: run a sweep file, resume it, extend it; describe methods, begin a new one."""
 
 import os
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -34,6 +35,7 @@ def main() -> None:
         cse-sweep sweeps/quickstart.yaml
         cse-sweep sweeps/rankcse.yaml --dry-run
         cse-sweep describe rankcse
+        cse-sweep new-method labcse labcse
     """
 
 
@@ -137,6 +139,30 @@ def describe(methods: tuple[str, ...], as_markdown: bool) -> None:
         click.echo(to_markdown(page), nl=False)
     else:
         print_page(methods_page(found) if methods else methods_overview(found))
+
+
+@main.command("new-method", context_settings=CONTEXT)
+@click.argument("name")
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@shows_errors
+def new_method(name: str, folder: Path) -> None:
+    """Write a package for a method NAME of your own into the new folder DIR.
+
+    It is a method that works: a module, its tests, its entry point and a sweep. Change the module
+    to yours.
+
+    \b
+    Example:
+        cse-sweep new-method labcse labcse
+    """
+    from cse_methods.new_method.package import write_package
+
+    for file in write_package(name, folder):
+        click.echo(file)
+    where = shlex.quote(str(folder))
+    click.echo(f"Install it:  pip install --editable {where}")
+    click.echo(f"Test it:     pytest {where}")
+    click.echo(f"Search it:   cse-sweep {shlex.quote(str(folder / name))}.yaml")
 
 
 def _warn_of_unused_claims(methods: Iterable[str] | None) -> None:

@@ -1,0 +1,84 @@
+"""Write a package for a new method: module, tests, entry point and example sweep."""
+
+import keyword
+import re
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from cse_methods.errors import NewMethodError
+from cse_methods.registry import available_methods, own_methods
+
+_FILES = {
+    "pyproject.toml": "pyproject.toml.j2",
+    "{name}.py": "method.py.j2",
+    "test_{name}.py": "test_method.py.j2",
+    "{name}.yaml": "method.yaml.j2",
+}
+_READ_OTHERWISE = {"conftest": "pytest", "true": "YAML", "false": "YAML", "null": "YAML"}
+
+
+def write_package(name: str, folder: Path) -> list[Path]:
+    """Write a package whose method passes the checks of `cse_methods.testing`.
+
+    Args:
+        name: of the method, of its module and of the package.
+        folder: where its files are written; new or empty.
+
+    Returns:
+        The files.
+
+    Raises:
+        NewMethodError: if a method or module cannot be named so, the folder has something in it,
+            or it cannot be written.
+    """
+    if problem := _problem(name):
+        raise NewMethodError(f"a new method cannot be named {name!r}: {problem}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if there := sorted(path.name for path in folder.iterdir()):
+            raise NewMethodError(
+                f"{folder} has something in it already ({', '.join(there[:3])}); take a new folder"
+            )
+        return [_write(folder / name_of, text) for name_of, text in _texts(name).items()]
+    except OSError as error:
+        raise NewMethodError(f"{folder} cannot be written: {error.strerror}") from error
+
+
+def _texts(name: str) -> dict[str, str]:
+    """By file: its content."""
+    templates = Environment(
+        loader=PackageLoader(__package__),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    title = "".join(word.capitalize() for word in name.split("_"))
+    return {
+        file.format(name=name): templates.get_template(template).render(name=name, title=title)
+        for file, template in _FILES.items()
+    }
+
+
+def _write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _problem(name: str) -> str | None:
+    """Why a method, its module and its package cannot bear this name."""
+    if not re.fullmatch(r"[a-z]([a-z0-9_]*[a-z0-9])?", name) or keyword.iskeyword(name):
+        return "expected a lower-case Python name, such as labcse"
+    if name in own_methods():
+        return "it is a built-in method"
+    if name in available_methods():
+        return "an installed package has a method of this name"
+    if name in sys.stdlib_module_names:
+        return "it is a module of Python itself"
+    if name in _READ_OTHERWISE or name.startswith("test_"):
+        return f"{_READ_OTHERWISE.get(name, 'pytest')} reads it as something else"
+    if find_spec(name) is not None:
+        return "a module of this name is installed"
+    return None
