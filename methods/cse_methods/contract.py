@@ -147,6 +147,10 @@ class MethodConfig(Settings):
         """Every file that this configuration names and reads, other than the corpora."""
         return ()
 
+    def check_width(self, width: int) -> None:
+        """Raise TrainingError if this cannot be trained on vectors of so many coordinates."""
+        del width
+
     def ingredients(self) -> dict[str, str]:
         """What else the numbers depend on, beside settings, encoders, data and files, by name.
 

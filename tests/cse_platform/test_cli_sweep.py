@@ -19,6 +19,7 @@ SWEEP: dict[str, Any] = {
     "data": "builtin",
     "space": {"temperature": [0.05, 0.1], "learning_rate": {"low": 1e-5, "high": 1e-3}},
     "search": {"sampler": "random", "trials": 12, "seed": 1},
+    "resources": {"cpu": 1000},  # so that a dry run measures no step
 }  # fmt: skip
 BEST = {"best": {"method": "simcse", "backbone": "mini"}}
 TAUGHT: dict[str, Any] = SWEEP | {
@@ -58,6 +59,12 @@ def write(tmp_path: Path) -> Callable[..., str]:
     return file
 
 
+def drawn_in(result: Result) -> list[str]:
+    """The head of a dry run, and a line for each configuration."""
+    head, *lines = result.output.splitlines()
+    return [head, *(line for line in lines if line.startswith("  temperature="))]
+
+
 def test_help_needs_no_heavy_library() -> None:
     code = (
         "import sys; from cse_platform.cli.sweep import main\n"
@@ -83,7 +90,7 @@ def test_a_dry_run_shows_ten_configurations_and_writes_nothing(
     file = write(seeds={"confirm": {"top": 2, "seeds": [0, 1, 2]}})
     result = typed(file, "--dry-run")
     assert result.exit_code == 0
-    head, *drawn = result.output.splitlines()
+    head, *drawn = drawn_in(result)
     assert head == "tiny: simcse on mini, 12 trials and 3 seeds of the best 2"
     assert len(drawn) == len(set(drawn)) == 10
     assert all(line.startswith("  temperature=0.") for line in drawn)
@@ -102,7 +109,7 @@ def test_the_command_line_changes_the_file(typed: Typed, write: Callable[..., st
         write(), "--dry-run", "--trials", "3", "--set", "sweep=other",
         "--set", "space.temperature=[0.07]",
     )  # fmt: skip
-    head, *drawn = result.output.splitlines()
+    head, *drawn = drawn_in(result)
     assert head == "other: simcse on mini, 3 trials"
     assert len(drawn) == 3 and all("temperature=0.07 " in line for line in drawn)
     assert typed(write(), "--trials", "0").exit_code == 2

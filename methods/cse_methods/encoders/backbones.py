@@ -1,6 +1,7 @@
 """Pre-trained encoders by name: what a name stands for, where its files lie, how to get them."""
 
 import hashlib
+import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -174,6 +175,14 @@ def own_pooling(source: Backbone, folder: Path) -> Pooling:
     if split_revision(source.name)[0] in _KNOWN and source.pooler is not None:
         return Pooling(source.pooler)
     return read_pooling(folder) or Pooling("avg")
+
+
+def backbone_width(name: str) -> int | None:
+    """Coordinates of the encoder's token vectors; None if it is not here or does not say."""
+    folder = locate_backbone(resolve_backbone(name))
+    stored = {} if folder is None else json.loads((folder / "config.json").read_text())
+    width = stored.get("hidden_size") or stored.get("dim")
+    return width if isinstance(width, int) else None
 
 
 def weights_sha256(folder: Path) -> str:

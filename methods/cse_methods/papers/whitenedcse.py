@@ -120,6 +120,10 @@ class WhitenedCSEConfig(TrainingConfig):
         """How often each sentence is encoded, under dropout masks of its own."""
         return self.positives // self.sgw_copies
 
+    def check_width(self, width: int) -> None:
+        """Groups of coordinates have to divide the width, and the batch to fill a group."""
+        _groups(self, width)
+
 
 class WhitenedCSE(Objective):
     """Each sentence finds each of its other whitened views among those of the batch."""

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from cse_platform.cli.live_table import screen
-from cse_platform.cli.time_left import Interval, span, time_left
+from cse_platform.forecast.time_left import Interval, span, time_left
 from cse_platform.render.formats import HASH_DIGITS, percent, short_settings
 from cse_platform.runner.state import SweepState
 from cse_platform.tracking.events import now

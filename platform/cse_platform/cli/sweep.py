@@ -90,18 +90,19 @@ def run(
     budget = [] if trials is None else [f"search.trials={trials}"]
     sweeps = load_sweep(file, overrides=[*overrides, *budget])
     _warn_of_unused_claims(stage.method for stage in sweeps.stages)
-    from cse_platform.cli import run as stages
-
     if dry_run:
-        stages.dry_run(sweeps, runs=runs, offline=offline)
+        from cse_platform.cli.dry_run import dry_run as check
+
+        check(sweeps, runs=runs, address=address, offline=offline)
     else:
+        from cse_platform.cli.run import run_stages
         from cse_platform.runner.state import Again
 
         again = Again(
             reuse="nothing" if no_reuse else "unknown code too" if reuse_unknown else "same code",
             retry_failed=retry_failed,
         )
-        stages.run_stages(sweeps, runs=runs, address=address, offline=offline, again=again)
+        run_stages(sweeps, runs=runs, address=address, offline=offline, again=again)
 
 
 @main.command(context_settings=CONTEXT)

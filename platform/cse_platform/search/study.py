@@ -12,6 +12,7 @@ import optuna
 from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
@@ -202,6 +203,18 @@ def preview(spec: SweepSpec, *, start_points: _Points, count: int) -> list[dict[
         drawn.append(_draw(study, study.ask(), spec).assignment)
         study.tell(number, 0.0)
     return drawn
+
+
+def refuse_unreachable(url: str) -> None:
+    """Raise StoreError unless the search store answers; a file is made when a sweep starts."""
+    if url.startswith("sqlite"):
+        return
+    try:
+        with create_engine(url, pool_pre_ping=True).connect():
+            pass
+    except (SQLAlchemyError, ImportError) as error:
+        cause = (str(error).splitlines() or ["?"])[0]
+        raise StoreDownError(f"search store {mask_url(url)}: {cause}") from error
 
 
 def _enqueue(study: optuna.Study, spec: SweepSpec, start_points: _Points) -> None:

@@ -37,6 +37,14 @@ class SweepStores:
         """Folder of the tracebacks of failed trials."""
         return self.folder / "errors"
 
+    @property
+    def on_this_machine(self) -> list[Path]:
+        """Every file and folder that the sweep writes here."""
+        urls = (self.leaderboard, self.search, self.mlflow)
+        files = [Path(_database(url)) for url in urls if url.startswith("sqlite")]
+        places = [place for place in (self.checkpoints, self.models) if "://" not in place]
+        return [self.folder, *files, *map(Path, places)]
+
 
 def mlflow_uri(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str:
     """URI of the MLflow store where no sweep file names another: the environment's, else a file."""
@@ -76,6 +84,24 @@ def sweep_stores(
         folder=runs / "sweeps" / spec.sweep,
         artifacts=runs / "artifacts",
     )
+
+
+def nearest_existing(place: Path) -> Path:
+    """The file or folder itself, or the nearest folder above it that is there."""
+    return next(one for one in (place, *place.parents) if one.exists())
+
+
+def refuse_unwritable(stores: SweepStores) -> None:
+    """Raise SweepRefusedError if a sweep could not write where it has to; nothing is made."""
+    for place in stores.on_this_machine:
+        there = nearest_existing(place)
+        if there != place and not there.is_dir():
+            raise SweepRefusedError(f"{place} cannot be made: {there} is a file")
+        if not os.access(there, os.W_OK):
+            raise SweepRefusedError(
+                f"{there} cannot be written to, and {place} belongs there; name another folder by "
+                "--runs, or by storage: and stores: in the sweep file"
+            )
 
 
 def _database(url: str) -> str:

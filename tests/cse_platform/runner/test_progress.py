@@ -12,7 +12,7 @@ from rich.console import Console
 
 from cse_platform.cli import progress
 from cse_platform.cli.progress import SweepProgress, watching
-from cse_platform.cli.time_left import span, time_left
+from cse_platform.forecast.time_left import span, time_left
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import now
 

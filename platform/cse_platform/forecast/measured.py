@@ -1,0 +1,73 @@
+"""How long a trial takes, from one step of it."""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from cse_methods.contract import Method, TrainingConfig
+from cse_methods.data.corpus_spec import CorpusSpec
+from cse_methods.data.dev_selection import DevSelection
+
+STEPS = 2
+"""The first one warms up, the second is measured."""
+
+
+def measured_seconds(
+    method: Method,
+    config: TrainingConfig,
+    *,
+    sentences: Sequence[str],
+    steps: int,
+    threads: int,
+) -> float:
+    """Train two steps on some of the sentences; the seconds of a trial of so many steps.
+
+    Dev points are measured on the built-in dev set, whatever the configuration's are; the start of
+    a worker counts as what this process has used so far. Raises what the method raises.
+    """
+    before, started_by = torch.get_num_threads(), time.process_time()
+    few = sentences[: config.batch_size * STEPS]
+    with TemporaryDirectory(prefix="cse-measure-") as folder:
+        corpus = Path(folder) / "some.txt"
+        corpus.write_text("".join(f"{sentence}\n" for sentence in few), encoding="utf-8")
+        changes = {
+            "corpus": (CorpusSpec(name=str(corpus)),),
+            "data": "builtin",
+            "dev": DevSelection(also=()),
+            "max_steps": STEPS,
+            "eval_steps": 1,
+        }
+        watch = _Stopwatch()
+        try:
+            torch.set_num_threads(threads)
+            method.train(config.model_copy(update=changes), watch)
+        finally:
+            torch.set_num_threads(before)
+    step = config.batch_size / watch.speed
+    point = max(watch.seconds[2] - watch.seconds[1] - step, 0.0)
+    start = started_by + watch.seconds[0] - point
+    return start + steps * step + (math.ceil(steps / config.eval_steps) + 1) * point
+
+
+class _Stopwatch:
+    """A `Run` that keeps the moment of each report and the speed of the last."""
+
+    def __init__(self) -> None:
+        self.seed = 0
+        self.resume_from: Path | None = None
+        self.seconds: dict[int, float] = {}
+        """By step, since the start."""
+        self.speed = math.nan
+        """Sentences a second in the last step."""
+        self._started = time.perf_counter()
+
+    def report(
+        self, *, step: int, metrics: Mapping[str, float], save: Callable[[Path], None] | None = None
+    ) -> None:
+        del save
+        self.seconds[step] = time.perf_counter() - self._started
+        self.speed = metrics.get("perf/sentences_per_second", self.speed)

@@ -1,0 +1,105 @@
+"""Whether a sweep fits its corpus, encoder and machine, told before a trial finds out."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cse_methods.contract import Method, MethodConfig, TrainingConfig
+from cse_methods.data.corpora import load_corpus, missing_corpora
+from cse_methods.encoders.backbones import backbone_width, locate_backbone, resolve_backbone
+from cse_methods.errors import TrainingError
+from cse_methods.training.schedule import Schedule
+from cse_platform.errors import SweepRefusedError
+from cse_platform.sweep.blocks import Resources
+from cse_platform.sweep.check import representatives
+from cse_platform.sweep.pruners import NoPruner
+from cse_platform.sweep.spec import SweepSpec
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the trials of a sweep are made of."""
+
+    sentences: Sequence[str]
+    """The training corpus."""
+    fewest_steps: int
+    """Optimiser steps of the shortest trial; 0 where nothing is trained."""
+    most_steps: int
+
+
+def sizes_of(spec: SweepSpec, method: Method) -> Sizes | None:
+    """Read the corpus and the encoder's width; None while the corpus has to be fetched.
+
+    Raises:
+        DataError: if the corpus cannot be read as it is.
+        SweepRefusedError: if a choice or a bound of the space does not fit them, as a trial would
+            find only after its start.
+    """
+    here = locate_backbone(resolve_backbone(spec.backbone)) is not None
+    if missing_corpora(spec.corpus, spec.data) or not (here or _counts_no_pieces(spec)):
+        return None
+    sentences = load_corpus(spec.corpus, spec.data, backbone=spec.backbone).sentences
+    configs = [spec.config(assignment) for assignment in representatives(spec, method)]
+    width = backbone_width(spec.backbone) if here else None
+    try:
+        for config in configs:
+            if width is not None:
+                config.check_width(width)
+        steps = [steps_of(config, sentences=len(sentences)) for config in configs]
+    except TrainingError as error:
+        raise SweepRefusedError(f"sweep {spec.sweep!r} cannot train: {error}") from error
+    return Sizes(sentences, min(steps), max(steps))
+
+
+def steps_of(config: MethodConfig, *, sentences: int) -> int:
+    """Optimiser steps of a trial; 0 where nothing is trained. TrainingError as the trial's own."""
+    if not isinstance(config, TrainingConfig):
+        return 0
+    return Schedule.of(config, sentences=sentences).total
+
+
+def doubts(spec: SweepSpec, sizes: Sizes | None) -> list[str]:
+    """What is allowed and does not do what it seems to, a line each."""
+    found = []
+    confirm, evaluate = spec.seeds.confirm, spec.evaluate
+    for name, top in (
+        ("seeds.confirm.top", confirm and confirm.top),
+        ("evaluate.top", evaluate and evaluate.top),
+    ):
+        if top and top > spec.budget:
+            found.append(f"{name} is {top}, and the search tries {spec.budget} configurations")
+    least = spec.pruner.min_step
+    if sizes and not isinstance(spec.pruner, NoPruner) and least >= sizes.most_steps:
+        found.append(
+            f"no trial is ever stopped early: pruner.min_step is {least}, and the longest trial "
+            f"takes {sizes.most_steps} steps"
+        )
+    return found
+
+
+def at_once(resources: Resources) -> int:
+    """How many trials this machine runs at the same time; 0 if not one fits."""
+    return min(int(there / asked + 1e-9) for _, asked, there in _asked_and_there(resources))
+
+
+def shortage(resources: Resources) -> str | None:
+    """Why a trial does not fit on this machine; None if it does."""
+    for name, asked, there in _asked_and_there(resources):
+        if asked > there:
+            return (
+                f"a trial asks for {asked:g} {name} and this machine has {there}; name a Ray "
+                f"cluster by --address, or run it with --set resources.{name.lower()}={there}"
+            )
+    return None
+
+
+def _asked_and_there(resources: Resources) -> Iterator[tuple[str, float, int]]:
+    yield "CPU", resources.cpu, os.cpu_count() or 1
+    if resources.gpu:
+        import torch  # seconds, where the method has not imported it
+
+        yield "GPU", resources.gpu, torch.cuda.device_count()
+
+
+def _counts_no_pieces(spec: SweepSpec) -> bool:
+    return all(corpus.split_at is None for corpus in spec.corpus)

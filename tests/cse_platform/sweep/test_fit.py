@@ -1,0 +1,123 @@
+"""A sweep against its corpus, its encoder, its machine and itself, before a trial finds out."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cse_methods.data.corpora import load_corpus
+from cse_methods.registry import get_method
+from cse_platform.errors import SweepRefusedError
+from cse_platform.sweep import fit
+from cse_platform.sweep.blocks import Resources
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.stores import refuse_unwritable, sweep_stores
+
+MINI_WIDTH = 192
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Callable[..., SweepSpec]:
+    """Makes a sweep over a corpus of 100 sentences, with changes."""
+    corpus = tmp_path / "hundred.txt"
+    corpus.write_text("".join(f"sentence {number}\n" for number in range(100)))
+
+    def make(**changes: Any) -> SweepSpec:
+        sweep = {
+            "sweep": "tiny", "method": "simcse", "backbone": "mini", "corpus": str(corpus),
+            "data": "builtin", "fixed": {"batch_size": 10},
+            "search": {"sampler": "random", "trials": 3, "seed": 1},
+        }  # fmt: skip
+        return SweepSpec.model_validate(sweep | changes)
+
+    return make
+
+
+def sizes(spec: SweepSpec) -> fit.Sizes:
+    found = fit.sizes_of(spec, get_method(spec.method))
+    assert found is not None
+    return found
+
+
+def test_steps_are_whole_batches_of_the_epochs(spec: Callable[..., SweepSpec]) -> None:
+    """100 sentences: 10 batches of 10, or 3 of 30; two and a half epochs of those are 8 steps."""
+    found = sizes(spec())
+    assert (len(found.sentences), found.fewest_steps, found.most_steps) == (100, 10, 10)
+    searched = spec(fixed={"epochs": 2.5}, space={"batch_size": [10, 30]})
+    assert (sizes(searched).fewest_steps, sizes(searched).most_steps) == (8, 25)
+    assert sizes(spec(fixed={"max_steps": 7, "batch_size": 10})).most_steps == 7
+
+
+def test_what_trains_nothing_takes_no_steps(spec: Callable[..., SweepSpec]) -> None:
+    assert sizes(spec(method="untrained", fixed={})).most_steps == 0
+
+
+@pytest.mark.parametrize("sweep", [{"fixed": {"batch_size": 101}}, {"fixed": {}, "space": {
+    "batch_size": [50, 101]}}], ids=["fixed", "searched"])  # fmt: skip
+def test_a_batch_above_the_corpus_is_refused(
+    spec: Callable[..., SweepSpec], sweep: dict[str, Any]
+) -> None:
+    with pytest.raises(SweepRefusedError, match=r"'tiny'.*batch_size 101.*100 sentences"):
+        sizes(spec(**sweep))
+
+
+@pytest.mark.parametrize("groups", [{"fixed": {"groups": 7}}, {"space": {"groups": [64, 7]}}])
+def test_groups_that_do_not_divide_the_width_are_refused(
+    spec: Callable[..., SweepSpec], groups: dict[str, Any]
+) -> None:
+    with pytest.raises(SweepRefusedError, match=f"groups: 7 does not divide the {MINI_WIDTH} "):
+        sizes(spec(method="whitenedcse", **({"fixed": {}} | groups)))
+    assert sizes(spec(method="whitenedcse", fixed={"groups": 64}))
+
+
+def test_what_must_be_fetched_is_not_opened(spec: Callable[..., SweepSpec]) -> None:
+    cut = [{"name": str(spec().corpus[0].name), "split_at": 32}]
+    missing = spec(backbone="bert-large", corpus=cut)
+    assert fit.sizes_of(missing, get_method("simcse")) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, []),
+        ({"evaluate": {"top": 4, "tasks": ["sts"]}}, ["evaluate.top is 4", "3 configurations"]),
+        ({"seeds": {"confirm": {"top": 9, "seeds": [0]}}}, ["seeds.confirm.top is 9"]),
+        ({"pruner": {"kind": "median", "min_step": 9}}, []),
+        ({"pruner": {"kind": "median", "min_step": 10}}, ["pruner.min_step is 10", "10 steps"]),
+    ],
+)
+def test_what_does_nothing_is_doubted(
+    spec: Callable[..., SweepSpec], changes: dict[str, Any], told: list[str]
+) -> None:
+    sweep = spec(**changes)
+    lines = fit.doubts(sweep, sizes(sweep))
+    assert len(lines) == bool(told)
+    assert all(part in lines[0] for part in told)
+
+
+def test_resources_against_this_machine() -> None:
+    assert fit.shortage(Resources()) is None
+    short = fit.shortage(Resources(cpu=1e6))
+    assert short is not None and "1e+06 CPU" in short and "--set resources.cpu=" in short
+    assert fit.at_once(Resources(cpu=1e6)) == 0
+    assert fit.at_once(Resources(cpu=0.5)) == 2 * fit.at_once(Resources(cpu=1))
+
+
+def test_folders_that_cannot_be_written(spec: Callable[..., SweepSpec], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    inside = tmp_path / "file" / "x"
+    for changes, runs in (
+        ({}, inside),
+        ({"storage": str(inside)}, tmp_path / "runs"),
+        ({"stores": {"search": f"sqlite:///{inside}.db"}}, tmp_path / "runs"),
+    ):
+        with pytest.raises(SweepRefusedError, match=str(tmp_path / "file")):
+            refuse_unwritable(sweep_stores(spec(**changes), runs=runs, environment={}))
+    refuse_unwritable(sweep_stores(spec(), runs=tmp_path / "runs", environment={}))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_corpus_is_the_one_that_a_trial_reads(spec: Callable[..., SweepSpec]) -> None:
+    corpus = load_corpus(spec().corpus, "builtin")
+    assert list(sizes(spec()).sentences) == list(corpus.sentences)

@@ -1,0 +1,182 @@
+"""What a dry run opens and tells, by the real command."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cse_methods.contract import TrainingConfig
+from cse_methods.registry import get_method
+from cse_platform.cli.sweep import main
+from cse_platform.forecast.disk import disk_bytes, gigabytes
+from cse_platform.forecast.measured import measured_seconds
+from cse_platform.forecast.time_left import span, time_left
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.trials.durations import past_trials
+from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.tracking.events import Event
+
+SWEEP: dict[str, Any] = {
+    "sweep": "tiny", "method": "simcse", "backbone": "mini", "corpus": "builtin",
+    "data": "builtin", "fixed": {"batch_size": 60},
+    "space": {"temperature": [0.05, 0.1]},
+    "search": {"sampler": "random", "trials": 4, "seed": 1},
+    "seeds": {"search": 7, "confirm": {"top": 1, "seeds": [0, 1]}},
+    "resources": {"cpu": 1},
+}  # fmt: skip
+NOT_HERE = {"resources": {"cpu": 1000}}
+"""With it, a dry run measures no step."""
+
+Life = Callable[..., list[Event]]
+
+
+@pytest.fixture
+def dry_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Dry-runs the sweep with changes, in an empty folder where no lab has set anything."""
+    for name in ("CSE_STORE", "CSE_SEARCH_STORE", "CSE_MLFLOW_URI", "CSE_DATA", "RAY_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def run(**changes: Any) -> Result:
+        (tmp_path / "sweep.yaml").write_text(json.dumps(SWEEP | changes))
+        result = CliRunner().invoke(main, ["sweep.yaml", "--dry-run"])
+        assert result.exception is None or isinstance(result.exception, SystemExit), result
+        return result
+
+    return run
+
+
+def told(result: Result, name: str) -> str:
+    """The line of that name; empty where there is none."""
+    assert result.exit_code == 0, result.output
+    found = re.search(rf"^  {name}: (.*)$", result.output, re.M)
+    return found[1] if found else ""
+
+
+def test_it_tells_what_a_run_would_take(dry_run: Callable[..., Result], tmp_path: Path) -> None:
+    result = dry_run(**NOT_HERE)
+    assert told(result, "seeds") == "7 in the search, then 0 1"
+    assert told(result, "corpus") == "builtin, 6,000 sentences"
+    assert told(result, "steps") == "100 a trial"
+    assert "1000 CPU" in told(result, "not here")
+    assert told(result, "time").startswith("6 trials, ") and "unknown" in told(result, "time")
+    expected = disk_bytes("mini", trials=6, at_once=1)
+    assert expected and gigabytes(expected) in told(result, "disk")
+    assert [path.name for path in tmp_path.iterdir()] == ["sweep.yaml"]
+
+
+def test_a_machine_that_is_too_small_is_refused_by_a_run(
+    dry_run: Callable[..., Result],
+) -> None:
+    dry_run(**NOT_HERE)
+    result = CliRunner().invoke(main, ["sweep.yaml"])
+    assert result.exit_code == 1
+    assert "1000 CPU" in result.stderr and "--address" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "datum"),
+    [(b"one\n\ntwo\n", "line 2"), (b"one\n\xff\n", "line 2: byte 0xff"), (b"one\ntwo\n", "2 sen")],
+    ids=["empty line", "encoding", "batch above the corpus"],
+)
+def test_it_opens_the_corpus(
+    dry_run: Callable[..., Result], tmp_path: Path, content: bytes, datum: str
+) -> None:
+    (tmp_path / "mine.txt").write_bytes(content)
+    result = dry_run(corpus="mine.txt")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: ") and datum in result.stderr
+
+
+def test_what_does_nothing_is_noted(dry_run: Callable[..., Result]) -> None:
+    result = dry_run(pruner={"kind": "median", "min_step": 500}, **NOT_HERE)
+    assert "pruner.min_step is 500" in told(result, "note")
+
+
+def test_stores_are_asked(dry_run: Callable[..., Result], tmp_path: Path) -> None:
+    nobody = "http://127.0.0.1:9"
+    assert nobody in told(dry_run(stores={"mlflow": nobody}, **NOT_HERE), "note")
+    (tmp_path / "text.db").write_text("no database at all, and longer than a header of one")
+    result = dry_run(stores={"leaderboard": f"sqlite:///{tmp_path / 'text.db'}"})
+    assert result.exit_code == 1 and "text.db" in result.stderr
+    server = "postgresql+psycopg://me:secret@127.0.0.1:9/x"
+    result = dry_run(stores={"search": server})
+    assert result.exit_code == 1
+    assert "127.0.0.1:9" in result.stderr and "secret" not in result.stderr
+
+
+def test_a_trial_is_measured_where_none_is_known(dry_run: Callable[..., Result]) -> None:
+    line = told(dry_run(fixed={"batch_size": 2, "max_steps": 4}), "time")
+    assert re.fullmatch(
+        r"6 trials, \d+ at once: .* (s|min|h) \(from 2 steps on this machine\)", line
+    )
+
+
+def test_a_longer_trial_is_measured_as_longer() -> None:
+    method = get_method("simcse")
+    config = method.config.model_validate(
+        {"backbone": "mini", "corpus": "builtin", "data": "builtin", "batch_size": 4}
+    )
+    assert isinstance(config, TrainingConfig)
+    sentences = [f"sentence {number}" for number in range(50)]
+    few, many = (
+        measured_seconds(method, config, sentences=sentences, steps=steps, threads=1)
+        for steps in (1, 1_000_000)
+    )
+    assert 0 < few < many
+
+
+def ran(
+    life: Life, number: int, seconds: float, *, gpus: float = 0.0, **changes: Any
+) -> list[Event]:
+    *events, finish = life(number, {0: 0.3, 50: 0.5}, method="simcse", **changes)
+    return [*events, finish.model_copy(update={"wall_seconds": seconds, "gpus": gpus})]
+
+
+def tell(board: Store, events: list[Event]) -> None:
+    sink = LeaderboardSink(board)
+    sink.apply("first", list(enumerate(events, start=sink.position("first") + 1)))
+
+
+def test_past_trials_of_the_kind(
+    board: Store, sweep_started: Callable[..., Event], trial_life: Life
+) -> None:
+    """Complete ones of the method on the backbone, with or without a GPU; newest first."""
+    tell(
+        board,
+        [
+            sweep_started(),
+            *ran(trial_life, 0, 100.0),
+            *ran(trial_life, 1, 200.0),
+            *ran(trial_life, 2, 300.0, gpus=0.5),
+            *ran(trial_life, 3, 400.0, backbone="bert-base"),
+            *ran(trial_life, 4, 500.0, state="PRUNED"),
+        ],
+    )
+    with board.session() as session:
+        cpu = past_trials(session, method="simcse", backbone="mini", gpu=False)
+        assert [(one.seconds, one.steps) for one in cpu] == [(200.0, 50), (100.0, 50)]
+        assert cpu[0].values["batch_size"] == 64
+        (gpu,) = past_trials(session, method="simcse", backbone="mini", gpu=True)
+        assert gpu.seconds == 300.0
+
+
+def test_hours_come_from_past_trials(
+    dry_run: Callable[..., Result],
+    tmp_path: Path,
+    empty_leaderboard: Callable[[Path], str],
+    sweep_started: Callable[..., Event],
+    trial_life: Life,
+) -> None:
+    """Ours goes through 6,000 sentences, past ones through 50 steps of 64 in 320 s: 600 s each."""
+    with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
+        tell(board, [sweep_started(), *ran(trial_life, 0, 320.0), *ran(trial_life, 1, 320.0)])
+    line = told(dry_run(**NOT_HERE), "time")
+    expected = span(time_left([600.0, 600.0], trials=6, at_once=1))
+    assert line == f"6 trials, 1 at once: {expected} (from 2 past trials)"
+    pruned = dry_run(pruner={"kind": "median"}, **NOT_HERE)
+    assert "less what the pruner stops" in told(pruned, "time")
