@@ -15,15 +15,14 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
-import cse_methods
 from cse_methods.contract import Method
 
 ROOMS = ("papers", "losses", "training", "encoders", "metrics", "transfer", "data.language")
 """What of this package makes numbers. The key of a trial knows everything else by its content:
 settings with their defaults, sentences as they are read, gold scores and weights."""
 
-_OURS = cse_methods.__name__
-_OUR_ROOT = Path(cse_methods.__file__).parents[1]
+_OURS = __name__.partition(".")[0]
+_OUR_ROOT = Path(__file__).parents[1]
 
 
 def code_hashes(method: Method) -> dict[str, str]:
