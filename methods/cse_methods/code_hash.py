@@ -23,6 +23,7 @@ settings with their defaults, sentences as they are read, gold scores and weight
 
 _OURS = __name__.partition(".")[0]
 _OUR_ROOT = Path(__file__).parents[1]
+_HOMES: dict[str, str] = sys.modules[_OURS].HOMES  # not imported by name: workers may not reach all
 
 
 def code_hashes(method: Method) -> dict[str, str]:
@@ -113,8 +114,8 @@ def _homes(name: str) -> Iterator[str]:
     """A module with its packages; for a name of our public surface, the module that defines it."""
     parts = name.split(".")
     if name == f"{_OURS}.*":  # whatever is used of it
-        yield from (f"{_OURS}.{home}" for home in set(cse_methods.HOMES.values()))
-    elif parts[0] == _OURS and (home := cse_methods.HOMES.get(parts[-1])):
+        yield from (f"{_OURS}.{home}" for home in set(_HOMES.values()))
+    elif parts[0] == _OURS and (home := _HOMES.get(parts[-1])):
         yield f"{_OURS}.{home}"
     yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
 
