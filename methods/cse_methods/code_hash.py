@@ -15,15 +15,15 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
+import cse_methods
 from cse_methods.contract import Method
 
 ROOMS = ("papers", "losses", "training", "encoders", "metrics", "transfer", "data.language")
 """What of this package makes numbers. The key of a trial knows everything else by its content:
 settings with their defaults, sentences as they are read, gold scores and weights."""
 
-_OURS = __name__.partition(".")[0]
-_OUR_ROOT = Path(__file__).parents[1]
-_HOMES: dict[str, str] = sys.modules[_OURS].HOMES  # not imported by name: workers may not reach all
+_OURS = cse_methods.__name__
+_OUR_ROOT = Path(cse_methods.__file__).parents[1]
 
 
 def code_hashes(method: Method) -> dict[str, str]:
@@ -114,8 +114,8 @@ def _homes(name: str) -> Iterator[str]:
     """A module with its packages; for a name of our public surface, the module that defines it."""
     parts = name.split(".")
     if name == f"{_OURS}.*":  # whatever is used of it
-        yield from (f"{_OURS}.{home}" for home in set(_HOMES.values()))
-    elif parts[0] == _OURS and (home := _HOMES.get(parts[-1])):
+        yield from (f"{_OURS}.{home}" for home in set(cse_methods.HOMES.values()))
+    elif parts[0] == _OURS and (home := cse_methods.HOMES.get(parts[-1])):
         yield f"{_OURS}.{home}"
     yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
 
