@@ -36,9 +36,10 @@ def refuse_other_content(
     kept = [trial for trial in history.trials.values() if trial.state != "FAIL"]
     if not kept:
         return
-    changed = _changed(history.content, identity.content()) if history.content else None
-    changed = changed or next(filter(None, (_other(trial, spec, identity) for trial in kept)), None)
-    if changed:
+    known = bool(history.content)
+    changed = _changed(history.content, identity.content()) if known else None
+    others = (_other(trial, spec, identity, known=known) for trial in kept)
+    if changed := changed or next(filter(None, others), None):
         raise SweepRefusedError(
             f"sweep {spec.sweep!r} has {len(kept)} trials that would not come out the same: "
             f"{changed}; undo that, or run it as another sweep: --set sweep=NEWNAME"
@@ -62,8 +63,8 @@ def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     names = [name for name in now if before.get(name) != now[name]]
     if not names:
         return None
-    told = {CODE: _changed_code(before.get(CODE) or {}, now[CODE])}
-    return ", ".join(told.get(name) or f"the {name} changed" for name in names)
+    code = _changed_code(before.get(CODE) or {}, now[CODE])
+    return ", ".join(code if name == CODE else f"the {name} changed" for name in names)
 
 
 def _changed_code(before: Mapping[str, str], now: Mapping[str, str]) -> str:
@@ -72,16 +73,18 @@ def _changed_code(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     return f"the code changed in {', '.join(modules[:_SHOWN])}{more}"
 
 
-def _other(trial: TrialHistory, spec: SweepSpec, identity: Identity) -> str | None:
-    """Why a trial's key is another one now: an encoder or a file that its settings name."""
+def _other(trial: TrialHistory, spec: SweepSpec, identity: Identity, *, known: bool) -> str | None:
+    """Why a trial's key is another one now; `known` says that the content is the same."""
     try:
         config = spec.config_of(trial.values)
     except SweepRefusedError as error:
         return str(error)
     if same_trial(trial, config, identity):
         return None
-    named = [*config.encoders(), *config.files()]
-    return f"what trial {trial.number} follows from changed, of {', '.join(named)} or the code"
+    named = ", ".join([*config.encoders()[1:], *config.files()])
+    if known and named:
+        return f"one of {named} changed since trial {trial.number} read it"
+    return "the revision of the method, the weights, the corpus or the dev data changed"
 
 
 def same_trial(trial: TrialHistory, config: MethodConfig, identity: Identity) -> bool:

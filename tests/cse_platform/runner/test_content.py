@@ -140,6 +140,23 @@ def test_a_sweep_of_other_content_is_refused_and_the_change_is_named(
         new_drive(tmp_path, new_spec(), identity=changed)
 
 
+def test_a_file_that_a_setting_names_is_content_too(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cheap import CheapConfig
+
+    words = tmp_path / "words.txt"
+    words.write_text("one")
+    monkeypatch.setattr(CheapConfig, "files", lambda self: (self.gate,))
+    spec = new_spec(fixed={"gate": str(words)})
+    drive = new_drive(tmp_path, spec)
+    drive.run()
+    drive.close()
+    words.write_text("another")
+    with pytest.raises(SweepRefusedError, match=r"words\.txt changed"):
+        new_drive(tmp_path, spec)
+
+
 def failing(drive: Any, error: str = "TypeError: a typo") -> None:
     """Every trial of a sweep fails; then the sweep is at its end."""
     while drive.start():
