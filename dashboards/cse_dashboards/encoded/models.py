@@ -17,8 +17,8 @@ from cse_methods.encoders.word_pieces import batched_by_length
 from cse_methods.evaluation.embeddings import OnProgress
 from cse_methods.evaluation.embeddings import StoredEmbeddings as EncodedOnce
 from cse_methods.evaluation.models import OwnModel
+from cse_platform.export.dev_pairs import data_of
 from cse_platform.export.kept_model import kept_model
-from cse_platform.export.reproduction.sweep_file import one_trial_sweep
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 
@@ -58,7 +58,7 @@ class Embeddings:
 
     def dev(self, trial: str) -> PairSet:
         """The STS-B dev pairs, from where the trial had its data; a DataError if that is gone."""
-        return load_dev_set("stsb", _data(self.details(trial)))
+        return load_dev_set("stsb", data_of(self.details(trial)))
 
     def vectors(self, trial: str, sentences: Sequence[str]) -> Vectors:
         """Vectors as at test time, shape (N, D); an EvaluationError if one is not finite."""
@@ -111,11 +111,3 @@ def _under_dropout(encoder: Encoder, sentences: Sequence[str]) -> Vectors:
     finally:
         encoder.eval()
     return vectors.numpy()
-
-
-def _data(details: TrialDetails) -> str | None:
-    """The setting `data` of the trial; where the file left it to CSE_DATA, what that named."""
-    named: str | None = one_trial_sweep(details)["data"]
-    if named is None and details.dev.source in ("builtin", "hub"):
-        return details.dev.source
-    return named

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -17,6 +18,9 @@ from cse_platform.leaderboard.row import FAMILIES, FamilyName, LeaderboardRow, f
 from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.render.terminal import progress_bar
 
+if TYPE_CHECKING:
+    from cse_platform.leaderboard.query.board.on_dev import DevPairs
+
 
 @dataclass(frozen=True)
 class Question:
@@ -30,6 +34,7 @@ class Question:
     published_files: tuple[Path, ...]
     against: str | None
     compare: tuple[str, str] | None
+    on: Literal["test", "dev"]
     compare_all: bool
     paper: str | None
     table: str | None
@@ -60,6 +65,8 @@ def _document(asked: Question, reader: Leaderboard) -> Document:
         def progress(done: int, total: int) -> None:
             move(advance=done, total=total)
 
+        if asked.compare and asked.on == "dev":
+            return _on_dev(*asked.compare, asked.filters, reader, progress)
         if asked.compare:
             return reader.compare(*asked.compare, asked.filters, tasks=tasks, progress=progress)
         if asked.compare_all:
@@ -70,6 +77,17 @@ def _document(asked: Question, reader: Leaderboard) -> Document:
                 progress=progress,
             )
         return _board(asked, reader, progress)
+
+
+def _on_dev(
+    a: str, b: str, filters: Filters, reader: Leaderboard, progress: Callable[[int, int], None]
+) -> Comparison:
+    from cse_platform.export.dev_pairs import dev_pairs
+
+    def pairs_of(key: str) -> "DevPairs":
+        return dev_pairs(reader.trial(key))
+
+    return reader.compare_on_dev(a, b, pairs_of, filters, progress=progress)
 
 
 def _board(asked: Question, reader: Leaderboard, progress: Callable[[int, int], None]) -> Board:

@@ -43,6 +43,13 @@ _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 @click.option(
     "--compare", nargs=2, metavar="A B", default=None, help="A against B: effect, interval, p."
 )
+@click.option(
+    "--on",
+    type=click.Choice(("test", "dev")),
+    default="test",
+    show_default=True,
+    help="What --compare compares: test scores, or dev, which opens no test set.",
+)
 @click.option("--compare-all", is_flag=True, help="Every row against every other.")
 @click.option("--paper", help="Lay ours out as a table of this paper, e.g. rankcse.")
 @click.option("--table", help="Which of the paper's tables, e.g. 2.")
@@ -67,6 +74,7 @@ def main(context: click.Context, /, since: datetime | None, **asked: Any) -> Non
         cse-leaderboard --backbone bert-base
         cse-leaderboard --backbone bert-base --published --format latex
         cse-leaderboard --compare rankcse simcse --backbone bert-base
+        cse-leaderboard --compare rankcse simcse --on dev
         cse-leaderboard --paper rankcse --table 2
         cse-leaderboard show 10bba02b
     """
@@ -98,6 +106,8 @@ def _refuse_two_questions(context: click.Context, asked: dict[str, Any]) -> None
     useless = " and ".join(_option(name) for name in _OF_THE_BOARD if source(name) is typed)
     if given and useless:
         raise click.UsageError(f"{_option(given[0])} has no use for {useless}")
+    if asked["on"] == "dev" and (not asked["compare"] or asked["tasks"]):
+        raise click.UsageError("--on dev goes with --compare A B, and without --tasks")
     if bool(asked["paper"]) != bool(asked["table"]):
         raise click.UsageError("--paper and --table go together, e.g. --paper rankcse --table 2")
 

@@ -11,6 +11,7 @@ from cse_platform.leaderboard.row import FamilyName, LeaderboardRow
 from cse_platform.leaderboard.store.opening import Store
 
 if TYPE_CHECKING:
+    from cse_platform.leaderboard.query.board.on_dev import PairsOf
     from cse_platform.leaderboard.query.board.ranked_rows import Progress
     from cse_platform.leaderboard.statistics.results import Comparison, Matrix
 
@@ -47,11 +48,37 @@ class ComparisonQueries:
         asked = filters or Filters()
         with self._store.session() as session:
             found = [find_row(session, one, asked, family=tasks) for one in (a, b)]
-            if found[0][0] == found[1][0]:
-                found = [
-                    (f"{name} ({side})", row) for side, (name, row) in zip("AB", found, strict=True)
-                ]
-            return compare_rows(session, dict(found), family=tasks, progress=progress)
+            return compare_rows(session, _two_names(found), family=tasks, progress=progress)
+
+    def compare_on_dev(
+        self,
+        a: str,
+        b: str,
+        pairs_of: "PairsOf",
+        filters: Filters | None = None,
+        *,
+        progress: "Progress | None" = None,
+    ) -> "Comparison":
+        """Whether A is better than B on the dev set that both searches climb; opens no test set.
+
+        Args:
+            a: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
+            b: the same.
+            pairs_of: gives what a trial's kept model says of the pairs; `cse_platform.export` has
+                one.
+            filters: narrow down what A and B mean.
+            progress: of the resampling.
+
+        Raises:
+            QueryError: if one of them is not one row, or they cannot be compared.
+        """
+        from cse_platform.leaderboard.query.board.on_dev import compare_dev_rows
+        from cse_platform.leaderboard.query.board.resolve import find_row
+
+        asked = filters or Filters()
+        with self._store.session() as session:
+            found = [find_row(session, one, asked, family=None, scored=False) for one in (a, b)]
+        return compare_dev_rows(_two_names(found), pairs_of, progress=progress)
 
     def compare_all(
         self,
@@ -115,3 +142,10 @@ class ComparisonQueries:
                         pair = {f"row {place}": row, name: other}
                         found[place] = compare_rows(session, pair, family=tasks)
         return found
+
+
+def _two_names(found: Sequence[tuple[str, LeaderboardRow]]) -> dict[str, LeaderboardRow]:
+    """Both rows by name; equal names get a letter."""
+    if found[0][0] != found[1][0]:
+        return dict(found)
+    return {f"{name} ({side})": row for side, (name, row) in zip("AB", found, strict=True)}

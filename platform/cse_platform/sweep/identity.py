@@ -10,7 +10,8 @@ from typing import Any
 from cse_methods.code_hash import code_hashes
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpora import load_corpus
-from cse_methods.data.dev_identity import identify_dev_set
+from cse_methods.data.dev_identity import DevIdentity, identify_dev_set
+from cse_methods.data.dev_selection import DevSelection
 from cse_methods.encoders.backbones import (
     fetch_backbone,
     own_pooling,
@@ -45,11 +46,21 @@ class DevData:
         self.columns = {
             "checkpoint": picks.task,
             "search": climbs.task,
-            "identity": canonical_hash([picks.task, picks.sha256, climbs.task, climbs.sha256]),
+            "identity": _identity_of(picks, climbs),
             "source": climbs.source,
             "corpus": "+".join(corpus.name for corpus in spec.corpus),
         }
         """What a leaderboard row says of them; rows of one identity can be compared."""
+
+
+def dev_identity(dev: DevSelection, data: str | None) -> str:
+    """The hash by which rows of one selection of dev sets are compared; DataError as `DevData`."""
+    picks, climbs = (identify_dev_set(dev, name, data) for name in (dev.checkpoint, dev.search))
+    return _identity_of(picks, climbs)
+
+
+def _identity_of(picks: DevIdentity, climbs: DevIdentity) -> str:
+    return canonical_hash([picks.task, picks.sha256, climbs.task, climbs.sha256])
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,34 @@ def compare_rows(
     _refuse_nothing_shared(rows, tasks, family)
     notes = _alike(_settings_of(session, rows, tasks), rows, tasks)
     a, b = contenders(session, rows, tasks)
-    step = _step_of(progress, (a, b), tasks)
+    return judged(
+        rows,
+        (a, b),
+        tasks=tasks,
+        average=average,
+        seeds={name: common_seeds(row, tasks) for name, row in rows.items()},
+        notes=sorted(notes),
+        progress=progress,
+    )
+
+
+def judged(
+    rows: Mapping[str, LeaderboardRow],
+    compared: tuple[Contender, Contender],
+    *,
+    tasks: Sequence[str],
+    average: str | None,
+    seeds: Mapping[str, Sequence[int]],
+    notes: Sequence[str],
+    progress: Progress | None,
+) -> Comparison:
+    """What the statistics say of two contenders, and what they are: `seeds` are those compared."""
+    a, b = compared
+    step = _step_of(progress, compared)
     found = compare(a, b, tasks=tasks, average=average, resamples=_RESAMPLES, progress=step)
     lines = tuple(
-        f"{side}: {describe_row(row)}" for side, row in zip("AB", rows.values(), strict=True)
+        f"{side}: {describe_row(row, seeds[name])}"
+        for side, (name, row) in zip("AB", rows.items(), strict=True)
     )
     return replace(found, notes=(*found.notes, *notes), told=lines)
 
@@ -83,9 +107,11 @@ def compare_all_rows(
     if left_out := [name for name in rows if name not in kept]:
         notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
     compared = contenders(session, kept, tasks)
-    step = _step_of(progress, compared, tasks)
+    step = _step_of(progress, compared)
     found = compare_all(compared, tasks=tasks, resamples=_RESAMPLES, progress=step)
-    lines = tuple(f"{name}: {describe_row(row)}" for name, row in kept.items())
+    lines = tuple(
+        f"{name}: {describe_row(row, common_seeds(row, tasks))}" for name, row in kept.items()
+    )
     return replace(found, notes=(*found.notes, *sorted(notes)), tasks=tuple(tasks), told=lines)
 
 
@@ -107,7 +133,7 @@ def _refuse_nothing_shared(
 
 
 def _step_of(
-    progress: Progress | None, compared: Sequence[Contender], tasks: Sequence[str]
+    progress: Progress | None, compared: Sequence[Contender]
 ) -> Callable[[int], None] | None:
     if progress is None:
         return None

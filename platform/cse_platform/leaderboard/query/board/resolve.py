@@ -16,29 +16,35 @@ from cse_platform.render.formats import HASH_DIGITS
 
 
 def find_row(
-    session: Session, reference: str, filters: Filters, *, family: FamilyName, scored: bool = True
+    session: Session,
+    reference: str,
+    filters: Filters,
+    *,
+    family: FamilyName | None,
+    scored: bool = True,
 ) -> tuple[str, LeaderboardRow]:
     """The one row that a reference names, with test scores of the family, and a name for it.
 
     A method stands for its best configuration on dev. For a trial, the row holds its seed only. A
     reference is METHOD, METHOD@CONFIGURATION (the hash or how it begins), or the first 6 or more
     digits of a trial's key. Unless `scored`, a row without test scores is found if there is no
-    other.
+    other. Without a family, rows have no test scores, and evaluations do not part them.
 
     Raises:
         NotFoundError: if there is no such row.
         AmbiguousError: if there are several; names them, and the way out.
     """
+    families = [] if family is None else [family]
     method, at, configuration = reference.partition("@")
     if at:
         asked = replace(filters, method=method, configuration=configuration)
-        rows = board_rows(session, asked, families=[family], per_configuration=True)
+        rows = board_rows(session, asked, families=families, per_configuration=True)
         name = f"{method}@{configuration[:HASH_DIGITS]}"
     elif method in (methods := _methods(session)):
-        rows = board_rows(session, replace(filters, method=method), families=[family])
+        rows = board_rows(session, replace(filters, method=method), families=families)
         name = method
     elif TRIAL_KEY.fullmatch(reference):
-        rows, name = _of_trial(session, reference, filters, family), reference[:HASH_DIGITS]
+        rows, name = _of_trial(session, reference, filters, families), reference[:HASH_DIGITS]
     else:
         raise NotFoundError(
             f"{reference!r} is no method of this leaderboard ({', '.join(methods) or 'none'}), no "
@@ -52,16 +58,16 @@ def _methods(session: Session) -> list[str]:
 
 
 def _of_trial(
-    session: Session, prefix: str, filters: Filters, family: FamilyName
+    session: Session, prefix: str, filters: Filters, families: Sequence[FamilyName]
 ) -> list[LeaderboardRow]:
     trial = find_trial(session, prefix)
     asked = replace(filters, configuration=trial.configuration)
-    rows = board_rows(session, asked, families=[family], per_configuration=True)
+    rows = board_rows(session, asked, families=families, per_configuration=True)
     return [single_seed(row, trial.seed) for row in rows if trial.seed in row.seeds]
 
 
 def _only(
-    reference: str, rows: Sequence[LeaderboardRow], family: FamilyName, *, scored: bool
+    reference: str, rows: Sequence[LeaderboardRow], family: FamilyName | None, *, scored: bool
 ) -> LeaderboardRow:
     found = [row for row in rows if row.scores] or ([] if scored else rows)
     if not rows:
@@ -83,13 +89,22 @@ def _only(
     return found[0]
 
 
-def describe_row(row: LeaderboardRow) -> str:
-    """A row in words: method and configuration, backbone, dev set and seeds."""
-    seeds = f"seed{'s' if row.n > 1 else ''} {' '.join(map(str, row.seeds))}"
+def describe_row(row: LeaderboardRow, compared: Sequence[int] | None = None) -> str:
+    """A row in words: method and configuration, backbone, dev set and seeds.
+
+    Where only some of its seeds are compared, those are its seeds, and the others are named.
+    """
+    used = row.seeds if compared is None else compared
+    left = [seed for seed in row.seeds if seed not in used]
+    without = f"; not scored: {_seeds(left)}" if left else ""
     return (
         f"{row.method}@{row.configuration.hash[:HASH_DIGITS]} on {row.backbone}, "
-        f"{row.dev.search} ({row.dev.source}), {seeds}"
+        f"{row.dev.search} ({row.dev.source}), {_seeds(used)}{without}"
     )
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {' '.join(map(str, seeds))}"
 
 
 def _describe_with_evaluation(row: LeaderboardRow) -> str:
