@@ -1,6 +1,9 @@
 """Dev evaluation: the scores that a trial reports while it trains."""
 
 import math
+from collections.abc import Iterator
+
+from torch import Tensor
 
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.data.dev_sets import load_dev_pairs
@@ -48,23 +51,36 @@ class DevSuite:
         """
         return self._pairs(encoder) | self._transfer(encoder)
 
+    def similarities(self, encoder: Encoder) -> dict[str, Tensor]:
+        """The cosine of each pair of each set of pairs, shape (pairs,), by the set's name."""
+        return {
+            dev.task: cosines(first, second) for dev, first, second, _ in self._embedded(encoder)
+        }
+
     def _pairs(self, encoder: Encoder) -> dict[str, float]:
-        """All sets together, so that each distinct sentence is encoded once."""
-        sentences = list(dict.fromkeys(s for d in self.sets for s in (*d.first, *d.second)))
-        row = {sentence: number for number, sentence in enumerate(sentences)}
-        embeddings = encoder.encode(sentences)
         metrics: dict[str, float] = {}
-        for dev in self.sets:
-            first = embeddings[[row[sentence] for sentence in dev.first]]
-            second = embeddings[[row[sentence] for sentence in dev.second]]
+        for dev, first, second, every in self._embedded(encoder):
             metrics[dev_metric(dev.task)] = spearman(cosines(first, second), dev.gold)
             if dev.task == self.geometry:
                 same = dev.gold > SAME_MEANING
-                own = {row[sentence] for sentence in (*dev.first, *dev.second)}
                 if same.any():
                     metrics["dev/alignment"] = alignment(first[same], second[same])
-                metrics["dev/uniformity"] = uniformity(embeddings[sorted(own)])
+                metrics["dev/uniformity"] = uniformity(every)
         return metrics
+
+    def _embedded(self, encoder: Encoder) -> Iterator[tuple[PairSet, Tensor, Tensor, Tensor]]:
+        """Each set with the embeddings of its pairs' sentences and of its distinct sentences.
+
+        All sets together are encoded at once, so that each distinct sentence is encoded once.
+        """
+        sentences = list(dict.fromkeys(s for d in self.sets for s in (*d.first, *d.second)))
+        row = {sentence: number for number, sentence in enumerate(sentences)}
+        embeddings = encoder.encode(sentences)
+        for dev in self.sets:
+            first = embeddings[[row[sentence] for sentence in dev.first]]
+            second = embeddings[[row[sentence] for sentence in dev.second]]
+            own = sorted({row[sentence] for sentence in (*dev.first, *dev.second)})
+            yield dev, first, second, embeddings[own]
 
     def _transfer(self, encoder: Encoder) -> dict[str, float]:
         """Task after task, because all embeddings together would take gigabytes."""

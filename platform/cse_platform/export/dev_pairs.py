@@ -6,7 +6,7 @@ from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import DataError
-from cse_methods.metrics import cosines
+from cse_methods.training.dev_evaluation import DevSuite
 from cse_platform.export.kept_model import kept_model
 from cse_platform.export.reproduction.sweep_file import one_trial_sweep
 from cse_platform.leaderboard.query.board.on_dev import DevPairs
@@ -23,17 +23,16 @@ def dev_pairs(trial: TrialDetails) -> DevPairs:
         DataError: if the dev set is none of pairs, cannot be read, or holds other pairs by now.
     """
     dev, data = DevSelection.model_validate(one_trial_sweep(trial)["dev"]), data_of(trial)
-    pairs = load_dev_pairs(dev, trial.dev.search, data)
+    gold = load_dev_pairs(dev, trial.dev.search, data).gold
     if dev_identity(dev, data) != trial.dev.identity:
         raise DataError(
             f"the dev sets of trial {trial.key[:16]} hold other pairs by now than it was judged by"
         )
     with kept_model(trial) as folder:
         encoder = load_encoder(str(folder)).to("cuda" if torch.cuda.is_available() else "cpu")
-        vectors = encoder.encode([*pairs.first, *pairs.second])
-    count = len(pairs.first)
-    found = cosines(vectors[:count], vectors[count:])
-    return DevPairs(pairs.gold, found.numpy())
+        # The very batches of the training: cosines that differ in a last digit rank otherwise.
+        found = DevSuite(dev, data=data).similarities(encoder)[trial.dev.search]
+    return DevPairs(gold, found.numpy())
 
 
 def data_of(trial: TrialDetails) -> str | None:

@@ -113,6 +113,21 @@ def test_a_trial_is_one_seed_of_its_row(reader: Leaderboard) -> None:
     assert found.tasks[0].mean_a == hicl.scores["sts12"].values[1]
 
 
+def test_seeds_without_a_score_are_told_apart_from_those_compared(
+    board: Store, reader: Leaderboard, trial_life: Callable[..., list[Event]]
+) -> None:
+    more = trial_life(
+        7, {0: 0.5, 9: 0.6}, sweep="sncse", method="sncse", configuration="c" * 64, seed=7,
+        trial="0c07" + "0" * 60,
+    )  # fmt: skip
+    tell(board, *more)
+    found = reader.compare("hicl", "sncse")
+    assert found.n_b == 1
+    assert found.told[0].endswith(", seeds 0 1 2")
+    assert found.told[1].endswith(", seed 0; not scored: seed 7")
+    assert reader.compare_all().told[2].endswith(", seed 0; not scored: seed 7")
+
+
 def test_everything_with_itself_is_nothing(reader: Leaderboard) -> None:
     found = reader.compare("hicl", "hicl")
     assert (found.a, found.b) == ("hicl (A)", "hicl (B)")

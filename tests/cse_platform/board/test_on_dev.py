@@ -1,0 +1,148 @@
+"""Two rows compared on their dev set, with what their kept models say of its pairs."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy import select
+
+from cse_methods.data.dev_selection import DevSelection
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.training.dev_evaluation import DevSuite
+from cse_platform.errors import ComparisonError, NotFoundError
+from cse_platform.export.dev_pairs import dev_pairs
+from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.board.on_dev import DevPairs
+from cse_platform.leaderboard.statistics.compare import compare
+from cse_platform.leaderboard.statistics.contenders import Contender
+from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.leaderboard.store.score_tables import TestAccessRecord
+from cse_platform.sweep.identity import dev_identity
+from cse_platform.tracking.events import Event, SweepStarted
+
+OWN = [f"the cat sees dog {n}\ta dog sees cat {n % 4}\t{1 + n % 5}\n" for n in range(40)]
+POOLERS = {"simcse": ("avg", "cls"), "esimcse": ("avg_top2",), "hicl": ("cls",)}
+
+
+@pytest.fixture(scope="module")
+def lab(
+    tmp_path_factory: pytest.TempPathFactory,
+    sweep_started: Callable[..., SweepStarted],
+    trial_life: Callable[..., list[Event]],
+    empty_leaderboard: Callable[[Path], str],
+) -> Iterator[str]:
+    """Kept models of three methods; hicl's dev set is another one. The URL of the leaderboard."""
+    folder = tmp_path_factory.mktemp("lab")
+    (folder / "my-dev.tsv").write_text("".join(OWN))
+    own = {"checkpoint": str(folder / "my-dev.tsv"), "search": "my-dev", "also": []}
+    events: list[Event] = []
+    for method, poolers in POOLERS.items():
+        dev = DevSelection.model_validate({} if method == "hicl" else own)
+        spec = {"sweep": method, "data": "builtin", "dev": dev.model_dump(mode="json")}
+        events.append(sweep_started(method, method=method, spec=spec))
+        for seed, pooler in enumerate(poolers):
+            encoder = load_encoder("mini", pooler=pooler)
+            encoder.save(folder / method / pooler)
+            score = DevSuite(dev, data="builtin").evaluate(encoder)[f"dev/{dev.search}_spearman"]
+            events += trial_life(
+                seed,
+                {0: -1.0, 4: score},
+                sweep=method,
+                method=method,
+                configuration=f"{len(method):x}" * 64,
+                seed=seed,
+                trial=f"{len(method):x}{seed}" * 32,
+                model=str(folder / method / pooler),
+                dev={
+                    "checkpoint": dev.checkpoint,
+                    "search": dev.search,
+                    "identity": dev_identity(dev, "builtin"),
+                    "source": "builtin" if method == "hicl" else "file",
+                    "corpus": "builtin",
+                },
+            )
+    url = empty_leaderboard(folder / "leaderboard.db")
+    with open_store(url) as store:
+        LeaderboardSink(store).apply("j", list(enumerate(events, start=1)))
+    yield url
+
+
+def pairs_of(reader: Leaderboard) -> Callable[[str], DevPairs]:
+    return lambda key: dev_pairs(reader.trial(key))
+
+
+def test_it_is_the_comparison_of_their_scores_and_cosines(lab: str) -> None:
+    with open_leaderboard(lab) as reader:
+        found = reader.compare_on_dev("simcse", "esimcse", pairs_of(reader))
+        rows = {row.method: row for row in reader.rows(ranked=False)}
+        sides = []
+        for name in ("simcse", "esimcse"):
+            row = rows[name]
+            pairs = [dev_pairs(reader.trial(row.keys[seed])) for seed in row.seeds]
+            scores = {"dev my-dev": [row.dev_score.values[seed] for seed in row.seeds]}
+            cosines = {"dev my-dev": np.stack([one.cosines for one in pairs])}
+            sides.append(Contender(name, scores, cosines, {"dev my-dev": pairs[0].gold}))
+    expected = compare(sides[0], sides[1], tasks=["dev my-dev"], average=None)
+    assert found.tasks == expected.tasks
+    (task,) = found.tasks
+    assert (found.n_a, found.n_b, task.pairs) == (2, 1, 40)
+    assert task.effect == pytest.approx(
+        rows["simcse"].dev_score.mean - rows["esimcse"].dev_score.mean
+    )
+    assert task.interval is not None and task.interval.low <= task.effect <= task.interval.high
+
+
+def test_unlike_dev_sets_are_refused(lab: str) -> None:
+    with (
+        open_leaderboard(lab) as reader,
+        pytest.raises(ComparisonError, match=r"my-dev \(file, .* and stsb \(builtin, .*--identity"),
+    ):
+        reader.compare_on_dev("simcse", "hicl", pairs_of(reader))
+
+
+def test_without_a_model_it_is_over_seeds_and_says_why(lab: str) -> None:
+    def gone(key: str) -> DevPairs:
+        raise NotFoundError(f"the model of trial {key[:4]} is gone")
+
+    with open_leaderboard(lab) as reader:
+        found = reader.compare_on_dev("simcse", "simcse", gone)
+    (task,) = found.tasks
+    assert task.pairs is None
+    assert task.interval is not None and task.interval.over == "seeds"
+    assert any("simcse (A)" in note and "is gone" in note for note in found.notes)
+
+
+def test_a_kept_model_that_scores_otherwise_is_not_taken(lab: str) -> None:
+    with open_leaderboard(lab) as reader:
+
+        def other(key: str) -> DevPairs:
+            pairs = dev_pairs(reader.trial(key))
+            return pairs._replace(cosines=-pairs.cosines)
+
+        found = reader.compare_on_dev("simcse", "esimcse", other)
+    assert found.tasks[0].pairs is None
+    assert [note for note in found.notes if "is on record" in note]
+
+
+GUARDED = """
+import sys
+from cse_methods.guard import guard
+guard()
+from cse_platform.cli.leaderboard import main
+main(sys.argv[1:])
+"""
+
+
+def test_the_command_opens_no_test_set(lab: str) -> None:
+    asked = ("--store", lab, "--compare", "simcse", "esimcse", "--on", "dev", "--json")
+    ended = subprocess.run(
+        [sys.executable, "-c", GUARDED, *asked], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert '"dev my-dev"' in ended.stdout
+    with open_store(lab, create=False) as store, store.session() as session:
+        assert session.scalars(select(TestAccessRecord)).all() == []
