@@ -91,7 +91,7 @@ def measure_dev() -> dict[str, Any]:
     corpus = load_corpus(config.corpus, config.data)
     schedule = Schedule.of(config, sentences=len(corpus.sentences))
     state = start(config, 0, schedule, lambda _: SimCSE(config))
-    dev = DevSuite(config.dev.tasks, data=config.data)
+    dev = DevSuite(config.dev, data=config.data)
     dev_seconds, step_seconds = [], []
     for turn in range(1, 4):
         started = time.perf_counter()

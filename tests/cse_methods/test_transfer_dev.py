@@ -27,6 +27,7 @@ from cse_methods.transfer.protocol import DEV_PROTOCOL, TransferProtocol
 
 QUICK = TransferProtocol(kfold=3, optimizer="rmsprop", tenacity=0, epoch_size=1)
 SKLEARN = TransferProtocol(classifier="scikit-learn", kfold=3)
+CLIMBS = DevSelection(checkpoint="transfer_dev", search="transfer_dev", also=())
 NAMES = [*(f"dev/{task}_accuracy" for task in TRANSFER_TASKS), "dev/avg_transfer_accuracy"]
 
 
@@ -99,14 +100,14 @@ def test_the_dev_accuracy_of_scoring_and_of_training_agree() -> None:
 
 def test_a_dev_suite_reports_each_task_and_their_mean(tiny_bert: Path) -> None:
     encoder = load_encoder(str(tiny_bert))
-    metrics = DevSuite(["transfer_dev"], data="builtin").evaluate(encoder)
+    metrics = DevSuite(CLIMBS, data="builtin").evaluate(encoder)
     assert list(metrics) == NAMES
     assert metrics["dev/avg_transfer_accuracy"] == pytest.approx(
         mean(metrics[name] for name in NAMES[:-1])
     )
     sst2 = load_transfer_set("sst2", "builtin")
     assert metrics["dev/sst2_accuracy"] == dev_accuracy(sst2, encoder.encode, DEV_PROTOCOL)
-    both = DevSuite(["stsb", "transfer_dev"], data="builtin").evaluate(encoder)
+    both = DevSuite(DevSelection(search="transfer_dev", also=()), data="builtin").evaluate(encoder)
     assert both.items() >= metrics.items()
     assert {"dev/stsb_spearman", "dev/alignment"} <= both.keys()
 
@@ -114,7 +115,7 @@ def test_a_dev_suite_reports_each_task_and_their_mean(tiny_bert: Path) -> None:
 def test_a_broken_encoder_has_no_accuracy(tiny_bert: Path) -> None:
     encoder = load_encoder(str(tiny_bert))
     next(encoder.parameters()).data.fill_(math.nan)
-    metrics = DevSuite(["transfer_dev"], data="builtin").evaluate(encoder)
+    metrics = DevSuite(CLIMBS, data="builtin").evaluate(encoder)
     assert all(math.isnan(metrics[name]) for name in NAMES)
     best = Best("transfer_dev")
     best.consider(1, metrics, encoder)
@@ -143,18 +144,19 @@ def test_a_trial_that_climbs_transfer_accuracies(
 
 
 def test_what_tells_the_dev_sets_apart() -> None:
-    tasks = DevSelection(search="transfer_dev").tasks
-    assert tasks == ("stsb", "transfer_dev", "sickr")
-    one, other, again = (identify_dev_set(task, "builtin") for task in (*tasks[:2], tasks[1]))
+    dev = DevSelection(search="transfer_dev")
+    assert dev.tasks == ("stsb", "transfer_dev", "sickr")
+    asked = ("stsb", "transfer_dev", "transfer_dev")
+    one, other, again = (identify_dev_set(dev, name, "builtin") for name in asked)
     assert (other.task, other.source) == ("transfer_dev", "builtin")
     assert other == again
     assert other.sha256 != one.sha256
 
 
 def test_the_checksum_follows_the_seven_sets(shared: Path) -> None:
-    real = identify_dev_set("transfer_dev", str(shared / "data"))
+    real = identify_dev_set(CLIMBS, "transfer_dev", str(shared / "data"))
     assert real.source == "senteval"
-    assert real.sha256 != identify_dev_set("transfer_dev", "builtin").sha256
+    assert real.sha256 != identify_dev_set(CLIMBS, "transfer_dev", "builtin").sha256
 
 
 def test_what_a_dev_selection_has_to_fetch(
@@ -162,9 +164,9 @@ def test_what_a_dev_selection_has_to_fetch(
 ) -> None:
     monkeypatch.setenv("CSE_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    assert missing_dev_data(("transfer_dev",), "builtin") == []
-    assert missing_dev_data(("transfer_dev",), str(shared / "data")) == []
-    assert missing_dev_data(("transfer_dev",), "hub") == [
+    assert missing_dev_data(CLIMBS, "builtin") == []
+    assert missing_dev_data(CLIMBS, str(shared / "data")) == []
+    assert missing_dev_data(CLIMBS, "hub") == [
         "dev set transfer_dev (princeton-nlp/datasets-for-simcse)"
     ]
 

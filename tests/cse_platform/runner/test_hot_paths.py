@@ -65,9 +65,9 @@ def test_a_start_reads_each_dev_set_once_opens_one_search_store_and_validates_no
 ) -> None:
     counts: Counter[str] = Counter()
 
-    def identify(task: Any, data: str | None) -> DevIdentity:
-        counts[task] += 1
-        return identify_dev_set(task, data)
+    def identify(dev: Any, name: str, data: str | None) -> DevIdentity:
+        counts[name] += 1
+        return identify_dev_set(dev, name, data)
 
     class Storage(optuna.storages.RDBStorage):
         def __init__(self, *arguments: Any, **keywords: Any) -> None:
