@@ -120,6 +120,15 @@ class MethodConfig(Settings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _refuse_other_columns(self) -> Self:
+        taken = self.columns_taken()
+        for corpus in self.corpus:
+            given = len(corpus.columns) or 1
+            if given != taken:
+                raise SettingError("corpus", _columns_problem(corpus.short_name, given, taken))
+        return self
+
     @classmethod
     def dependent_defaults(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """Defaults that follow from the other settings, as a file gives them, not yet checked."""
@@ -138,6 +147,10 @@ class MethodConfig(Settings):
     def encoders(self) -> tuple[str, ...]:
         """Every pre-trained encoder this configuration reads, the backbone first."""
         return (self.backbone,)
+
+    def columns_taken(self) -> int:
+        """How many columns of a corpus a batch has: 1 is the sentences alone."""
+        return 1
 
     def test_prompt(self) -> str | None:
         """The words around a sentence at test time, for the pooler `mask`."""
@@ -219,6 +232,16 @@ class TrainingConfig(MethodConfig):
         """The head follows the pooler."""
         pooler = values.get("pooler") or cls.model_fields["pooler"].default
         return {**super().dependent_defaults(values), "head": pooler in cls.head_poolers}
+
+
+def _columns_problem(corpus: str, given: int, taken: int) -> str:
+    if taken > 1:
+        has = f"{given} columns" if given > 1 else "single sentences"
+        return f"{corpus} has {has}, and {taken} columns are needed; name them, columns: […]"
+    return (
+        f"{corpus} has {given} columns, and this method trains on single sentences here; name one, "
+        "column: …, or train simcse with supervision: pairs or triples"
+    )
 
 
 @dataclass(frozen=True)

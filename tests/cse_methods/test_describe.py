@@ -104,7 +104,8 @@ def test_every_search_of_the_paper_is_told(method: Method, told: Description) ->
 
 def test_a_training_method_shares_its_settings_with_the_others() -> None:
     own, *shared = describe_method(get_method("simcse")).groups
-    assert [row.name for row in own.rows] == ["temperature"]
+    names = ["temperature", "supervision", "hard_negative_weight"]
+    assert [row.name for row in own.rows] == names
     titles = ["Settings of every method that trains", "Settings of every method"]
     assert [group.title for group in shared] == titles
     assert "learning_rate" in [row.name for row in shared[0].rows]

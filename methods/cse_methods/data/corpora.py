@@ -1,19 +1,18 @@
-"""Training corpora: raw sentences by name, from the grammar, a file, a data folder or the hub."""
+"""Training corpora by name: from the grammar, a file, a folder, a data folder or the hub."""
 
-import logging
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cse_methods.data.builtin.pairs import builtin_corpus
+from cse_methods.data.corpus_rows import Rows, read_rows, without_empty
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.language.cutting import cut_sentences, load_tokenizer
 from cse_methods.data.source import DataSource, HubFile, data_source
 from cse_methods.errors import DataError, nearest_hint
-from cse_methods.files.named import is_file_name
+from cse_methods.files.named import COMPRESSED, TABLES, TEXTS, is_file_name, kind_of_file
 from cse_methods.files.text import read_lines, sha256_of
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,11 @@ class Corpus:
     """As named in the configuration; joined corpora as `a+b`."""
     sentences: Sequence[str]
     sha256: str
-    """Checksum of the sentences, each ended by a line feed."""
+    """Checksum of the sentences, each ended by a line feed; with columns, of the rows as JSON."""
+    columns: tuple[Sequence[str], ...] = ()
+    """Where several are named: all of them, of which the first is `sentences`."""
+    dropped: int = 0
+    """Rows that were left out because a sentence in them was empty."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class _Known:
     local_names: tuple[str, ...]
     lines: int
     """Lines of all files together, before anything is dropped."""
+    columns: tuple[str, ...] = ()
+    """Of a table, whose columns have to be named."""
     wiki_markup: bool = False
     """Blank lines stand between paragraphs, and headings between equals signs; both are dropped."""
 
@@ -44,6 +49,13 @@ KNOWN = {
         hub=(HubFile("princeton-nlp/datasets-for-simcse", "wiki1m_for_simcse.txt", "main"),),
         local_names=("wiki1m.txt", "wiki1m_for_simcse.txt"),
         lines=1_000_000,
+    ),
+    # The triples of SNLI and MNLI that supervised SimCSE trains on.
+    "nli": _Known(
+        hub=(HubFile("princeton-nlp/datasets-for-simcse", "nli_for_simcse.csv", "main"),),
+        local_names=("nli.csv", "nli_for_simcse.csv"),
+        lines=275_601,
+        columns=("sent0", "sent1", "hard_neg"),
     ),
     "wikitext103": _Known(
         hub=tuple(
@@ -62,13 +74,14 @@ def load_corpus(
 ) -> Corpus:
     """The sentences of all named corpora, one corpus after the other.
 
-    A name is `builtin`; a text file (it contains `/` or ends in `.txt`); NAME for the file
-    `corpus/NAME.txt` of the data folder; or `wiki1m` or `wikitext103` (its paragraphs), which are
-    fetched from the hub if need be. Files hold one sentence a line in UTF-8; white space around a
-    sentence is dropped.
+    A name is `builtin`; a file or folder (it contains `/` or ends as a text or table does); NAME
+    for the file `corpus/NAME.txt`, or of another ending, of the data folder; or `wiki1m`,
+    `wikitext103` (its paragraphs) or `nli`, which are fetched from the hub if need be. Texts hold
+    one sentence a line in UTF-8; of tables the columns are named; of a folder all texts and tables
+    are read, by name. White space around a sentence is dropped.
 
     Args:
-        specs: the corpora, at least one.
+        specs: the corpora, at least one, all of as many columns.
         data: the setting `data`: `builtin`, `hub`, a folder, or None for CSE_DATA.
         backbone: the encoder in whose word pieces `split_at` counts.
 
@@ -79,10 +92,19 @@ def load_corpus(
         ValueError: if `split_at` is set and no backbone is given.
     """
     source = data_source(data)
+    read = [_load(spec, source) for spec in specs]
+    name, dropped = "+".join(spec.short_name for spec in specs), sum(number for _, number in read)
+    if any(spec.columns for spec in specs):
+        rows = [row for part, _ in read for row in part]
+        columns = tuple(zip(*rows, strict=True))
+        sha256 = sha256_of(json.dumps(row) for row in rows)
+        return Corpus(name, columns[0], sha256, columns=columns, dropped=dropped)
     sentences = [
-        sentence for spec in specs for sentence in _fitting(_load(spec, source), spec, backbone)
+        sentence
+        for spec, (rows, _) in zip(specs, read, strict=True)
+        for sentence in _fitting([first for (first,) in rows], spec, backbone)
     ]
-    return Corpus("+".join(spec.name for spec in specs), sentences, sha256_of(sentences))
+    return Corpus(name, sentences, sha256_of(sentences), dropped=dropped)
 
 
 def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
@@ -94,24 +116,44 @@ def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
     return list(dict.fromkeys(f"corpus {name} ({place.repository})" for name, place in missing))
 
 
-def _load(spec: CorpusSpec, source: DataSource) -> Sequence[str]:
+def _load(spec: CorpusSpec, source: DataSource) -> tuple[Rows, int]:
+    """The rows of a corpus, and how many were dropped."""
     places = _locate(spec.name, source)
     if not places:
-        return builtin_corpus()
+        return [(sentence,) for sentence in builtin_corpus()], 0
     paths = [place.fetch() if isinstance(place, HubFile) else place for place in places]
+    if known := KNOWN.get(spec.name):
+        return _load_known(spec, known, paths)
+    files = [read_rows(path, spec.named_columns, drop_empty=spec.drop_empty) for path in paths]
+    return [row for rows, _ in files for row in rows], sum(dropped for _, dropped in files)
+
+
+def _load_known(spec: CorpusSpec, known: _Known, paths: Sequence[Path]) -> tuple[Rows, int]:
+    if known.columns:
+        if not spec.named_columns:
+            raise DataError(
+                f"corpus {spec.name!r} is a table; name its columns: {{name: {spec.name}, columns: "
+                f"[{', '.join(known.columns)}]}}"
+            )
+        rows, dropped = read_rows(paths[0], spec.named_columns, drop_empty=spec.drop_empty)
+        _refuse_count(spec, known, paths[0], found=len(rows) + dropped)
+        return rows, dropped
     lines = [line.strip() for path in paths for line in read_lines(path)]
-    known = KNOWN.get(spec.name)
-    if known and len(lines) != known.lines:
+    _refuse_count(spec, known, paths[0], found=len(lines))
+    if known.wiki_markup:
+        return [(line,) for line in lines if line and not (line[0] == line[-1] == "=")], 0
+    return without_empty(lines, paths[0], drop=spec.drop_empty)
+
+
+def _refuse_count(spec: CorpusSpec, known: _Known, path: Path, *, found: int) -> None:
+    if found != known.lines:
         raise DataError(
-            f"{paths[0]}: {spec.name} has {known.lines} lines, found {len(lines)}; "
+            f"{path}: {spec.name} has {known.lines} lines, found {found}; "
             "fetch it again, or name the file by its path to train on it as it is"
         )
-    if known and known.wiki_markup:
-        return [line for line in lines if line and not (line[0] == line[-1] == "=")]
-    return _without_empty(lines, paths[0], drop=spec.drop_empty)
 
 
-def _fitting(sentences: Sequence[str], spec: CorpusSpec, backbone: str | None) -> Iterable[str]:
+def _fitting(sentences: list[str], spec: CorpusSpec, backbone: str | None) -> Iterable[str]:
     if spec.split_at is None:
         return sentences
     if backbone is None:
@@ -122,31 +164,13 @@ def _fitting(sentences: Sequence[str], spec: CorpusSpec, backbone: str | None) -
     return cut_sentences(sentences, load_tokenizer(backbone), length=spec.split_at)
 
 
-def _without_empty(lines: list[str], path: Path, *, drop: bool) -> list[str]:
-    sentences = [line for line in lines if line]
-    if not sentences:
-        raise DataError(f"{path}: no sentences; a corpus holds one sentence a line")
-    empty = len(lines) - len(sentences)
-    if empty and not drop:
-        raise DataError(
-            f"{path}, line {lines.index('') + 1}: empty, the first of {empty}; "
-            "remove them, or set drop_empty: true for this corpus"
-        )
-    if empty:
-        _log.info("%s: dropped %d empty lines", path, empty)
-    return sentences
-
-
 def _locate(name: str, source: DataSource) -> tuple[Path | HubFile, ...]:
     """The files of a corpus; none for the built-in one."""
     if name == "builtin":
         return ()
     if is_file_name(name):
-        path = Path(name).expanduser()
-        if not path.is_file():
-            raise DataError(f"corpus {name!r}: no such file; name a text file, a sentence a line")
-        return (path,)
-    local_names = KNOWN[name].local_names if name in KNOWN else (f"{name}.txt",)
+        return _files(Path(name).expanduser(), name)
+    local_names = KNOWN[name].local_names if name in KNOWN else _local_names(name)
     if isinstance(source, Path):
         for local_name in local_names:
             if (path := source / "corpus" / local_name).is_file():
@@ -156,11 +180,33 @@ def _locate(name: str, source: DataSource) -> tuple[Path | HubFile, ...]:
     raise _unknown(name, source)
 
 
+def _files(path: Path, name: str) -> tuple[Path, ...]:
+    """A file, or the texts and tables below a folder, by name."""
+    if path.is_file():
+        return (path,)
+    if not path.is_dir():
+        raise DataError(
+            f"corpus {name!r}: no such file or folder; a relative path is taken from the sweep "
+            "file's folder"
+        )
+    files = [file for file in path.rglob("*") if file.is_file() and kind_of_file(file.name)]
+    if not files:
+        endings = ", ".join((*TEXTS, *TABLES))
+        raise DataError(f"corpus {name!r}: no file in this folder ends in {endings}")
+    return tuple(sorted(files))
+
+
+def _local_names(name: str) -> tuple[str, ...]:
+    kinds = (*TEXTS, *TABLES)
+    return tuple(f"{name}{kind}{packed}" for packed in ("", *COMPRESSED) for kind in kinds)
+
+
 def _unknown(name: str, source: DataSource) -> DataError:
-    local = {path.stem for path in source.glob("corpus/*.txt")} if isinstance(source, Path) else ()
+    files = source.glob("corpus/*") if isinstance(source, Path) else ()
+    local = {file.name.partition(".")[0] for file in files if kind_of_file(file.name)}
     names = sorted({"builtin", *KNOWN, *local})
     where = f"in {source}" if isinstance(source, Path) else "(CSE_DATA or data: may name a folder)"
     return DataError(
         f"no corpus {name!r} {where}.{nearest_hint(name, names)} There are: {', '.join(names)}, or "
-        "a path to a text file"
+        "a path to a file"
     )

@@ -3,16 +3,22 @@
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
-from cse_methods.files.named import absolute_name
+from cse_methods.errors import SettingError
+from cse_methods.files.named import absolute_name, is_file_name
 from cse_methods.settings import Settings
+
+ColumnName = Annotated[str, Field(min_length=1)] | Annotated[int, Field(strict=True, ge=1)]
+"""The name of a column, or its number, from 1, in a table without a header."""
 
 
 class CorpusSpec(Settings):
-    """One corpus of raw sentences."""
+    """One corpus: raw sentences, or the columns of a table."""
 
-    name: str = Field(min_length=1, description="a corpus name, or a text file, a sentence a line")
+    name: str = Field(
+        min_length=1, description="a corpus name, a file of text or of a table, or a folder of them"
+    )
     drop_empty: bool = Field(default=False, description="drop empty lines instead of refusing")
     split_at: int | None = Field(
         default=None,
@@ -20,6 +26,36 @@ class CorpusSpec(Settings):
         description="sentences longer than this many word pieces, special ones included, are cut "
         "into several; null does not cut",
     )
+    column: ColumnName | None = Field(
+        default=None, description="of a table, the column of the sentences"
+    )
+    columns: tuple[ColumnName, ...] = Field(
+        default=(), description="of a table, the columns of sentences that belong together"
+    )
+
+    @model_validator(mode="after")
+    def _refuse_columns_that_do_not_go_together(self) -> Self:
+        if self.column is not None and self.columns:
+            raise SettingError("columns", "stands beside 'column'; keep one of the two")
+        if len(self.columns) == 1 or len(set(self.columns)) < len(self.columns):
+            raise SettingError(
+                "columns", f"two columns or more, each once, got {list(self.columns)}"
+            )
+        if len({type(column) for column in self.columns}) > 1:
+            raise SettingError("columns", f"all names or all numbers, got {list(self.columns)}")
+        if self.columns and self.split_at is not None:
+            raise SettingError("split_at", "cuts single sentences, and this corpus has columns")
+        return self
+
+    @property
+    def named_columns(self) -> tuple[ColumnName, ...]:
+        """The columns that are read; none of a text."""
+        return self.columns if self.column is None else (self.column,)
+
+    @property
+    def short_name(self) -> str:
+        """What it is called on the leaderboard: its name, or its file's without the folder."""
+        return Path(self.name).name if is_file_name(self.name) else self.name
 
     def from_folder(self, folder: Path) -> Self:
         """The same corpus for a process anywhere: its file is named as a sweep file in `folder`."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cse_methods.errors import DataError
-from cse_methods.files.named import TABLES
+from cse_methods.files.named import TABLES, kind_of_file
 from cse_methods.files.text import decode_lines, read_content
 
 
@@ -30,25 +30,26 @@ class Table:
     rows: Sequence[TableRow]
 
 
-def read_table(path: Path) -> Table:
-    """The table in a file, in the format that the end of its name says. UTF-8.
+def read_table(path: Path, *, only: Sequence[str] = ()) -> Table:
+    """The table in a file, in the format that the end of its name says. UTF-8; may be compressed.
 
     CSV has quotes as in RFC 4180; TSV has none, as in SentEval's files: a quote is a character.
-    JSON lines are objects with the keys of the first one. Blank lines are left out.
+    JSON lines are objects with the keys of the first one. Blank lines are left out. Of JSON lines
+    and parquet, `only` are the columns that are read; without it all are.
 
     Raises:
         DataError: if the file cannot be read, is in another format, or has a row of too few
             cells; of CSV also of too many, because a comma within a sentence makes some. Names
             the line.
     """
-    ending = path.suffix.lower()
+    ending = kind_of_file(path.name)
     if ending not in TABLES:
         raise DataError(f"{path}: no table by the end of its name; expected {', '.join(TABLES)}")
     if ending == ".parquet":
-        return _parquet(path)
+        return _parquet(path, only)
     lines = decode_lines(read_content(path), path)
     if ending == ".jsonl":
-        return _json_lines(path, lines)
+        return _json_lines(path, lines, tuple(only))
     _refuse_other_separator(path, lines, ending)
     rows = list(_csv(path, lines) if ending == ".csv" else _tsv(path, lines))
     for row in rows:
@@ -101,8 +102,7 @@ def _refuse_other_width(row: TableRow, width: int, *, exact: bool) -> None:
         raise DataError(f"{row.where}: {found} columns, but the first line has {width}; {hint}")
 
 
-def _json_lines(path: Path, lines: Sequence[str]) -> Table:
-    names: tuple[str, ...] = ()
+def _json_lines(path: Path, lines: Sequence[str], names: tuple[str, ...]) -> Table:
     rows = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -111,7 +111,7 @@ def _json_lines(path: Path, lines: Sequence[str]) -> Table:
         entry = _json_object(line, where)
         names = names or tuple(entry)
         if missing := [name for name in names if name not in entry]:
-            raise DataError(f"{where}: no key {missing[0]!r}, which the first line has; add it")
+            raise DataError(f"{where}: no key {missing[0]!r}; there are {', '.join(entry)}")
         rows.append(TableRow(where, [entry[name] for name in names]))
     return Table(names, rows)
 
@@ -128,11 +128,15 @@ def _json_object(line: str, where: str) -> dict[str, Any]:
     return entry
 
 
-def _parquet(path: Path) -> Table:
-    from pyarrow import ArrowException, parquet
+def _parquet(path: Path, only: Sequence[str]) -> Table:
+    from pyarrow import ArrowException, BufferReader, parquet
 
     try:
-        table = parquet.read_table(path).to_pydict()
+        file = parquet.ParquetFile(BufferReader(read_content(path)))
+        if missing := [name for name in only if name not in file.schema_arrow.names]:
+            names = ", ".join(file.schema_arrow.names)
+            raise DataError(f"{path}: no column {missing[0]!r}; there are {names}")
+        table = file.read(columns=list(only) or None).to_pydict()
     except (OSError, ArrowException) as problem:
         reason = str(problem).partition("\n")[0]
         raise DataError(f"{path}: no parquet file that can be read ({reason})") from problem

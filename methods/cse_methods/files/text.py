@@ -1,7 +1,11 @@
 """Text as the readers of this package need it: lines of a file, and the checksum of lines."""
 
+import bz2
+import gzip
 import hashlib
-from collections.abc import Iterable
+import lzma
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -23,11 +27,36 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_content(path: Path) -> bytes:
-    """The bytes of a file, or a DataError."""
+    """The bytes of a file, decompressed if its name says that they are; or a DataError."""
     try:
-        return path.read_bytes()
+        content = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}; name a readable file") from error
+    ending = path.suffix.lower()
+    if ending not in _DECOMPRESS:
+        return content
+    try:
+        return _DECOMPRESS[ending](content)
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+        raise DataError(
+            f"{path}: no whole {ending} file ({error}); compress or fetch it again"
+        ) from error
+
+
+def _zstandard(content: bytes) -> bytes:
+    from pyarrow import BufferReader, CompressedInputStream
+
+    with CompressedInputStream(BufferReader(content), "zstd") as stream:
+        whole: bytes = stream.read()
+    return whole
+
+
+_DECOMPRESS: Mapping[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.decompress,
+    ".bz2": bz2.decompress,
+    ".xz": lzma.decompress,
+    ".zst": _zstandard,
+}
 
 
 def decode_lines(

@@ -41,7 +41,7 @@ def _only_with(
     return {name: {"base": (base,)} for name in own}
 
 
-class HiCLConfig(ESimCSEConfig, SNCSEConfig, SimCSEConfig):
+class HiCLConfig(ESimCSEConfig, SNCSEConfig):
     """Settings of HiCL, and those of its base."""
 
     head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls", "mask")

@@ -1,37 +1,69 @@
-"""SimCSE, unsupervised: a sentence's positive is itself under another dropout mask.
+"""SimCSE: a sentence's positive is itself under another dropout mask, or one that is written down.
 
 Paper: Gao, Yao, Chen, EMNLP 2021, https://arxiv.org/abs/2104.08821.
 Departs from it: the last, incomplete batch of an epoch is dropped.
+
+Unsupervised by default. With `supervision` a corpus has columns: the sentence, its positive and,
+for triples, its hard negative; the head then stays at test time, as in the paper's section 6.1.
 """
 
-from typing import Any
+from typing import Any, ClassVar, Literal, Protocol
 
 from torch import Tensor
 
-from cse_methods.contract import Paper, Run, TrainingConfig
+from cse_methods.contract import Conditions, Paper, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
 from cse_methods.published.tables import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
-from cse_methods.training.objective import TwoViewObjective, TwoViews
-from cse_methods.training.student import Batch, StudentProtocol
+from cse_methods.training.objective import Objective, TwoViewObjective, TwoViews
+from cse_methods.training.student import Batch, Student, StudentProtocol
+
+Supervision = Literal["pairs", "triples"]
 
 
 class SimCSEConfig(TrainingConfig):
     """Settings of SimCSE."""
 
+    conditions: ClassVar[Conditions] = {"hard_negative_weight": {"supervision": ("triples",)}}
+
     temperature: float = setting(
         0.05, gt=0, description="divides cosines", symbol="τ", source="eq. 1"
     )
+    supervision: Supervision | None = setting(
+        None,
+        description="what the corpus's columns are: a sentence and its positive, or these and a "
+        "hard negative; null trains on single sentences",
+        source="section 4",
+    )
+    hard_negative_weight: float = setting(
+        0.0,
+        description="added to the logit of a sentence's own hard negative",
+        symbol="log α",
+        source="eq. 5, appendix D",
+    )
+
+    def columns_taken(self) -> int:
+        """2 for pairs, 3 for triples."""
+        return {None: 1, "pairs": 2, "triples": 3}[self.supervision]
+
+
+class WithTemperature(Protocol):
+    """The settings of every method that has SimCSE's loss in it."""
+
+    @property
+    def temperature(self) -> float: ...
 
 
 class SimCSE(TwoViewObjective):
     """Each sentence finds its other view, under another dropout mask, among those of the batch."""
 
     def __init__(
-        self, config: SimCSEConfig, *, negatives_from: NegativesFrom = "other_view"
+        self, config: WithTemperature, *, negatives_from: NegativesFrom = "other_view"
     ) -> None:
         super().__init__()
         self.temperature = config.temperature
@@ -50,6 +82,34 @@ class SimCSE(TwoViewObjective):
         return {"contrastive": contrastive}
 
 
+class SupervisedSimCSE(Objective):
+    """Each sentence finds its positive among the batch's positives and hard negatives."""
+
+    def __init__(self, config: SimCSEConfig) -> None:
+        super().__init__()
+        self.config = config
+
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        """The contrastive loss, of a batch with columns."""
+        template = student.encoder.template
+        texts = [text for column in batch.columns for text in column]
+        (embeddings,) = student.encode(student.pieces(texts, template), template)
+        anchors, positives, *negatives = embeddings.chunk(len(batch.columns))
+        contrastive = info_nce(
+            anchors,
+            positives,
+            temperature=self.config.temperature,
+            negatives=negatives[0] if negatives else None,
+            hard_negative_weight=self.config.hard_negative_weight,
+        )
+        return {"contrastive": contrastive}
+
+    def evaluation_encoder(self, student: Student) -> Encoder:
+        """The encoder with its head, where it is trained with one."""
+        head = student.head
+        return student.encoder.with_post_pooling(*[head] if isinstance(head, TrainingHead) else [])
+
+
 @register(
     "simcse",
     config=SimCSEConfig,
@@ -62,6 +122,7 @@ class SimCSE(TwoViewObjective):
     published=published_settings("simcse"),
 )
 def train(config: SimCSEConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
+    """Train on sentences, pairs or triples; return the metrics of the best checkpoint on dev."""
     corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-    return training.train(config, run, corpus=corpus, objective=lambda _: SimCSE(config))
+    kind = SimCSE if config.supervision is None else SupervisedSimCSE
+    return training.train(config, run, corpus=corpus, objective=lambda _: kind(config))

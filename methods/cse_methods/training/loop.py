@@ -123,7 +123,9 @@ def training_batches(state: TrainingState, corpus: Corpus, *, until: int) -> Ite
             order = np.random.default_rng([state.seed, epoch]).permutation(len(corpus.sentences))
         place = state.step % per_epoch * size
         rows = order[place : place + size]
-        yield Batch([corpus.sentences[row] for row in rows], rows)
+        sentences = [corpus.sentences[row] for row in rows]
+        columns = tuple([column[row] for row in rows] for column in corpus.columns)
+        yield Batch(sentences, rows, columns)
 
 
 def optimise(state: TrainingState, parts: dict[str, Tensor]) -> dict[str, Tensor]:

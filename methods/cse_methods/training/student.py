@@ -34,6 +34,8 @@ class Batch:
     sentences: list[str]
     rows: NDArray[np.int64]
     """Their places in the corpus, shape (B,), to look up what belongs to a sentence."""
+    columns: tuple[list[str], ...] = ()
+    """Of a corpus with columns: all of them, of which the first is `sentences`."""
 
 
 class StudentProtocol(Protocol):

@@ -73,16 +73,18 @@ def _changes(path: str, before: Any, after: Any) -> Iterator[Change]:
     if isinstance(before, dict) and isinstance(after, dict):
         for name in (*before, *(name for name in after if name not in before)):
             yield from _changes(f"{path}.{name}", before.get(name), after.get(name))
-    elif not _alike(before, after):
+    elif _are_corpora(before, after):
+        for place, pair in enumerate(zip(before, after, strict=True)):
+            yield from _changes(f"{path}.{place}", *pair)
+    else:
         yield path, before, after
 
 
-def _alike(before: Any, after: Any) -> bool:
-    """Whether two lists, as of corpora, differ in empty keys only."""
+def _are_corpora(before: Any, after: Any) -> bool:
+    """Whether both are lists of as many mappings, whose keys can be compared."""
     if not (isinstance(before, list) and isinstance(after, list) and len(before) == len(after)):
         return False
-    pairs = zip(before, after, strict=True)
-    return not any(change for pair in pairs for change in _changes("", *pair))
+    return all(isinstance(one, dict) for one in (*before, *after))
 
 
 def _without_folders(value: Any) -> Any:

@@ -48,7 +48,7 @@ class DevData:
             "search": climbs.task,
             "identity": _identity_of(picks, climbs),
             "source": climbs.source,
-            "corpus": "+".join(corpus.name for corpus in spec.corpus),
+            "corpus": "+".join(corpus.short_name for corpus in spec.corpus),
         }
         """What a leaderboard row says of them; rows of one identity can be compared."""
 

@@ -1,0 +1,99 @@
+"""The rows of a corpus's file: a sentence each, or as many as columns are named."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cse_methods.data.corpus_spec import ColumnName
+from cse_methods.errors import DataError, nearest_hint
+from cse_methods.files.tables import Table, TableRow, read_table
+from cse_methods.files.text import read_lines
+
+Rows = list[tuple[str, ...]]
+
+
+def read_rows(path: Path, columns: Sequence[ColumnName], *, drop_empty: bool) -> tuple[Rows, int]:
+    """The sentences of a file and how many rows were dropped because one was empty.
+
+    White space around a sentence is dropped, and a line break inside one is a blank.
+
+    Args:
+        path: a text, a sentence a line; or a table.
+        columns: of a table: names, or numbers from 1 of a table without a header; none is a text.
+        drop_empty: whether rows with an empty sentence are dropped; else they are refused.
+
+    Raises:
+        DataError: if the file cannot be read, has no such column, no row, or one that is not of
+            sentences; names the first line.
+    """
+    if columns:
+        return _sentences(path, _named(path, columns), drop=drop_empty)
+    lines = [line.strip() for line in read_lines(path)]
+    return without_empty(lines, path, drop=drop_empty)
+
+
+def without_empty(lines: Sequence[str], path: Path, *, drop: bool) -> tuple[Rows, int]:
+    """A row for each line that is not empty, the number of the others; raises as `read_rows`."""
+    rows: Rows = [(line,) for line in lines if line]
+    if not rows:
+        raise DataError(f"{path}: no sentences; a corpus holds one sentence a line")
+    empty = len(lines) - len(rows)
+    if empty and not drop:
+        raise DataError(
+            f"{path}, line {list(lines).index('') + 1}: empty, the first of {empty}; "
+            "remove them, or set drop_empty: true for this corpus"
+        )
+    return rows, empty
+
+
+def _sentences(path: Path, rows: Sequence[TableRow], *, drop: bool) -> tuple[Rows, int]:
+    read: Rows = []
+    empty: list[str] = []
+    for row in rows:
+        cells = tuple(_sentence(cell, row.where) for cell in row.cells)
+        if all(cells):
+            read.append(cells)
+        else:
+            empty.append(row.where)
+    if not read:
+        raise DataError(f"{path}: no sentences in the columns that are named")
+    if empty and not drop:
+        raise DataError(
+            f"{empty[0]}: an empty sentence, the first of {len(empty)}; "
+            "remove these rows, or set drop_empty: true for this corpus"
+        )
+    return read, len(empty)
+
+
+def _sentence(cell: Any, where: str) -> str:
+    if cell is None:
+        return ""
+    if not isinstance(cell, str):
+        raise DataError(f"{where}: expected a sentence, got {cell!r}; name a column of text")
+    return cell.strip().replace("\r\n", " ").replace("\n", " ")
+
+
+def _named(path: Path, columns: Sequence[ColumnName]) -> list[TableRow]:
+    """The rows of a table, of each the cells of these columns."""
+    names = [column for column in columns if isinstance(column, str)]
+    table = read_table(path, only=names)
+    places = [_place(table, column, path) for column in columns]
+    headed = bool(names) and table.names is None
+    rows = table.rows[1:] if headed else table.rows
+    return [TableRow(row.where, [row.cells[place] for place in places]) for row in rows]
+
+
+def _place(table: Table, column: ColumnName, path: Path) -> int:
+    if not table.rows:
+        raise DataError(f"{path}: no rows; expected sentences in column {column!r}")
+    names = table.names or [str(cell).strip() for cell in table.rows[0].cells]
+    if isinstance(column, str):
+        if column in names:
+            return names.index(column)
+        hint = nearest_hint(column, names)
+        raise DataError(f"{path}: no column {column!r}; there are {', '.join(names)}.{hint}")
+    if table.names is not None:
+        raise DataError(f"{path}: its columns have names, {', '.join(names)}; name one by them")
+    if column > len(names):
+        raise DataError(f"{path}: no column {column}; there are {len(names)}, counted from 1")
+    return column - 1

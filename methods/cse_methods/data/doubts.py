@@ -1,0 +1,107 @@
+"""What is worth knowing of a corpus before a trial trains on it."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpus_spec import CorpusSpec
+from cse_methods.data.language.cutting import load_tokenizer
+from cse_methods.encoders.backbones import locate_backbone, resolve_backbone
+from cse_methods.files.named import TABLES, kind_of_file
+
+SAMPLED = 1000
+"""Sentences whose word pieces are looked at, spread evenly over the corpus."""
+MANY = 0.05
+"""The share of unknown word pieces, and of repeated sentences, from which on it is said."""
+LONG = 10_000
+"""Characters from which on a line is no sentence any more."""
+
+
+def corpus_doubts(corpus: Corpus, specs: Sequence[CorpusSpec], *, backbone: str) -> list[str]:
+    """What is allowed and makes a bad corpus all the same, a sentence each; the same every time.
+
+    Args:
+        corpus: what `load_corpus` made of the specs.
+        specs: how the corpora are named.
+        backbone: the encoder that reads them. Its word pieces are not looked at where it has to be
+            fetched first.
+    """
+    return [
+        *_tables_as_text(specs),
+        *_dropped(corpus),
+        *_unread(corpus, backbone),
+        *_repeated(corpus),
+        *_long(corpus),
+    ]
+
+
+def _tables_as_text(specs: Sequence[CorpusSpec]) -> Iterator[str]:
+    for spec in specs:
+        if kind_of_file(spec.name) in TABLES[:3] and not spec.named_columns:
+            yield (
+                f"corpus {spec.short_name} is taken as plain text, each line of the table one "
+                f"sentence; name its column: {{name: {spec.short_name}, column: …}}"
+            )
+
+
+def _dropped(corpus: Corpus) -> Iterator[str]:
+    if corpus.dropped:
+        kept = corpus.dropped + len(corpus.sentences)
+        yield f"{corpus.dropped} of the {kept} lines of corpus {corpus.name} are empty, and dropped"
+
+
+def _unread(corpus: Corpus, backbone: str) -> Iterator[str]:
+    if locate_backbone(resolve_backbone(backbone)) is None:
+        return
+    columns = corpus.columns or (corpus.sentences,)
+    sentences = [text for column in columns for text in _spread(column)]
+    tokenizer = load_tokenizer(backbone)
+    rows = tokenizer(sentences, add_special_tokens=False, verbose=False)["input_ids"]
+    pieces = sum(map(len, rows))
+    unknown = sum(row.count(tokenizer.unk_token_id) for row in rows)
+    if unknown >= MANY * pieces > 0:
+        yield (
+            f"{_percent(unknown, pieces)} of the word pieces of corpus {corpus.name} are unknown "
+            f"to backbone {backbone}, which reads them all alike; take a backbone of the corpus's "
+            "language"
+        )
+    if empty := [text for text, row in zip(sentences, rows, strict=True) if not row]:
+        yield (
+            f"{_percent(len(empty), len(rows))} of the sentences of corpus {corpus.name}, such as "
+            f"{_short(empty[0])}, have no word piece for backbone {backbone}; remove them"
+        )
+
+
+def _repeated(corpus: Corpus) -> Iterator[str]:
+    rows = list(zip(*corpus.columns, strict=True)) if corpus.columns else corpus.sentences
+    number = len(rows) - len(set(rows))
+    if number and number >= MANY * len(rows):
+        what = "rows" if corpus.columns else "sentences"
+        yield (
+            f"{_percent(number, len(rows))} of the {len(rows)} {what} of corpus {corpus.name} are "
+            "duplicates, and in one batch the negatives of each other; keep one of each"
+        )
+
+
+def _long(corpus: Corpus) -> Iterator[str]:
+    lengths = [len(text) for text in chain(*(corpus.columns or [corpus.sentences]))]
+    if many := sum(length > LONG for length in lengths):
+        yield (
+            f"{many} of the {len(lengths)} sentences of corpus {corpus.name} are longer than "
+            f"{LONG} characters, the longest has {max(lengths)}; write one sentence a line, or cut "
+            "them by split_at"
+        )
+
+
+def _spread(sentences: Sequence[str]) -> list[str]:
+    step = max(1, len(sentences) // SAMPLED)
+    # A book in one line would take as long as all others together.
+    return [text[:LONG] for text in sentences[::step][:SAMPLED]]
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{max(1, round(100 * part / whole))} %"
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else f"{text[:39]}…")

@@ -1,0 +1,79 @@
+"""What is said of a corpus before a trial trains on it, and what is not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cse_methods.data.corpora import load_corpus
+from cse_methods.data.corpus_spec import CorpusSpec
+from cse_methods.data.doubts import LONG, SAMPLED, corpus_doubts
+
+PLAIN = [f"Sentence number {number} is about the sea ." for number in range(40)]
+CHINESE = ["自然语言处理很有意思", "这只猫在图书馆里睡觉"]
+
+
+def doubts(path: Path, lines: list[str], *, backbone: str = "mini", **spec: Any) -> list[str]:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    specs = [CorpusSpec(name=str(path), **spec)]
+    return corpus_doubts(load_corpus(specs, "builtin"), specs, backbone=backbone)
+
+
+def test_nothing_is_said_of_a_plain_corpus(tmp_path: Path) -> None:
+    assert doubts(tmp_path / "a.txt", PLAIN) == []
+    specs = [CorpusSpec(name="builtin")]
+    assert corpus_doubts(load_corpus(specs, "builtin"), specs, backbone="mini") == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "spec", "datum"),
+    [
+        (CHINESE, {}, "of the word pieces of corpus a.txt are unknown to backbone mini"),
+        ([*PLAIN, *PLAIN[:5]], {}, "11 % of the 45 sentences of corpus a.txt are duplicates"),
+        ([*PLAIN, "so long " * 2000], {}, "1 of the 41 sentences of corpus a.txt are longer than"),
+        ([*PLAIN, "", ""], {"drop_empty": True}, "2 of the 42 lines of corpus a.txt are empty"),
+        ([*PLAIN, "\u200b"], {}, "such as '\\u200b', have no word piece"),
+    ],
+)  # fmt: skip
+def test_what_is_said(lines: list[str], spec: dict[str, Any], datum: str, tmp_path: Path) -> None:
+    (found,) = doubts(tmp_path / "a.txt", lines, **spec)
+    assert datum in found
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz", "a.jsonl"])
+def test_a_table_taken_as_text(name: str, tmp_path: Path) -> None:
+    import gzip
+
+    content = "".join(f"{line}\n" for line in PLAIN).encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    specs = [CorpusSpec(name=str(tmp_path / name))]
+    corpus = load_corpus(specs, "builtin")
+    (found,) = corpus_doubts(corpus, specs, backbone="mini")
+    assert f"corpus {name} is taken as plain text" in found
+    assert f"{{name: {name}, column: …}}" in found
+
+
+def test_rows_are_duplicates_as_a_whole(tmp_path: Path) -> None:
+    lines = ["x,y", *(f"the same,{line}" for line in PLAIN)]
+    assert doubts(tmp_path / "a.csv", lines, columns=["x", "y"]) == []
+    again = [*lines, *lines[1:]]
+    assert "50 % of the 80 rows" in doubts(tmp_path / "a.csv", again, columns=["x", "y"])[0]
+
+
+def test_every_column_is_looked_at(tmp_path: Path) -> None:
+    lines = ["x,y", *(f"{line},自然语言处理" for line in PLAIN)]
+    (found,) = doubts(tmp_path / "a.csv", lines, columns=["x", "y"])
+    assert "are unknown" in found
+
+
+def test_a_backbone_that_is_not_here_is_not_asked(tmp_path: Path) -> None:
+    assert doubts(tmp_path / "a.txt", CHINESE, backbone="nobody/nothing") == []
+
+
+def test_a_large_corpus_is_sampled_evenly(tmp_path: Path) -> None:
+    """One sentence of three is Chinese, and stands at places that a step of three would miss."""
+    lines = [f"{PLAIN[n % 40]} {n}" if n % 3 else f"自然语言处理 {n}" for n in range(4 * SAMPLED)]
+    first = doubts(tmp_path / "a.txt", lines)
+    assert "are unknown" in first[0]
+    assert first == doubts(tmp_path / "a.txt", lines)
+    assert max(map(len, lines)) < LONG

@@ -1,0 +1,221 @@
+"""Corpora from tables, folders and compressed files; every broken one and what is said of it."""
+
+import bz2
+import gzip
+import json
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow.parquet import write_table
+
+from cse_methods.data.corpora import KNOWN, Corpus, load_corpus
+from cse_methods.data.corpus_spec import CorpusSpec
+from cse_methods.errors import CseError, DataError
+from cse_methods.files.text import sha256_of
+
+TABLE = 'id,text\n1,A cat sleeps.\n2,"A dog, old, runs."\n'
+SENTENCES = ["A cat sleeps.", "A dog, old, runs."]
+
+
+def load(path: Path, **spec: Any) -> Corpus:
+    return load_corpus([CorpusSpec(name=str(path), **spec)], "builtin")
+
+
+def written(path: Path, content: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def zstandard(content: bytes) -> bytes:
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(content)
+    return bytes(sink.getvalue())
+
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstandard
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("packed", PACK)
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", TABLE),
+        ("a.tsv", "id\ttext\n1\tA cat sleeps.\n2\tA dog, old, runs.\n"),
+        ("a.jsonl", "".join(json.dumps({"text": one, "n": 1}) + "\n" for one in SENTENCES)),
+        ("a.CSV", "\ufeffid,text\r\n1, A cat sleeps.\r\n\r\n2,\"A dog, old, runs. \"\r\n"),
+    ],
+)  # fmt: skip
+def test_a_column_of_a_table(name: str, content: str, packed: str, tmp_path: Path) -> None:
+    path = written(tmp_path / f"{name}{packed}", PACK[packed](content.encode()))
+    corpus = load(path, column="text")
+    assert (corpus.name, list(corpus.sentences)) == (path.name, SENTENCES)
+    assert corpus.sha256 == sha256_of(SENTENCES)  # as of the same sentences in a text
+    assert corpus.columns == ()
+
+
+def test_a_column_of_a_parquet_file(tmp_path: Path) -> None:
+    write_table(pyarrow.table({"n": [1, 2], "text": SENTENCES}), tmp_path / "a.parquet")
+    assert list(load(tmp_path / "a.parquet", column="text").sentences) == SENTENCES
+
+
+def test_a_column_by_its_number_is_of_a_table_without_a_header(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.tsv", "1\tA cat sleeps.\n2\tA dog, old, runs.\n")
+    assert list(load(path, column=2).sentences) == SENTENCES
+
+
+@pytest.mark.parametrize("packed", PACK)
+def test_a_compressed_text(packed: str, tmp_path: Path) -> None:
+    content = "\n".join(SENTENCES).encode()
+    corpus = load(written(tmp_path / f"a.txt{packed}", PACK[packed](content)))
+    assert (list(corpus.sentences), corpus.sha256) == (SENTENCES, sha256_of(SENTENCES))
+
+
+def test_a_folder_is_its_files_by_name(tmp_path: Path) -> None:
+    written(tmp_path / "b.txt", "Three.\n")
+    written(tmp_path / "a" / "2.txt.gz", gzip.compress(b"Two.\n"))
+    written(tmp_path / "a" / "1.txt", "One.\n")
+    written(tmp_path / "README.md", "# not read")
+    corpus = load(tmp_path)
+    assert list(corpus.sentences) == ["One.", "Two.", "Three."]
+    assert corpus.name == tmp_path.name
+
+
+def test_a_table_of_the_data_folder(tmp_path: Path) -> None:
+    written(tmp_path / "corpus" / "tales.csv.gz", gzip.compress(TABLE.encode()))
+    corpus = load_corpus([CorpusSpec(name="tales", column="text")], str(tmp_path))
+    assert (corpus.name, list(corpus.sentences)) == ("tales", SENTENCES)
+    with pytest.raises(DataError, match="Did you mean 'tales'"):
+        load_corpus([CorpusSpec(name="talse")], str(tmp_path))
+
+
+def test_columns_that_belong_together(tmp_path: Path) -> None:
+    rows = [("A man sings.", "A person sings.", "Nobody sings."), ("a\tb", 'c"', "d\ne")]
+    text = "".join(json.dumps(dict(zip("xyz", row, strict=True))) + "\n" for row in rows)
+    path = written(tmp_path / "a.jsonl", text)
+    corpus = load(path, columns=["x", "z"])
+    assert corpus.columns == (("A man sings.", "a\tb"), ("Nobody sings.", "d e"))
+    assert corpus.sentences == corpus.columns[0]
+    assert corpus.sha256 != load(path, columns=["z", "x"]).sha256
+    assert len(load(path, columns=["x", "y", "z"]).columns) == 3
+
+
+def test_rows_with_an_empty_sentence_are_dropped_whole(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "x,y\na,b\n ,c\nd,\ne,f\n")
+    corpus = load(path, columns=["x", "y"], drop_empty=True)
+    assert (corpus.columns, corpus.dropped) == ((("a", "e"), ("b", "f")), 2)
+
+
+def test_nli_is_a_table_of_known_size(tmp_path: Path) -> None:
+    written(tmp_path / "corpus" / "nli.csv", "sent0,sent1,hard_neg\na,b,c\n")
+    columns = ("sent0", "sent1", "hard_neg")
+    for spec, datum in (
+        (CorpusSpec(name="nli"), r"columns: \[sent0, sent1, hard_neg\]"),
+        (CorpusSpec(name="nli", columns=columns), "nli has 275601 lines, found 1"),
+    ):
+        with pytest.raises(DataError, match=datum):
+            load_corpus([spec], str(tmp_path))
+    assert KNOWN["nli"].columns == columns
+
+
+TEXT = {"column": "text"}
+BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
+    ("a.csv", TABLE, {"column": "texts"}, "no column 'texts'; there are id, text. Did"),
+    ("a.csv", TABLE, {"column": 3}, "no column 3; there are 2"),
+    ("a.csv", "", TEXT, "a.csv: no rows"),
+    ("a.csv", "text\n", TEXT, "no sentences"),
+    ("a.csv", "id,text\n1,\n2,b\n", TEXT, "line 2: an empty sentence, the first of 1"),
+    ("a.csv", "id,text\n1,a\n2,b, c\n", TEXT, "line 3: 3 columns"),
+    ("a.csv", "id,text\n1,a\n2\n", TEXT, "line 3: 1 columns"),
+    ("a.csv", 'id,text\n1,"a\n2,b\n', TEXT, "line 2: no CSV"),
+    ("a.csv", "id;text\n1;a\n", TEXT, "separated by semicolons"),
+    ("a.csv", "id\ttext\tx\n1\ta\tb\n", TEXT, "separated by tabs"),
+    ("a.tsv", TABLE, TEXT, "separated by commas"),
+    ("a.csv", b"id,text\n1,Caf\xe9\n", TEXT, "line 2: byte 0xe9 is not UTF-8"),
+    ("a.csv", "id,text\n1,a\n".encode("utf-16"), TEXT, "line 1: byte 0xff"),
+    ("a.jsonl", '{"text": "a"}\n{"txt": "b"}\n', TEXT, "line 2: no key 'text'; there are txt"),
+    ("a.jsonl", '{"text": "a"}\n{"text": 7}\n', TEXT, "line 2: expected a sentence, got 7"),
+    ("a.jsonl", '{"text": "a"}\n{"text": null}\n', TEXT, "line 2: an empty sentence"),
+    ("a.jsonl", '{"text": "a"}\n["b"]\n', TEXT, "line 2: expected one JSON object"),
+    ("a.jsonl", '{"text": "a"}\n{"text":\n', TEXT, "line 2: expected one JSON object"),
+    ("a.jsonl", '{"text": "a"}\n', {"column": 1}, "its columns have names, text"),
+    ("a.parquet", b"PAR1 no", TEXT, "no parquet file that can be read"),
+    ("a.txt", "One.\n", TEXT, "no table by the end of its name; expected .csv"),
+    ("a.txt", "One.\n\nTwo.\n", {}, "line 2: empty, the first of 1"),
+    ("a.txt", "", {}, "no sentences"),
+    ("a.txt.gz", b"no gzip", {}, "no whole .gz file"),
+    ("a.txt.gz", gzip.compress(b"One.\n" * 99)[:-9], {}, "no whole .gz file"),
+    ("a.txt.bz2", b"no bzip", {}, "no whole .bz2 file"),
+    ("a.txt.bz2", bz2.compress(b"One.\n" * 99)[:-9], {}, "no whole .bz2 file"),
+    ("a.txt.xz", b"no xz", {}, "no whole .xz file"),
+    ("a.txt.xz", lzma.compress(b"One.\n" * 99)[:-9], {}, "no whole .xz file"),
+    ("a.txt.zst", b"no zstd", {}, "no whole .zst file"),
+    ("a.csv.gz", gzip.compress(b"id,text\n1\n"), TEXT, "line 2: 1 columns"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "spec", "datum"), BROKEN)
+def test_broken_files(
+    name: str, content: str | bytes, spec: dict[str, Any], datum: str, tmp_path: Path
+) -> None:
+    path = written(tmp_path / name, content)
+    with pytest.raises(DataError) as caught:
+        load(path, **spec)
+    message = str(caught.value)
+    assert str(path) in message and datum in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("files", "datum"),
+    [({}, "no such file or folder"), ({"README.md": "x"}, "ends in .txt, .csv"),
+     ({"a.txt": "One.\n", "b.txt": "Two.\n\n"}, "b.txt, line 2: empty")],
+)  # fmt: skip
+def test_broken_folders(files: dict[str, str], datum: str, tmp_path: Path) -> None:
+    for name, content in files.items():
+        written(tmp_path / "corpus" / name, content)
+    with pytest.raises(DataError, match=datum):
+        load(tmp_path / "corpus")
+
+
+@given(
+    content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode),
+    name=st.sampled_from([f"a{kind}{packed}" for kind in (".txt", ".csv", ".tsv", ".jsonl",
+                          ".parquet") for packed in ("", ".gz", ".xz", ".zst")]),
+    spec=st.sampled_from([{}, {"column": "text"}, {"column": 1}, {"columns": ["a", "b"]}]),
+)  # fmt: skip
+def test_whatever_a_file_holds_it_is_read_or_refused(
+    content: bytes, name: str, spec: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = written(tmp_path_factory.mktemp("corpus") / name, content)
+    try:
+        corpus = load(path, **spec)
+    except CseError as error:
+        assert str(path) in str(error)
+    else:
+        assert all(corpus.sentences)
+
+
+@pytest.mark.parametrize(
+    ("spec", "datum"),
+    [
+        ({"column": "a", "columns": ["a", "b"]}, "stands beside 'column'"),
+        ({"columns": ["a"]}, "two columns or more"),
+        ({"columns": ["a", "a"]}, "two columns or more"),
+        ({"columns": ["a", 2]}, "all names or all numbers"),
+        ({"columns": ["a", "b"], "split_at": 32}, "cuts single sentences"),
+        ({"column": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_columns_that_make_no_corpus(spec: dict[str, Any], datum: str) -> None:
+    with pytest.raises(ValueError, match=datum):
+        CorpusSpec(name="a.csv", **spec)

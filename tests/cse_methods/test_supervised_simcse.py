@@ -1,0 +1,166 @@
+"""Supervised SimCSE: its loss by hand, its data, and a small training from file to saved model."""
+
+from collections.abc import Callable
+from math import exp, log
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+from cse_methods.contract import BEST_FOLDER
+from cse_methods.data.corpora import load_corpus
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.papers.simcse import SimCSEConfig, SupervisedSimCSE, train
+from cse_methods.registry import available_methods, get_method
+from cse_methods.training.student import Batch, Student
+
+ROWS = [
+    ("The nurse thanks the pilot.", "A nurse is grateful.", "Nobody thanks the pilot."),
+    ("Two men play chess.", "Men are at a game.", "Two men sleep."),
+    ("Rain falls on the town.", "It rains.", "The sun shines on the town."),
+    ("She reads a long book.", "A woman reads.", "She burns the book."),
+]
+ON_SICK = {"checkpoint": "sickr", "search": "sickr", "also": []}
+
+
+def configured(path: Path | str = "a.csv", **settings: Any) -> SimCSEConfig:
+    columns = settings.pop("columns", ["x", "y", "z"])
+    given = {"corpus": {"name": str(path), "columns": columns}, "data": "builtin",
+             "backbone": "mini", "supervision": "triples"}  # fmt: skip
+    return SimCSEConfig.model_validate(given | settings)
+
+
+@pytest.fixture
+def nli(tmp_path: Path) -> Path:
+    path = tmp_path / "nli.csv"
+    path.write_text("x,y,z\n" + "".join(f"{','.join(row)}\n" for row in ROWS))
+    return path
+
+
+class Given:
+    """A student whose vectors are stated, a row each; it notes what it reads."""
+
+    def __init__(self, vectors: list[list[float]]) -> None:
+        self.vectors = torch.tensor(vectors, dtype=torch.float64)
+        self.encoder = SimpleNamespace(template=object())
+        self.read: list[str] = []
+
+    def pieces(self, sentences: list[str], template: object) -> list[str]:
+        assert template is self.encoder.template
+        self.read = list(sentences)
+        return self.read
+
+    def encode(self, contents: list[str], *templates: object) -> tuple[torch.Tensor, ...]:
+        assert len(contents) == len(self.vectors) and len(templates) == 1
+        return (self.vectors,)
+
+
+def loss_of(vectors: list[list[float]], texts: tuple[list[str], ...], **settings: Any) -> float:
+    student: Any = Given(vectors)
+    parts = SupervisedSimCSE(configured(**settings))(student, Batch(texts[0], np.arange(2), texts))
+    assert list(parts) == ["contrastive"]
+    assert student.read == [text for column in texts for text in column]
+    return parts["contrastive"].item()
+
+
+A, B, MINUS_A = [1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]
+
+
+def test_the_loss_of_triples_by_hand() -> None:
+    """Equation 5 with α = 2: anchors a, b; positives a, b; hard negatives -a, a; τ = 0.5.
+
+    Anchor a: cosines 1, 0 with the positives; -1 with its own negative, 1 with the other's.
+    Anchor b: cosines 0, 1 with the positives; 0 with its own negative, 0 with the other's.
+    """
+    texts = (["a", "b"], ["a+", "b+"], ["a-", "b-"])
+    first = -log(exp(2) / (exp(2) + exp(0) + 2 * exp(-2) + exp(2)))
+    second = -log(exp(2) / (exp(0) + exp(2) + exp(0) + 2 * exp(0)))
+    found = loss_of([A, B, A, B, MINUS_A, A], texts, temperature=0.5, hard_negative_weight=log(2))
+    assert found == pytest.approx((first + second) / 2, rel=1e-12)
+
+
+def test_the_loss_of_pairs_by_hand() -> None:
+    texts = (["a", "b"], ["a+", "b+"])
+    found = loss_of([A, B, A, A], texts, temperature=0.5, supervision="pairs", columns=["x", "y"])
+    # Anchor a has two equal candidates; anchor b is as near to both.
+    assert found == pytest.approx(log(2), rel=1e-12)
+
+
+def test_a_batch_has_the_columns_of_its_rows(
+    nli: Path, tiny_bert: Path, new_run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Batch] = []
+    forward = SupervisedSimCSE.forward
+
+    def note(self: SupervisedSimCSE, student: Any, batch: Batch) -> dict[str, torch.Tensor]:
+        seen.append(batch)
+        return forward(self, student, batch)
+
+    monkeypatch.setattr(SupervisedSimCSE, "forward", note)
+    config = configured(nli, backbone=str(tiny_bert), batch_size=2, max_steps=2, dev=ON_SICK)
+    train(config, new_run())
+    assert len(seen) == 2
+    for batch in seen:
+        assert list(zip(*batch.columns, strict=True)) == [ROWS[row] for row in batch.rows]
+        assert batch.sentences == batch.columns[0]
+
+
+def test_training_pulls_positives_nearer_than_negatives(
+    nli: Path, tiny_bert: Path, new_run: Callable[..., Any]
+) -> None:
+    run = new_run()
+    config = configured(
+        nli, backbone=str(tiny_bert), batch_size=4, max_steps=30, eval_steps=30, dev=ON_SICK,
+        learning_rate=1e-3,
+    )  # fmt: skip
+    train(config, run)
+    corpus = load_corpus(config.corpus, "builtin")
+    encoder = load_encoder(str(run.folder / "30" / BEST_FOLDER))
+    assert len(encoder.post_pooling) == 1
+    anchors, positives, negatives = (encoder.encode(column) for column in corpus.columns)
+    near = torch.cosine_similarity(anchors, positives)
+    assert (near > torch.cosine_similarity(anchors, negatives)).all()
+
+
+@pytest.mark.parametrize("head", [True, False])
+def test_the_head_stays_at_test_time(tiny_bert: Path, head: bool) -> None:
+    config = configured(backbone=str(tiny_bert), head=head)
+    student = Student.from_config(config)
+    encoder = SupervisedSimCSE(config).evaluation_encoder(student)
+    assert encoder.post_pooling == ([student.head] if head else [])
+
+
+@pytest.mark.parametrize(
+    ("settings", "datum"),
+    [
+        ({"supervision": None}, "a.csv has 3 columns, and this method trains on single sentences"),
+        ({"supervision": "pairs"}, "a.csv has 3 columns, and 2 columns are needed"),
+        ({"corpus": "builtin"}, "builtin has single sentences, and 3 columns are needed"),
+        ({"corpus": ["wiki1m", {"name": "a.csv", "columns": [1, 2, 3]}]}, "wiki1m has single"),
+        ({"supervision": "quads"}, "'pairs' or 'triples'"),
+        ({"supervision": "pairs", "columns": ["x", "y"], "hard_negative_weight": 1.0},
+         "hard_negative_weight=1.0 has no effect"),
+    ],
+)  # fmt: skip
+def test_data_and_switch_have_to_fit(settings: dict[str, Any], datum: str) -> None:
+    with pytest.raises(ValidationError, match=datum):
+        configured(**settings)
+
+
+@pytest.mark.parametrize("method", sorted(set(available_methods()) - {"simcse"}))
+def test_methods_of_single_sentences_take_no_columns(method: str) -> None:
+    corpus = {"name": "a.csv", "columns": ["x", "y"]}
+    needed = {"teachers": ["mini"]} if method == "rankcse" else {}
+    with pytest.raises(ValidationError, match=r"a\.csv has 2 columns"):
+        get_method(method).config.model_validate(needed | {"backbone": "mini", "corpus": corpus})
+
+
+def test_unsupervised_trials_keep_their_settings() -> None:
+    """What a trial's key is made of: the switch is not in it while it is off."""
+    config = SimCSEConfig.model_validate({"backbone": "mini", "corpus": "builtin"})
+    assert not {"supervision", "hard_negative_weight"} & set(config.hyperparameters())
+    assert configured().hyperparameters()["supervision"] == "triples"
