@@ -10,6 +10,8 @@ from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.registry import available_methods
 from cse_methods.testing import CHECKS, TrainedOnce, train_once
 
+SHORT = {"max_length": 64}
+"""HiCL's default is more than the tiny encoders have positions."""
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "rankcse": [{"teachers": ["TINY"]}],
     "sncse": [{"negations": "NEGATIONS"}],
@@ -18,8 +20,8 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"subsampling": "subsuming", "d0": 16},
     ],
     "hicl": [
-        {"base": "esimcse", "slicing_length": 6, "queue_size": 12},
-        {"base": "sncse", "slicing_length": 6, "beta": 0.1, "negations": "NEGATIONS"},
+        {"base": "esimcse", "slicing_length": 6, "queue_size": 12, **SHORT},
+        {"base": "sncse", "slicing_length": 6, "beta": 0.1, "negations": "NEGATIONS", **SHORT},
     ],
     "whitenedcse": [{"positives": 4, "sgw_copies": 2, "test_head": True}, {"whitening": "zca"}],
     "untrained": [{"whitening": True, "whitening_sentences": 400}],

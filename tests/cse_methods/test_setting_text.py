@@ -46,7 +46,7 @@ def field(annotation: Any, **told: Any) -> Setting:
         (field(tuple[Annotated[float, Field(ge=0)], ...] | None), "[number >= 0, …] or null"),
         (field(list[Named], min_length=2), "[{name, size}, …], 2 or more"),
         ((MethodConfig, "corpus"),
-         "text or [{name, drop_empty, split_at}, …], 1 or more"),
+         "text or [{name, drop_empty, split_at, column, columns}, …], 1 or more"),
         ((MethodConfig, "dev"), "{checkpoint, search, also}"),
     ],
 )  # fmt: skip

@@ -120,7 +120,7 @@ ONE_PROBLEM = [
         "line 1, seep: no such key; did you mean 'sweep'?",
     ]),
     ("corpus: builtin", "corpus: {name: a, part: 3}", [
-        "line 4, corpus.part: no such key; known: drop_empty, name, split_at",
+        "line 4, corpus.part: no such key; known: column, columns, drop_empty, name, split_at",
     ]),
     ("log: true", "log: true, setp: 3", [
         "line 7, space.temperature.setp: no such key; did you mean 'step'?",
