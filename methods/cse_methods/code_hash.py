@@ -39,6 +39,37 @@ def code_hashes(method: Method) -> dict[str, str]:
     return {name: _sha256(_canonical(modules[name])) for name in sorted(modules)}
 
 
+def outside_sources(method: Method) -> dict[Path, Path]:
+    """The files of another package that a method is made of, that of its module first.
+
+    Beside the modules that count as its code, these are the files beside a module that it names in
+    a string, such as a table that it reads.
+
+    Returns:
+        The place of each file, by its place below the package's root; nothing for a method of this
+        package, and where the source cannot be read.
+    """
+    start = method.train.__module__
+    try:
+        sources = _Sources(start)
+        modules = sources.reachable(start)
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    files = [
+        file
+        for name, tree in modules.items()
+        if name.partition(".")[0] != _OURS and (path := sources.path(name)) is not None
+        for file in (path, *_named_files(tree, path.parent))
+    ]
+    return {file.relative_to(sources.root): file for file in files}
+
+
+def _named_files(tree: ast.Module, folder: Path) -> Iterator[Path]:
+    """The files of a folder that a source names in a string."""
+    names = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    yield from (file for file in sorted(folder.iterdir()) if file.name in names and file.is_file())
+
+
 def _sha256(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
@@ -53,10 +84,10 @@ class _Sources:
         self._file = Path(file)
         self._start = start
         depth = start.count(".") + (self._file.name == "__init__.py")
-        self._root = self._file.parents[depth]
+        self.root = self._file.parents[depth]
         site = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
         # In a source folder of its own, what lies beside the method is its own as well.
-        self._own = _distribution_of(start.partition(".")[0]) if self._root in site else None
+        self._own = _distribution_of(start.partition(".")[0]) if self.root in site else None
 
     def reachable(self, start: str) -> dict[str, ast.Module]:
         """The parsed source of the module and of all that it imports, directly or not, by name."""
@@ -64,14 +95,15 @@ class _Sources:
         waiting = [start]
         while waiting:
             name = waiting.pop()
-            if name in found or (path := self._path(name)) is None:
+            if name in found or (path := self.path(name)) is None:
                 continue
             found[name] = tree = ast.parse(path.read_bytes())
             package = name if path.name == "__init__.py" else name.rpartition(".")[0]
             waiting += _imported(tree, package)
         return found
 
-    def _path(self, name: str) -> Path | None:
+    def path(self, name: str) -> Path | None:
+        """The file of a module; None for one that does not count."""
         if name == self._start:
             return self._file
         top, _, inner = name.partition(".")
@@ -79,7 +111,7 @@ class _Sources:
             counts = any(f"{inner}.".startswith(f"{room}.") for room in ROOMS)
             return _module_file(_OUR_ROOT, name) if counts else None
         own = self._own is None or top in self._own
-        return _module_file(self._root, name) if own else None
+        return _module_file(self.root, name) if own else None
 
 
 def _distribution_of(top: str) -> set[str]:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from outside_methods import lay_metadata
+from outside_methods import keep_registry, lay_metadata
 
 from cse_methods import registry
 from cse_methods.contract import MethodConfig, Paper, Run
@@ -27,9 +27,7 @@ def train(config, run):
 
 @pytest.fixture(autouse=True)
 def registry_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in registry.own_methods():
-        get_method(name)  # its module registers it once only
-    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
+    keep_registry(monkeypatch)
 
 
 def install(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from outside_methods import lay_metadata
+from outside_methods import keep_registry, lay_metadata
 
 from cse_methods import registry
 from cse_methods.entry_points import ENTRY_POINT_GROUP
@@ -33,7 +33,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     assert written.exit_code == 0, written
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     lay_metadata(folder, project["name"], project["entry-points"][ENTRY_POINT_GROUP])
-    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
+    keep_registry(monkeypatch)
     monkeypatch.syspath_prepend(folder)
     yield folder
     for module in ("labcse", "test_labcse"):

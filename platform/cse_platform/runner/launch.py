@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from cse_methods.code_hash import outside_sources
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
@@ -124,6 +125,7 @@ def prepare(
     if unchanged:
         return None
     search = SearchStudy(resolved, url=places.search, start_points=start_points(resolved, method))
+    outside = next(iter(outside_sources(method).values()), None)
     started = SweepStarted(
         sweep=spec.sweep,
         method=spec.method,
@@ -132,9 +134,9 @@ def prepare(
         best=best,
         content=content,
         environment=environment,
-        provenance=sweep_provenance(None),
+        provenance=sweep_provenance(None, method=outside),
         packages=packages,
-        diffs=code_diffs(None),
+        diffs=code_diffs(None, method=outside),
     )
 
     def begin(recorder: Recorder) -> SweepState:

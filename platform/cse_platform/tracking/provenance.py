@@ -30,12 +30,13 @@ def user_and_host() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def sweep_provenance(repository: Path | None) -> dict[str, str]:
+def sweep_provenance(repository: Path | None, *, method: Path | None = None) -> dict[str, str]:
     """What a sweep is started from: git state, command line, host and library versions.
 
     Keys: `git_commit`, `git_dirty` ("true" when tracked files differ from the commit) and
     `git_remote` (the URL of origin) of the repository; the same as `package_…` where this package
-    runs from a checkout of its own code; `command`, `folder` (where it was given), `host`,
+    runs from a checkout of its own code, and as `method_…` where `method`, the module of another
+    package's method, lies in one; `command`, `folder` (where it was given), `host`,
     `python`, `platform`, and the version of each library by name. Passwords are hidden. What cannot
     be found out is left out. Without `repository`, a folder in the user's repository, it is the
     working directory.
@@ -43,7 +44,7 @@ def sweep_provenance(repository: Path | None) -> dict[str, str]:
     return {
         **{
             f"{name}_{fact}": mask_url(value)
-            for name, folder in _repositories(repository).items()
+            for name, folder in _repositories(repository, method).items()
             for fact, value in git_state(folder).items()
         },
         "command": _command(),
@@ -72,13 +73,14 @@ def normalised(package: str) -> str:
     return re.sub(r"[-_.]+", "-", package).lower()
 
 
-def code_diffs(repository: Path | None) -> dict[str, str]:
+def code_diffs(repository: Path | None, *, method: Path | None = None) -> dict[str, str]:
     """What the code differs by from its commits, in the form of `git_diff`, where it does.
 
-    Keys: `git`, the user's repository (around `repository`, or the working directory), and
-    `package`, this package's own checkout.
+    Keys: `git`, the user's repository (around `repository`, or the working directory), `package`,
+    this package's own checkout, and `method`, that of another package's method.
     """
-    diffs = {name: git_diff(folder) for name, folder in _repositories(repository).items()}
+    repositories = _repositories(repository, method)
+    diffs = {name: git_diff(folder) for name, folder in repositories.items()}
     return {name: diff for name, diff in diffs.items() if diff is not None}
 
 
@@ -120,10 +122,11 @@ def peak_memory(device: str) -> dict[str, str]:
     return facts
 
 
-def _repositories(repository: Path | None) -> dict[str, Path]:
+def _repositories(repository: Path | None, method: Path | None) -> dict[str, Path]:
     """A folder in each repository that numbers follow from."""
-    own = {"package": Path(__file__).parent} if is_tracked(Path(__file__)) else {}
-    return {"git": repository or Path(), **own}
+    modules = {"package": Path(__file__), "method": method}
+    tracked = {name: file.parent for name, file in modules.items() if file and is_tracked(file)}
+    return {"git": repository or Path(), **tracked}
 
 
 def _command() -> str:

@@ -81,7 +81,7 @@ def test_a_start_reads_each_dev_set_once_opens_one_search_store_and_validates_no
     monkeypatch.setattr(identity, "identify_dev_set", identify)
     monkeypatch.setattr(study, "RDBStorage", Storage)
     for name in ("sweep_provenance", "code_diffs"):
-        monkeypatch.setattr(launch, name, lambda repository: {})
+        monkeypatch.setattr(launch, name, lambda repository, method=None: {})
     monkeypatch.setattr(SweepSpec, "model_validate", no_validation)
     places = sweep_stores(spec, runs=tmp_path, environment={})
     with open_store(places.leaderboard) as board:

@@ -39,6 +39,8 @@ class Code:
     """This package's checkout; None where it was installed, or nobody knows."""
     user: Repository | None
     """The repository that the sweep was started in, where it is another one."""
+    method: Repository | None
+    """That of the method's own package; None where it had none, or the method is one of ours."""
 
     @property
     def installed(self) -> bool:
@@ -50,7 +52,7 @@ def code_of_trial(trial: TrialDetails) -> Code:
     """The code at the start of the sweep that a trial ran under; nothing where none is known."""
     start = trial.starts[0] if trial.starts else None
     facts = start.provenance if start else {}
-    package, user = _repository(start, "package"), _repository(start, "git")
+    package, user, method = (_repository(start, name) for name in ("package", "git", "method"))
     packages = dict(start.packages) if start else {}
     known = {name: facts[name] for name in SWEEP_PACKAGES if name in facts}
     versions = packages or known
@@ -61,14 +63,19 @@ def code_of_trial(trial: TrialDetails) -> Code:
         packages=versions,
         whole=bool(packages),
         package=package,
-        user=None if user == package else user,
+        user=None if user in (package, method) else user,
+        method=method,
     )
 
 
-def requirements(code: Code) -> str:
-    """The packages as pip takes them; of a build such as 2.9.0+cpu the version alone is asked."""
+def requirements(code: Code, *, carried: str | None) -> str:
+    """The packages as pip takes them; of a build such as 2.9.0+cpu the version alone is asked.
+
+    `carried` is the package whose source lies in the folder.
+    """
     head = [f"# Python {code.python}"] if code.python else []
-    lines = [_requirement(name, version) for name, version in sorted(code.packages.items())]
+    asked = sorted((name, found) for name, found in code.packages.items() if name != carried)
+    lines = [_requirement(name, found) for name, found in asked]
     return "\n".join([*head, *lines]) + "\n"
 
 

@@ -1,13 +1,17 @@
 """A folder that has all it takes to run one trial again, and says what is unknown."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cse_platform.errors import SweepFileError
 from cse_platform.export.folders import make_empty
 from cse_platform.export.reproduction.code import Code, code_of_trial, requirements
+from cse_platform.export.reproduction.outside_method import (
+    METHOD_DIFF,
+    CarriedMethod,
+    carry_method,
+)
 from cse_platform.export.reproduction.own_sets import carry_own_sets
 from cse_platform.export.reproduction.script import PACKAGE_DIFF, script
 from cse_platform.export.reproduction.sweep_file import one_trial_sweep, sweep_text
@@ -32,26 +36,35 @@ def write_reproduction(trial: TrialDetails, folder: Path) -> Reproduction:
     """
     make_empty(folder)
     code = code_of_trial(trial)
+    method = carry_method(trial, code, folder)
     sweep, not_carried = carry_own_sets(one_trial_sweep(trial), folder)
     expected = _expected(trial)
     files = {
         "sweep.yaml": sweep_text(sweep, comment=_comment(trial, expected)),
-        "requirements.txt": requirements(code),
-        **_diffs(code),
-        "reproduce.sh": script(trial, code, expected=expected),
+        "requirements.txt": requirements(code, carried=method.package),
+        **_diffs(code, method),
+        "reproduce.sh": script(trial, code, method, expected=expected),
         "trial.json": to_json(trial.as_record()),
     }
     for name, text in files.items():
         # Bytes: a diff of a file with Windows' line ends must keep them.
         (folder / name).write_bytes(text.encode())
     (folder / "reproduce.sh").chmod(0o755)
-    listed = [*unknowns(trial, code, sweep), *not_carried, *_refused(folder / "sweep.yaml")]
-    (folder / "README.md").write_text(_readme(trial, files, listed, expected), encoding="utf-8")
-    return Reproduction(folder, (*files, "README.md"), tuple(listed))
+    listed = [
+        *unknowns(trial, code, sweep),
+        *method.unknown,
+        *not_carried,
+        *_refused(folder / "sweep.yaml"),
+    ]
+    every = (*files, *method.files, "README.md")
+    (folder / "README.md").write_text(_readme(trial, every, listed, expected), encoding="utf-8")
+    return Reproduction(folder, every, tuple(listed))
 
 
-def _diffs(code: Code) -> dict[str, str]:
+def _diffs(code: Code, method: CarriedMethod) -> dict[str, str]:
     repositories = {PACKAGE_DIFF: code.package, "code.diff": code.user}
+    if not method.files:
+        repositories[METHOD_DIFF] = code.method
     return {name: one.diff for name, one in repositories.items() if one and one.diff}
 
 
@@ -86,7 +99,7 @@ def _comment(trial: TrialDetails, expected: str) -> str:
     return "\n".join(head)
 
 
-def _readme(trial: TrialDetails, files: Mapping[str, Any], listed: list[str], expected: str) -> str:
+def _readme(trial: TrialDetails, files: Sequence[str], listed: list[str], expected: str) -> str:
     machine = trial.machine or "not known"
     threads = trial.provenance.get("threads", "not known")
     lines = [
@@ -97,7 +110,7 @@ def _readme(trial: TrialDetails, files: Mapping[str, Any], listed: list[str], ex
         "for bit; another GPU, CPU or number of threads changes last digits.",
         "",
         f"`./reproduce.sh` makes an environment, gets the code, runs the sweep and {_end(trial)}. "
-        f"Files: {', '.join(files)}.",
+        f"Files: {', '.join(files[:-1])}.",
         "Files that git does not track are in no diff.",
         "",
         "## What is unknown or different",

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator
 
 from cse_platform.export.reproduction.code import Code, Repository
+from cse_platform.export.reproduction.outside_method import CarriedMethod
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 
 PACKAGE_DIFF = "package.diff"
@@ -30,7 +31,7 @@ END"""
 _OWN_STORES = "unset CSE_STORE CSE_SEARCH_STORE CSE_MLFLOW_URI RAY_ADDRESS"
 
 
-def script(trial: TrialDetails, code: Code, *, expected: str) -> str:
+def script(trial: TrialDetails, code: Code, method: CarriedMethod, *, expected: str) -> str:
     """A shell script for the folder that it lies in; it can be run again after a failure.
 
     `expected` says in one line what the value must be.
@@ -41,6 +42,7 @@ def script(trial: TrialDetails, code: Code, *, expected: str) -> str:
         f"# A store that others use would give the old trial back.\n{_OWN_STORES}",
         f"{_python(code)}{_ENVIRONMENT}",
         *_own_code(code),
+        *(["venv/bin/pip install --quiet --no-deps ./method"] if method.files else []),
         "\n".join(["venv/bin/cse-sweep sweep.yaml --runs runs", *_outcome(trial, expected)]),
     ]
     return "\n\n".join(parts) + "\n"

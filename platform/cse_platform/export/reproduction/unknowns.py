@@ -54,7 +54,7 @@ def _about_packages(code: Code) -> Iterator[str]:
 
 def _about_code(code: Code) -> Iterator[str]:
     if code.package is not None:
-        yield from _about_repository(code.package, f"The code of {OURS}", "package")
+        yield from about_repository(code.package, f"The code of {OURS}", "package")
         if code.package.remote is None:
             yield (
                 f"Where the code of {OURS} can be cloned from is not known; give reproduce.sh a "
@@ -73,10 +73,11 @@ def _about_code(code: Code) -> Iterator[str]:
             f"{changed}. If the method or a file is from there, check it out and install it: "
             "reproduce.sh does not."
         )
-        yield from _about_repository(code.user, "That repository", "code")
+        yield from about_repository(code.user, "That repository", "code")
 
 
-def _about_repository(repository: Repository, whose: str, name: str) -> Iterator[str]:
+def about_repository(repository: Repository, whose: str, name: str) -> Iterator[str]:
+    """What of a repository's changes, `name`.diff, is not known whole."""
     if repository.dirty and repository.diff is None:
         yield f"{whose} had changes beside commit {repository.commit}, and nobody recorded them."
     elif not repository.can_be_had:

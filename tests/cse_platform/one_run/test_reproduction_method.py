@@ -1,0 +1,162 @@
+"""`cse-leaderboard reproduce` of another package's method: its source, or where that is."""
+
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from outside_methods import keep_registry, lay_metadata
+
+from cse_methods import registry
+from cse_methods.code_hash import code_hashes, outside_sources
+from cse_methods.registry import get_method
+from cse_platform.sweep.identity import code_hash
+from cse_platform.tracking.events import Event, SweepStarted
+from cse_platform.tracking.provenance import code_diffs, sweep_provenance
+
+Start = Callable[..., SweepStarted]
+Life = Callable[..., list[Event]]
+Fill = Callable[..., None]
+Run = Callable[..., Result]
+
+KEY = "0a1b2c3d" + "0" * 56
+FOLDER = Path("reproduce-0a1b2c3d")
+REGISTER = """
+from pathlib import Path
+from cse_methods import Paper, TrainingConfig, register
+class Config(TrainingConfig):
+    temperature: float = 0.05
+from lab.parts.loss import WEIGHT
+TABLE = Path(__file__).with_name("published.csv").read_text()
+
+@register("labcse", config=Config, paper=Paper("P", "a.org", 2026), revision=1)
+def train(config, run):
+    return {}
+"""
+FILES = {
+    "lab/__init__.py": "",
+    "lab/method.py": REGISTER,
+    "lab/published.csv": "setting,value\n",
+    "lab/parts/__init__.py": "",
+    "lab/parts/loss.py": "WEIGHT = 1.0\n",
+    "lab/other_paper.py": "raise ValueError\n",
+    "lab/notes.txt": "not for others\n",
+}
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The source folder of an installed package whose method reads a table and a module."""
+    root = tmp_path / "their code"
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    lay_metadata(root, "Lab_Methods", {"labcse": "lab.method"})
+    keep_registry(monkeypatch)
+    monkeypatch.syspath_prepend(root)
+    yield root
+    for module in [name for name in sys.modules if name.partition(".")[0] == "lab"]:
+        del sys.modules[module]
+
+
+@pytest.fixture
+def ran(fill: Fill, began: Start, life: Life) -> Callable[..., None]:
+    """Puts a trial of the method on the leaderboard, run with that code."""
+
+    def put(code: str | None, **start: Any) -> None:
+        packages = {"cse-platform": "0.1.0", "lab-methods": "1.0", "numpy": "2.1.0"}
+        started, *rest = life()
+        changed = started.model_copy(update={"method": "labcse", "code": code})
+        spec = began().spec | {"method": "labcse", "space": {}}
+        facts = {"method": "labcse", "spec": spec, "packages": packages, "provenance": {}} | start
+        fill(began(**facts), changed, *rest)
+
+    return put
+
+
+def test_its_source_lies_in_the_folder(
+    lab: Path, ran: Callable[..., None], one_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = get_method("labcse")
+    before = code_hashes(method)
+    ran(code_hash(method))
+    done = one_run("reproduce", KEY)
+    assert done.exit_code == 0, done.output
+    assert "labcse" not in done.stderr
+    source = FOLDER / "method" / "src"
+    carried = {
+        path.relative_to(source).as_posix(): path.read_text()
+        for path in source.rglob("*")
+        if path.is_file()
+    }
+    assert carried.keys() == FILES.keys() - {"lab/other_paper.py", "lab/notes.txt"}
+    assert carried.items() <= FILES.items()
+    assert all(f"method/src/{name}" in done.stdout for name in carried)
+    assert (FOLDER / "requirements.txt").read_text() == "cse-platform==0.1.0\nnumpy==2.1.0\n"
+    project = tomllib.loads((FOLDER / "method" / "pyproject.toml").read_text())["project"]
+    assert (project["name"], project["version"]) == ("lab-methods", "1.0")
+    [command] = [
+        line for line in (FOLDER / "reproduce.sh").read_text().splitlines() if "./method" in line
+    ]
+    assert command == "venv/bin/pip install --quiet --no-deps ./method"
+    # Installed from there, it is the same method: a trial has the same key.
+    lay_metadata(source, "lab-methods", project["entry-points"]["cse.methods"])
+    monkeypatch.setattr(registry, "_METHODS", {})
+    for name in [name for name in sys.modules if name.partition(".")[0] == "lab"]:
+        del sys.modules[name]
+    monkeypatch.setattr(sys, "path", [str(source), *(p for p in sys.path if p != str(lab))])
+    again = get_method("labcse")
+    assert Path(sys.modules["lab.method"].__file__ or "").is_relative_to(source.absolute())
+    assert code_hashes(again) == before
+
+
+def test_of_unknown_code_what_is_here_is_carried_and_said(
+    lab: Path, ran: Callable[..., None], one_run: Run
+) -> None:
+    ran(None)
+    done = one_run("reproduce", KEY)
+    assert "note: The code that the method 'labcse' had is not known" in done.stderr
+    assert (FOLDER / "method" / "src" / "lab" / "method.py").exists()
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+def test_other_code_is_not_carried_but_its_commit_is_named(
+    lab: Path, ran: Callable[..., None], one_run: Run, git: Callable[..., str], tracked: bool
+) -> None:
+    if tracked:
+        git(lab, "init", "--quiet")
+        git(lab, "add", ".")
+        git(lab, "commit", "--quiet", "--message", "first")
+        git(lab, "remote", "add", "origin", "ssh://lab/methods")
+        (lab / "lab" / "parts" / "loss.py").write_text("WEIGHT = 2.0\n")
+    module = next(iter(outside_sources(get_method("labcse")).values()))
+    facts = sweep_provenance(None, method=module)
+    kept = {name: value for name, value in facts.items() if name.startswith("method_")}
+    diffs = code_diffs(None, method=module)
+    ran("0" * 64, provenance=kept, diffs={"method": diffs["method"]} if tracked else {})
+    done = one_run("reproduce", KEY)
+    assert done.exit_code == 0, done.output
+    assert "note: The code of the method 'labcse' is not in this folder, because it" in done.stderr
+    assert not (FOLDER / "method").exists()
+    assert "./method" not in (FOLDER / "reproduce.sh").read_text()
+    if tracked:
+        commit = git(lab, "rev-parse", "HEAD")
+        assert f"commit {commit} of ssh://lab/methods, with method.diff on top" in done.stderr
+        assert "+WEIGHT = 2.0" in (FOLDER / "method.diff").read_text()
+    else:
+        assert "No repository of it is known: install it into venv yourself." in done.stderr
+
+
+def test_a_method_that_is_not_installed(ran: Callable[..., None], one_run: Run) -> None:
+    ran("0" * 64, provenance={"method_commit": "c0ffee", "method_dirty": "true"})
+    said = one_run("reproduce", KEY).stderr
+    assert "'labcse' is not in this folder, because it cannot be loaded here." in said
+    assert "commit c0ffee: check that out" in said
+    assert "The repository of 'labcse' had changes beside commit c0ffee, and nobody" in said
+
+
+def test_a_method_of_ours_has_no_sources_outside() -> None:
+    assert outside_sources(get_method("simcse")) == {}
