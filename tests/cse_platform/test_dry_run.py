@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cse_methods.contract import TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.registry import get_method
 from cse_platform.cli.sweep import main
 from cse_platform.forecast.disk import disk_bytes, gigabytes
@@ -97,6 +98,36 @@ def test_what_does_nothing_is_noted(dry_run: Callable[..., Result]) -> None:
     assert "pruner.min_step is 500" in told(result, "note")
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "datum"),
+    [
+        ("mine.txt", "自然语言处理很有意思", "unknown to backbone mini"),
+        ("mine.csv", "A dog runs in the park.", "mine.csv is taken as plain text"),
+    ],
+)
+def test_a_doubtful_corpus_is_noted(
+    name: str, line: str, datum: str, dry_run: Callable[..., Result], tmp_path: Path
+) -> None:
+    lines = [f"{line} {number}" for number in range(60)]
+    (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
+    assert datum in told(dry_run(corpus=name, **NOT_HERE), "note")
+    result = CliRunner().invoke(main, ["sweep.yaml"])  # a run says it before it is refused
+    assert "note: " in result.stderr and datum in result.stderr
+
+
+def test_a_supervised_trial_is_measured(dry_run: Callable[..., Result], tmp_path: Path) -> None:
+    rows = [f"sentence {n},another {n},no sentence {n}\n" for n in range(20)]
+    (tmp_path / "nli.csv").write_text("a,b,c\n" + "".join(rows))
+    corpus = {"name": "nli.csv", "columns": ["a", "b", "c"]}
+    fixed = {"batch_size": 4, "supervision": "triples"}
+    result = dry_run(corpus=corpus, fixed=fixed)
+    assert told(result, "corpus") == "nli.csv, 20 rows of 3 sentences"
+    assert "from 2 steps" in told(result, "time")
+    refused = dry_run(corpus=corpus, fixed={"batch_size": 4})
+    assert refused.exit_code == 1
+    assert "nli.csv has 3 columns" in refused.stderr and "supervision" in refused.stderr
+
+
 def test_stores_are_asked(dry_run: Callable[..., Result], tmp_path: Path) -> None:
     nobody = "http://127.0.0.1:9"
     assert nobody in told(dry_run(stores={"mlflow": nobody}, **NOT_HERE), "note")
@@ -122,9 +153,9 @@ def test_a_longer_trial_is_measured_as_longer() -> None:
         {"backbone": "mini", "corpus": "builtin", "data": "builtin", "batch_size": 4}
     )
     assert isinstance(config, TrainingConfig)
-    sentences = [f"sentence {number}" for number in range(50)]
+    corpus = Corpus("some", [f"sentence {number}" for number in range(50)], "")
     few, many = (
-        measured_seconds(method, config, sentences=sentences, steps=steps, threads=1)
+        measured_seconds(method, config, corpus=corpus, steps=steps, threads=1)
         for steps in (1, 1_000_000)
     )
     assert 0 < few < many

@@ -62,6 +62,15 @@ def check_encoder(
         )
 
 
+def own_dropout(name: str) -> float | None:
+    """The highest dropout of an encoder's own configuration; None where it is not here yet."""
+    folder = locate_backbone(resolve_backbone(name))
+    if folder is None:
+        return None
+    config = _read_config(folder, name)
+    return max(float(getattr(config, setting)) for setting in family_of(config).dropout)
+
+
 def read_encoder(
     source: Backbone,
     folder: Path,

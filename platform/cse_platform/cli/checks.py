@@ -60,7 +60,7 @@ def _check(stage: SweepSpec, *, runs: Path, address: str | None, offline: bool) 
         listed = "; ".join(missing)
         raise SweepRefusedError(f"sweep {spec.sweep!r} must fetch, and is offline: {listed}")
     sizes = fit.sizes_of(spec, method)
-    found = [*fit.doubts(spec, sizes), *_check_stores(where)]
+    found = [*fit.doubts(spec, method, sizes), *_check_stores(where)]
     here = not (address or os.environ.get("RAY_ADDRESS"))
     shortage = fit.shortage(spec.resources) if here else None
     own_sets = prerequisites.own_sets(spec)

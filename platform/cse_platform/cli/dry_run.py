@@ -88,8 +88,9 @@ def _print_plan(checked: Checked, *, at_once: int) -> None:
     further = f", then {' '.join(map(str, confirm.seeds))}" if confirm else ""
     click.echo(f"  seeds: {spec.seeds.search} in the search{further}")
     if sizes := checked.sizes:
-        names = "+".join(corpus.name for corpus in spec.corpus)
-        click.echo(f"  corpus: {names}, {len(sizes.sentences):,} sentences")
+        corpus = sizes.corpus
+        what = f"rows of {len(corpus.columns)} sentences" if corpus.columns else "sentences"
+        click.echo(f"  corpus: {corpus.name}, {len(corpus.sentences):,} {what}")
         click.echo(f"  steps: {_range(sizes.fewest_steps, sizes.most_steps)} a trial")
     click.echo(f"  disk: {_disk(checked, at_once)}")
     for line in checked.doubts:
@@ -129,7 +130,7 @@ def _time(checked: Checked, configs: Sequence[MethodConfig], at_once: int) -> st
     trials = f"{spec.planned} trials, {min(at_once, spec.planned)} at once"
     if checked.sizes is None:
         return f"{trials}; how long is unknown until the corpus is here"
-    work = _work(configs, len(checked.sizes.sentences))
+    work = _work(configs, len(checked.sizes.corpus.sentences))
     pruned = "" if isinstance(spec.pruner, NoPruner) else ", less what the pruner stops"
     if durations := _past_seconds(checked, work):
         interval = time_left(durations, trials=spec.planned, at_once=min(at_once, spec.planned))
@@ -144,7 +145,7 @@ def _time(checked: Checked, configs: Sequence[MethodConfig], at_once: int) -> st
         seconds = measured_seconds(
             get_method(spec.method),
             config,
-            sentences=checked.sizes.sentences,
+            corpus=checked.sizes.corpus,
             steps=round(work / config.batch_size),
             threads=max(1, int(spec.resources.cpu)),
         )

@@ -20,6 +20,7 @@ from cse_platform.render.formats import percent, short_settings
 from cse_platform.runner.launch import Outcome, run_sweep
 from cse_platform.runner.state import Again
 from cse_platform.secrets import mask_url
+from cse_platform.sweep.prerequisites import fetch
 from cse_platform.sweep.spec import SweepFile, SweepSpec
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.history import History
@@ -36,12 +37,18 @@ def run_stages(
     After a KeyboardInterrupt the stores and the journal of the sweep are closed.
     """
     console = Console(markup=False, highlight=False)  # what a trial says is no markup
-    stages = check_stages(sweeps.stages, runs=runs, address=address, offline=offline)
+    check = partial(check_stages, sweeps.stages, runs=runs, address=address, offline=offline)
+    stages = check()
+    if absent := [checked.spec for checked in stages if checked.missing]:
+        for spec in absent:
+            say(f"{spec.sweep}: fetching")
+            fetch(spec)
+        stages = check()  # now with what they read
     for checked in stages:
-        if checked.shortage:
-            raise SweepRefusedError(checked.shortage)
         for line in checked.doubts:
             click.echo(f"note: {line}", err=True)
+        if checked.shortage:
+            raise SweepRefusedError(checked.shortage)
     for line in dict.fromkeys(line for checked in stages for line in checked.own_sets):
         console.print(line, soft_wrap=True)
     for checked in stages:

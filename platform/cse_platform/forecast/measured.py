@@ -1,14 +1,16 @@
 """How long a trial takes, from one step of it."""
 
+import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
 
 from cse_methods.contract import Method, TrainingConfig
+from cse_methods.data.corpora import Corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
 
@@ -20,22 +22,19 @@ def measured_seconds(
     method: Method,
     config: TrainingConfig,
     *,
-    sentences: Sequence[str],
+    corpus: Corpus,
     steps: int,
     threads: int,
 ) -> float:
-    """Train two steps on some of the sentences; the seconds of a trial of so many steps.
+    """Train two steps on some of the corpus; the seconds of a trial of so many steps.
 
     Dev points are measured on the built-in dev set, whatever the configuration's are; the start of
     a worker counts as what this process has used so far. Raises what the method raises.
     """
     before, started_by = torch.get_num_threads(), time.process_time()
-    few = sentences[: config.batch_size * STEPS]
     with TemporaryDirectory(prefix="cse-measure-") as folder:
-        corpus = Path(folder) / "some.txt"
-        corpus.write_text("".join(f"{sentence}\n" for sentence in few), encoding="utf-8")
         changes = {
-            "corpus": (CorpusSpec(name=str(corpus)),),
+            "corpus": (_some_of(corpus, config.batch_size * STEPS, Path(folder) / "some.jsonl"),),
             "data": "builtin",
             "dev": DevSelection(also=()),
             "max_steps": STEPS,
@@ -51,6 +50,18 @@ def measured_seconds(
     point = max(watch.seconds[2] - watch.seconds[1] - step, 0.0)
     start = started_by + watch.seconds[0] - point
     return start + steps * step + (math.ceil(steps / config.eval_steps) + 1) * point
+
+
+def _some_of(corpus: Corpus, number: int, file: Path) -> CorpusSpec:
+    """The first rows of a corpus, written to a file, as a corpus of its own."""
+    columns = corpus.columns or (corpus.sentences,)
+    names = [str(place) for place in range(len(columns))]
+    rows = zip(*(column[:number] for column in columns), strict=True)
+    lines = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
+    file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    if corpus.columns:
+        return CorpusSpec(name=str(file), columns=tuple(names))
+    return CorpusSpec(name=str(file), column=names[0])
 
 
 class _Stopwatch:

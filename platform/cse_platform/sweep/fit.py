@@ -1,11 +1,12 @@
 """Whether a sweep fits its corpus, encoder and machine, told before a trial finds out."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cse_methods.contract import Method, MethodConfig, TrainingConfig
-from cse_methods.data.corpora import load_corpus, missing_corpora
+from cse_methods.data.corpora import Corpus, load_corpus, missing_corpora
+from cse_methods.data.doubts import corpus_doubts
 from cse_methods.encoders.backbones import backbone_width, locate_backbone, resolve_backbone
 from cse_methods.errors import TrainingError
 from cse_methods.training.schedule import Schedule
@@ -20,8 +21,8 @@ from cse_platform.sweep.spec import SweepSpec
 class Sizes:
     """What the trials of a sweep are made of."""
 
-    sentences: Sequence[str]
-    """The training corpus."""
+    corpus: Corpus
+    """What is trained on."""
     fewest_steps: int
     """Optimiser steps of the shortest trial; 0 where nothing is trained."""
     most_steps: int
@@ -38,17 +39,17 @@ def sizes_of(spec: SweepSpec, method: Method) -> Sizes | None:
     here = locate_backbone(resolve_backbone(spec.backbone)) is not None
     if missing_corpora(spec.corpus, spec.data) or not (here or _counts_no_pieces(spec)):
         return None
-    sentences = load_corpus(spec.corpus, spec.data, backbone=spec.backbone).sentences
+    corpus = load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
     configs = [spec.config(assignment) for assignment in representatives(spec, method)]
     width = backbone_width(spec.backbone) if here else None
     try:
         for config in configs:
             if width is not None:
                 config.check_width(width)
-        steps = [steps_of(config, sentences=len(sentences)) for config in configs]
+        steps = [steps_of(config, sentences=len(corpus.sentences)) for config in configs]
     except TrainingError as error:
         raise SweepRefusedError(f"sweep {spec.sweep!r} cannot train: {error}") from error
-    return Sizes(sentences, min(steps), max(steps))
+    return Sizes(corpus, min(steps), max(steps))
 
 
 def steps_of(config: MethodConfig, *, sentences: int) -> int:
@@ -58,7 +59,7 @@ def steps_of(config: MethodConfig, *, sentences: int) -> int:
     return Schedule.of(config, sentences=sentences).total
 
 
-def doubts(spec: SweepSpec, sizes: Sizes | None) -> list[str]:
+def doubts(spec: SweepSpec, method: Method, sizes: Sizes | None) -> list[str]:
     """What is allowed and does not do what it seems to, a line each."""
     found = []
     confirm, evaluate = spec.seeds.confirm, spec.evaluate
@@ -74,7 +75,25 @@ def doubts(spec: SweepSpec, sizes: Sizes | None) -> list[str]:
             f"no trial is ever stopped early: pruner.min_step is {least}, and the longest trial "
             f"takes {sizes.most_steps} steps"
         )
-    return found
+    if sizes:
+        found += corpus_doubts(sizes.corpus, spec.corpus, backbone=spec.backbone)
+    return found + _dropout_doubts(spec, method)
+
+
+def _dropout_doubts(spec: SweepSpec, method: Method) -> list[str]:
+    """Whether views that differ by dropout alone are the same view."""
+    configs = [spec.config(assignment) for assignment in representatives(spec, method)]
+    trained = [config for config in configs if isinstance(config, TrainingConfig)]
+    if not any(config.dropout is None for config in trained):
+        return []
+    from cse_methods.encoders.reading import own_dropout
+
+    if own_dropout(spec.backbone) != 0:
+        return []
+    return [
+        f"backbone {spec.backbone} drops nothing out, so that two views of a sentence are the same "
+        "where dropout alone sets them apart; set dropout: 0.1"
+    ]
 
 
 def at_once(resources: Resources) -> int:

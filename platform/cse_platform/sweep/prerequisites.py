@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from cse_methods.contract import Method, MethodConfig
-from cse_methods.data.corpora import missing_corpora
+from cse_methods.data.corpora import load_corpus, missing_corpora
 from cse_methods.data.dev_identity import missing_dev_data
 from cse_methods.data.own.reading import describe_own_pairs, with_checksum
 from cse_methods.data.source import data_source
-from cse_methods.encoders.backbones import locate_backbone, resolve_backbone
+from cse_methods.encoders.backbones import fetch_backbone, locate_backbone, resolve_backbone
 from cse_methods.tasks import parse_tasks
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import BestReference
@@ -53,6 +53,12 @@ def missing_downloads(spec: SweepSpec, method: Method) -> list[str]:
 def own_sets(spec: SweepSpec) -> list[str]:
     """What was found in the lab's own dev sets, a line each; DataError if one cannot be read."""
     return [f"dev set {describe_own_pairs(own)}" for own in spec.dev.files.values()]
+
+
+def fetch(spec: SweepSpec) -> None:
+    """Get the backbone and the corpus onto this machine; a CseError for what cannot be had."""
+    fetch_backbone(resolve_backbone(spec.backbone))
+    load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
 
 
 def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list[BestReference]:

@@ -1,5 +1,7 @@
 """A sweep against its corpus, its encoder, its machine and itself, before a trial finds out."""
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import pytest
 
 from cse_methods.data.corpora import load_corpus
+from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep import fit
@@ -43,7 +46,7 @@ def sizes(spec: SweepSpec) -> fit.Sizes:
 def test_steps_are_whole_batches_of_the_epochs(spec: Callable[..., SweepSpec]) -> None:
     """100 sentences: 10 batches of 10, or 3 of 30; two and a half epochs of those are 8 steps."""
     found = sizes(spec())
-    assert (len(found.sentences), found.fewest_steps, found.most_steps) == (100, 10, 10)
+    assert (len(found.corpus.sentences), found.fewest_steps, found.most_steps) == (100, 10, 10)
     searched = spec(fixed={"epochs": 2.5}, space={"batch_size": [10, 30]})
     assert (sizes(searched).fewest_steps, sizes(searched).most_steps) == (8, 25)
     assert sizes(spec(fixed={"max_steps": 7, "batch_size": 10})).most_steps == 7
@@ -91,7 +94,7 @@ def test_what_does_nothing_is_doubted(
     spec: Callable[..., SweepSpec], changes: dict[str, Any], told: list[str]
 ) -> None:
     sweep = spec(**changes)
-    lines = fit.doubts(sweep, sizes(sweep))
+    lines = fit.doubts(sweep, get_method(sweep.method), sizes(sweep))
     assert len(lines) == bool(told)
     assert all(part in lines[0] for part in told)
 
@@ -120,4 +123,18 @@ def test_folders_that_cannot_be_written(spec: Callable[..., SweepSpec], tmp_path
 
 def test_the_corpus_is_the_one_that_a_trial_reads(spec: Callable[..., SweepSpec]) -> None:
     corpus = load_corpus(spec().corpus, "builtin")
-    assert list(sizes(spec()).sentences) == list(corpus.sentences)
+    assert list(sizes(spec()).corpus.sentences) == list(corpus.sentences)
+
+
+def test_an_encoder_that_drops_nothing_out_is_doubted(
+    spec: Callable[..., SweepSpec], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(Path(resolve_backbone("mini").model), tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (folder / "config.json").write_text(json.dumps(config | none))
+    for fixed, told in (({}, True), ({"dropout": 0.1}, False)):
+        sweep = spec(backbone=str(folder), fixed={"batch_size": 10, **fixed})
+        lines = fit.doubts(sweep, get_method("simcse"), None)
+        assert any("set dropout: 0.1" in line for line in lines) is told
+    assert fit.doubts(spec(), get_method("simcse"), None) == []
