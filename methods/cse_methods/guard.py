@@ -3,14 +3,15 @@
 An audit hook (PEP 578) refuses to open, link, copy or hand to another program any file that holds
 test scores or labels, and the code of `cse_methods.evaluation`, which alone knows how to read them.
 It cannot be removed again. It protects against mistakes and short cuts, not against intent. It does
-not see: files under names that are not SentEval's; what a child process opens on its own; what
-native code opens without Python's `open` (Arrow's readers among them); what was opened or imported
-before; sentences that a corpus or a pre-trained encoder contains already.
+not see: files under names that are neither SentEval's nor told to it; what a child process opens on
+its own; what native code opens without Python's `open` (Arrow's readers among them); what was
+opened or imported before; sentences that a corpus or a pre-trained encoder contains already.
 """
 
 import os
 import re
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from cse_methods.errors import GuardError
@@ -39,8 +40,10 @@ _PROGRAMS = {"subprocess.Popen": 1, "os.exec": 1, "os.posix_spawn": 1, "os.syste
 _WORDS = re.compile(r"[\s'\"`;|&<>()=]+")
 
 
-def guard(*, transfer_dev: bool = False) -> None:
+def guard(*, transfer_dev: bool = False, own: Sequence[str] = ()) -> None:
     """Refuse test sets in this process from here on, for good.
+
+    `own` has the paths of a lab's own test files.
 
     With `transfer_dev` the process may read the transfer sets that have no test split of their own,
     because it climbs their dev accuracies.
@@ -49,13 +52,15 @@ def guard(*, transfer_dev: bool = False) -> None:
         GuardError: later, out of whatever call tries it.
     """
 
+    shut = frozenset(map(os.path.realpath, own))
+
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
         if event in _FILES:
             for argument in arguments[: _FILES[event]]:
-                _refuse_path(argument, transfer_dev)
+                _refuse_path(argument, transfer_dev, shut)
         elif event in _PROGRAMS:
             for word in _words(arguments[_PROGRAMS[event]]):
-                _refuse_path(word, transfer_dev)
+                _refuse_path(word, transfer_dev, shut)
 
     sys.addaudithook(refuse)
 
@@ -71,7 +76,7 @@ def _words(command: Any) -> list[str]:
     return [word for part in parts for word in _WORDS.split(os.fsdecode(part)) if word]
 
 
-def _refuse_path(argument: Any, transfer_dev: bool) -> None:
+def _refuse_path(argument: Any, transfer_dev: bool, own: frozenset[str]) -> None:
     if not isinstance(argument, (str, bytes, os.PathLike)):
         return  # a file descriptor that was opened before
     path = os.fsdecode(argument)
@@ -79,7 +84,7 @@ def _refuse_path(argument: Any, transfer_dev: bool) -> None:
     for name in (path, os.path.realpath(path)):
         if _READERS.search(name):
             raise GuardError(f"a trial may not load {path}, code that opens test sets")
-        if is_test_file(name, transfer_dev=transfer_dev):
+        if name in own or is_test_file(name, transfer_dev=transfer_dev):
             raise GuardError(
                 f"a trial may not open the test set {path}; test sets are opened after the search, "
                 "by `evaluate:` in the sweep file or by cse-evaluate"

@@ -1,11 +1,12 @@
 """What an encoder can be scored on, by name. Knows names only and opens no file."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
 from cse_methods.data.own.spec import OwnPairs, name_problem
 from cse_methods.errors import EvaluationError, nearest_hint
+from cse_methods.files.named import is_file_name
 
 TransferTask = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
 ReviewTask = Literal["yelp", "imdb"]
@@ -48,23 +49,26 @@ class Tasks:
     geometry: bool = False
     """On STS-B dev."""
     long: tuple[ReviewTask, ...] = ()
+    own: tuple[OwnPairs, ...] = ()
+    """A lab's own files of pairs."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The shortest list of words from which `parse_tasks` gives the same tasks."""
+        """The shortest list of words that name these tasks; own files by their paths."""
         words: list[str] = []
         for family, members in _MEMBERS.items():
             own = getattr(self, family)
             words += [family] if own == members else own
         ranking, geometry = ["ranking"] * bool(self.ranking), ["geometry"] * self.geometry
-        return (*words, *ranking, *geometry)
+        return (*words, *ranking, *geometry, *(own.file for own in self.own))
 
     @property
     def parts(self) -> frozenset[str]:
         """Each single task, and `ranking` and `geometry`: one evaluation covers another by them."""
         families = {"ranking": bool(self.ranking), "geometry": self.geometry}
         asked = [name for name, wanted in families.items() if wanted]
-        return frozenset((*self.sts, *self.transfer, *self.long, *asked))
+        own = [f"{one.name} {one.sha256}" for one in self.own]
+        return frozenset((*self.sts, *self.transfer, *self.long, *asked, *own))
 
     @property
     def opens_tests(self) -> bool:
@@ -72,14 +76,21 @@ class Tasks:
         return self.parts != {"geometry"}
 
 
-def parse_tasks(words: Sequence[str]) -> Tasks:
+def parse_tasks(words: Sequence[str], files: Mapping[str, OwnPairs] | None = None) -> Tasks:
     """Put families (`sts`, `transfer`, `ranking`, `geometry`, `long`) and single tasks together.
+
+    A word may also be a path to a file of pairs, or the name of one of `files`.
 
     Raises:
         EvaluationError: names a word that is neither, and the nearest that is; or says that
-            there is none.
+            there is none, or why a file cannot be a test set.
     """
-    if not words:
+    known = {**(files or {}), **{word: OwnPairs(file=word) for word in words if is_file_name(word)}}
+    own = list(dict.fromkeys(word for word in words if word in known))
+    if problem := next((p for word in own if (p := own_name_problem(known[word]))), None):
+        raise EvaluationError(problem)
+    words = [word for word in words if word not in known]
+    if not words and not own:
         raise EvaluationError(
             f"no task is named; name some of {', '.join(TASK_FAMILIES)}, or {_each()}"
         )
@@ -96,12 +107,14 @@ def parse_tasks(words: Sequence[str]) -> Tasks:
         ranking=STS_TASKS if "ranking" in words else (),
         geometry="geometry" in words,
         long=asked("long", LONG_TASKS),
+        own=tuple(known[word] for word in own),
     )
 
 
 def _unknown(word: str) -> str:
     hint = nearest_hint(word.lower(), [*TASK_FAMILIES, *_each_name()])
-    return f"no task {word!r}.{hint} Known: {', '.join(TASK_FAMILIES)}; {_each()}"
+    known = f"Known: {', '.join(TASK_FAMILIES)}; {_each()}; a file of pairs such as ./my-test.tsv"
+    return f"no task {word!r}.{hint} {known}"
 
 
 def _each_name() -> list[str]:

@@ -122,7 +122,7 @@ def test_what_is_scored_by_hand_tells_its_source(with_trials: Store, tmp_path: P
         trial = trial_of_key(session, "c0-42")
     assert trial is not None
     stores = {"leaderboard": with_trials, "mlflow": None, "journal": tmp_path / "journal"}
-    with record_test_access(trial, parse_tasks(["mr"]), source="builtin", **stores) as record:
+    with record_test_access(trial, parse_tasks(["mr"]), data="builtin", **stores) as record:
         assert record(evaluation) == []
     with with_trials.session() as session:
         assert session.get_one(EvaluationRecord, "e1").source == "builtin"

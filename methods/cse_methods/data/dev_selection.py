@@ -1,16 +1,14 @@
 """Which dev sets a trial is judged by, and what each is called."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from cse_methods.data.own.naming import put_down
 from cse_methods.data.own.spec import OwnPairs
-from cse_methods.errors import SettingError, nearest_hint
-from cse_methods.files.named import is_file_name
+from cse_methods.errors import nearest_hint
 from cse_methods.settings import Settings
-from cse_methods.tasks import own_name_problem
 
 DevTask = Literal["stsb", "sickr", "transfer_dev"]
 """The dev sets of the package."""
@@ -25,7 +23,9 @@ class DevSelection(Settings):
     """
 
     files: dict[str, OwnPairs] = Field(
-        default={}, description="own dev sets by name; gathered from the three others"
+        default={},
+        exclude_if=lambda files: not files,
+        description="own dev sets by name; gathered from the three others",
     )
     checkpoint: str = "stsb"
     search: str = "stsb"
@@ -39,9 +39,9 @@ class DevSelection(Settings):
         gathered, files = dict(values), dict(values.get("files") or {})
         for role in ("checkpoint", "search"):
             if role in values:
-                gathered[role] = _named(role, values[role], files)
+                gathered[role] = put_down(role, values[role], files)
         if isinstance(values.get("also"), (list, tuple)):
-            gathered["also"] = [_named("also", entry, files) for entry in values["also"]]
+            gathered["also"] = [put_down("also", entry, files) for entry in values["also"]]
         return gathered | ({"files": files} if files else {})
 
     @field_validator("checkpoint", "search", "also")
@@ -91,38 +91,3 @@ def dev_metric(task: str) -> str:
     if task == "transfer_dev":
         return "dev/avg_transfer_accuracy"
     return f"dev/{task}_spearman"
-
-
-def _named(role: str, entry: Any, files: dict[str, Any]) -> Any:
-    """The name that an entry goes by; a file is put down in `files` under it."""
-    if isinstance(entry, str) and is_file_name(entry):
-        entry = {"file": entry}
-    if not isinstance(entry, Mapping):
-        return entry
-    own = _own(role, entry)
-    if problem := own_name_problem(own) or _taken(own, files):
-        raise SettingError(role, problem)
-    files[own.name] = own
-    return own.name
-
-
-def _own(role: str, entry: Mapping[str, Any]) -> OwnPairs:
-    try:
-        return OwnPairs.model_validate(entry)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        known = ", ".join(name for name in OwnPairs.model_fields if name != "sha256")
-        said = f"{role}, {key}: {first['msg']}, got {first['input']!r}"
-        raise SettingError(role, f"{said}; a file of pairs has the keys {known}") from None
-
-
-def _taken(own: OwnPairs, files: Mapping[str, Any]) -> str | None:
-    """Why a file cannot have its name beside the others."""
-    other = files.get(own.name)
-    known = OwnPairs.model_validate(other) if isinstance(other, Mapping) else other
-    if known is None or known == own:
-        return None
-    if Path(known.file) == Path(own.file):
-        return f"{own.file} is named twice, with other columns or another scale; name it alike"
-    return f"{known.file} and {own.file} would both be called {own.name!r}; rename one of the files"

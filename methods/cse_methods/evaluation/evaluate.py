@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cse_methods.data.dev_sets import load_dev_set
+from cse_methods.data.own.reading import load_own_pairs
 from cse_methods.data.pairs import PairSet
 from cse_methods.evaluation.embeddings import OnProgress, StoredEmbeddings
 from cse_methods.evaluation.identity import (
@@ -74,6 +75,7 @@ def evaluate(
         EvaluationError: if a vector is not finite.
     """
     sts = [load_pair_set(one, data) for one in STS_TASKS if one in (*tasks.sts, *tasks.ranking)]
+    sts += [load_own_pairs(own) for own in tasks.own]
     dev = [load_dev_set(GEOMETRY_TASK, data)] if tasks.geometry else []
     reviews = [load_reviews(task) for task in tasks.long]
     with tempfile.TemporaryDirectory(prefix="cse-vectors-") as folder:
@@ -124,10 +126,13 @@ class _Scoring:
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
 
-    def identify(self, task: str, protocol: Mapping[str, Any], data_sha256: str) -> str:
-        return self._identity(
-            settings_of(task, reading=self.reading, protocol=protocol, data_sha256=data_sha256)
+    def identify(
+        self, task: str, protocol: Mapping[str, Any], data_sha256: str, *, own: bool = False
+    ) -> str:
+        settings = settings_of(
+            task, reading=self.reading, protocol=protocol, data_sha256=data_sha256, own=own
         )
+        return self._identity(settings)
 
     def add(self, task: str, split: Split, own: str, values: Mapping[str, float]) -> None:
         for metric, value in values.items():
@@ -171,9 +176,10 @@ def _score_pairs(
     with scoring.timed(pairs.task):
         # Scores are computed from the 32-bit cosines that are stored, so that they can be repeated.
         found = cosines(vectors(pairs.first), vectors(pairs.second)).numpy().astype(np.float32)
-        own = scoring.identify(pairs.task, STS_PROTOCOL, pairs.sha256)
+        lab = pairs.source == "file"
+        own = scoring.identify(pairs.task, STS_PROTOCOL, pairs.sha256, own=lab)
         scoring.similarities.append(_similarities(pairs, "test", own, found))
-        if pairs.task in tasks.sts:
+        if lab or pairs.task in tasks.sts:
             values = correlations(found, pairs.gold, pairs.subsets)
             scoring.add(pairs.task, "test", own, values)
         if pairs.task in tasks.ranking:

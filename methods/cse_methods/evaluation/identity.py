@@ -29,9 +29,14 @@ def score_identity(settings: Mapping[str, Any]) -> str:
 
 
 def settings_of(
-    task: str, *, reading: Mapping[str, Any], protocol: Mapping[str, Any], data_sha256: str
+    task: str,
+    *,
+    reading: Mapping[str, Any],
+    protocol: Mapping[str, Any],
+    data_sha256: str,
+    own: bool = False,
 ) -> dict[str, Any]:
-    """What a score's identity is the hash of.
+    """What a score's identity is the hash of; `own` is a lab's own file.
 
     `reading` is how the encoder reads a text: pooler, layers after it, truncation, lower-casing;
     `protocol` is how vectors become the score.
@@ -41,6 +46,7 @@ def settings_of(
         "reading": dict(reading),
         "protocol": dict(protocol),
         "data_sha256": data_sha256,
+        **({"source": "file"} if own else {}),
     }
 
 

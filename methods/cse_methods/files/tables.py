@@ -132,6 +132,7 @@ def _parquet(path: Path, only: Sequence[str]) -> Table:
     from pyarrow import ArrowException, BufferReader, parquet
 
     try:
+        # Python's bytes: what Arrow opens by itself, no guard of test sets would see.
         file = parquet.ParquetFile(BufferReader(read_content(path)))
         if missing := [name for name in only if name not in file.schema_arrow.names]:
             names = ", ".join(file.schema_arrow.names)

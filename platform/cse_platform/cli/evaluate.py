@@ -19,7 +19,7 @@ POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
     "--tasks",
     default="sts",
     show_default=True,
-    help="sts, transfer, ranking, geometry, long, or single ones such as stsb,mr.",
+    help="sts, transfer, ranking, geometry, long, single ones, or own files: stsb,mr,./my.tsv.",
 )
 @click.option("--data", help="Folder in the SentEval layout, hub or builtin.  [env var: CSE_DATA]")
 @click.option("--pooler", type=click.Choice(POOLERS), help="Other than the encoder's own.")

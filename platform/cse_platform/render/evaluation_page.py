@@ -28,6 +28,7 @@ CORRELATIONS = {
     "Pearson, mean": ("test", "pearson_mean"),
     "Pearson, wmean": ("test", "pearson_wmean"),
 }
+OWN = {name.removesuffix(", all"): key for name, key in CORRELATIONS.items() if "all" in name}
 RANKING = {
     "KCC": ("test", "kcc"),
     "NDCG, linear gain": ("test", "ndcg"),
@@ -45,6 +46,7 @@ def evaluation_page(evaluation: "Evaluation") -> Page:
     sts, transfer = (*STS_TASKS, AVG_STS), (*TRANSFER_TASKS, AVG_TRANSFER)
     return [
         *_table("STS test sets, correlation x 100", values, CORRELATIONS, sts),
+        *_table("Own test sets, correlation x 100", values, OWN, _own(values)),
         *_table("Ranking on the STS test sets, x 100", values, RANKING, sts),
         *_table("Transfer, accuracy x 100", values, ACCURACIES, transfer),
         *_table("Long text, accuracy x 100", values, ACCURACIES, LONG_TASKS),
@@ -52,6 +54,13 @@ def evaluation_page(evaluation: "Evaluation") -> Page:
         *_absent(evaluation),
         *_reading(evaluation),
     ]
+
+
+def _own(values: Values) -> Sequence[str]:
+    """The lab's own sets among the tasks, in their order."""
+    known = {*STS_TASKS, AVG_STS, *TRANSFER_TASKS, AVG_TRANSFER, *LONG_TASKS}
+    tests = (task for task, split, _ in values if split == "test")
+    return list(dict.fromkeys(task for task in tests if task not in known))
 
 
 def evaluation_record(model: str, evaluation: "Evaluation") -> dict[str, Any]:

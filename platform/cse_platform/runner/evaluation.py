@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 
 from cse_methods.data.source import source_name
-from cse_methods.tasks import Tasks, parse_tasks
+from cse_methods.tasks import Tasks
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.query.board.best import BestKey, best_key
 from cse_platform.runner.hooks import one_line
@@ -17,7 +17,7 @@ from cse_platform.sweep.blocks import Evaluate
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TestAccessed
 from cse_platform.tracking.history import History, TrialHistory
-from cse_platform.tracking.packing import evaluation_event
+from cse_platform.tracking.packing import accessed_source, evaluation_event
 from cse_platform.tracking.provenance import user_and_host
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def evaluate_selected(state: SweepState) -> None:
     spec = state.spec
     if spec.evaluate is None:
         return
-    tasks, under = parse_tasks(spec.evaluate.tasks), _settings(spec)
+    tasks, under = spec.evaluate.asked, _settings(spec)
     chosen = selected(state.history, top=spec.evaluate.top)
     waiting = [trial for trial in chosen if not tasks.parts <= trial.evaluated.get(under, set())]
     state.scored = (len(chosen) - len(waiting), len(chosen))
@@ -82,14 +82,14 @@ def selected(history: History, *, top: int) -> list[TrialHistory]:
 
 
 def _open(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
-    spec, tasks = state.spec, parse_tasks(asked.tasks)
+    spec, tasks = state.spec, asked.asked
     if tasks.opens_tests:
         state.record(
             TestAccessed(
                 sweep=spec.sweep,
                 trial=trial.key,
                 tasks=tasks.names,
-                source=source_name(spec.data),
+                source=accessed_source(tasks, spec.data),
                 who=user_and_host(),
                 command="cse-sweep",
             )

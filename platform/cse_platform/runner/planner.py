@@ -62,8 +62,10 @@ class Planner:
         """What the trainable is called with for a trial that `next` has started."""
         config = self.state.spec.config_of(trial.values)
         checkpoint = None if trial.checkpoint is None else trial.checkpoint[1]
+        asked = self.state.spec.evaluate
+        own_tests = [] if asked is None else [own.file for own in asked.files.values()]
         run = {"seed": trial.seed, "resume_from": checkpoint, "code": trial.code}
-        return {**config.model_dump(mode="json"), **run}
+        return {**config.model_dump(mode="json"), **run, "own_tests": own_tests}
 
     def _searching(self) -> bool:
         trials = self.state.history.trials

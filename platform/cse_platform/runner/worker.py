@@ -22,7 +22,7 @@ from cse_platform.sweep.reading.problems import joined_problems
 from cse_platform.sweep.reading.pydantic_errors import problems_in
 from cse_platform.tracking.provenance import peak_memory, trial_provenance
 
-RESERVED = frozenset({"seed", "resume_from", "code"})
+RESERVED = frozenset({"seed", "resume_from", "code", "own_tests"})
 """Entries of `param_space` that are not settings of the method."""
 
 
@@ -30,8 +30,9 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
     """A method as a Tune function, for this package's sweeps and for anyone's script.
 
     `param_space` holds `seed` (0 if left out), the settings of the method (`backbone`, `corpus`,
-    `data`, `dev` and hyperparameters), and optionally `resume_from`, a checkpoint folder, and
-    `code`, the hash without which the trial fails: its key would be that of other code.
+    `data`, `dev` and hyperparameters), and optionally `resume_from`, a checkpoint folder, `code`,
+    the hash without which the trial fails, because its key would be that of other code, and
+    `own_tests`, a lab's own test files, which stay shut.
 
     Every report has `step`, the metrics of `Run.report`, and under `provenance` the peak memory
     until then; the first one also has what the trial runs on. From the first trained step on there
@@ -123,7 +124,7 @@ def _shut_tests(settings: Mapping[str, Any]) -> None:
     climbs = "transfer_dev" in str(settings.get("dev"))
     if climbs:  # what the hub has of these comes in one archive with the test sets
         fetch_transfer_sets(settings.get("data"))
-    guard(transfer_dev=climbs)
+    guard(transfer_dev=climbs, own=settings.get("own_tests", ()))
 
 
 @contextmanager

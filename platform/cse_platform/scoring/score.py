@@ -1,13 +1,14 @@
 """What `cse-evaluate` does: find the encoder, score it, and record it if it is a trial's."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
 from cse_methods.contract import Pooler
-from cse_methods.data.source import source_name
+from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.own.reading import refuse_dev_as_test, with_checksum
 from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.models import Model, open_model
 from cse_methods.evaluation.results import Evaluation
@@ -48,6 +49,8 @@ def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path | None)
     """
     for line in missing_tests(request.tasks, request.data):
         click.echo(f"to fetch: {line}", err=True)
+    held = tuple(with_checksum(own) for own in request.tasks.own)
+    request = replace(request, tasks=replace(request.tasks, own=held))
     key = _key(request.model)
     if key is None:
         return _score(request, _open(request, request.model))
@@ -91,6 +94,9 @@ def _score_trial(
     if trial.model is None:
         why = "kept no checkpoint; only a complete trial's can be scored"
         raise NotFoundError(f"trial {trial.key[:16]} {why}")
+    with board.session() as session:
+        dev = DevSelection.model_validate(find_sweep(session, trial.sweep).spec.get("dev") or {})
+    refuse_dev_as_test(dev.files.values(), request.tasks.own)
     journal = runs.absolute() / "evaluations" / f"{trial.key[:16]}.jsonl"
     mirror = _mirror(board, trial, runs.absolute())
     with local_copy(trial.model) as folder:
@@ -98,7 +104,7 @@ def _score_trial(
         with record_test_access(
             trial,
             request.tasks,
-            source=source_name(request.data),
+            data=request.data,
             leaderboard=board,
             mlflow=mirror,
             journal=journal,

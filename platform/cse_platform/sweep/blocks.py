@@ -1,13 +1,22 @@
 """The blocks of a sweep file: `search:`, `seeds:`, `resources:`, `evaluate:` and `stores:`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, PlainValidator, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    PlainValidator,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
+from cse_methods.data.own.naming import put_down
+from cse_methods.data.own.spec import OwnPairs
 from cse_methods.errors import EvaluationError
 from cse_methods.settings import Settings
-from cse_methods.tasks import parse_tasks
+from cse_methods.tasks import Tasks, parse_tasks
 from cse_platform.sweep.reading.problems import Problem, ProblemsError, format_value
 
 
@@ -86,18 +95,43 @@ class Evaluate(Settings):
     """Which trials are scored on test sets."""
 
     top: int = Field(strict=True, ge=1, description="how many configurations, chosen on dev")
+    files: dict[str, OwnPairs] = Field(
+        default={},
+        exclude_if=lambda files: not files,
+        description="own test sets by name; gathered from `tasks`",
+    )
     tasks: tuple[str, ...] = Field(
-        min_length=1, description="`sts`, `transfer`, `ranking`, `geometry`, `long`, or single ones"
+        min_length=1,
+        description="`sts`, `transfer`, `ranking`, `geometry`, `long`, single ones, or own files",
     )
     slicing_length: Annotated[int, Field(strict=True, ge=3)] | None = Field(
         default=None, description="read texts by segments of so many word pieces, as HiCL does"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_files(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or not isinstance(values.get("tasks"), (list, tuple)):
+            return values
+        files = dict(values.get("files") or {})
+        words = [put_down("tasks", entry, files) for entry in values["tasks"]]
+        return {**values, "tasks": words, **({"files": files} if files else {})}
+
+    def with_files(self, change: Callable[[OwnPairs], OwnPairs]) -> Self:
+        """The same tasks, each own file changed, e.g. to an absolute path."""
+        files = {name: change(own) for name, own in self.files.items()}
+        return self.model_copy(update={"files": files})
+
+    @property
+    def asked(self) -> Tasks:
+        """The tasks, put together."""
+        return parse_tasks(self.tasks, self.files)
+
     @field_validator("tasks")
     @classmethod
-    def _check_known(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_known(cls, words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         try:
-            parse_tasks(words)
+            parse_tasks(words, info.data.get("files"))
         except EvaluationError as problem:
             raise ValueError(str(problem)) from None
         return words

@@ -6,10 +6,9 @@ from pathlib import Path
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpora import load_corpus, missing_corpora
 from cse_methods.data.dev_identity import missing_dev_data
-from cse_methods.data.own.reading import describe_own_pairs, with_checksum
+from cse_methods.data.own.reading import describe_own_pairs, refuse_dev_as_test, with_checksum
 from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import fetch_backbone, locate_backbone, resolve_backbone
-from cse_methods.tasks import parse_tasks
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.check import representatives
@@ -19,12 +18,16 @@ from cse_platform.sweep.spec import SweepSpec, best_references
 def with_data_source(spec: SweepSpec) -> SweepSpec:
     """The sweep with its data source written out, so that it means the same on every node.
 
-    Own dev sets are held to the pairs that they have now. DataError if one cannot be read, or if
-    `data` or CSE_DATA names no folder in the SentEval layout.
+    Own dev and test sets are held to the pairs that they have now. DataError if one cannot be read
+    or is both, or if `data` or CSE_DATA names no folder in the SentEval layout.
     """
     source = data_source(spec.data)
     data = str(source.absolute()) if isinstance(source, Path) else source
-    return spec.model_copy(update={"data": data, "dev": spec.dev.with_files(with_checksum)})
+    dev = spec.dev.with_files(with_checksum)
+    tests = spec.evaluate and spec.evaluate.with_files(with_checksum)
+    if tests:
+        refuse_dev_as_test(dev.files.values(), tests.files.values())
+    return spec.model_copy(update={"data": data, "dev": dev, "evaluate": tests})
 
 
 def missing_downloads(spec: SweepSpec, method: Method) -> list[str]:
@@ -51,8 +54,14 @@ def missing_downloads(spec: SweepSpec, method: Method) -> list[str]:
 
 
 def own_sets(spec: SweepSpec) -> list[str]:
-    """What was found in the lab's own dev sets, a line each; DataError if one cannot be read."""
-    return [f"dev set {describe_own_pairs(own)}" for own in spec.dev.files.values()]
+    """What was found in the lab's own sets, a line each; DataError if one cannot be read."""
+    tests = spec.evaluate.files if spec.evaluate else {}
+    kinds = {"dev": spec.dev.files, "test": tests}
+    return [
+        f"{kind} set {describe_own_pairs(own)}"
+        for kind, files in kinds.items()
+        for own in files.values()
+    ]
 
 
 def fetch(spec: SweepSpec) -> None:
@@ -84,7 +93,7 @@ def _missing_tests(spec: SweepSpec) -> list[str]:
     from cse_methods.evaluation.test_sets.availability import missing_tests
 
     asked = spec.evaluate
-    return [] if asked is None else missing_tests(parse_tasks(asked.tasks), spec.data)
+    return [] if asked is None else missing_tests(asked.asked, spec.data)
 
 
 def _refuse_missing_files(spec: SweepSpec, method: Method, configs: Iterable[MethodConfig]) -> None:

@@ -6,11 +6,13 @@ Packed is the base64 of the zlib of little-endian numbers; the leaderboard keeps
 import zlib
 from base64 import b64decode, b64encode
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cse_methods.data.source import source_name
+from cse_methods.tasks import Tasks
 from cse_platform.tracking.events import PairSimilarities, TrialEvaluated, TrialScore
 
 if TYPE_CHECKING:  # whoever only reads the journal must not get at the test sets' code
@@ -36,6 +38,15 @@ def unpack_cosines(compressed: bytes) -> NDArray[np.float32]:
 def unpack_gold(compressed: bytes) -> NDArray[np.float64]:
     """Gold scores, shape (pairs,), from the zlib of little-endian float64."""
     return np.frombuffer(zlib.decompress(compressed), "<f8").astype(np.float64)
+
+
+def accessed_source(tasks: Tasks, data: str | None) -> Literal["builtin", "hub", "senteval"]:
+    """Where the test sets are from that are about to be opened.
+
+    A lab's own file is real data, as a folder's files are, whatever `data` is.
+    """
+    source = source_name(data)
+    return "senteval" if tasks.own and source == "builtin" else source
 
 
 def evaluation_event(

@@ -213,7 +213,7 @@ SECTIONS = [
     ("evaluate: {top: 1, tasks: [stsbb]}",
      "evaluate.tasks: no task 'stsbb'. Did you mean 'stsb'? Known: sts, transfer, ranking, "
      "geometry, long; sts12, sts13, sts14, sts15, sts16, stsb, sickr, mr, cr, subj, mpqa, sst2, "
-     "trec, mrpc, yelp, imdb"),
+     "trec, mrpc, yelp, imdb; a file of pairs such as ./my-test.tsv"),
     ("stores: {search: 'sqlite:///a', mlflow: 'sqlite:///a'}",
      "stores.mlflow: the same URL as 'search'; each store needs a database of its own"),
     ("stores: postgresql://me:secret@host/db",

@@ -1,7 +1,7 @@
 """Reads a file of a lab's own pairs; whatever is wrong with it is one sentence."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,17 @@ def with_checksum(spec: OwnPairs) -> OwnPairs:
     return spec.model_copy(update={"sha256": load_own_pairs(spec).sha256})
 
 
+def refuse_dev_as_test(dev: Iterable[OwnPairs], tests: Iterable[OwnPairs]) -> None:
+    """Raise a DataError if a test set holds the pairs of a dev set; both have their checksums."""
+    seen = {own.sha256: own for own in dev}
+    for own in tests:
+        if own.sha256 in seen:
+            raise DataError(
+                f"{own.file} holds the same pairs as the dev set {seen[own.sha256].file}: a test "
+                "set that training is steered by is none; name another file"
+            )
+
+
 def describe_own_pairs(spec: OwnPairs) -> str:
     """In a line: how many pairs, on which scale, and where from; DataError as `load_own_pairs`."""
     pairs, (low, high) = _read(spec)
@@ -51,12 +62,17 @@ def describe_own_pairs(spec: OwnPairs) -> str:
     return f"{spec.name}: {len(pairs)} pairs of {spec.file}, scores {low:g} to {high:g} ({how})"
 
 
-def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
-    path = Path(spec.file)
-    if not path.is_file():
+def refuse_absent(spec: OwnPairs) -> None:
+    """Raise a DataError if there is no such file; opens nothing."""
+    if not Path(spec.file).is_file():
         raise DataError(
-            f"{path}: no such file of pairs; a relative path is taken from the sweep file's folder"
+            f"{spec.file}: no such file of pairs; name one with two sentences and a score a row"
         )
+
+
+def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
+    refuse_absent(spec)
+    path = Path(spec.file)
     (a, b, score), rows = find_columns(read_table(path), spec)
     wheres = [row.where for row in rows]
     read = [_pair(row.where, row.cells[a], row.cells[b], row.cells[score]) for row in rows]

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from cse_methods.data.dev_sets import missing_dev_sets
 from cse_methods.data.manifest import manifest
+from cse_methods.data.own.reading import refuse_absent
 from cse_methods.data.senteval import missing_senteval
 from cse_methods.data.source import data_source
 from cse_methods.errors import DataError
@@ -26,6 +27,8 @@ def missing_tests(tasks: Tasks, data: str | None) -> list[str]:
     Raises:
         DataError: names the first file that a data folder lacks.
     """
+    for own in tasks.own:
+        refuse_absent(own)
     missing = missing_reviews(tasks.long)
     wanted = list(dict.fromkeys((*tasks.sts, *tasks.ranking, *tasks.transfer)))
     source = data_source(data)

@@ -25,7 +25,8 @@ _log = logging.getLogger(__name__)
 def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) -> None:
     """Store scores and similarities, in place of those of an evaluation of equal identity."""
     for identity, settings in event.identities.items():
-        add_identity(session, identity=identity, settings=settings, source=event.source)
+        source = settings.get("source", event.source)
+        add_identity(session, identity=identity, settings=settings, source=source)
     for score in event.scores:
         add_score(session, trial, score, measured=event.time)
     for similarities in event.similarities:

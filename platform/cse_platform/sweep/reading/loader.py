@@ -47,7 +47,8 @@ def with_absolute_names(spec: SweepSpec, folder: Path) -> SweepSpec:
     """
     corpus = tuple(one.from_folder(folder) for one in spec.corpus)
     dev = spec.dev.with_files(lambda own: own.from_folder(folder))
-    return spec.model_copy(update={"corpus": corpus, "dev": dev})
+    tests = spec.evaluate and spec.evaluate.with_files(lambda own: own.from_folder(folder))
+    return spec.model_copy(update={"corpus": corpus, "dev": dev, "evaluate": tests})
 
 
 def _stages(data: dict[str, Any]) -> tuple[list[SweepSpec], list[Problem]]:

@@ -1,4 +1,4 @@
-"""A sweep judged by a lab's own file: relative to the sweep file, known by its pairs."""
+"""A lab's own dev and test files: relative to the sweep file, known by their pairs."""
 
 import json
 import shutil
@@ -9,9 +9,10 @@ from typing import Any
 import cheap as _registers_it  # noqa: F401
 import pytest
 from click.testing import CliRunner
-from sweeps import Sweep
+from sweeps import TINY, Sweep
 
 from cse_platform.cli.leaderboard import main as cse_leaderboard
+from cse_platform.tracking.events import TestAccessed, TrialEvaluated
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
@@ -72,3 +73,57 @@ def test_own_dev_set(run_here, new_sweep, tmp_path: Path, monkeypatch: pytest.Mo
     gone = run_here(moved)
     assert gone.exit_code == 1
     assert f"{file}: no such file of pairs" in gone.stderr
+
+
+def test_own_test_set(run_here, new_sweep, tmp_path: Path) -> None:
+    test = tmp_path / "my-test.tsv"
+    test.write_text("\n".join(ROWS).replace("猫", "the cat").replace("狗", "a dog"))
+    sweep: Sweep = new_sweep(
+        tmp_path,
+        TINY,
+        fixed={"max_steps": 2, "eval_steps": 2, "batch_size": 8},
+        search=ONE,
+        seeds={},
+        evaluate={"top": 1, "tasks": ["sts12", "./my-test.tsv"]},
+    )
+    ran = run_here(sweep)
+    assert ran.exit_code == 0, ran.output
+    assert f"test set my-test: 21 pairs of {test}" in ran.output
+    events = sweep.events()
+    (opened,) = (event for event in events if isinstance(event, TestAccessed))
+    (scored,) = (event for event in events if isinstance(event, TrialEvaluated))
+    assert events.index(opened) < events.index(scored)
+    assert (opened.tasks, opened.source) == (("sts12", str(test)), "senteval")
+    assert rows_of(
+        sweep.runs,
+        "SELECT scores.task, source FROM scores JOIN evaluations USING (identity) "
+        "WHERE metric = 'spearman' ORDER BY task",
+    ) == [("my-test", "file"), ("sts12", "builtin")]
+    logged = "SELECT key FROM metrics WHERE key = 'test/my-test_spearman'"
+    assert rows_of(sweep.runs, logged, "mlflow.db")
+    assert "complete already" in run_here(sweep).output
+
+
+def test_no_trial_can_open_an_own_test_set(run_here, new_sweep, tmp_path: Path) -> None:
+    test = write_pairs(tmp_path)
+    looks: Sweep = new_sweep(
+        tmp_path,
+        search=ONE,
+        fixed={"gate": str(test)},  # the method reads this file while it trains
+        evaluate={"top": 1, "tasks": ["./zh-dev.tsv"]},
+    )
+    ran = run_here(looks)
+    assert ran.exit_code == 1
+    (trial,) = looks.history().trials.values()
+    assert trial.state == "FAIL"
+    assert f"may not open the test set {test}" in str(trial.error)
+
+
+def test_one_file_cannot_be_dev_and_test_set(run_here, new_sweep, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.tsv"
+    copy.write_bytes(write_pairs(tmp_path).read_bytes())
+    evaluate = {"top": 1, "tasks": ["./copy.tsv"]}
+    both: Sweep = new_sweep(tmp_path, dev=DEV, search=ONE, evaluate=evaluate)
+    ran = run_here(both, "--dry-run")
+    assert ran.exit_code == 1
+    assert "copy.tsv holds the same pairs as the dev set" in ran.stderr

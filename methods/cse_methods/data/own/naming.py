@@ -1,0 +1,51 @@
+"""Own files in settings: each stands by its name, and is put down once under it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from cse_methods.data.own.spec import OwnPairs
+from cse_methods.errors import SettingError
+from cse_methods.files.named import is_file_name
+from cse_methods.tasks import own_name_problem
+
+
+def put_down(role: str, entry: Any, files: dict[str, Any]) -> Any:
+    """The name that an entry goes by; a path or a mapping is put down in `files` under it.
+
+    SettingError, which blames the setting `role`, if it is no file of pairs or cannot have its
+    name. What names no file is returned as it is.
+    """
+    if isinstance(entry, str) and is_file_name(entry):
+        entry = {"file": entry}
+    if not isinstance(entry, Mapping):
+        return entry
+    own = _own(role, entry)
+    if problem := own_name_problem(own) or _taken(own, files):
+        raise SettingError(role, problem)
+    files[own.name] = own
+    return own.name
+
+
+def _own(role: str, entry: Mapping[str, Any]) -> OwnPairs:
+    try:
+        return OwnPairs.model_validate(entry)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        known = ", ".join(name for name in OwnPairs.model_fields if name != "sha256")
+        said = f"{role}, {key}: {first['msg']}, got {first['input']!r}"
+        raise SettingError(role, f"{said}; a file of pairs has the keys {known}") from None
+
+
+def _taken(own: OwnPairs, files: Mapping[str, Any]) -> str | None:
+    """Why a file cannot have its name beside the others."""
+    other = files.get(own.name)
+    known = OwnPairs.model_validate(other) if isinstance(other, Mapping) else other
+    if known is None or known == own:
+        return None
+    if Path(known.file) == Path(own.file):
+        return f"{own.file} is named twice, with other columns or another scale; name it alike"
+    return f"{known.file} and {own.file} would both be called {own.name!r}; rename one of the files"

@@ -1,0 +1,101 @@
+"""A lab's own test files: named among the tasks, scored as STS sets are, shut while training."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scipy.stats import spearmanr
+
+from cse_methods.data.own.reading import load_own_pairs, refuse_dev_as_test, with_checksum
+from cse_methods.data.own.spec import OwnPairs
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.errors import DataError, EvaluationError
+from cse_methods.evaluation.evaluate import evaluate
+from cse_methods.evaluation.models import OwnModel
+from cse_methods.evaluation.test_sets.availability import missing_tests
+from cse_methods.metrics import cosines
+from cse_methods.tasks import STS_TASKS, parse_tasks
+
+ROWS = [f"the cat sees dog {n}\ta dog sees cat {n % 4}\t{1 + n % 5}\n" for n in range(12)]
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> OwnPairs:
+    path = tmp_path / "my-test.tsv"
+    path.write_text("".join(ROWS))
+    return OwnPairs(file=str(path))
+
+
+def test_a_path_among_the_words_is_a_test_set(own: OwnPairs) -> None:
+    tasks = parse_tasks(["sts", own.file])
+    assert (tasks.sts, tasks.own, tasks.opens_tests) == (STS_TASKS, (own,), True)
+    assert tasks.names == ("sts", own.file)
+    assert parse_tasks(["my-test"], {"my-test": own}).own == (own,)
+
+
+def test_another_content_is_another_part(own: OwnPairs) -> None:
+    before = parse_tasks(["my-test"], {"my-test": with_checksum(own)})
+    Path(own.file).write_text("".join(reversed(ROWS)))
+    after = parse_tasks(["my-test"], {"my-test": with_checksum(own)})
+    assert not before.parts <= after.parts
+
+
+@pytest.mark.parametrize("name", ["./stsb.tsv", "./avg_sts.csv", "a b/meine Sätze.tsv"])
+def test_names_that_a_test_set_cannot_have(name: str) -> None:
+    with pytest.raises(EvaluationError, match="rename the file"):
+        parse_tasks([name])
+
+
+def test_it_is_scored_as_an_sts_set(own: OwnPairs) -> None:
+    encoder = load_encoder("mini", pooler="avg")
+    found = evaluate(OwnModel(encoder), parse_tasks([own.file]), data="builtin")
+    pairs = load_own_pairs(own)
+    first, second = encoder.encode(list(pairs.first)), encoder.encode(list(pairs.second))
+    expected = spearmanr(cosines(first, second).numpy(), pairs.gold).statistic
+    (score,) = (one for one in found.scores if one.metric == "spearman")
+    assert (score.task, score.split) == ("my-test", "test")
+    assert score.value == pytest.approx(expected, abs=1e-5)
+    settings = found.identities[score.identity]
+    assert (settings["source"], settings["data_sha256"]) == ("file", pairs.sha256)
+    (kept,) = found.similarities
+    assert (kept.task, len(kept.cosines)) == ("my-test", 12)
+
+
+def test_the_identity_of_a_set_of_the_package_does_not_change() -> None:
+    found = evaluate(OwnModel(load_encoder("mini")), parse_tasks(["sts12"]), data="builtin")
+    assert all("source" not in settings for settings in found.identities.values())
+
+
+def test_a_missing_one_is_named_before_anything_is_opened(own: OwnPairs) -> None:
+    assert missing_tests(parse_tasks([own.file]), "builtin") == []
+    Path(own.file).unlink()
+    with pytest.raises(DataError, match=r"my-test\.tsv: no such file of pairs"):
+        missing_tests(parse_tasks([own.file]), "builtin")
+
+
+def test_the_pairs_of_a_dev_set_are_no_test_set(own: OwnPairs, tmp_path: Path) -> None:
+    copy = tmp_path / "other-name.csv"
+    copy.write_text("".join(ROWS).replace("\t", ","))
+    held = with_checksum(OwnPairs(file=str(copy)))
+    with pytest.raises(DataError, match=r"other-name\.csv holds the same pairs .*my-test\.tsv"):
+        refuse_dev_as_test([with_checksum(own)], [held])
+
+
+OPENS = """
+import sys
+from cse_methods.guard import guard
+guard(own=[sys.argv[1]])
+open(sys.argv[2]).read()
+"""
+
+
+def test_a_process_that_trains_cannot_open_it(own: OwnPairs, tmp_path: Path) -> None:
+    link, other = tmp_path / "link.tsv", tmp_path / "other.tsv"
+    link.symlink_to(own.file)
+    other.write_text("fine")
+    for path, refused in ((own.file, True), (str(link), True), (str(other), False)):
+        ended = subprocess.run(
+            [sys.executable, "-c", OPENS, own.file, path], capture_output=True, text=True
+        )
+        assert ("GuardError: a trial may not open the test set" in ended.stderr) is refused
