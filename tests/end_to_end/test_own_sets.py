@@ -75,6 +75,7 @@ def test_own_dev_set(run_here, new_sweep, tmp_path: Path, monkeypatch: pytest.Mo
     assert f"{file}: no such file of pairs" in gone.stderr
 
 
+@pytest.mark.slow
 def test_own_test_set(run_here, new_sweep, tmp_path: Path) -> None:
     test = tmp_path / "my-test.tsv"
     test.write_text("\n".join(ROWS).replace("猫", "the cat").replace("狗", "a dog"))
