@@ -16,7 +16,7 @@ from cse_platform.forecast.disk import disk_bytes, gigabytes
 from cse_platform.forecast.time_left import span, time_left
 from cse_platform.leaderboard.query.trials.durations import past_trials
 from cse_platform.leaderboard.store.opening import open_read_only, open_store
-from cse_platform.search.study import preview
+from cse_platform.search.proposals import preview
 from cse_platform.sweep import fit, prerequisites
 from cse_platform.sweep.changes import refuse_changes
 from cse_platform.sweep.identity import DevData

@@ -12,7 +12,7 @@ from cse_platform.runner.content import same_trial
 from cse_platform.runner.models import exists
 from cse_platform.runner.reuse import find_reused
 from cse_platform.runner.state import SweepState
-from cse_platform.search.study import Proposal
+from cse_platform.search.proposals import Proposal
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.identity import ConfigurationIdentity
 from cse_platform.tracking.events import Role, TrialFinished, TrialStarted, asked_of

@@ -3,10 +3,8 @@
 The journal decides. `reconcile` adds to the study what the journal has and the study lacks.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
 import optuna
 from optuna.exceptions import StorageInternalError
@@ -17,23 +15,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
 from cse_platform.search import samplers
-from cse_platform.search.distributions import encode, suggest
+from cse_platform.search.proposals import Points, Proposal, draw, enqueue
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
 
 _RETRY_OF = "retry_of"
-_Points = Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A configuration that the sampler wants tried."""
-
-    number: int
-    """Number of the Optuna trial."""
-    assignment: dict[str, Any]
-    """Values of the active dimensions, by name."""
 
 
 class SearchStudy:
@@ -45,7 +32,7 @@ class SearchStudy:
     if the database answers and lacks a trial that it must have.
     """
 
-    def __init__(self, spec: SweepSpec, *, url: str, start_points: _Points) -> None:
+    def __init__(self, spec: SweepSpec, *, url: str, start_points: Points) -> None:
         self.spec = spec
         self.url = url
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -57,13 +44,13 @@ class SearchStudy:
                 load_if_exists=True,
                 pruner=samplers.pruner(spec.pruner),
             )
-            _enqueue(self.study, spec, start_points)
+            enqueue(self.study, spec, start_points)
 
     def ask(self) -> Proposal:
         """The next configuration: a start point, or what the sampler draws."""
         with self._store():
             self.study.sampler = samplers.sampler(self.spec.search, trial=self._next_number())
-            return _draw(self.study, self.study.ask(), self.spec)
+            return draw(self.study, self.study.ask(), self.spec)
 
     def retry(self, number: int) -> int:
         """Begin a trial with the values of one that failed; its number.
@@ -89,7 +76,7 @@ class SearchStudy:
         """The configuration of an interrupted proposal; values that it lacks are drawn now."""
         with self._store():
             trial = Trial(self.study, self._frozen(number)._trial_id)
-            return _draw(self.study, trial, self.spec)
+            return draw(self.study, trial, self.spec)
 
     def running(self) -> list[int]:
         """Numbers of the trials that were proposed and have no result yet."""
@@ -192,19 +179,6 @@ class SearchStudy:
             raise StoreDownError(f"search store {mask_url(self.url)}: {cause}") from error
 
 
-def preview(spec: SweepSpec, *, start_points: _Points, count: int) -> list[dict[str, Any]]:
-    """The first configurations that a search would try if every trial scored the same."""
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(direction="maximize")
-    _enqueue(study, spec, start_points)
-    drawn = []
-    for number in range(count):
-        study.sampler = samplers.sampler(spec.search, trial=number)
-        drawn.append(_draw(study, study.ask(), spec).assignment)
-        study.tell(number, 0.0)
-    return drawn
-
-
 def refuse_unreachable(url: str) -> None:
     """Raise StoreError unless the search store answers; a file is made when a sweep starts."""
     if url.startswith("sqlite"):
@@ -215,36 +189,6 @@ def refuse_unreachable(url: str) -> None:
     except (SQLAlchemyError, ImportError) as error:
         cause = (str(error).splitlines() or ["?"])[0]
         raise StoreDownError(f"search store {mask_url(url)}: {cause}") from error
-
-
-def _enqueue(study: optuna.Study, spec: SweepSpec, start_points: _Points) -> None:
-    """Queue the start points, each once. A grid queues its points that agree with them first."""
-    points = start_points
-    if spec.search.sampler == "grid":
-        grid = list(spec.space.grid_points())
-        points = [p for start in points for p in grid if start.items() <= p.items()] + grid
-    # Optuna's own skip_if_exists takes numbers as equal if they differ by less than 1e-5 of them.
-    known = [t.system_attrs.get("fixed_params", t.params) for t in study.get_trials(deepcopy=False)]
-    for point in points:
-        encoded = {name: encode(value) for name, value in point.items()}
-        if encoded not in known:
-            study.enqueue_trial(encoded)
-            known.append(encoded)
-
-
-def _draw(study: optuna.Study, trial: Trial, spec: SweepSpec) -> Proposal:
-    """Draw a value for each active dimension, parents first.
-
-    A dimension's seed depends on its name only, so the order in the file has no effect.
-    """
-    assignment: dict[str, Any] = {}
-    places = {name: place for place, name in enumerate(sorted(spec.space), start=1)}
-    for name in spec.space.ordered():
-        if spec.space.is_active(name, assignment):
-            place = places[name]
-            study.sampler = samplers.sampler(spec.search, trial=trial.number, dimension=place)
-            assignment[name] = suggest(trial, name, spec.space[name])
-    return Proposal(trial.number, assignment)
 
 
 def _storage(url: str) -> RDBStorage:

@@ -8,9 +8,9 @@ import optuna
 import pytest
 from search_studies import alone, asked, opened
 
-from cse_platform.search import study as study_module
+from cse_platform.search import proposals
 from cse_platform.search.distributions import suggest
-from cse_platform.search.study import preview
+from cse_platform.search.proposals import preview
 from cse_platform.sweep.space.dimensions import Dimension
 from cse_platform.sweep.spec import SweepSpec
 
@@ -60,7 +60,7 @@ def test_an_ask_that_was_cut_off_is_completed_as_it_would_have_been(
         return suggest(trial, name, dimension)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(study_module, "suggest", dying)
+        patch.setattr(proposals, "suggest", dying)
         opened(tmp_path, spec).ask()
     again = opened(tmp_path, spec)
     assert again.running() == [0]

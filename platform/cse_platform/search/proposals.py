@@ -1,0 +1,68 @@
+"""What a search proposes: its start points, and what the sampler draws, dimension by dimension."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import optuna
+from optuna.trial import Trial
+
+from cse_platform.search import samplers
+from cse_platform.search.distributions import encode, suggest
+from cse_platform.sweep.spec import SweepSpec
+
+Points = Sequence[Mapping[str, Any]]
+"""Values of dimensions, by name."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A configuration that the sampler wants tried."""
+
+    number: int
+    """Number of the Optuna trial."""
+    assignment: dict[str, Any]
+    """Values of the active dimensions, by name."""
+
+
+def preview(spec: SweepSpec, *, start_points: Points, count: int) -> list[dict[str, Any]]:
+    """The first configurations that a search would try if every trial scored the same."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(direction="maximize")
+    enqueue(study, spec, start_points)
+    drawn = []
+    for number in range(count):
+        study.sampler = samplers.sampler(spec.search, trial=number)
+        drawn.append(draw(study, study.ask(), spec).assignment)
+        study.tell(number, 0.0)
+    return drawn
+
+
+def enqueue(study: optuna.Study, spec: SweepSpec, start_points: Points) -> None:
+    """Queue the start points, each once. A grid queues its points that agree with them first."""
+    points = start_points
+    if spec.search.sampler == "grid":
+        grid = list(spec.space.grid_points())
+        points = [p for start in points for p in grid if start.items() <= p.items()] + grid
+    # Optuna's own skip_if_exists takes numbers as equal if they differ by less than 1e-5 of them.
+    known = [t.system_attrs.get("fixed_params", t.params) for t in study.get_trials(deepcopy=False)]
+    for point in points:
+        encoded = {name: encode(value) for name, value in point.items()}
+        if encoded not in known:
+            study.enqueue_trial(encoded)
+            known.append(encoded)
+
+
+def draw(study: optuna.Study, trial: Trial, spec: SweepSpec) -> Proposal:
+    """Draw a value for each active dimension, parents first.
+
+    A dimension's seed depends on its name only, so the order in the file has no effect.
+    """
+    assignment: dict[str, Any] = {}
+    places = {name: place for place, name in enumerate(sorted(spec.space), start=1)}
+    for name in spec.space.ordered():
+        if spec.space.is_active(name, assignment):
+            place = places[name]
+            study.sampler = samplers.sampler(spec.search, trial=trial.number, dimension=place)
+            assignment[name] = suggest(trial, name, spec.space[name])
+    return Proposal(trial.number, assignment)
