@@ -54,9 +54,15 @@ def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) ->
     for sweep, trials in sweeps.items():
         attempts = _attempts(trials)
         with board.session() as session:
-            stored = stored_trials(session, list(attempts))
+            former = {one.former_key: one for tries in attempts.values() for one in tries}
+            stored = stored_trials(session, [*attempts, *former])
             problems += _name_problems(sweep_or_none(session, sweep), sweep, trials[0])
             first = next_number(session, sweep)
+        stored |= {
+            former[key].key: known  # an earlier version brought this very record
+            for key, known in stored.items()
+            if key in former and known.provenance.get(RECORD) == former[key].record
+        }
         problems += _rival_problems(stored, attempts)
         fresh = _fresh(stored, attempts)
         chosen, new = chosen + len(attempts), new + len(fresh)

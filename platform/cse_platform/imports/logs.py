@@ -101,6 +101,7 @@ def _trial(file: Path, lines: Sequence[LogEntry], settings: LogSettings) -> Impo
     runtime = next((line["train_runtime"] for line in lines if "train_runtime" in line), None)
     trial = ImportedTrial(
         name=str(file),
+        lab=settings.sweep,
         method=settings.method,
         backbone=settings.backbone,
         values=settings.values,

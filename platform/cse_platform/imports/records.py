@@ -48,6 +48,9 @@ class ImportedTrial:
 
     name: str
     """As messages call it."""
+    lab: str
+    """The name that it comes under: of unlike names, nobody knows whether code and data are the
+    same, so they share no row."""
     method: str
     backbone: str
     values: dict[str, Any]
@@ -70,12 +73,21 @@ class ImportedTrial:
     @cached_property
     def configuration(self) -> str:
         """Hash of all that is known of it but the seed; no trial of our own has the same."""
-        return canonical_hash([IMPORTED, self.method, self.backbone, self.values, self.dev])
+        return canonical_hash([*self._known, self.lab])
 
     @cached_property
     def key(self) -> str:
         """Runs that are attempts at the same trial share it."""
         return canonical_hash([IMPORTED, self.configuration, self.seed])
+
+    @property
+    def former_key(self) -> str:
+        """The key by which versions that did not tell labs apart stored it."""
+        return canonical_hash([IMPORTED, canonical_hash(self._known), self.seed])
+
+    @property
+    def _known(self) -> list[Any]:
+        return [IMPORTED, self.method, self.backbone, self.values, self.dev]
 
     @property
     def record(self) -> str:
@@ -96,12 +108,12 @@ class ImportedTrial:
 
     @property
     def identity(self) -> dict[str, str]:
-        """What the leaderboard says of its dev set: all imports of one dev task can be compared,
-        as far as other labs' data are the same, and none of them with a trial of our own."""
+        """What the leaderboard says of its dev set: a lab's imports of one dev task can be
+        compared, and none of them with another lab's or with a trial of our own."""
         return {
             "checkpoint": self.dev,
             "search": self.dev,
-            "identity": canonical_hash([IMPORTED, "dev", self.dev]),
+            "identity": canonical_hash([IMPORTED, "dev", self.dev, self.lab]),
             "source": IMPORTED,
             "corpus": IMPORTED,
         }

@@ -108,6 +108,7 @@ class _Reader:
         ended = run.ended or max((point.time for point in points), default=run.started)
         trial = ImportedTrial(
             name=_name(run),
+            lab=self._mapping.sweep,
             method=method,
             backbone=backbone,
             values=values,

@@ -12,6 +12,7 @@ from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.apply import Imported, apply_trials
 from cse_platform.imports.log_lines import read_log
 from cse_platform.imports.logs import LogSettings, log_settings, read_logs
+from cse_platform.imports.records import ImportedTrial
 from cse_platform.leaderboard.query.board.rows import board_rows
 from cse_platform.leaderboard.query.trials.curves import DevPoint, dev_curve
 from cse_platform.leaderboard.store.opening import Store
@@ -189,3 +190,30 @@ def test_settings_are_told_all_at_once() -> None:
 def test_what_is_no_number_is_left_out(log: Path) -> None:
     log.write_text("{'a': 'x', 'b': 1}\n{'c': 'x'}\n{1, 2}\n")
     assert read_log(log) == [{"b": 1.0}]
+
+
+def test_two_labs_share_no_row(here: Store, log: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.log"
+    other.write_text(STDOUT.replace("0.7811", "0.7911"))
+    again = tmp_path / "again.log"
+    again.write_text(STDOUT.replace("0.7811", "0.7711"))
+    assert put(here, [log], settings(sweep="lab-a")).new == 1
+    assert put(here, [other], settings(sweep="lab-b")).new == 1
+    assert put(here, [again], settings(sweep="lab-b", seed=43)).new == 1
+    with here.session() as session:
+        rows = {row.sweep: row for row in board_rows(session)}
+    assert {name: row.dev_score.values for name, row in rows.items()} == {
+        "lab-a": {42: 0.7811},
+        "lab-b": {42: 0.7911, 43: 0.7790},
+    }
+    assert rows["lab-a"].dev.identity != rows["lab-b"].dev.identity
+    assert put(here, [log], settings(sweep="lab-a")) == Imported(new=0, here=1, gave_way=0)
+
+
+def test_what_an_earlier_version_imported_is_not_imported_again(
+    here: Store, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr(ImportedTrial, "key", property(lambda trial: trial.former_key))
+        assert put(here, [log], settings()).new == 1
+    assert put(here, [log], settings()) == Imported(new=0, here=1, gave_way=0)

@@ -13,6 +13,7 @@ from cse_platform.leaderboard.row import FAMILIES, Estimate, Family, FamilyName,
 from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.render.formats import HASH_DIGITS, percent
 from cse_platform.render.table import Cell, Column
+from cse_platform.tracking.events import IMPORTED
 
 DEV = "dev"
 OWN_FILE = "file"
@@ -85,9 +86,12 @@ class Entry:
 
 
 def shown_dev_set(row: LeaderboardRow) -> str:
-    """The dev set that the search climbed, and where its data is from; of own ones, which it is."""
-    own = f" {row.dev.identity[:HASH_DIGITS]}" * (row.dev.source == OWN_FILE)
-    return f"{row.dev.search} ({row.dev.source}{own})"
+    """The dev set that the search climbed, and where its data is from.
+
+    Own ones, and those of imported rows, are told apart by their identity.
+    """
+    told = row.dev.source in (OWN_FILE, IMPORTED)
+    return f"{row.dev.search} ({row.dev.source}{f' {row.dev.identity[:HASH_DIGITS]}' * told})"
 
 
 def estimates(row: LeaderboardRow) -> dict[str, Estimate]:
