@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow.parquet import write_table
 
-from cse_methods.data.corpora import KNOWN, Corpus, load_corpus
+from cse_methods.data.corpora import KNOWN, Corpus, load_corpus, missing_corpora
 from cse_methods.data.corpus_spec import CorpusSpec
+from cse_methods.data.source import HubFile
 from cse_methods.errors import CseError, DataError
 from cse_methods.files.text import sha256_of
 
@@ -96,6 +97,23 @@ def test_a_table_of_the_data_folder(tmp_path: Path) -> None:
     assert (corpus.name, list(corpus.sentences)) == ("tales", SENTENCES)
     with pytest.raises(DataError, match="Did you mean 'tales'"):
         load_corpus([CorpusSpec(name="talse")], str(tmp_path))
+
+
+@pytest.mark.parametrize("pinned", ["", "@v2"])
+def test_a_file_of_the_hub(pinned: str, kept_from_hub: Callable[[HubFile], Path]) -> None:
+    address = f"hf://datasets/lab/tales{pinned}/data/train.csv"
+    spec = CorpusSpec(name=address, column="text")
+    assert missing_corpora([spec], "hub") == [f"corpus {address} (lab/tales)"]
+    written(kept_from_hub(HubFile("lab/tales", "data/train.csv", pinned[1:] or "main")), TABLE)
+    assert missing_corpora([spec], "hub") == []
+    corpus = load_corpus([spec], "hub")
+    assert (corpus.name, list(corpus.sentences)) == ("train.csv", SENTENCES)
+
+
+@pytest.mark.parametrize("address", ["https://lab.org/a.csv", "hf://datasets/lab/a.csv"])
+def test_an_address_that_is_not_read(address: str) -> None:
+    with pytest.raises(DataError, match="is no file of the hub"):
+        load_corpus([CorpusSpec(name=address)], "hub")
 
 
 def test_columns_that_belong_together(tmp_path: Path) -> None:

@@ -21,4 +21,5 @@ def test_the_kind_of_a_file(name: str, kind: str) -> None:
 def test_absolute_names_do_not_change(tmp_path: Path) -> None:
     assert absolute_name(str(tmp_path / "a.csv"), Path("/sweeps")) == str(tmp_path / "a.csv")
     assert absolute_name("~/a.csv", Path("/sweeps")) == str(Path.home() / "a.csv")
-    assert absolute_name("stsb", tmp_path) == "stsb"
+    for name in ("stsb", "hf://datasets/lab/nli/train.csv"):
+        assert absolute_name(name, tmp_path) == name

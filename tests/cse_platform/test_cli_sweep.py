@@ -95,7 +95,7 @@ def test_a_dry_run_shows_ten_configurations_and_writes_nothing(
     assert len(drawn) == len(set(drawn)) == 10
     assert all(line.startswith("  temperature=0.") for line in drawn)
     assert all(" learning_rate=" in line for line in drawn)
-    assert typed("--dry-run", file).output == result.output  # an option may stand first
+    assert drawn_in(typed("--dry-run", file)) == [head, *drawn]  # an option may stand first
     assert [path.name for path in tmp_path.iterdir()] == [file]
 
 

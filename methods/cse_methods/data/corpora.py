@@ -74,11 +74,12 @@ def load_corpus(
 ) -> Corpus:
     """The sentences of all named corpora, one corpus after the other.
 
-    A name is `builtin`; a file or folder (it contains `/` or ends as a text or table does); NAME
-    for the file `corpus/NAME.txt`, or of another ending, of the data folder; or `wiki1m`,
-    `wikitext103` (its paragraphs) or `nli`, which are fetched from the hub if need be. Texts hold
-    one sentence a line in UTF-8; of tables the columns are named; of a folder all texts and tables
-    are read, by name. White space around a sentence is dropped.
+    A name is `builtin`; a file of the hub, `hf://datasets/OWNER/NAME/FILE`; a file or folder (it
+    contains `/` or ends as a text or table does); NAME for the file `corpus/NAME.txt`, or of
+    another ending, of the data folder; or `wiki1m`, `wikitext103` (its paragraphs) or `nli`, which
+    are fetched from the hub if need be. Texts hold one sentence a line in UTF-8; of tables the
+    columns are named; of a folder all texts and tables are read, by name. White space around a
+    sentence is dropped.
 
     Args:
         specs: the corpora, at least one, all of as many columns.
@@ -168,6 +169,8 @@ def _locate(name: str, source: DataSource) -> tuple[Path | HubFile, ...]:
     """The files of a corpus; none for the built-in one."""
     if name == "builtin":
         return ()
+    if "://" in name:
+        return (HubFile.at(name),)
     if is_file_name(name):
         return _files(Path(name).expanduser(), name)
     local_names = KNOWN[name].local_names if name in KNOWN else _local_names(name)

@@ -17,7 +17,9 @@ class CorpusSpec(Settings):
     """One corpus: raw sentences, or the columns of a table."""
 
     name: str = Field(
-        min_length=1, description="a corpus name, a file of text or of a table, or a folder of them"
+        min_length=1,
+        description="a corpus name, a file of text or of a table, a folder of them, or a file of "
+        "the hub: hf://datasets/OWNER/NAME/FILE",
     )
     drop_empty: bool = Field(default=False, description="drop empty lines instead of refusing")
     split_at: int | None = Field(
@@ -55,7 +57,8 @@ class CorpusSpec(Settings):
     @property
     def short_name(self) -> str:
         """What it is called on the leaderboard: its name, or its file's without the folder."""
-        return Path(self.name).name if is_file_name(self.name) else self.name
+        is_file = is_file_name(self.name) or "://" in self.name
+        return Path(self.name).name if is_file else self.name
 
     def from_folder(self, folder: Path) -> Self:
         """The same corpus for a process anywhere: its file is named as a sweep file in `folder`."""

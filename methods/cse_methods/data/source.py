@@ -1,6 +1,7 @@
 """Where data comes from: the built-in sets, the hub, or a folder in the SentEval layout."""
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -51,6 +52,21 @@ class HubFile:
     repository: str
     name: str
     revision: str
+
+    @classmethod
+    def at(cls, address: str) -> "HubFile":
+        """The file at `hf://datasets/OWNER/NAME/FILE`, or `…/NAME@REVISION/FILE`.
+
+        Raises:
+            DataError: if the address is none of these.
+        """
+        found = re.fullmatch(r"hf://datasets/([^/@]+/[^/@]+)(?:@([^/]+))?/(.+)", address)
+        if found is None:
+            raise DataError(
+                f"{address!r} is no file of the hub; expected hf://datasets/OWNER/NAME/FILE or "
+                "hf://datasets/OWNER/NAME@REVISION/FILE"
+            )
+        return cls(found[1], found[3], found[2] or "main")
 
     @property
     def cached(self) -> bool:

@@ -9,9 +9,9 @@ TEXTS, TABLES = (".txt",), (".csv", ".tsv", ".jsonl", ".parquet")
 def is_file_name(name: str) -> bool:
     """Whether a name stands for a file or folder: it has a `/`, or the ending of a text or table.
 
-    A text or table may be compressed: `nli.csv.gz`.
+    A text or table may be compressed: `nli.csv.gz`. An address, as of a file of the hub, is none.
     """
-    return "/" in name or kind_of_file(name) != ""
+    return "://" not in name and ("/" in name or kind_of_file(name) != "")
 
 
 def kind_of_file(name: str) -> str:

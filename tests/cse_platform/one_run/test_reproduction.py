@@ -140,6 +140,7 @@ UNKNOWN = [
     ({}, {"state": "FAIL", "error": "no memory"}, "It failed after step 30: no memory"),
     ({"spec": {}}, {}, "The sweep file that it ran from is not known (corpus, dev, resources"),
     ({"spec": {"corpus": ["/no/where.txt"]}}, {}, "It reads /no/where.txt, which is not here"),
+    ({"spec": {"corpus": ["hf://datasets/a/b/c.csv", "gone.csv.gz"]}}, {}, "It reads gone.csv.gz"),
 ]
 
 

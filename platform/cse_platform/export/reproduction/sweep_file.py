@@ -50,12 +50,17 @@ def sweep_text(sweep: dict[str, Any], *, comment: str) -> str:
 
 
 def local_places(value: Any) -> Iterator[str]:
-    """Every text inside a value that names a place on one machine or in a store, in order."""
+    """Every text inside a value that names a place on one machine or in a store, in order.
+
+    The hub is the same place for everybody.
+    """
     if isinstance(value, (dict, list)):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from local_places(inner)
-    elif isinstance(value, str) and (
-        value.startswith(("/", ".", "~")) or "://" in value or kind_of_file(value)
+    elif (
+        isinstance(value, str)
+        and not value.startswith("hf://")
+        and (value.startswith(("/", ".", "~")) or "://" in value or kind_of_file(value))
     ):
         yield value
 
