@@ -98,3 +98,28 @@ def test_choices_that_have_no_effect_beside_each_other_are_told(tmp_path: Path) 
     assert result.exit_code == 1
     told = "line 8, space.partitions: partitions=3 has no effect with subsampling: adjacent; leave"
     assert told in result.output
+
+
+TOTAL = re.compile(
+    r"^# Total: about (?P<terms>.*) = (?P<hours>[\d.]+) "
+    r"(?:GPU-hours, (?P<price>\d+) USD at 2 USD an hour|CPU-hours)\.$",
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_total_of_a_head_is_that_of_its_trials(path: Path) -> None:
+    """`3 x 2 h + 1 x 30 min = 6.5 GPU-hours, 13 USD at …`: all trials, confirming seeds too."""
+    total = TOTAL.search(path.read_text())
+    assert total is not None
+    terms = re.findall(r"(\d+) x ([\d.]+) (h|min|s)", total["terms"])
+    assert " + ".join(" ".join((n, "x", t, unit)) for n, t, unit in terms) == total["terms"]
+    planned = sum(stage.planned for stage in load_sweep(path).stages)
+    assert sum(int(number) for number, _, _ in terms) == planned
+    per_hour = {"h": 1, "min": 60, "s": 3600}
+    hours = sum(int(number) * float(time) / per_hour[unit] for number, time, unit in terms)
+    assert float(total["hours"]) == pytest.approx(hours, abs=0.051)
+    needs_gpu = any(stage.resources.gpu for stage in load_sweep(path).stages)
+    assert (total["price"] is not None) == needs_gpu
+    if needs_gpu:
+        assert float(total["price"]) == pytest.approx(2 * hours, abs=0.51)
