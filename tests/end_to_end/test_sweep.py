@@ -1,6 +1,7 @@
 """One sweep from its file to the leaderboard, by the real commands; then the same file again."""
 
 import json
+import shlex
 import statistics
 import subprocess
 from dataclasses import replace
@@ -12,6 +13,8 @@ from mlflow.entities import Run
 from processes import run_command
 from store_contents import assert_stores_agree
 from sweeps import Sweep
+
+from cse_platform.tracking.mlflow.saved_view import view_link
 
 pytestmark = pytest.mark.xdist_group("swept")
 
@@ -26,7 +29,11 @@ def test_sweep_runs_to_its_end_and_says_what_it_found(swept: Sweep) -> None:
     said = (swept.file.parent / "said.txt").read_text()
     assert "tiny: complete, 5 trials (5 complete)" in said
     assert "test sets: 4 of 4 trials scored" in said
-    assert f"mlflow ui --backend-store-uri sqlite:///{swept.runs}/mlflow.db" in said
+    uri = shlex.quote(f"sqlite:///{swept.runs}/mlflow.db")
+    assert f"mlflow ui --backend-store-uri {uri}" in said
+    client = MlflowClient(f"sqlite:///{swept.runs}/mlflow.db")
+    number = client.get_experiment_by_name("cse").experiment_id
+    assert f"http://127.0.0.1:5000/{view_link(number)}\n" in said
     trials = list(swept.history().trials.values())
     assert [trial.role for trial in trials] == ["search"] * 3 + ["confirm"] * 2
     assert [trial.seed for trial in trials] == [42, 42, 42, 0, 1]

@@ -1,6 +1,8 @@
 """What `cse-sweep FILE` does and prints, stage by stage."""
 
+import shlex
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +26,8 @@ from cse_platform.sweep.prerequisites import fetch
 from cse_platform.sweep.spec import SweepFile, SweepSpec
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.history import History
+from cse_platform.tracking.mlflow.saved_view import view_link
+from cse_platform.tracking.mlflow.store import experiment_id, is_server
 
 HEAD = 5
 """Rows of the leaderboard shown at the end."""
@@ -99,9 +103,22 @@ def _print_leaderboard(spec: SweepSpec, where: SweepStores, console: Console) ->
     else:
         print_document(Board(rows, family=family_of(rows)), format="table")
     console.print()
-    uri = mask_url(where.mlflow)
-    target = uri if uri.startswith("http") else f"mlflow ui --backend-store-uri {uri}"
-    console.print(f"Compare runs: {target}", soft_wrap=True)
+    for line in _where_to_compare(where.mlflow, spec.experiment):
+        console.print(line, soft_wrap=True)
+
+
+def _where_to_compare(uri: str, experiment: str) -> Iterator[str]:
+    """How to open MLflow's table of all trials, seeds averaged."""
+    shown = mask_url(uri)
+    try:
+        view = f"/{view_link(experiment_id(uri, experiment))}"
+    except StoreError:
+        view = ""  # that it is down was said above
+    if is_server(uri):
+        yield f"Compare runs: {shown.rstrip('/')}{view}"
+    else:
+        yield f"Compare runs: mlflow ui --backend-store-uri {shlex.quote(shown)}"
+        yield f"    and open: http://127.0.0.1:5000{view}"
 
 
 def _nothing_completed(spec: SweepSpec, history: History) -> str:

@@ -86,6 +86,16 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
     return Experiment(client, experiment.experiment_id)
 
 
+def experiment_id(uri: str, name: str) -> str:
+    """The id of an experiment that is there. StoreError if it is not, or the store is down."""
+    client = connect(uri)
+    with store_errors(uri):
+        experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        raise StoreError(f"there is no MLflow experiment {name!r} at {mask_url(uri)}")
+    return str(experiment.experiment_id)
+
+
 def connect(uri: str) -> Any:
     """A client of the store, whose SQLite file is made if missing. StoreError if it is down."""
     with store_errors(uri):
