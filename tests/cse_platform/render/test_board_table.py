@@ -204,3 +204,18 @@ def test_what_was_tried_after_tests_were_opened_is_marked_once_explained(
     assert sum(line.startswith("simcse * bert-base") for line in told) == 4
     assert told.count(OPENED) == 1
     assert OPENED not in lines(Board([row()]))
+
+
+def test_poolers_that_differ_are_said_under_the_ranking(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    def pooled(method: str, pooler: str) -> LeaderboardRow:
+        configuration = Configuration(method * 8, {"pooler": pooler}, [])
+        scores = {"avg_sts": estimate(0.7)}
+        return row(scores, method=method, configuration=configuration)
+
+    unlike = [pooled("simcse", "cls"), pooled("rankcse", "avg"), pooled("hicl", "cls")]
+    note = titled(lines(Board(unlike)), RANKING)[-1]
+    assert "cls: simcse, hicl; avg: rankcse" in note
+    alike = [pooled("simcse", "cls"), pooled("hicl", "cls")]
+    assert not any("Poolers" in line for line in lines(Board(alike)))

@@ -162,6 +162,7 @@ def _table(
         notes=[
             *_published_notes(listed, ranks=ranks),
             *(_unranked([entry.row for entry in listed if entry.row]) if ranks else ()),
+            *(_poolers([entry.row for entry in listed if entry.row]) if ranks else ()),
             *(
                 f"{name}: {n} evaluation identities; compare rows of one (--format json has them)."
                 for name, n in mixed.items()
@@ -176,6 +177,17 @@ def _published_notes(listed: Sequence[Entry], *, ranks: bool) -> Iterator[str]:
         yield f"{PUBLISHED} Published, not ours; the number leads to its source."
     if ranks and any(entry.row and entry.row.gap for entry in listed):
         yield "paper: ours minus the published number, which lies inside our interval or outside."
+
+
+def _poolers(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
+    """Which rows pool how, where they differ: part of a difference between them may be that."""
+    by_pooler: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if pooler := row.configuration.values.get("pooler"):
+            by_pooler.setdefault(pooler, {})[row.method] = None
+    if len(by_pooler) > 1:
+        listed = "; ".join(f"{pooler}: {', '.join(of)}" for pooler, of in by_pooler.items())
+        yield f"Poolers differ ({listed}), and with them how texts become vectors."
 
 
 def _unranked(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
