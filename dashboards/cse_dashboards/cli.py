@@ -12,6 +12,7 @@ from cse_platform.cli.common import (
     refuse_options_before,
     shows_errors,
     store_options,
+    version_option,
 )
 
 FORMS = ("html", "svg", "png", "pdf")
@@ -19,6 +20,7 @@ HOST, PORT = "127.0.0.1", 8900
 
 
 @click.group(invoke_without_command=True, context_settings=CONTEXT)
+@version_option
 @click.option(
     "--host",
     default=HOST,

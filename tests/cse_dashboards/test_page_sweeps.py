@@ -10,10 +10,10 @@ from flask.testing import FlaskClient
 from page_text import copied, figures, text, told
 
 from cse_dashboards.page.app import create_app
-from cse_dashboards.page.show import clock
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store.opening import open_store as open_store
+from cse_platform.render.formats import clock
 from cse_platform.tracking.events import Event, SweepStarted
 
 SPACE = {"tau2": [0.0125, 0.025, 0.05], "tau3": [0.0125, 0.025], "rank_loss": ["listnet"]}

@@ -18,10 +18,10 @@ from cse_methods.data.corpora import Corpus
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.papers import simcse
-from cse_methods.training.loop import optimise, start, train, training_batches
+from cse_methods.training.loop import losses_of, optimise, start, train, training_batches
 from cse_methods.training.objective import Objective
 from cse_methods.training.schedule import Schedule
-from cse_methods.training.student import Student, StudentProtocol, dropout_views
+from cse_methods.training.student import Batch, Student, StudentProtocol, dropout_views
 
 CORPUS = Corpus("numbers", [f"the pilot counts {number}" for number in range(22)], "")
 
@@ -245,3 +245,36 @@ def test_a_learning_rate_that_ruins_a_real_trial(new_run: Callable[..., Any]) ->
     config = simcse.SimCSEConfig.model_validate(plain | {"dev": {"search": "sickr", "also": []}})
     with pytest.raises(TrainingError, match="the loss is nan between steps 1 and 2"):
         simcse.train(config, new_run())
+
+
+class Wrong(Objective):
+    """Gives what it is told to, in place of a loss."""
+
+    def __init__(self, parts: Any) -> None:
+        super().__init__()
+        self.parts = parts
+
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
+        parts: dict[str, Tensor] = self.parts
+        return parts
+
+
+@pytest.mark.parametrize(
+    ("parts", "got"),
+    [
+        (torch.zeros(64), "a Tensor of shape (64,)"),
+        (torch.zeros(()), "a Tensor of shape ()"),
+        ({"contrastive": torch.zeros(64)}, "{'contrastive': a Tensor of shape (64,)}"),
+        ({"contrastive": 0.5}, "{'contrastive': float 0.5}"),
+        ({1: torch.zeros(())}, "{1: a Tensor of shape ()}"),
+        ({}, "{}"),
+        (None, "None"),
+    ],
+)
+def test_what_an_objective_returns_is_checked(parts: Any, got: str, tiny_bert: Path) -> None:
+    config = settings(tiny_bert)
+    state = start(config, 0, schedule(), lambda _: Wrong(parts))
+    with pytest.raises(TrainingError) as caught:
+        losses_of(state, Batch(["a", "b"], np.arange(2)))
+    assert f"{Wrong.__module__}.Wrong.forward" in str(caught.value)
+    assert str(caught.value).endswith(f"got {got}")

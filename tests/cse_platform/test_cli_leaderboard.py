@@ -283,3 +283,17 @@ def test_a_reader_that_goes_away_is_no_error(runs: Path) -> None:
     shell = f"'{sys.executable}' -c '{code}' --runs '{runs}' --json | head -c 1"
     done = subprocess.run(shell, shell=True, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("[", "")
+
+
+@pytest.mark.parametrize(
+    "formats", [["--json", "--csv"], ["--csv", "--format", "json"], ["--json", "--format", "latex"]]
+)
+def test_two_formats_are_misuse(formats: list[str]) -> None:
+    result = CliRunner().invoke(main, formats)
+    assert result.exit_code == 2
+    assert "two formats" in result.stderr
+
+
+def test_one_format_said_twice_is_fine(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["--json", "--format", "json", "--runs", str(tmp_path)])
+    assert result.exit_code == 1  # there is no leaderboard

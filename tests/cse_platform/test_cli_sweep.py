@@ -4,14 +4,22 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from cse_dashboards.cli import main as dashboard
+from cse_platform.cli.data import main as data
+from cse_platform.cli.evaluate import main as evaluate
+from cse_platform.cli.leaderboard import main as leaderboard
 from cse_platform.cli.sweep import main
-from cse_platform.tracking.events import SweepStarted
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.tracking.events import Event, SweepFinished, SweepStarted
+from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal
 
 SWEEP: dict[str, Any] = {
@@ -203,3 +211,66 @@ def test_a_best_encoder_that_is_nowhere_is_refused(
     assert result.exit_code == 1
     assert "no leaderboard at" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == [file]
+
+
+def test_status_lists_sweeps_and_their_states(
+    typed: Typed,
+    tmp_path: Path,
+    empty_leaderboard: Callable[[Path], str],
+    sweep_started: Callable[..., Event],
+    trial_life: Callable[..., list[Event]],
+) -> None:
+    """One that is complete, one that runs, and one whose driver was killed."""
+    assert typed("status").exit_code == 1
+    with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
+        assert typed("status").output.strip() == "no sweep yet"
+        sink = LeaderboardSink(board)
+        for sweep in ("done", "alive", "killed"):
+            events = [
+                sweep_started(sweep),
+                *trial_life(0, {10: 0.75}, sweep=sweep, configuration=f"{sweep}0"),
+                *trial_life(1, {10: 0.5}, sweep=sweep, configuration=f"{sweep}1", state="FAIL"),
+            ]
+            if sweep == "done":
+                events.append(SweepFinished(sweep=sweep, state="COMPLETE"))
+            sink.apply(sweep, list(enumerate(events, start=1)))
+    with Journal(tmp_path / "runs" / "sweeps" / "killed" / "journal.jsonl"):
+        pass
+    with Journal(tmp_path / "runs" / "sweeps" / "alive" / "journal.jsonl"):
+        result, told = typed("status"), typed("status", "--json")
+    lines = {line.split()[0]: line.split() for line in result.output.splitlines()[2:]}
+    states = {"done": "COMPLETE", "alive": "RUNNING", "killed": "INTERRUPTED"}
+    assert {name: words[3] for name, words in lines.items()} == states
+    assert lines["done"][4:9] == ["2", "of", "2", "1", "75.00"]
+    records = json.loads(told.output)
+    assert {one["name"]: one["state"] for one in records} == states
+    assert records[0]["counts"] == {"RUNNING": 0, "COMPLETE": 1, "PRUNED": 0, "FAIL": 1}
+    assert records[0]["best"]["value"] == 0.75
+    stored = typed("status", "--store", f"sqlite:///{tmp_path / 'runs' / 'leaderboard.db'}")
+    assert "INTERRUPTED" not in stored.output  # nothing says so without the journals
+
+
+@pytest.mark.parametrize(
+    ("best", "untrained", "said"), [(0.4, 0.5, True), (0.5, 0.5, False), (0.6, 0.5, False)]
+)
+def test_a_sweep_below_its_untrained_backbone_says_so(
+    trial_life: Callable[..., list[Event]], best: float, untrained: float, said: bool
+) -> None:
+    from cse_platform.cli.run import below_untrained
+
+    *events, end = trial_life(0, {0: untrained, 10: best})
+    history = History([*events, end.model_copy(update={"best_value": best})])
+    (trial,) = history.trials.values()
+    text = below_untrained(trial)
+    assert (text is not None) == said
+    assert text is None or ("50.00" in text and "learning rate" in text)
+
+
+COMMANDS = {"cse-sweep": main, "cse-leaderboard": leaderboard, "cse-data": data,
+            "cse-evaluate": evaluate, "cse-dashboard": dashboard}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_version(name: str) -> None:
+    result = CliRunner().invoke(COMMANDS[name], ["--version"], prog_name=name)
+    assert (result.exit_code, result.output) == (0, f"{name} {version('cse-platform')}\n")

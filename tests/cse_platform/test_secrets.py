@@ -13,7 +13,7 @@ from ray.exceptions import RayTaskError
 
 from cse_methods.errors import CseError
 from cse_platform.cli.common import shows_errors
-from cse_platform.runner.hooks import one_line
+from cse_platform.runner.failures import one_line
 from cse_platform.secrets import mask_text, mask_url, mask_values
 from cse_platform.sweep.reading.problems import format_value
 from cse_platform.tracking.events import TrialFinished

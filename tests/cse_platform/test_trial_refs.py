@@ -45,12 +45,23 @@ def test_a_prefix_names_a_trial(two_trials: Store, prefix: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("reference", "key"), [("first#0", FIRST), ("first#1", SECOND), ("again#0", FIRST)]
+)
+def test_a_number_in_a_sweep_names_a_trial(two_trials: Store, reference: str, key: str) -> None:
+    with two_trials.session() as session:
+        assert find_trial(session, reference).key == key
+
+
+@pytest.mark.parametrize(
     ("prefix", "message"),
     [
-        ("0a1b2", "by the first 6 or more of its key's hexadecimal digits, got '0a1b2'"),
-        ("", "hexadecimal digits, got ''"),
-        ("0a1b2_", "hexadecimal digits, got '0a1b2_'"),
-        ("simcse%", "hexadecimal digits, got 'simcse%'"),
+        ("0a1b2", "by the first 6 or more of its key's .* or by SWEEP#NUMBER, got '0a1b2'"),
+        ("", "got ''"),
+        ("0a1b2_", "got '0a1b2_'"),
+        ("simcse%", "got 'simcse%'"),
+        ("first#", "got 'first#'"),
+        ("first#2", "sweep 'first' has no trial 2; its last one is first#1"),
+        ("frist#0", "no sweep 'frist' on this leaderboard; did you mean 'first'"),
         ("0a1b2c4", "no trial's key begins with '0a1b2c4'"),
         ("0a1b2c", "'0a1b2c' begins the keys of several trials .0a1b2c3d00…, 0a1b2c3eff….; write"),
     ],

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from cse_dashboards.page.address import BoardAddress, CompareAddress, GeometryAddress, SweepsAddress
 from cse_platform.leaderboard.query.board.sorting import SCORE_COLUMNS, SORT_COLUMNS, TEXT_COLUMNS
-from cse_platform.render.formats import percent, short_settings
+from cse_platform.render.formats import clock, percent, short_settings
 from cse_platform.render.table import Table, TableRow
 
 NAVIGATION = {
@@ -18,24 +18,15 @@ NAVIGATION = {
 }
 _LEADS = {"trial": "/trials/{}", "sweep": "/sweeps/{}"}
 """By the head of a column."""
-_EARLY = ("trial", "trials", "GPU-hours", "finished")
+_EARLY = ("trial", "trials", "GPU-hours", "wall time", "finished")
 """Columns of a board."""
-_SORTS = {"best of n": "best", "paper": "gap", "GPU-hours": "gpu_hours"}
+_SORTS = {
+    "best of n": "best",
+    "paper": "gap",
+    "GPU-hours": "gpu_hours",
+    "wall time": "wall_seconds",
+}
 """Heads that are not the name of what they sort by."""
-
-
-def clock(seconds: float | None) -> str:
-    """`2 h 05 min`, `3 min 20 s`, `12 s`; days from two on."""
-    if seconds is None:
-        return ""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours >= 48:
-        return f"{hours // 24} days {hours % 24} h"
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
 
 
 def moment(when: datetime | None) -> str:

@@ -90,7 +90,7 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
     sums: dict[str, Tensor] = {}
     state.student.train()
     for batch in training_batches(state, corpus, until=step):
-        for name, part in optimise(state, state.objective(state.student, batch)).items():
+        for name, part in optimise(state, losses_of(state, batch)).items():
             sums[name] = sums[name] + part if name in sums else part
     means = {f"train/loss_{name}": total.item() / (step - first) for name, total in sums.items()}
     loss = sum(means.values())
@@ -108,6 +108,32 @@ def train_until(step: int, state: TrainingState, corpus: Corpus) -> dict[str, fl
         "train/learning_rate": state.optimizer.param_groups[0]["lr"],
         "perf/sentences_per_second": (step - first) * state.config.batch_size / seconds,
     }
+
+
+def losses_of(state: TrainingState, batch: Batch) -> dict[str, Tensor]:
+    """The parts of the objective's loss; TrainingError unless they are scalars by name."""
+    parts = state.objective(state.student, batch)
+    if isinstance(parts, dict) and parts and all(map(_is_loss, parts.items())):
+        return parts
+    kind = type(state.objective)
+    raise TrainingError(
+        f"{kind.__module__}.{kind.__qualname__}.forward returns the parts of a loss, a dict of "
+        f"scalars by name, got {_describe(parts)}"
+    )
+
+
+def _is_loss(part: tuple[object, object]) -> bool:
+    name, value = part
+    return isinstance(name, str) and isinstance(value, Tensor) and value.dim() == 0
+
+
+def _describe(value: object) -> str:
+    """What something is, for people: tensors by their shape."""
+    if isinstance(value, Tensor):
+        return f"a Tensor of shape {tuple(value.shape)}"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name!r}: {_describe(part)}' for name, part in value.items())}}}"
+    return "None" if value is None else f"{type(value).__name__} {value!r}"[:80]
 
 
 def training_batches(state: TrainingState, corpus: Corpus, *, until: int) -> Iterator[Batch]:

@@ -39,6 +39,12 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
     return run
 
 
+def version_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Adds `--version`, which reads it from the installed package."""
+    said = "%(prog)s %(version)s"
+    return click.version_option(package_name="cse-platform", message=said)(command)
+
+
 def say(stage: str) -> None:
     """Say on a terminal what is being done; elsewhere commands are quiet."""
     if sys.stderr.isatty():

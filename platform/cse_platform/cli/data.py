@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cse_methods.errors import DataError
-from cse_platform.cli.common import CONTEXT, shows_errors
+from cse_platform.cli.common import CONTEXT, shows_errors, version_option
 
 if TYPE_CHECKING:
     from cse_methods.data.check import FileCheck
@@ -21,6 +21,7 @@ _NOTE = (
 
 
 @click.group(context_settings=CONTEXT)
+@version_option
 def main() -> None:
     """Check or fill a data folder: evaluation sets in the SentEval layout, and corpora.
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from shutil import disk_usage
+from traceback import format_exc
 
 import click
 
@@ -151,8 +152,11 @@ def _time(checked: Checked, configs: Sequence[MethodConfig], at_once: int) -> st
         )
     except CseError as error:
         return f"{trials}; a trial would fail: {error}"
-    except Exception as error:  # the method's own code
-        return f"{trials}; a trial would fail: {type(error).__name__}: {error}"
+    except Exception as error:  # of the method's own code
+        from cse_platform.runner.failures import with_own_line
+
+        told = with_own_line(error, format_exc(), get_method(spec.method))
+        return f"{trials}; a trial would fail: {told}"
     interval = time_left(
         [seconds], trials=spec.planned, at_once=min(at_once, spec.planned), finished=False
     )

@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from cse_platform.cli.common import CONTEXT, leaderboard_url, shows_errors, store_options
+from cse_platform.cli.common import (
+    CONTEXT,
+    leaderboard_url,
+    shows_errors,
+    store_options,
+    version_option,
+)
 
 if TYPE_CHECKING:
     from cse_methods.contract import Pooler
@@ -14,6 +20,7 @@ POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
 
 
 @click.command(context_settings=CONTEXT)
+@version_option
 @click.argument("model")
 @click.option(
     "--tasks",

@@ -13,6 +13,7 @@ from cse_platform.cli.common import (
     refuse_options_before,
     shows_errors,
     store_options,
+    version_option,
 )
 from cse_platform.cli.imports import import_log, import_mlflow, merge_command
 from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
@@ -23,6 +24,7 @@ _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 
 
 @click.group(invoke_without_command=True, context_settings=CONTEXT)
+@version_option
 @click.option("--backbone", help="Only rows of this encoder, e.g. bert-base.")
 @click.option("--method", help="Only rows of this method, e.g. rankcse.")
 @click.option("--sweep", help="Only configurations that this sweep holds.")
@@ -54,8 +56,8 @@ _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 @click.option("--paper", help="Lay ours out as a table of this paper, e.g. rankcse.")
 @click.option("--table", help="Which of the paper's tables, e.g. 2.")
 @click.option("--format", type=click.Choice(_FORMATS), default="table", show_default=True)
-@click.option("--json", "format", flag_value="json", help="Same as --format json.")
-@click.option("--csv", "format", flag_value="csv", help="Same as --format csv.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
+@click.option("--csv", "as_csv", is_flag=True, help="Same as --format csv.")
 @click.option("--wide", is_flag=True, help="One table, as wide as it takes.")
 @store_options
 @click.pass_context
@@ -82,6 +84,7 @@ def main(context: click.Context, /, since: datetime | None, **asked: Any) -> Non
         refuse_options_before(context, "cse-leaderboard")
         return
     _refuse_two_questions(context, asked)
+    asked["format"] = _one_format(context, asked)
     from cse_platform.cli.board import Question, answer
     from cse_platform.leaderboard.query.board.filters import Filters
 
@@ -110,6 +113,16 @@ def _refuse_two_questions(context: click.Context, asked: dict[str, Any]) -> None
         raise click.UsageError("--on dev goes with --compare A B, and without --tasks")
     if bool(asked["paper"]) != bool(asked["table"]):
         raise click.UsageError("--paper and --table go together, e.g. --paper rankcse --table 2")
+
+
+def _one_format(context: click.Context, asked: dict[str, Any]) -> str:
+    """The format that is asked for; two of them are misuse."""
+    said = {name for name in ("json", "csv") if asked.pop(f"as_{name}")}
+    if context.get_parameter_source("format") is ParameterSource.COMMANDLINE:
+        said.add(asked["format"])
+    if len(said) > 1:
+        raise click.UsageError(f"{' and '.join(sorted(said))} are two formats; ask for one")
+    return said.pop() if said else str(asked["format"])
 
 
 def _option(name: str) -> str:

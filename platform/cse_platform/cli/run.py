@@ -25,7 +25,7 @@ from cse_platform.secrets import mask_url
 from cse_platform.sweep.prerequisites import fetch
 from cse_platform.sweep.spec import SweepFile, SweepSpec
 from cse_platform.sweep.stores import SweepStores
-from cse_platform.tracking.history import History
+from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.mlflow.saved_view import view_link
 from cse_platform.tracking.mlflow.store import experiment_id, is_server
 
@@ -85,12 +85,27 @@ def _print_outcome(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
             f"(trial {best.number}, seed {best.seed}{settings})",
             soft_wrap=True,
         )
+        if said := below_untrained(best):
+            console.print(said, soft_wrap=True)
     for sink in outcome.behind:
         click.echo(
             f"{sink.name} lacks {sink.behind} events ({sink.error}); nothing is lost: "
             "the same command brings them over when it is back",
             err=True,
         )
+
+
+def below_untrained(best: TrialHistory) -> str | None:
+    """What to try where even the best trial is below the backbone before training; else None."""
+    untrained = best.curve.get(0)
+    if best.best_value is None or untrained is None or best.best_value >= untrained:
+        return None
+    rate = best.values.get("learning_rate")
+    lower = f"a learning_rate below {rate:.2g}" if rate else "a lower learning rate"
+    return (
+        f"this is below the untrained backbone, {percent(untrained)} at step 0: training made it "
+        f"worse; try {lower}, more steps than {best.step}, larger batches, or another pooler"
+    )
 
 
 def _print_leaderboard(spec: SweepSpec, where: SweepStores, console: Console) -> None:

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import click
 
-from cse_platform.cli.common import CONTEXT, RUNS, say, shows_errors
+from cse_platform.cli.common import (
+    CONTEXT,
+    RUNS,
+    leaderboard_url,
+    say,
+    shows_errors,
+    store_options,
+    version_option,
+)
 
 
 class FileOrCommand(click.Group):
@@ -21,12 +29,17 @@ class FileOrCommand(click.Group):
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
+        if (
+            args
+            and args[0].startswith("-")
+            and args[0] not in (*ctx.help_option_names, "--version")
+        ):
             args = ["run", *args]  # options of a run may stand before its file
         return super().parse_args(ctx, args)
 
 
 @click.group(cls=FileOrCommand, context_settings=CONTEXT)
+@version_option
 def main() -> None:
     """Search a method's hyperparameters as a sweep FILE says; `cse-sweep FILE` is `run FILE`.
 
@@ -34,6 +47,7 @@ def main() -> None:
     Examples:
         cse-sweep sweeps/quickstart.yaml
         cse-sweep sweeps/rankcse.yaml --dry-run
+        cse-sweep status
         cse-sweep describe rankcse
         cse-sweep new-method labcse labcse
     """
@@ -103,6 +117,26 @@ def run(
             retry_failed=retry_failed,
         )
         run_stages(sweeps, runs=runs, address=address, offline=offline, again=again)
+
+
+@main.command(context_settings=CONTEXT)
+@store_options
+@click.option("--json", "as_json", is_flag=True, help="Fractions, one object a sweep.")
+@shows_errors
+def status(runs: Path | None, store: str | None, as_json: bool) -> None:
+    """List the sweeps of a runs folder or a leaderboard: how far each is, the last started first.
+
+    A sweep whose driver was killed is INTERRUPTED, if its runs folder is on this machine.
+
+    \b
+    Examples:
+        cse-sweep status
+        cse-sweep status --runs /data/lab/runs --json
+    """
+    from cse_platform.cli.status import print_status
+
+    folder = None if runs is None and store is not None else runs or RUNS
+    print_status(leaderboard_url(runs, store), folder=folder, as_json=as_json)
 
 
 @main.command(context_settings=CONTEXT)

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Fractions, one object, code diffs too.")
 @shows_errors
 def show_command(trial: str, runs: Path | None, store: str | None, as_json: bool) -> None:
-    """Show everything about TRIAL, a trial's key or its first 6 or more digits.
+    """Show everything about TRIAL: a trial's key, its first 6 or more digits, or SWEEP#NUMBER.
 
     \b
-    Example:
+    Examples:
         cse-leaderboard show 10bba02b
+        cse-leaderboard show quickstart-simcse#0
     """
     found = _details(trial, runs, store)
     if as_json:

@@ -144,6 +144,8 @@ class LeaderboardRow:
     """Names of the training corpora, with `+` between."""
     scores: dict[str, Estimate] = field(default_factory=dict)
     """On test, by column (see `FAMILIES`)."""
+    wall_seconds: float | None = None
+    """What a trial took by the clock: the mean over its seeds; None where none is known."""
     test_opened: datetime | None = None
     """When test sets, built-in or real as its dev sets are, were first opened for the method, if
     that was before this configuration's first trial started: they may have helped to pick it.

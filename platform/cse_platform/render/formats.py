@@ -36,6 +36,20 @@ def short_settings(values: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={short_value(value)}" for name, value in values.items())
 
 
+def clock(seconds: float | None) -> str:
+    """`2 h 05 min`, `3 min 20 s`, `12 s`; days from two on."""
+    if seconds is None:
+        return ""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours >= 48:
+        return f"{hours // 24} days {hours % 24} h"
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
 def utc(time: datetime) -> str:
     """A moment to the second."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC")

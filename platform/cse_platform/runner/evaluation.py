@@ -10,7 +10,7 @@ from cse_methods.data.source import source_name
 from cse_methods.tasks import Tasks
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.query.board.best import BestKey, best_key
-from cse_platform.runner.hooks import one_line
+from cse_platform.runner.failures import one_line
 from cse_platform.runner.models import local_copy
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.blocks import Evaluate

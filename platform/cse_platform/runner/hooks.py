@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ray import cloudpickle
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayActorError
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
-from cse_methods.errors import CseError
+from cse_platform.runner.failures import with_own_line
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.results import Results
 from cse_platform.secrets import mask_text
@@ -101,11 +101,12 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         self._guarded(lambda key: self._failed(key, _error(trial)), trial)
 
     def _failed(self, key: str, error: Exception) -> None:
+        traceback = mask_text(re.sub(r"\x1b\[\d*m", "", str(error)))  # Ray colours it
         self.hooks.results.failed(
             key,
-            error=one_line(error),
+            error=with_own_line(error, traceback, self.hooks.results.state.method),
             crashed=isinstance(error, RayActorError),
-            traceback=mask_text(re.sub(r"\x1b\[\d*m", "", str(error))),  # Ray colours it
+            traceback=traceback,
         )
 
     def _guarded(self, call: Callable[[str], None], trial: Trial) -> None:
@@ -136,10 +137,3 @@ def _error(trial: Trial) -> Exception:
     with Path(trial.pickled_error_file).open("rb") as file:
         error: Exception = cloudpickle.load(file)
     return error
-
-
-def one_line(error: Exception) -> str:
-    """The first line of a worker's error, without Ray's own words and without secrets."""
-    cause = error.cause if isinstance(error, RayTaskError) else error
-    line = mask_text((str(cause).strip().splitlines() or [""])[0])
-    return line if isinstance(cause, CseError) else f"{type(cause).__name__}: {line}"

@@ -18,7 +18,11 @@ from cse_methods.transfer.protocol import TransferProtocol
 from cse_platform.cli.common import RUNS
 from cse_platform.errors import NoStoreError, NotFoundError
 from cse_platform.leaderboard.query.sweeps.find import find_sweep
-from cse_platform.leaderboard.query.trials.find import TRIAL_KEY, find_trial, trial_of_key
+from cse_platform.leaderboard.query.trials.find import (
+    find_trial,
+    is_trial_reference,
+    trial_of_key,
+)
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.render.terminal import progress_bar
@@ -67,7 +71,7 @@ def _key(model: str) -> str | None:
     folder = Path(model).expanduser()
     if folder.is_dir():
         return trial_in(folder)
-    return model if TRIAL_KEY.fullmatch(model) else None
+    return model if is_trial_reference(model) else None
 
 
 def _trial(board: Store, model: str, key: str) -> TrialSummary:

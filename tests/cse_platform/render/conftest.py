@@ -55,6 +55,7 @@ def row(estimate: Callable[..., Estimate]) -> Callable[..., LeaderboardRow]:
             dev_untrained=0.5,
             trials=40,
             gpu_hours=12.25,
+            wall_seconds=1900.0,
             finished=datetime(2030, 1, 2, 12, tzinfo=UTC),
             machines=["here (A100)"],
             tags=["main"],

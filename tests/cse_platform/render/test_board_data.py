@@ -98,6 +98,7 @@ def test_csv_by_hand(written: Written, ours: LeaderboardRow, paper: PublishedRow
         "other_code": "false",
         "test_opened": "2030-01-01T12:00:00+00:00",
         "gpu_hours": "12.25",
+        "wall_seconds": "1900.0",
         "finished": "2030-01-02T12:00:00+00:00",
         "machines": "here (A100); there",
         "tags": "main",

@@ -130,8 +130,8 @@ def test_settings_sweeps_and_runs(lines: Lines, titled: Lines, row: MakeRow) -> 
     dev_set = "sickr (senteval), checkpoint by stsb"
     assert found == f"simcse bert-base simcse-bert {dev_set} wiki1m main"
     head, _, found = titled(told, "Runs")
-    assert head == "method backbone trials GPU-hours finished machines"
-    assert found == "simcse bert-base 40 12.2 2030-01-02 here (A100)"
+    assert head == "method backbone trials GPU-hours wall time finished machines"
+    assert found == "simcse bert-base 40 12.2 31 min 40 s 2030-01-02 here (A100)"
     (wide,) = [line for line in lines(Board([row()]), wide=True) if line.startswith("simcse")]
     for cell in ("bbbbbbbb", "22222222", "simcse-bert", "wiki1m", "temperature=0.05", "12.2"):
         assert cell in wide.split()
@@ -182,7 +182,8 @@ def test_who_has_no_rank_is_counted_and_told_why(
 
 def test_what_is_not_known_of_gpus_is_not_shown(lines: Lines, titled: Lines, row: MakeRow) -> None:
     *_, known, unknown = titled(lines(Board([row(), row(gpu_hours=None)])), "Runs")
-    assert (known.split()[3], unknown.split()[3]) == ("12.2", "2030-01-02")
+    assert known.split()[3:8] == ["12.2", "31", "min", "40", "s"]
+    assert unknown.split()[3:7] == ["31", "min", "40", "s"]
 
 
 def test_rows_that_do_not_compare_are_told(

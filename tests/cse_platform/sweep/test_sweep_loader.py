@@ -105,6 +105,13 @@ ONE_PROBLEM = [
     ("search: {trials: 4}", "search:\n  sampler: grid", [
         "line 7, space.temperature: a grid needs choices, whole numbers or a step",
     ]),
+    ("search: {trials: 4}", "search: {trials: 4, hours: 6}", [
+        "line 11, search.hours: no such key; did you mean 'trials'?",
+    ]),
+    ("{low: 1e-2, high: 0.1, log: true}", "{min: 1, max: 2}", [
+        "line 7, space.temperature: expected a list of choices, {choices: [...]} or {low: ..., "
+        "high: ...}, got {\"min\": 1, \"max\": 2}; write 'low' for 'min' and 'high' for 'max'",
+    ]),
     ("search: {trials: 4}\n", "", ["line 1: the key 'search' is missing"]),
     ("method: toy", "method: simsce", [
         "line 2, method: no method 'simsce'. Did you mean 'simcse'? "
@@ -149,6 +156,9 @@ ONE_PROBLEM = [
         "line 10, space.views: a whole number; write low, high and step as such, got 2 to 4.5",
     ]),
     ("{low: 2, high: 4}", "[2, 2]", ["line 10, space.views.1: 2 is listed twice; leave one out"]),
+    ("views:", "lr:", [
+        "line 10, space.lr: method 'toy' has no setting 'lr'; did you mean 'learning_rate'?",
+    ]),
     ("views:", "veiws:", [
         "line 10, space.veiws: method 'toy' has no setting 'veiws'; did you mean 'views'?",
     ]),

@@ -62,10 +62,15 @@ def test_lines_are_those_of_keys_and_items() -> None:
         ("a: *b", "line 1: found undefined alias"),
         ("a: 1\n---\nb: 2", "line 2: but found another document"),
         ("a: \x00", "not YAML: .*"),
-        ("&a [*a]", "values nest deeper than 40"),
-        ("[" * 42 + "]" * 42, "values nest deeper than 40"),
-        ("[" * 1500, "values nest deeper than 40"),
-        ("&a {<<: *a}", "values nest deeper than 40|more than 20000 values"),
+        ("&a [*a]", "line 1: values nest deeper than 40"),
+        ("[" * 42 + "]" * 42, "line 1: values nest deeper than 40"),
+        ("[" * 1500, "line 1: values nest deeper than 40"),
+        ("&a {<<: *a}", "line 1: values nest deeper than 40|line 1: more than 10000 values"),
+        ("a:\n  b:\n    " + "[" * 42, "line 3: values nest deeper than 40"),
+        pytest.param(
+            "k:\n- 1\n- [" + "1," * 200_000 + "]", "line 3: a file has 400000 char", id="long"
+        ),
+        pytest.param("k:\n" + "- 1\n" * 40_000, "line 19999: more than 10000 values", id="many"),
         ("{<<: 3}", "line 1: '<<' merges mappings only"),
     ],
 )
@@ -77,7 +82,7 @@ def test_what_is_not_yaml_says_why(text: str, reason: str) -> None:
 def test_aliases_of_aliases_do_not_fill_the_memory() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
-    with pytest.raises(UnreadableYamlError, match="more than 20000 values"):
+    with pytest.raises(UnreadableYamlError, match="more than 10000 values with aliases"):
         read_yaml("\n".join(lines))
 
 

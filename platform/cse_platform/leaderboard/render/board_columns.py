@@ -16,7 +16,13 @@ from cse_platform.leaderboard.render.board import (
 )
 from cse_platform.leaderboard.render.cells import OVER_PAIRS, interval_cell, score_cell
 from cse_platform.leaderboard.row import Estimate, Gap, LeaderboardRow
-from cse_platform.render.formats import HASH_DIGITS, percent, short_settings, signed_percent
+from cse_platform.render.formats import (
+    HASH_DIGITS,
+    clock,
+    percent,
+    short_settings,
+    signed_percent,
+)
 from cse_platform.render.table import Cell, Column, as_text
 from cse_platform.tracking.events import IMPORTED
 
@@ -184,6 +190,7 @@ SWEEP_COLUMNS = (
 RUN_COLUMNS = (
     _number("trials", lambda row: row.trials),
     _number("GPU-hours", lambda row: row.gpu_hours, lambda hours: f"{hours:.1f}"),
+    _number("wall time", lambda row: row.wall_seconds, clock),
     _ours("finished", lambda row: row.finished, lambda finished: f"{finished:%Y-%m-%d}"),
     _ours("machines", lambda row: ", ".join(row.machines)),
 )

@@ -156,6 +156,7 @@ _RUN = (
     _column("other_code", _TRUTH),
     _column("test_opened", _TIME),
     _column("gpu_hours", _NUMBER),
+    _column("wall_seconds", _NUMBER),
     _column("finished", _TIME),
     _column("machines"),
     _column("tags"),

@@ -13,6 +13,30 @@ Path = tuple[str | int, ...]
 
 MAX_SHOWN = 80
 
+_SAME_THING = {
+    **dict.fromkeys(("min", "lower", "minimum", "start", "from"), "low"),
+    **dict.fromkeys(("max", "upper", "maximum", "stop", "end", "to"), "high"),
+    **dict.fromkeys(("values", "options", "categories"), "choices"),
+    **dict.fromkeys(("hours", "time", "budget", "n_trials", "num_trials", "num_samples"), "trials"),
+    **dict.fromkeys(("algorithm", "algo", "strategy"), "sampler"),
+    **dict.fromkeys(("scheduler", "early_stopping"), "pruner"),
+    **dict.fromkeys(("name", "study", "experiment_name"), "sweep"),
+    **dict.fromkeys(("model", "encoder", "base_model"), "backbone"),
+    **dict.fromkeys(("dataset", "train_file", "training_data"), "corpus"),
+    **dict.fromkeys(("parameters", "search_space", "hyperparameters"), "space"),
+    **dict.fromkeys(("gpus", "num_gpus"), "gpu"),
+    **dict.fromkeys(("cpus", "num_cpus"), "cpu"),
+    **dict.fromkeys(("lr", "eta"), "learning_rate"),
+    **dict.fromkeys(("bs", "batch", "per_device_train_batch_size"), "batch_size"),
+    **dict.fromkeys(("num_epochs", "num_train_epochs"), "epochs"),
+    **dict.fromkeys(("steps", "num_steps", "num_train_steps"), "max_steps"),
+    **dict.fromkeys(("max_seq_length", "max_seq_len", "seq_length"), "max_length"),
+    **dict.fromkeys(("temp", "tau"), "temperature"),
+    **dict.fromkeys(("warmup", "warmup_steps"), "warmup_ratio"),
+    **dict.fromkeys(("pooling", "pooler_type"), "pooler"),
+}
+"""Words of other tools -> ours."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -48,8 +72,21 @@ def joined_problems(problems: Iterable[Problem]) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The known name that was probably meant, as the end of a sentence; empty if none is near."""
-    close = get_close_matches(name, list(known), n=1)
+    known = list(known)
+    ours = _SAME_THING.get(name.lower())
+    close = [ours] if ours in known else get_close_matches(name, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def our_words(keys: Iterable[Any], known: Iterable[str]) -> str:
+    """Our words for keys that other tools use, as the end of a sentence; empty if there are none.
+
+    `known` has the keys that are expected.
+    """
+    known = list(known)
+    ours = {key: _SAME_THING.get(str(key).lower()) for key in keys}
+    said = [f"{word!r} for {key!r}" for key, word in ours.items() if word in known]
+    return f"; write {' and '.join(said)}" if said else ""
 
 
 def format_value(value: Any) -> str:

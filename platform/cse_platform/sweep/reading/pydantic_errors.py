@@ -15,6 +15,7 @@ from cse_platform.sweep.reading.problems import (
     ProblemsError,
     did_you_mean,
     format_value,
+    our_words,
 )
 from cse_platform.sweep.reading.yaml_reader import real_path
 
@@ -47,17 +48,24 @@ def problems_in(
     unknown key are looked up in `model`.
     """
     expected: dict[tuple[Path, str], list[str]] = defaultdict(list)
+    inputs: dict[tuple[Path, str], Any] = {}
     problems = []
     for detail in error.errors():
         path = real_path(detail["loc"], data)
         if phrase := _expectation(detail):
             # The members of a union each say what they expect of the same value.
-            expected[path, format_value(detail["input"])].append(phrase)
+            place = (path, format_value(detail["input"]))
+            expected[place].append(phrase)
+            inputs[place] = detail["input"]
         else:
             problems += [inner.under(path) for inner in _told(detail, model)]
     for (path, got), phrases in expected.items():
         wanted = " or ".join(dict.fromkeys(phrases))
-        hint = did_you_mean(got.strip("'"), re.findall(r"'([^']+)'", wanted))
+        given = inputs[path, got]
+        if isinstance(given, dict):
+            hint = our_words(given, re.findall(r"(\w+):", wanted))
+        else:
+            hint = did_you_mean(got.strip("'"), re.findall(r"'([^']+)'", wanted))
         problems.append(Problem(path, f"expected {wanted}, got {got}{hint}"))
     return list(dict.fromkeys(problems))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from cse_platform.errors import PlatformError
 from cse_platform.sweep.reading.problems import Problem, dotted_path, format_value
 from cse_platform.sweep.reading.yaml_reader import (
+    MAX_CHARACTERS,
     UnreadableYamlError,
     YamlDocument,
     read_yaml,
@@ -20,7 +21,9 @@ def read_yaml_file(path: Path, *, what: str, refusal: type[PlatformError]) -> Ya
     message.
     """
     try:
-        source = read_yaml(path.read_bytes().decode("utf-8-sig"))
+        with path.open("rb") as file:  # no more than what is too much: it may be a disk image
+            content = file.read(4 * MAX_CHARACTERS + 1)
+        source = read_yaml(content.decode("utf-8-sig"))
     except FileNotFoundError:
         raise refusal(f"{path}: no such file") from None
     except IsADirectoryError:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -13,7 +14,8 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from cse_platform.sweep.reading.problems import Path, Problem, format_value
 
 MAX_DEPTH = 40
-MAX_VALUES = 20_000  # aliases of aliases can stand for more values than memory holds
+MAX_VALUES = 10_000  # aliases of aliases can stand for more values than memory holds
+MAX_CHARACTERS = 400_000  # a second to read; a sweep file has some thousands
 
 _CORE = "tag:yaml.org,2002:"
 _PLAIN_TAGS = {_CORE + kind for kind in ("null", "bool", "int", "float", "str")}
@@ -59,16 +61,24 @@ def read_yaml(text: str) -> YamlDocument:
     Second keys of one name, keys that are not text, and values that JSON has not (NaN, tags) are
     gathered as problems of the result.
     """
+    if len(text) > MAX_CHARACTERS:
+        raise UnreadableYamlError(
+            f"line {text.count(chr(10), 0, MAX_CHARACTERS) + 1}: a file has {MAX_CHARACTERS} "
+            "characters at most"
+        )
     yaml = YAML(typ="safe", pure=True)
     yaml.composer.warn_double_anchors = False  # YAML 1.2 lets a later anchor take the name
     yaml.max_depth = MAX_DEPTH + 1  # the document itself is the first level
+    _refuse_many_nodes(yaml)
     reader = _Reader(yaml)
     try:
         root = yaml.compose(text)
         if root is not None:
             reader.source.data = reader.value(root, ())
-    except (MaxDepthExceededError, RecursionError):
-        raise UnreadableYamlError(f"values nest deeper than {MAX_DEPTH}") from None
+    except MaxDepthExceededError as error:
+        raise UnreadableYamlError(_too_deep(error.problem_mark.line)) from None
+    except RecursionError:  # a mapping that merges itself
+        raise UnreadableYamlError(_too_deep(root.start_mark.line)) from None
     except MarkedYAMLError as error:
         raise UnreadableYamlError(_reason(error)) from None
     except UnreadableYamlError:
@@ -77,6 +87,23 @@ def read_yaml(text: str) -> YamlDocument:
         # ruamel.yaml answers some damaged escapes, tags and directives with Python's own errors.
         raise UnreadableYamlError(f"not YAML: {(str(error).splitlines() or ['?'])[0]}") from None
     return reader.source
+
+
+def _refuse_many_nodes(yaml: YAML) -> None:
+    """Make the composer give up at the first value too many: all of them could take minutes."""
+    compose, composed = yaml.composer.compose_node, count(1)
+
+    def compose_node(parent: Any, index: Any) -> Any:
+        if next(composed) > 2 * MAX_VALUES:  # keys are nodes, too
+            line = yaml.composer.parser.peek_event().start_mark.line
+            raise UnreadableYamlError(f"line {line + 1}: more than {MAX_VALUES} values")
+        return compose(parent, index)
+
+    yaml.composer.compose_node = compose_node
+
+
+def _too_deep(line: int) -> str:
+    return f"line {line + 1}: values nest deeper than {MAX_DEPTH}"
 
 
 def _reason(error: MarkedYAMLError) -> str:
@@ -97,9 +124,9 @@ class _Reader:
 
     def value(self, node: Node, path: Path) -> Any:
         """The plain value of a node; the lines of it and of all below it are noted."""
-        self._count()
+        self._count(node)
         if len(path) > MAX_DEPTH:
-            raise UnreadableYamlError(f"values nest deeper than {MAX_DEPTH}")
+            raise UnreadableYamlError(_too_deep(node.start_mark.line))
         self.source.places.setdefault(path, _line(node))
         if isinstance(node, MappingNode):
             return self._mapping(node, path)
@@ -132,7 +159,7 @@ class _Reader:
     def _inherited(self, node: MappingNode) -> Iterator[tuple[Node, Node]]:
         """What `<<` brings in, nearest first; what is wrong with it is told where it stands."""
         for base in _bases(node):
-            self._count()
+            self._count(base)
             if not isinstance(base, MappingNode):
                 raise UnreadableYamlError(f"line {_line(base)}: '<<' merges mappings only")
             yield from _own_pairs(base)
@@ -158,10 +185,12 @@ class _Reader:
     def _refuse(self, path: Path, line: int, text: str) -> None:
         self.source.problems.append(Problem(path, text, place=line))
 
-    def _count(self) -> None:
+    def _count(self, node: Node) -> None:
         self._values += 1
         if self._values > MAX_VALUES:
-            raise UnreadableYamlError(f"more than {MAX_VALUES} values with aliases written out")
+            raise UnreadableYamlError(
+                f"line {_line(node)}: more than {MAX_VALUES} values with aliases written out"
+            )
 
 
 def _line(node: Node) -> int:

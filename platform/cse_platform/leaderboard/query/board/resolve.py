@@ -1,4 +1,4 @@
-"""Finds the row for METHOD, METHOD@CONFIGURATION or the first digits of a trial's key."""
+"""Finds the row for METHOD, METHOD@CONFIGURATION, a trial's key (its first digits) or SWEEP#N."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.query.board.rows import board_rows
-from cse_platform.leaderboard.query.trials.find import TRIAL_KEY, find_trial
+from cse_platform.leaderboard.query.trials.find import find_trial, is_trial_reference
 from cse_platform.leaderboard.row import FamilyName, LeaderboardRow, family_named, single_seed
 from cse_platform.leaderboard.store.tables import GroupRecord
 from cse_platform.render.formats import HASH_DIGITS
@@ -26,9 +26,9 @@ def find_row(
     """The one row that a reference names, with test scores of the family, and a name for it.
 
     A method stands for its best configuration on dev. For a trial, the row holds its seed only. A
-    reference is METHOD, METHOD@CONFIGURATION (the hash or how it begins), or the first 6 or more
-    digits of a trial's key. Unless `scored`, a row without test scores is found if there is no
-    other. Without a family, rows have no test scores, and evaluations do not part them.
+    reference is METHOD, METHOD@CONFIGURATION (the hash or how it begins), the first 6 or more
+    digits of a trial's key, or SWEEP#NUMBER. Unless `scored`, a row without test scores is found if
+    there is no other. Without a family, rows have no test scores, and evaluations do not part them.
 
     Raises:
         NotFoundError: if there is no such row.
@@ -43,12 +43,13 @@ def find_row(
     elif method in (methods := _methods(session)):
         rows = board_rows(session, replace(filters, method=method), families=families)
         name = method
-    elif TRIAL_KEY.fullmatch(reference):
-        rows, name = _of_trial(session, reference, filters, families), reference[:HASH_DIGITS]
+    elif is_trial_reference(reference):
+        rows = _of_trial(session, reference, filters, families)
+        name = reference if "#" in reference else reference[:HASH_DIGITS]
     else:
         raise NotFoundError(
             f"{reference!r} is no method of this leaderboard ({', '.join(methods) or 'none'}), no "
-            "METHOD@CONFIGURATION and no trial's key"
+            "METHOD@CONFIGURATION, no trial's key and no SWEEP#NUMBER"
         )
     return name, _only(reference, rows, family, scored=scored)
 
@@ -58,9 +59,9 @@ def _methods(session: Session) -> list[str]:
 
 
 def _of_trial(
-    session: Session, prefix: str, filters: Filters, families: Sequence[FamilyName]
+    session: Session, reference: str, filters: Filters, families: Sequence[FamilyName]
 ) -> list[LeaderboardRow]:
-    trial = find_trial(session, prefix)
+    trial = find_trial(session, reference)
     asked = replace(filters, configuration=trial.configuration)
     rows = board_rows(session, asked, families=families, per_configuration=True)
     return [single_seed(row, trial.seed) for row in rows if trial.seed in row.seeds]

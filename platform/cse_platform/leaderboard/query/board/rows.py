@@ -102,6 +102,7 @@ def _seeds(configurations: Sequence[int], filters: Filters) -> Select[*tuple[Any
             TrialRecord.best_value,
             TrialRecord.start_value,
             TrialRecord.finished,
+            TrialRecord.wall_seconds,
             MachineRecord.host,
             MachineRecord.hardware,
             _first_sweep(filters.sweep).label("sweep"),
@@ -177,6 +178,7 @@ def _row(
     first = seeds[0]
     configuration, group = first.ConfigurationRecord, first.GroupRecord
     starts = [line.start_value for line in seeds if line.start_value is not None]
+    took = [line.wall_seconds for line in seeds if line.wall_seconds is not None]
     machines = dict.fromkeys(f"{line.host} · {line.hardware}" for line in seeds if line.host)
     at = opened.get((group.method, group.dev_source == BUILTIN))
     values = {line.seed: line.best_value for line in seeds}
@@ -196,6 +198,7 @@ def _row(
         gpu_hours=None if group.dev_source == IMPORTED else effort.gpu_seconds / 3600,
         finished=max(line.finished for line in seeds),
         machines=list(machines),
+        wall_seconds=math.fsum(took) / len(took) if took else None,
         tags=[],
         corpus=configuration.corpus,
         other_code=configuration.code != group.code,

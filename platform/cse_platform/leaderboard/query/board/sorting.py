@@ -27,6 +27,7 @@ NUMBER_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "n": lambda row: row.n,
     "trials": lambda row: row.trials,
     "gpu_hours": lambda row: row.gpu_hours,
+    "wall_seconds": lambda row: row.wall_seconds,
     "finished": lambda row: row.finished,
     "gap": lambda row: row.gap.difference if row.gap else None,
 }

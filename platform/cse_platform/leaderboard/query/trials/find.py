@@ -7,28 +7,42 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import AmbiguousError, NotFoundError
+from cse_platform.leaderboard.query.sweeps.find import find_sweep, next_number
 from cse_platform.leaderboard.query.trials.summary import find_summaries
-from cse_platform.leaderboard.store.tables import ConfigurationRecord, GroupRecord, TrialRecord
+from cse_platform.leaderboard.store.tables import (
+    ConfigurationRecord,
+    GroupRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
 from cse_platform.leaderboard.trial import TrialSummary
 
 _BATCH = 500
 """Keys in one query: databases limit its parameters."""
 
-TRIAL_KEY = re.compile(r"[0-9a-f]{6,64}")
-"""A trial's key, or how it begins."""
+_KEY = re.compile(r"[0-9a-f]{6,64}")
+_IN_SWEEP = re.compile(r"(?P<sweep>[^#/]+)#(?P<number>\d{1,9})")
 
 
-def find_trial(session: Session, prefix: str) -> TrialSummary:
-    """The one trial whose key begins so.
+def is_trial_reference(text: str) -> bool:
+    """Whether a text has the form of a trial's key, of its beginning, or of SWEEP#NUMBER."""
+    return bool(_KEY.fullmatch(text) or _IN_SWEEP.fullmatch(text))
+
+
+def find_trial(session: Session, reference: str) -> TrialSummary:
+    """The one trial whose key begins so, or that has this number in its sweep, as SWEEP#NUMBER.
 
     Raises:
-        NotFoundError: if the prefix is shorter or something else, or no trial's key begins so.
+        NotFoundError: if there is no such trial or sweep, or the reference is something else.
         AmbiguousError: if several trials' keys begin so, or it is a configuration's hash.
     """
-    prefix = prefix.lower()
-    if not TRIAL_KEY.fullmatch(prefix):
+    if place := _IN_SWEEP.fullmatch(reference):
+        return _numbered(session, place["sweep"], int(place["number"]))
+    prefix = reference.lower()
+    if not _KEY.fullmatch(prefix):
         raise NotFoundError(
-            f"a trial goes by the first 6 or more of its key's hexadecimal digits, got {prefix!r}"
+            f"a trial goes by the first 6 or more of its key's hexadecimal digits or by "
+            f"SWEEP#NUMBER, got {prefix!r}"
         )
     found = find_summaries(session, TrialRecord.key.startswith(prefix))
     if not found:
@@ -40,6 +54,20 @@ def find_trial(session: Session, prefix: str) -> TrialSummary:
         longer = ", ".join(f"{one.key[: len(prefix) + 4]}…" for one in found[:3])
         raise AmbiguousError(f"{prefix!r} begins the keys of several trials ({longer}); write more")
     return found[0]
+
+
+def _numbered(session: Session, sweep: str, number: int) -> TrialSummary:
+    found = find_sweep(session, sweep)
+    key = session.scalar(
+        select(TrialRecord.key)
+        .join(TrialRecord.places)
+        .where(SweepTrialRecord.sweep_id == found.id, SweepTrialRecord.number == number)
+    )
+    if key is None:
+        count = next_number(session, sweep)
+        there = f"its last one is {sweep}#{count - 1}" if count else "it has none yet"
+        raise NotFoundError(f"sweep {sweep!r} has no trial {number}; {there}")
+    return find_summaries(session, TrialRecord.key == key)[0]
 
 
 def trial_of_key(session: Session, key: str) -> TrialSummary | None:
