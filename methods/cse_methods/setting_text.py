@@ -93,7 +93,9 @@ def _choices(schema: Schema) -> Iterator[Any]:
 
 
 def _kind_of_model(model: type[BaseModel]) -> str:
-    mapping = f"{{{', '.join(model.model_fields)}}}"
+    # What is left out of JSON while it is empty is gathered from the others, and not written.
+    written = (name for name, field in model.model_fields.items() if field.exclude_if is None)
+    mapping = f"{{{', '.join(written)}}}"
     return f"text or {mapping}" if _takes_text(model) else mapping
 
 
