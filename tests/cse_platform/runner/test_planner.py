@@ -212,21 +212,17 @@ def test_a_store_that_is_down_stops_new_trials_and_is_made_up_for(
 def test_a_trial_that_means_something_else_now_is_closed(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, cheap: Method
 ) -> None:
-    """Weights, data or the method's revision changed while trials of both roles were cut off."""
-    spec = new_spec(search={"trials": 1}, seeds={"confirm": {"top": 1, "seeds": [0]}})
-    first = new_drive(tmp_path, spec)
-    (plan,) = first.start()
-    while plan.key in first.running:
-        first.advance(plan.key)
-    (further,) = first.start()
-    first.report(further.key, 0)
-    first.close()
-    other = Identity(spec, cheap, DevData(spec))
-    other.corpus_sha256 = "another corpus"
-    second = new_drive(tmp_path, new_spec(search={"trials": 2}), identity=other)
-    (fresh,) = second.start()
-    assert fresh.role == "search"
-    given_up = second.history.trials[further.key]
+    """Weights or data changed while the sweep ran, and a trial whose process died would go on."""
+    spec = new_spec(search={"trials": 2})
+    drive = new_drive(tmp_path, spec)
+    (plan,) = drive.start()
+    drive.report(plan.key, 0)
+    drive.state.identity = Identity(spec, cheap, DevData(spec))
+    drive.state.identity.corpus_sha256 = "another corpus"
+    drive.fail(plan.key, "its process died", crashed=True)
+    (fresh,) = drive.start()
+    assert fresh.number == 1
+    given_up = drive.history.trials[plan.key]
     assert given_up.state == "FAIL"
     assert given_up.error == "cannot be resumed: weights, data or the method have changed"
 
