@@ -146,8 +146,8 @@ def test_code_that_is_unknown_or_not_the_newest_is_said(
     assert head == "method backbone configuration trial code searched"
     assert "unknown" not in known and older.split()[-1] == "unknown"
     _, _, first, second, *_ = titled(told, "Ranking by dev, x 100")
-    assert first.startswith("simcse ‡ ") and second.startswith("simcse ")
-    assert any(note.startswith("‡") for note in told)
+    assert first.startswith("simcse ¶ ") and second.startswith("simcse ")
+    assert any(note.startswith("¶") for note in told)
 
 
 def test_rows_that_share_a_name_are_told_apart(lines: Lines, titled: Lines, row: MakeRow) -> None:

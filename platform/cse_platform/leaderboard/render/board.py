@@ -18,7 +18,7 @@ from cse_platform.tracking.events import IMPORTED
 DEV = "dev"
 OWN_FILE = "file"
 """The source of a lab's own dev sets."""
-OPENED, PUBLISHED, ABOVE, OTHER_CODE = "*", "†", "§", "‡"
+OPENED, PUBLISHED, ABOVE, OTHER_CODE = "*", "†", "§", "¶"
 
 
 @dataclass(frozen=True)
