@@ -68,12 +68,15 @@ def keep(runs: Path, printed: str) -> None:
 
 
 def _rename_trials(before: Sequence[str], now: Sequence[str]) -> None:
-    """In the commands of the pages: other code gives a trial another key."""
+    """In the commands of the pages: other code gives a trial another key.
+
+    A trial of a number that there is no more becomes the last one.
+    """
     old, new = map(_keys, (before, now))
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         for number, key in old.items():
-            text = text.replace(key[:8], new[number][:8])
+            text = text.replace(key[:8], new.get(number, new[max(new)])[:8])
         page.write_text(text, encoding="utf-8")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cse_methods.data.builtin.pairs import builtin_corpus
-from cse_methods.data.corpus_rows import Rows, read_rows, without_empty
+from cse_methods.data.corpus_rows import Rows, read_corpus_rows, without_empty
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.language.cutting import cut_sentences, load_tokenizer
 from cse_methods.data.source import DataSource, HubFile, data_source
@@ -125,7 +125,9 @@ def _load(spec: CorpusSpec, source: DataSource) -> tuple[Rows, int]:
     paths = [place.fetch() if isinstance(place, HubFile) else place for place in places]
     if known := KNOWN.get(spec.name):
         return _load_known(spec, known, paths)
-    files = [read_rows(path, spec.named_columns, drop_empty=spec.drop_empty) for path in paths]
+    files = [
+        read_corpus_rows(path, spec.named_columns, drop_empty=spec.drop_empty) for path in paths
+    ]
     return [row for rows, _ in files for row in rows], sum(dropped for _, dropped in files)
 
 
@@ -136,7 +138,7 @@ def _load_known(spec: CorpusSpec, known: _Known, paths: Sequence[Path]) -> tuple
                 f"corpus {spec.name!r} is a table; name its columns: {{name: {spec.name}, columns: "
                 f"[{', '.join(known.columns)}]}}"
             )
-        rows, dropped = read_rows(paths[0], spec.named_columns, drop_empty=spec.drop_empty)
+        rows, dropped = read_corpus_rows(paths[0], spec.named_columns, drop_empty=spec.drop_empty)
         _refuse_count(spec, known, paths[0], found=len(rows) + dropped)
         return rows, dropped
     lines = [line.strip() for path in paths for line in read_lines(path)]

@@ -12,7 +12,9 @@ from cse_methods.files.text import read_lines
 Rows = list[tuple[str, ...]]
 
 
-def read_rows(path: Path, columns: Sequence[ColumnName], *, drop_empty: bool) -> tuple[Rows, int]:
+def read_corpus_rows(
+    path: Path, columns: Sequence[ColumnName], *, drop_empty: bool
+) -> tuple[Rows, int]:
     """The sentences of a file and how many rows were dropped because one was empty.
 
     White space around a sentence is dropped, and a line break inside one is a blank.
@@ -33,7 +35,7 @@ def read_rows(path: Path, columns: Sequence[ColumnName], *, drop_empty: bool) ->
 
 
 def without_empty(lines: Sequence[str], path: Path, *, drop: bool) -> tuple[Rows, int]:
-    """A row for each line that is not empty, the number of the others; raises as `read_rows`."""
+    """A row for each line that is not empty, the number of the others; a DataError if there is none."""
     rows: Rows = [(line,) for line in lines if line]
     if not rows:
         raise DataError(f"{path}: no sentences; a corpus holds one sentence a line")

@@ -69,6 +69,6 @@ def refuse_other_families(stored: Mapping[str, Any], name: str) -> None:
     )
 
 
-def family_of(config: Any) -> Family:
+def encoder_family(config: Any) -> Family:
     """The family of a model's configuration, which is one that is read here."""
     return FAMILIES[config.model_type]

@@ -9,7 +9,7 @@ from transformers import AutoModel
 from cse_methods.contract import Pooler
 from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
 from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.families import family_of
+from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.post_pooling import read_layers
 from cse_methods.encoders.reading import naming_the_backbone, read_encoder
 from cse_methods.errors import BackboneError
@@ -56,7 +56,7 @@ def load_encoder(
         prompt=prompt,
         max_length=max_length,
     )
-    config, family = reading.config, family_of(reading.config)
+    config, family = reading.config, encoder_family(reading.config)
     if dropout is not None:
         config.update(dict.fromkeys(family.dropout, dropout))
     with naming_the_backbone(name, folder):

@@ -17,7 +17,7 @@ from cse_methods.encoders.backbones import (
     own_pooling,
     resolve_backbone,
 )
-from cse_methods.encoders.families import family_of, refuse_other_families
+from cse_methods.encoders.families import encoder_family, refuse_other_families
 from cse_methods.encoders.sentence_transformers_format import (
     Pooling,
     read_length,
@@ -68,7 +68,7 @@ def own_dropout(name: str) -> float | None:
     if folder is None:
         return None
     config = _read_config(folder, name)
-    return max(float(getattr(config, setting)) for setting in family_of(config).dropout)
+    return max(float(getattr(config, setting)) for setting in encoder_family(config).dropout)
 
 
 def read_encoder(
@@ -91,7 +91,7 @@ def read_encoder(
     config, tokenizer = _read_config(folder, name), read_tokenizer(folder, name)
     _refuse_changed_texts(folder, tokenizer, name)
     _check_pooling(pooling, config, tokenizer, name)
-    positions = config.max_position_embeddings - family_of(config).first_position
+    positions = config.max_position_embeddings - encoder_family(config).first_position
     if max_length is not None and max_length > positions:
         raise BackboneError(
             f"max_length {max_length} is above the {positions} positions of backbone {name!r}; "

@@ -18,7 +18,7 @@ from transformers import AutoModel
 from cse_methods.contract import Paper, Pooler, Run, TrainingConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.families import family_of
+from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.encoders.word_pieces import RepetitionBounds, most_repeats, repeat_pieces
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
@@ -169,7 +169,7 @@ def _momentum_encoder(encoder: Encoder, config: ESimCSEConfig) -> Encoder:
     if config.momentum_start == "random":
         auto: Any = AutoModel
         settings = encoder.model.config
-        copied.model = auto.from_config(settings, **family_of(settings).options)
+        copied.model = auto.from_config(settings, **encoder_family(settings).options)
     return copied.requires_grad_(False).eval()
 
 

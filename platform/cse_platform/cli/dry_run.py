@@ -20,11 +20,11 @@ from cse_platform.leaderboard.store.opening import open_read_only, open_store
 from cse_platform.search.proposals import preview
 from cse_platform.sweep import fit, prerequisites
 from cse_platform.sweep.changes import refuse_changes
-from cse_platform.sweep.identity import DevData
+from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.reading.problems import format_value
 from cse_platform.sweep.space.start_points import start_points
-from cse_platform.sweep.spec import SweepFile, SweepSpec, best_references
+from cse_platform.sweep.spec import SweepFile, SweepSpec, best_references, with_best
 from cse_platform.sweep.stores import SweepStores, nearest_existing
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal
@@ -38,7 +38,7 @@ def dry_run(sweeps: SweepFile, *, runs: Path, address: str | None, offline: bool
     stages = check_stages(sweeps.stages, runs=runs, address=address, offline=offline)
     machine = _capacity(address, stages)
     for place, checked in enumerate(stages):
-        _check_changes(checked.spec, checked.where)
+        _check_changes(checked)
         _check_best(checked.spec, [one.spec for one in stages[:place]], checked.where)
         _print_plan(checked, at_once=machine[place])
 
@@ -56,10 +56,23 @@ def _capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
     return [capacity(checked.spec.resources) for checked in stages]
 
 
-def _check_changes(spec: SweepSpec, where: SweepStores) -> None:
-    if where.journal.exists():
-        stored = History(event for _, event in read_journal(where.journal)).spec
-        refuse_changes(stored, spec.model_dump(mode="json"))
+def _check_changes(checked: Checked) -> None:
+    """Refuse a sweep of another file or content than the one of its name."""
+    spec, where = checked.spec, checked.where
+    if not where.journal.exists():
+        return
+    history = History(event for _, event in read_journal(where.journal))
+    refuse_changes(history.spec, spec.model_dump(mode="json"))
+    if checked.missing or not history.trials:
+        return
+    from cse_platform.runner.content import refuse_other_content
+
+    references = best_references(spec)
+    if not all(one.placeholder in history.best for one in references):
+        return
+    resolved = with_best(spec, {one: history.best[one.placeholder] for one in references})
+    identity = Identity(resolved, get_method(spec.method), DevData(spec))
+    refuse_other_content(history, resolved, identity, unknown_code=True)
 
 
 def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: SweepStores) -> None:

@@ -22,7 +22,7 @@ from cse_platform.render.formats import percent, short_settings
 from cse_platform.runner.launch import Outcome, run_sweep
 from cse_platform.runner.state import Again
 from cse_platform.secrets import mask_url
-from cse_platform.sweep.prerequisites import fetch
+from cse_platform.sweep.prerequisites import fetch_missing
 from cse_platform.sweep.spec import SweepFile, SweepSpec
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.history import History, TrialHistory
@@ -46,7 +46,7 @@ def run_stages(
     if absent := [checked.spec for checked in stages if checked.missing]:
         for spec in absent:
             say(f"{spec.sweep}: fetching")
-            fetch(spec)
+            fetch_missing(spec)
         stages = check()  # now with what they read
     for checked in stages:
         for line in checked.doubts:

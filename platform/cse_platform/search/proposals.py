@@ -29,7 +29,7 @@ def preview(spec: SweepSpec, *, start_points: Points, count: int) -> list[dict[s
     """The first configurations that a search would try if every trial scored the same."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize")
-    enqueue(study, spec, start_points)
+    enqueue_points(study, spec, start_points)
     drawn = []
     for number in range(count):
         study.sampler = samplers.sampler(spec.search, trial=number)
@@ -38,7 +38,7 @@ def preview(spec: SweepSpec, *, start_points: Points, count: int) -> list[dict[s
     return drawn
 
 
-def enqueue(study: optuna.Study, spec: SweepSpec, start_points: Points) -> None:
+def enqueue_points(study: optuna.Study, spec: SweepSpec, start_points: Points) -> None:
     """Queue the start points, each once. A grid queues its points that agree with them first."""
     points = start_points
     if spec.search.sampler == "grid":

@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
 from cse_platform.search import samplers
-from cse_platform.search.proposals import Points, Proposal, draw, enqueue
+from cse_platform.search.proposals import Points, Proposal, draw, enqueue_points
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
@@ -44,7 +44,7 @@ class SearchStudy:
                 load_if_exists=True,
                 pruner=samplers.pruner(spec.pruner),
             )
-            enqueue(self.study, spec, start_points)
+            enqueue_points(self.study, spec, start_points)
 
     def ask(self) -> Proposal:
         """The next configuration: a start point, or what the sampler draws."""

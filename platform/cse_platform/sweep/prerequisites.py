@@ -64,7 +64,7 @@ def own_sets(spec: SweepSpec) -> list[str]:
     ]
 
 
-def fetch(spec: SweepSpec) -> None:
+def fetch_missing(spec: SweepSpec) -> None:
     """Get the backbone and the corpus onto this machine; a CseError for what cannot be had."""
     fetch_backbone(resolve_backbone(spec.backbone))
     load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
