@@ -35,7 +35,7 @@ def read_corpus_rows(
 
 
 def without_empty(lines: Sequence[str], path: Path, *, drop: bool) -> tuple[Rows, int]:
-    """A row for each line that is not empty, the number of the others; a DataError if there is none."""
+    """A row for each line with text, and the number of the others; a DataError if none has any."""
     rows: Rows = [(line,) for line in lines if line]
     if not rows:
         raise DataError(f"{path}: no sentences; a corpus holds one sentence a line")
