@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
-from cse_methods.data.own.spec import OwnPairs, name_problem
+from cse_methods.data.own.spec import OwnPairs, is_pairs_file, name_problem
 from cse_methods.errors import EvaluationError, nearest_hint
-from cse_methods.files.named import is_file_name
 
 TransferTask = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
 ReviewTask = Literal["yelp", "imdb"]
@@ -85,7 +84,10 @@ def parse_tasks(words: Sequence[str], files: Mapping[str, OwnPairs] | None = Non
         EvaluationError: names a word that is neither, and the nearest that is; or says that
             there is none, or why a file cannot be a test set.
     """
-    known = {**(files or {}), **{word: OwnPairs(file=word) for word in words if is_file_name(word)}}
+    known = {
+        **(files or {}),
+        **{word: OwnPairs(file=word) for word in words if is_pairs_file(word)},
+    }
     own = list(dict.fromkeys(word for word in words if word in known))
     if problem := next((p for word in own if (p := own_name_problem(known[word]))), None):
         raise EvaluationError(problem)

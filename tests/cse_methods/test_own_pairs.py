@@ -14,8 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.own.reading import describe_own_pairs, load_own_pairs, with_checksum
 from cse_methods.data.own.spec import OwnPairs
+from cse_methods.data.source import HubFile
 from cse_methods.errors import DataError
 
 Rows = list[tuple[str, str, float]]
@@ -237,6 +239,19 @@ def test_what_is_stated_wrongly(
 ) -> None:
     with pytest.raises(DataError, match=match):
         load_own_pairs(written(as_tsv(ROWS), **stated))
+
+
+def test_a_file_of_the_hub(kept_from_hub: Callable[[HubFile], Path]) -> None:
+    rows = "".join(f"a {n}\tb {n}\t{n % 6}\n" for n in range(12))
+    kept_from_hub(HubFile("lab/pairs", "zh/my-dev.tsv", "main")).write_text(rows)
+    selection = DevSelection.model_validate({"checkpoint": "hf://datasets/lab/pairs/zh/my-dev.tsv"})
+    assert selection.checkpoint == "my-dev"
+    pairs = load_own_pairs(selection.files["my-dev"])
+    assert (len(pairs.first), pairs.gold.max()) == (12, 5.0)
+    with pytest.raises(DataError, match="hf://datasets/OWNER/NAME/FILE"):
+        load_own_pairs(OwnPairs(file="hf://lab/pairs"))
+    with pytest.raises(DataError, match=r"cannot fetch other\.tsv of lab/pairs"):
+        load_own_pairs(OwnPairs(file="hf://datasets/lab/pairs/other.tsv"))
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

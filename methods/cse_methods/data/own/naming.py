@@ -6,9 +6,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cse_methods.data.own.spec import OwnPairs
+from cse_methods.data.own.spec import OwnPairs, is_pairs_file
 from cse_methods.errors import SettingError
-from cse_methods.files.named import is_file_name
 from cse_methods.tasks import own_name_problem
 
 
@@ -18,7 +17,7 @@ def put_down(role: str, entry: Any, files: dict[str, Any]) -> Any:
     SettingError, which blames the setting `role`, if it is no file of pairs or cannot have its
     name. What names no file is returned as it is.
     """
-    if isinstance(entry, str) and is_file_name(entry):
+    if isinstance(entry, str) and is_pairs_file(entry):
         entry = {"file": entry}
     if not isinstance(entry, Mapping):
         return entry

@@ -8,6 +8,7 @@ from typing import Any
 from cse_methods.data.own.columns import find_columns
 from cse_methods.data.own.spec import OwnPairs
 from cse_methods.data.pairs import HIGHEST, GradedPair, PairSet
+from cse_methods.data.source import HubFile
 from cse_methods.errors import DataError
 from cse_methods.files.tables import read_table
 
@@ -63,16 +64,27 @@ def describe_own_pairs(spec: OwnPairs) -> str:
 
 
 def refuse_absent(spec: OwnPairs) -> None:
-    """Raise a DataError if there is no such file; opens nothing."""
-    if not Path(spec.file).is_file():
+    """Raise a DataError if there is no such file; opens nothing, and asks no hub."""
+    if _on_hub(spec):
+        HubFile.at(spec.file)
+    elif not Path(spec.file).is_file():
         raise DataError(
             f"{spec.file}: no such file of pairs; name one with two sentences and a score a row"
         )
 
 
-def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
+def local_file(spec: OwnPairs) -> Path:
+    """Where the file lies, fetched from the hub first if need be; a DataError if it is absent."""
     refuse_absent(spec)
-    path = Path(spec.file)
+    return HubFile.at(spec.file).fetch() if _on_hub(spec) else Path(spec.file)
+
+
+def _on_hub(spec: OwnPairs) -> bool:
+    return "://" in spec.file
+
+
+def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
+    path = local_file(spec)
     (a, b, score), rows = find_columns(read_table(path), spec)
     wheres = [row.where for row in rows]
     read = [_pair(row.where, row.cells[a], row.cells[b], row.cells[score]) for row in rows]

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator
 
-from cse_methods.files.named import absolute_name
+from cse_methods.files.named import absolute_name, is_file_name
 from cse_methods.settings import Settings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -44,6 +44,11 @@ class OwnPairs(Settings):
     def from_folder(self, folder: Path) -> Self:
         """The same for a process anywhere: the file is named as a sweep file in `folder` does."""
         return self.model_copy(update={"file": absolute_name(self.file, folder)})
+
+
+def is_pairs_file(word: str) -> bool:
+    """Whether a word of a sweep file names a file of pairs: one here, or one of the hub."""
+    return is_file_name(word) or word.startswith("hf://")
 
 
 def name_problem(own: OwnPairs) -> str | None:

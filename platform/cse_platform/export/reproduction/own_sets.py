@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from cse_methods.data.own.reading import load_own_pairs
+from cse_methods.data.own.reading import load_own_pairs, local_file
 from cse_methods.data.own.spec import OwnPairs
 from cse_methods.errors import DataError
 
@@ -24,7 +24,7 @@ def carry_own_sets(sweep: dict[str, Any], folder: Path) -> tuple[dict[str, Any],
         copy = Path(own.file).name
         try:
             load_own_pairs(own)
-            shutil.copyfile(own.file, folder / copy)
+            shutil.copyfile(local_file(own), folder / copy)
         except (DataError, OSError) as problem:
             missing.append(
                 f"The dev set {name} is not in this folder ({problem}). Put {copy} beside "
