@@ -47,7 +47,7 @@ def field(annotation: Any, **told: Any) -> Setting:
         (field(list[Named], min_length=2), "[{name, size}, …], 2 or more"),
         ((MethodConfig, "corpus"),
          "text or [{name, drop_empty, split_at, column, columns}, …], 1 or more"),
-        ((MethodConfig, "dev"), "{files, checkpoint, search, also}"),
+        ((MethodConfig, "dev"), "{checkpoint, search, also}"),
     ],
 )  # fmt: skip
 def test_kinds_by_hand(kind: Setting, words: str) -> None:
