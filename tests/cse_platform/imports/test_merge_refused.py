@@ -75,7 +75,7 @@ def test_a_default_that_a_version_did_not_know_makes_no_other_sweep(
     here = filled([sweep_started(spec=spec)])
     assert merge(here, filled([sweep_started(spec=later)])).sweeps == 0
     other = {**later, "corpus": [{"name": "wiki1m", "split_at": 32}]}
-    message = r'first: corpus\.0\.split_at = null here, 32 there$'
+    message = r"first: corpus\.0\.split_at = null here, 32 there$"
     with pytest.raises(ImportRefusedError, match=message):
         merge(here, filled([sweep_started(spec=other)]))
 
