@@ -11,12 +11,15 @@ import json
 import sys
 import sysconfig
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
 import cse_methods
 from cse_methods.contract import Method
+from cse_methods.files.digest import FileVersion, file_version
 
 ROOMS = ("papers", "losses", "training", "encoders", "metrics", "transfer", "data.language")
 """What of this package makes numbers. The key of a trial knows everything else by its content:
@@ -36,7 +39,7 @@ def code_hashes(method: Method) -> dict[str, str]:
         modules = _Sources(start).reachable(start)
     except (OSError, SyntaxError, ValueError):
         return {}
-    return {name: _sha256(_canonical(modules[name])) for name in sorted(modules)}
+    return {name: modules[name].sha256 for name in sorted(modules)}
 
 
 def outside_sources(method: Method) -> dict[Path, Path]:
@@ -57,21 +60,43 @@ def outside_sources(method: Method) -> dict[Path, Path]:
         return {}
     files = [
         file
-        for name, tree in modules.items()
+        for name, module in modules.items()
         if name.partition(".")[0] != _OURS and (path := sources.path(name)) is not None
-        for file in (path, *_named_files(tree, path.parent))
+        for file in (path, *_named_files(module, path.parent))
     ]
     return {file.relative_to(sources.root): file for file in files}
 
 
-def _named_files(tree: ast.Module, folder: Path) -> Iterator[Path]:
+@dataclass(frozen=True)
+class _Module:
+    """What is read of a module's source."""
+
+    sha256: str
+    """Of its canonical syntax tree."""
+    imports: tuple[str, ...]
+    """Every module that it may import, and the packages around them."""
+    strings: frozenset[str]
+    """What may be the name of a file."""
+
+
+@lru_cache(maxsize=1024)
+def _read_module(version: FileVersion, package: str) -> _Module:
+    """Parse a file once in each version: a worker asks at each of its trials."""
+    tree = ast.parse(version[0].read_bytes())
+    canonical = json.dumps(_canonical(tree), sort_keys=True)
+    constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    strings = (value for value in constants if isinstance(value, str))
+    return _Module(
+        sha256=hashlib.sha256(canonical.encode()).hexdigest(),
+        imports=tuple(dict.fromkeys(_imported(tree, package))),
+        strings=frozenset(value for value in strings if len(value) < 256),
+    )
+
+
+def _named_files(module: _Module, folder: Path) -> Iterator[Path]:
     """The files of a folder that a source names in a string."""
-    names = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-    yield from (file for file in sorted(folder.iterdir()) if file.name in names and file.is_file())
-
-
-def _sha256(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+    files = (file for file in sorted(folder.iterdir()) if file.name in module.strings)
+    yield from (file for file in files if file.is_file())
 
 
 class _Sources:
@@ -89,17 +114,17 @@ class _Sources:
         # In a source folder of its own, what lies beside the method is its own as well.
         self._own = _distribution_of(start.partition(".")[0]) if self.root in site else None
 
-    def reachable(self, start: str) -> dict[str, ast.Module]:
-        """The parsed source of the module and of all that it imports, directly or not, by name."""
-        found: dict[str, ast.Module] = {}
+    def reachable(self, start: str) -> dict[str, _Module]:
+        """The module and all that it imports, directly or not, by name."""
+        found: dict[str, _Module] = {}
         waiting = [start]
         while waiting:
             name = waiting.pop()
             if name in found or (path := self.path(name)) is None:
                 continue
-            found[name] = tree = ast.parse(path.read_bytes())
             package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-            waiting += _imported(tree, package)
+            found[name] = _read_module(file_version(path), package)
+            waiting += found[name].imports
         return found
 
     def path(self, name: str) -> Path | None:

@@ -11,7 +11,7 @@ opened or imported before; sentences that a corpus or a pre-trained encoder cont
 import os
 import re
 import sys
-from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from cse_methods.errors import GuardError
@@ -40,8 +40,9 @@ _PROGRAMS = {"subprocess.Popen": 1, "os.exec": 1, "os.posix_spawn": 1, "os.syste
 _WORDS = re.compile(r"[\s'\"`;|&<>()=]+")
 
 
-def guard(*, transfer_dev: bool = False, own: Sequence[str] = ()) -> None:
-    """Refuse test sets in this process from here on, for good.
+@cache
+def guard(*, transfer_dev: bool = False, own: tuple[str, ...] = ()) -> None:
+    """Refuse test sets in this process from here on, for good; a second call adds nothing.
 
     `own` has the paths of a lab's own test files.
 

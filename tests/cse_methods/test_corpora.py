@@ -170,3 +170,13 @@ def test_lines_of_a_parquet_file(tmp_path: Path) -> None:
     write_table(table({"line": ["a"]}), file)
     with pytest.raises(DataError, match=r"cannot read the column `text` of .*train.parquet"):
         read_lines(file)
+
+
+def test_a_corpus_is_read_again_only_when_its_file_changed(tmp_path: Path) -> None:
+    file = tmp_path / "own.txt"
+    file.write_text("one\ntwo\n")
+    specs = (CorpusSpec(name=str(file)),)
+    first = load_corpus(specs, "builtin")
+    assert load_corpus(specs, "builtin") is first
+    file.write_text("one\nthree\n")
+    assert list(load_corpus(specs, "builtin").sentences) == ["one", "three"]

@@ -65,13 +65,14 @@ def rows_read(student: Student) -> list[list[list[int]]]:
     """The rows of every batch that the model will read, without padding."""
     batches: list[list[list[int]]] = []
 
-    def keep(model: Any, args: Any, inputs: dict[str, Tensor]) -> None:
+    def keep(encoder: Any, arguments: tuple[dict[str, Tensor]]) -> None:
+        (inputs,) = arguments
         lengths = inputs["attention_mask"].sum(dim=1)
         rows = zip(inputs["input_ids"].tolist(), lengths.tolist(), strict=True)
         assert inputs["input_ids"].shape[1] == lengths.max()  # padded to the longest, no further
         batches.append([row[:length] for row, length in rows])
 
-    student.encoder.model.register_forward_pre_hook(keep, with_kwargs=True)
+    student.encoder.register_forward_pre_hook(keep)
     return batches
 
 

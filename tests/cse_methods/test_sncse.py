@@ -76,8 +76,7 @@ def test_both_views_hold_the_same_words_of_a_long_sentence(tiny_bert: Path) -> N
     prompts = ('"{}" [MASK]', 'This sentence of "{}" means the [MASK]')
     student, objective = started(configured(tiny_bert, prompts=prompts, max_length=20))
     batches: list[dict[str, Tensor]] = []
-    hook = student.encoder.model.register_forward_pre_hook
-    hook(lambda model, args, inputs: batches.append(inputs), with_kwargs=True)
+    student.encoder.register_forward_pre_hook(lambda encoder, args: batches.append(args[0]))
     long = " ".join(SENTENCES * 3)
     objective(student, Batch([long] * 2, np.array([0, 1])))
     first, second = (student.encoder.prompt(words) for words in prompts)

@@ -93,6 +93,20 @@ def test_fetch_offline_says_why(kept_from_hub: Place, tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
+def test_the_cache_is_shown_and_cleared(tmp_path: Path) -> None:
+    kept = tmp_path / "cache" / "teachers" / "a.npy"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(bytes(2**20))
+    environment = {"CSE_CACHE": str(tmp_path / "cache")}
+    for arguments in (["cache"], ["cache", "--clear"]):
+        shown = CliRunner().invoke(main, arguments, env=environment)
+        assert shown.exit_code == 0
+        assert ["teachers", "vectors", "of", "frozen", "teachers", "1", "1.0"] in rows(shown)
+    assert not kept.exists()
+    after = rows(CliRunner().invoke(main, ["cache"], env=environment))
+    assert ["teachers", "vectors", "of", "frozen", "teachers", "0", "0.0"] in after
+
+
 def test_a_corpus_that_cannot_be_had_is_a_failure(kept_from_hub: Place, counted_data: Path) -> None:
     kept_from_hub(ARCHIVE)
     result = run("fetch", counted_data)

@@ -45,7 +45,12 @@ class Lab:
         environment = {"CSE_STORE": SECRET, "CSE_MLFLOW_URI": "http://mlflow"}
         stores = sweep_stores(SPEC, runs=self.folder, environment=environment)
         stores.folder.mkdir(parents=True, exist_ok=True)
-        return Publisher("first", stores, self.journal)
+        return Publisher("first", stores)
+
+    def finish(self, publisher: Publisher | None = None, *, complete: bool = True) -> None:
+        publisher = publisher or self.publisher()
+        publisher.finish(self.journal, complete=complete)
+        publisher.wait()
 
     @property
     def calls(self) -> list[str]:
@@ -71,19 +76,19 @@ def eventually(holds: Callable[[], object]) -> None:
 
 
 def test_the_end_is_published_once_with_the_stores_in_the_environment(lab: Lab) -> None:
-    lab.publisher().finish(complete=True)
+    lab.finish()
     assert lab.calls == [f"publish first {SECRET} http://mlflow"]
-    lab.publisher().finish(complete=True)  # the next start has nothing to add
+    lab.finish()  # the next start has nothing to add
     assert len(lab.calls) == 1
     lab.journal.append(SweepFinished(sweep="first", state="COMPLETE"))
-    lab.publisher().finish(complete=True)
+    lab.finish()
     assert len(lab.calls) == 2
     assert lab.warned() == []
 
 
 def test_an_interrupted_sweep_is_published_again(lab: Lab) -> None:
-    lab.publisher().finish(complete=False)
-    lab.publisher().finish(complete=False)
+    lab.finish(complete=False)
+    lab.finish(complete=False)
     assert len(lab.calls) == 2
 
 
@@ -92,7 +97,7 @@ def test_a_running_sweep_is_published_when_there_is_news(
 ) -> None:
     monkeypatch.setattr(publishing, "PUBLISH_SECONDS", 0.01)
     publisher = lab.publisher()
-    publisher.start()
+    publisher.start(lab.journal)
     eventually(lambda: len(lab.calls) == 1)
     lab.journal.append(SweepFinished(sweep="first", state="INTERRUPTED"))
     eventually(lambda: len(lab.calls) == 2)
@@ -102,26 +107,26 @@ def test_a_running_sweep_is_published_when_there_is_news(
 
 def test_a_failure_is_one_line_of_warning_and_is_tried_again(lab: Lab) -> None:
     lab.install(FAILS)
-    lab.publisher().finish(complete=True)
+    lab.finish()
     [warning] = lab.warned()
     assert "'first'" in warning and "no ink left" in warning and "Traceback" not in warning
     assert "\n" not in warning
     lab.install(NOTES)
-    lab.publisher().finish(complete=True)
+    lab.finish()
     assert len(lab.calls) == 2
 
 
 def test_a_command_that_is_absent_is_one_line_of_warning(lab: Lab) -> None:
     (lab.folder / "publishes").unlink()
-    lab.publisher().finish(complete=True)
+    lab.finish()
     assert len(lab.warned()) == 1
 
 
 def test_it_can_be_turned_off(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CSE_DASHBOARD", "")
     publisher = lab.publisher()
-    publisher.start()
-    publisher.finish(complete=True)
+    publisher.start(lab.journal)
+    lab.finish(publisher)
     assert (lab.calls, lab.warned()) == ([], [])
 
 
@@ -129,19 +134,29 @@ def test_the_end_does_not_wait_for_one_at_work(lab: Lab, monkeypatch: pytest.Mon
     lab.install(HANGS)
     monkeypatch.setattr(publishing, "PUBLISH_SECONDS", 0.01)
     publisher = lab.publisher()
-    publisher.start()
+    publisher.start(lab.journal)
     eventually(lambda: (lab.folder / "pid").exists() and (lab.folder / "pid").read_text())
     lab.install(NOTES)
-    publisher.finish(complete=True)
+    lab.finish(publisher)
     assert len(lab.calls) == 2
     assert lab.warned() == []
     with pytest.raises(ProcessLookupError):
         os.kill(int((lab.folder / "pid").read_text()), 0)
 
 
+def test_what_follows_the_sweep_does_not_wait(lab: Lab) -> None:
+    lab.install(HANGS)
+    publisher = lab.publisher()
+    publisher.finish(lab.journal, complete=True)
+    eventually(lambda: (lab.folder / "pid").exists() and (lab.folder / "pid").read_text())
+    publisher.stop()
+    publisher.wait()
+    assert len(lab.calls) == 1
+
+
 def test_the_end_waits_so_long_and_no_longer(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.install(HANGS)
     monkeypatch.setattr(publishing, "END_SECONDS", 0.01)
-    lab.publisher().finish(complete=True)
+    lab.finish()
     [warning] = lab.warned()
     assert "0.01 s" in warning

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from cse_methods.data.builtin.pairs import builtin_corpus
@@ -10,7 +11,14 @@ from cse_methods.data.corpus_rows import Rows, read_corpus_rows, without_empty
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.language.cutting import cut_sentences, load_tokenizer
 from cse_methods.data.source import DataSource, HubFile, data_source
+from cse_methods.encoders.backbones import (
+    SENTENCE_PIECE,
+    TOKENIZER,
+    fetch_backbone,
+    resolve_backbone,
+)
 from cse_methods.errors import DataError, nearest_hint
+from cse_methods.files.digest import FileVersion, file_version
 from cse_methods.files.named import COMPRESSED, TABLES, TEXTS, is_file_name, kind_of_file
 from cse_methods.files.text import read_lines, sha256_of
 
@@ -93,6 +101,24 @@ def load_corpus(
         ValueError: if `split_at` is set and no backbone is given.
     """
     source = data_source(data)
+    places = [place for spec in specs for place in _locate(spec.name, source)]
+    files = [place.fetch() if isinstance(place, HubFile) else place for place in places]
+    if backbone is not None and any(spec.split_at for spec in specs):
+        folder = fetch_backbone(resolve_backbone(backbone))
+        names = (*TOKENIZER, *SENTENCE_PIECE)
+        files += [folder / name for name in names if (folder / name).is_file()]
+    return _joined(tuple(specs), source, backbone, tuple(map(file_version, files)))
+
+
+@lru_cache(maxsize=1)
+def _joined(
+    specs: tuple[CorpusSpec, ...],
+    source: DataSource,
+    backbone: str | None,
+    versions: tuple[FileVersion, ...],
+) -> Corpus:
+    """Read all corpora. The last ones are kept, for the next trial of a process, and a driver."""
+    del versions
     read = [_load(spec, source) for spec in specs]
     name, dropped = "+".join(spec.short_name for spec in specs), sum(number for _, number in read)
     if any(spec.columns for spec in specs):
@@ -100,11 +126,11 @@ def load_corpus(
         columns = tuple(zip(*rows, strict=True))
         sha256 = sha256_of(json.dumps(row) for row in rows)
         return Corpus(name, columns[0], sha256, columns=columns, dropped=dropped)
-    sentences = [
+    sentences = tuple(
         sentence
         for spec, (rows, _) in zip(specs, read, strict=True)
         for sentence in _fitting([first for (first,) in rows], spec, backbone)
-    ]
+    )
     return Corpus(name, sentences, sha256_of(sentences), dropped=dropped)
 
 

@@ -7,8 +7,10 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
+from cse_methods.encoders.families import encoder_family
+from cse_methods.encoders.packed_forward import hidden_states, read_one_piece
+from cse_methods.encoders.packing import PACKED
 from cse_methods.encoders.pooling import pool
 from cse_methods.encoders.post_pooling import Layer, output_width, write_layers
 from cse_methods.encoders.reading import quiet
@@ -51,6 +53,8 @@ class Encoder(nn.Module):
         self.limit = limit
         # Checkpoints hold the weights of these layers under the name `tail`.
         self.add_module("tail", nn.ModuleList(post_pooling))
+        self._packs = model.config._attn_implementation == PACKED
+        self._family = encoder_family(model.config)
         prompt = pooling.prompt
         self.template = prompt_template(prompt, tokenizer) if prompt else plain_template(tokenizer)
 
@@ -123,33 +127,28 @@ class Encoder(nn.Module):
         return list(ids["input_ids"])
 
     def pad(self, rows: Sequence[list[int]]) -> dict[str, Tensor]:
-        """What the model reads, padded to the longest row.
+        """What `forward` reads, padded to the longest row.
 
         Args:
             rows: B >= 1 rows of word pieces, special ones included.
 
         Returns:
-            `input_ids` and `attention_mask`, each of shape (B, L), on the encoder's device. Token
-            types are left out: single sentences have the first only, and some families have none.
+            On the encoder's device, `input_ids` and `attention_mask`, each of shape (B, L), and
+            `pieces`, the places of the T word pieces among the B * L, shape (T,). Token types are
+            left out: single sentences have the first only, and some families have none.
         """
-        vectors = [torch.tensor(row) for row in rows]
-        padding = self.tokenizer.pad_token_id
-        ids = pad_sequence(vectors, batch_first=True, padding_value=padding)
-        mask = pad_sequence([torch.ones_like(row) for row in vectors], batch_first=True)
-        return {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
+        lengths = torch.tensor([len(row) for row in rows])
+        mask = torch.arange(max(map(len, rows))) < lengths[:, None]
+        ids = torch.full(mask.shape, self.tokenizer.pad_token_id)
+        ids[mask] = torch.tensor([piece for row in rows for piece in row])
+        # Found here: where the mask is on a GPU, the host would have to wait for it.
+        pieces = mask.flatten().nonzero().squeeze(1)
+        inputs = {"input_ids": ids, "attention_mask": mask.long(), "pieces": pieces}
+        return {name: value.to(self.device) for name, value in inputs.items()}
 
     def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """What `pad` returns to embeddings of shape (B, D), float32, before any head."""
-        every_layer = self.pooling.pooler in ("avg_top2", "avg_first_last")
-        output = self.model(**inputs, output_hidden_states=every_layer)
-        states = output.hidden_states if every_layer else (output.last_hidden_state,)
-        # Averages of half-precision vectors would lose what the layers kept.
-        embeddings = pool(
-            [state.float() for state in states],
-            inputs["attention_mask"],
-            self.pooling,
-            marked=self._marked(inputs["input_ids"]),
-        )
+        embeddings = self._vectors(inputs)
         for layer in self.post_pooling:
             embeddings = layer(embeddings)
         return embeddings
@@ -167,11 +166,20 @@ class Encoder(nn.Module):
             Shape (N, D), float32, on the CPU.
         """
         place = {sentence: row for row, sentence in enumerate(dict.fromkeys(sentences))}
-        pieces = self.pieces(list(place), self.template, max_length=max_length)
-        vectors = torch.empty(len(place), self.width)
-        for rows, batch in self.batches([self.template(content) for content in pieces]):
-            vectors[rows] = batch
+        vectors = self.encode_rows(self.rows(list(place), max_length=max_length))
         return vectors[[place[sentence] for sentence in sentences]]
+
+    def rows(self, sentences: Sequence[str], *, max_length: int | None = None) -> list[list[int]]:
+        """The word pieces of each sentence at test time, special ones included; as `encode`."""
+        contents = self.pieces(sentences, self.template, max_length=max_length)
+        return [self.template(content) for content in contents]
+
+    def encode_rows(self, rows: Sequence[list[int]]) -> Tensor:
+        """Embeddings of N rows of word pieces at test time: shape (N, D), float32, on the CPU."""
+        vectors = torch.empty(len(rows), self.width)
+        for places, batch in self.batches(rows):
+            vectors[places] = batch
+        return vectors
 
     def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor]]:
         """Embeddings of rows of word pieces, as at test time, in batches of similar length.
@@ -212,6 +220,28 @@ class Encoder(nn.Module):
             max_length=self.limit,
             post_pooling=write_layers(folder, self.post_pooling),
         )
+
+    def _vectors(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """What the pooler makes of each row, shape (B, D), float32."""
+        ids, mask, first = (
+            inputs["input_ids"],
+            inputs["attention_mask"],
+            self._family.first_position,
+        )
+        marked = self._marked(ids)
+        if self._packs and self._family.bert_layers and self.pooling.reads_one_piece:
+            column = 0 if marked is None else marked
+            return read_one_piece(self.model, inputs, column, first_position=first).float()
+        every_layer = self.pooling.pooler in ("avg_top2", "avg_first_last")
+        if self._packs and len(inputs["pieces"]) < ids.numel():
+            states = hidden_states(
+                self.model, inputs, first_position=first, every_layer=every_layer
+            )
+        else:
+            output = self.model(ids, attention_mask=mask, output_hidden_states=every_layer)
+            states = output.hidden_states if every_layer else [output.last_hidden_state]
+        # Averages of half-precision vectors would lose what the layers kept.
+        return pool([state.float() for state in states], mask, self.pooling, marked=marked)
 
     def _marked(self, ids: Tensor) -> Tensor | None:
         """The place of the last mask of each row: an earlier one is the sentence's own."""

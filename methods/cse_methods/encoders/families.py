@@ -20,34 +20,49 @@ class Family:
     sdpa: bool = True
     """Whether its models have the attention kernel `sdpa`; else they take `eager`."""
 
+    packed: bool = True
+    """Whether its models can read rows without padding, with the kernel `sdpa`: in ModernBERT some
+    layers see near pieces only, and count through the whole row."""
+
+    bert_layers: bool = False
+    """Whether its modules are BERT's, by name and order."""
+
+    def kernel(self, attention: str) -> str:
+        """The attention kernel that its models are loaded with, where `attention` is asked for."""
+        if attention != "sdpa" or not self.sdpa:
+            return "eager"
+        return "packed" if self.packed else "sdpa"
+
     @property
     def options(self) -> dict[str, bool]:
         """What its models are made with."""
         return {"add_pooling_layer": False} if self.pooling_layer else {}
 
 
-_ROBERTA = Family(first_position=2)
+_ROBERTA = Family(first_position=2, bert_layers=True)
 _DEBERTA = Family(pooling_layer=False, sdpa=False)
 
 FAMILIES: Mapping[str, Family] = {
     "albert": Family(),
-    "bert": Family(),
+    "bert": Family(bert_layers=True),
     "camembert": _ROBERTA,
     "deberta": _DEBERTA,
     "deberta-v2": _DEBERTA,
     "distilbert": Family(dropout=("dropout", "attention_dropout"), pooling_layer=False),
     "electra": Family(pooling_layer=False),
-    "ernie": Family(),
+    "ernie": Family(bert_layers=True),
     "gte": Family(),
     "modernbert": Family(
-        dropout=("embedding_dropout", "mlp_dropout", "attention_dropout"), pooling_layer=False
+        dropout=("embedding_dropout", "mlp_dropout", "attention_dropout"),
+        pooling_layer=False,
+        packed=False,
     ),
     "mpnet": Family(first_position=2, sdpa=False),
     "nomic_bert": Family(),
     "roberta": _ROBERTA,
-    "roberta-prelayernorm": _ROBERTA,
+    "roberta-prelayernorm": Family(first_position=2),
     "xlm-roberta": _ROBERTA,
-    "xlm-roberta-xl": _ROBERTA,
+    "xlm-roberta-xl": Family(first_position=2),
 }
 """By `model_type`. DeBERTa v3 is of `deberta-v2`, multilingual BERT and most GTE are of `bert`."""
 

@@ -4,12 +4,12 @@ from collections.abc import Collection
 from pathlib import Path
 
 import torch
-from transformers import AutoModel
 
 from cse_methods.contract import Pooler
 from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import encoder_family
+from cse_methods.encoders.packing import register_packed_attention
 from cse_methods.encoders.post_pooling import read_layers
 from cse_methods.encoders.reading import naming_the_backbone, read_encoder
 from cse_methods.errors import BackboneError
@@ -46,6 +46,9 @@ def load_encoder(
         BackboneError: if no encoder has that name, it cannot be fetched, its weights do not
             fit its configuration, or it cannot be read with these settings.
     """
+    from transformers import AutoModel
+
+    register_packed_attention()
     source = resolve_backbone(name)
     folder = fetch_backbone(source)
     reading = read_encoder(
@@ -64,7 +67,7 @@ def load_encoder(
             folder,
             config=config,
             dtype=dtype,
-            attn_implementation=attention if family.sdpa else "eager",
+            attn_implementation=family.kernel(attention),
             output_loading_info=True,
             **family.options,
         )

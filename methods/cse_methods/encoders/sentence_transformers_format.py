@@ -44,6 +44,11 @@ class Pooling:
     prompt: str | None = None
     """For `mask`: the words around a sentence, with {} for it and [MASK] where its vector is."""
 
+    @property
+    def reads_one_piece(self) -> bool:
+        """Whether the vector is that of one piece of the last layer."""
+        return self.pooler in ("cls", "mask")
+
 
 def read_pooling(folder: Path) -> Pooling | None:
     """The pooling that a saved encoder was trained with; None where the folder does not say.

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.data.own.reading import load_own_pairs
 from cse_methods.data.pairs import PairSet
+from cse_methods.encoders.allocator import keep_freed_memory
 from cse_methods.evaluation.embeddings import OnProgress, StoredEmbeddings
 from cse_methods.evaluation.identity import (
     GEOMETRY_PROTOCOL,
@@ -74,6 +75,7 @@ def evaluate(
         DataError: if a data set is missing or damaged.
         EvaluationError: if a vector is not finite.
     """
+    keep_freed_memory()
     sts = [load_pair_set(one, data) for one in STS_TASKS if one in (*tasks.sts, *tasks.ranking)]
     sts += [load_own_pairs(own) for own in tasks.own]
     dev = [load_dev_set(GEOMETRY_TASK, data)] if tasks.geometry else []

@@ -14,10 +14,29 @@ from platformdirs import user_cache_path
 Content = TypeVar("Content")
 
 
-def cache_folder(kind: str) -> Path:
-    """Where files of a kind lie: in the folder that CSE_CACHE names, else in the user's cache."""
+KINDS = {
+    "teachers": "vectors of frozen teachers",
+    "negations": "negated sentences",
+    "senteval": "evaluation sets from the hub",
+}
+"""The folders of the cache, and what lies in them."""
+
+
+def cache_root() -> Path:
+    """The folder that CSE_CACHE names, else the user's cache."""
     root = os.environ.get("CSE_CACHE")
-    return (Path(root) if root else user_cache_path("cse")) / kind
+    return Path(root) if root else user_cache_path("cse")
+
+
+def cache_folder(kind: str) -> Path:
+    """Where files of one of the kinds lie."""
+    return cache_root() / kind
+
+
+def cache_files(kind: str) -> list[Path]:
+    """The files of a kind, by name, without the locks of their writers."""
+    found = sorted(cache_folder(kind).rglob("*"))
+    return [file for file in found if file.is_file() and file.suffix != ".lock"]
 
 
 def cache_key(parts: Mapping[str, Any]) -> str:

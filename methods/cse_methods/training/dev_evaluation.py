@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from torch import Tensor
 
@@ -10,6 +11,7 @@ from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.pairs import PairSet
 from cse_methods.data.transfer_sets import TransferSet, load_transfer_set
 from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.template import Template
 from cse_methods.errors import EvaluationError
 from cse_methods.metrics import alignment, cosines, spearman, uniformity
 from cse_methods.tasks import TRANSFER_TASKS
@@ -33,6 +35,9 @@ class DevSuite:
             load_dev_pairs(dev, name, data) for name in dev.tasks if name != "transfer_dev"
         )
         self.geometry = dev.geometry
+        self._sentences = list(dict.fromkeys(s for d in self.sets for s in (*d.first, *d.second)))
+        self._read: tuple[Any, Template, list[list[int]]] | None = None
+        """The sentences' word pieces, with the tokenizer and template that gave them."""
         transfer = TRANSFER_TASKS if "transfer_dev" in dev.tasks else ()
         self.transfer: tuple[TransferSet, ...] = tuple(
             load_transfer_set(task, data) for task in transfer
@@ -73,14 +78,19 @@ class DevSuite:
 
         All sets together are encoded at once, so that each distinct sentence is encoded once.
         """
-        sentences = list(dict.fromkeys(s for d in self.sets for s in (*d.first, *d.second)))
-        row = {sentence: number for number, sentence in enumerate(sentences)}
-        embeddings = encoder.encode(sentences)
+        row = {sentence: number for number, sentence in enumerate(self._sentences)}
+        embeddings = encoder.encode_rows(self._rows(encoder))
         for dev in self.sets:
             first = embeddings[[row[sentence] for sentence in dev.first]]
             second = embeddings[[row[sentence] for sentence in dev.second]]
             own = sorted({row[sentence] for sentence in (*dev.first, *dev.second)})
             yield dev, first, second, embeddings[own]
+
+    def _rows(self, encoder: Encoder) -> list[list[int]]:
+        """The rows of all sentences, cut into word pieces once for all dev points of a trial."""
+        if self._read is None or self._read[:2] != (encoder.tokenizer, encoder.template):
+            self._read = encoder.tokenizer, encoder.template, encoder.rows(self._sentences)
+        return self._read[2]
 
     def _transfer(self, encoder: Encoder) -> dict[str, float]:
         """Task after task, because all embeddings together would take gigabytes."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cse_methods.contract import Run, TrainingConfig
 from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.allocator import keep_freed_memory
 from cse_methods.errors import TrainingError
 from cse_methods.training.checkpoint import Best, TrainingState, load_checkpoint, save_checkpoint
 from cse_methods.training.dev_evaluation import DevSuite
@@ -67,6 +68,7 @@ def start(
     config: TrainingConfig, seed: int, schedule: Schedule, objective: Callable[[Student], Objective]
 ) -> TrainingState:
     """The pre-trained backbone with a fresh head, objective and optimiser, before step 1."""
+    keep_freed_memory()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     student = Student.from_config(config).to(device)
     own = objective(student).to(device)

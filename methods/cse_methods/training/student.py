@@ -132,16 +132,13 @@ class Student(nn.Module):
         rows = [template(content) for template in templates for content in contents]
         encoder = encoder or self.encoder
         layers = nn.Sequential(encoder, self.head) if head else encoder
-        return self._chunked(layers, encoder.pad(rows)).chunk(len(templates))
+        return self._chunked(layers, encoder, rows).chunk(len(templates))
 
-    def _chunked(self, layers: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
+    def _chunked(self, layers: nn.Module, encoder: Encoder, rows: list[list[int]]) -> Tensor:
         if self.chunks == 1:
-            return self._encode(layers, inputs)
-        rows = len(inputs["input_ids"])
-        parts = [
-            {name: value[piece] for name, value in inputs.items()}
-            for piece in torch.arange(rows).chunk(self.chunks)
-        ]
+            return self._encode(layers, encoder.pad(rows))
+        size = -(-len(rows) // self.chunks)
+        parts = [encoder.pad(rows[start : start + size]) for start in range(0, len(rows), size)]
         return torch.cat(
             [checkpoint(self._encode, layers, part, use_reentrant=False) for part in parts]
         )

@@ -101,6 +101,36 @@ def fetch(folder: Path) -> None:
         raise DataError(f"not all of {folder} could be had; the same command goes on from here")
 
 
+@main.command()
+@click.option("--clear", is_flag=True, help="Delete these files; what is needed is made again.")
+@shows_errors
+def cache(clear: bool) -> None:
+    """Show what is kept between trials and sweeps on this machine, and how large it is.
+
+    It lies in the folder that CSE_CACHE names, else in the user's cache. No trial may run while it
+    is cleared.
+
+    \b
+    Examples:
+        cse-data cache
+        cse-data cache --clear
+    """
+    from cse_methods.files.cache import KINDS, cache_files, cache_root
+    from cse_platform.render.page import Paragraph
+    from cse_platform.render.table import text_table
+    from cse_platform.render.terminal import print_page
+
+    rows = []
+    for kind, what in KINDS.items():
+        files = cache_files(kind)
+        size = sum(file.stat().st_size for file in files)
+        rows.append((kind, what, str(len(files)), f"{size / 2**20:.1f}"))
+        for file in files if clear else ():
+            file.unlink()
+    done = f"{cache_root()}: {'cleared' if clear else 'kept'}"
+    print_page([text_table(("kind", "what", "files", "MiB"), rows), Paragraph(done)])
+
+
 def _summary(checks: Sequence["FileCheck"]) -> str:
     states = Counter(c.state for c in checks)
     return f"{len(checks)} files: {', '.join(f'{n} {state}' for state, n in states.items())}."

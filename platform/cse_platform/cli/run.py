@@ -3,6 +3,7 @@
 import shlex
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from cse_platform.leaderboard.render.document import print_document
 from cse_platform.leaderboard.row import family_of
 from cse_platform.render.formats import percent, short_settings
 from cse_platform.runner.launch import Outcome, run_sweep
+from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import Again
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.prerequisites import fetch_missing
@@ -55,17 +57,20 @@ def run_stages(
             raise SweepRefusedError(checked.shortage)
     for line in dict.fromkeys(line for checked in stages for line in checked.own_sets):
         console.print(line, soft_wrap=True)
-    for checked in stages:
-        spec, where = checked.spec, checked.where
-        say(f"{spec.sweep}: opening the stores, reading weights and data")
-        watch = partial(watching, console=console, errors=where.errors)
-        outcome = run_sweep(spec, where, address=address, again=again, watch=watch)
-        _print_outcome(spec, outcome, console)
-        if outcome.state == "INTERRUPTED":
-            raise KeyboardInterrupt
-        if not outcome.history.configurations():
-            raise SweepRefusedError(_nothing_completed(spec, outcome.history))
-    _print_leaderboard(stages[-1].spec, stages[-1].where, console)
+    with ExitStack() as publishing:
+        for checked in stages:
+            spec, where = checked.spec, checked.where
+            say(f"{spec.sweep}: opening the stores, reading weights and data")
+            watch = partial(watching, console=console, errors=where.errors)
+            publisher = Publisher(spec.sweep, where)
+            publishing.callback(publisher.wait)
+            outcome = run_sweep(spec, where, publisher, address=address, again=again, watch=watch)
+            _print_outcome(spec, outcome, console)
+            if outcome.state == "INTERRUPTED":
+                raise KeyboardInterrupt
+            if not outcome.history.configurations():
+                raise SweepRefusedError(_nothing_completed(spec, outcome.history))
+        _print_leaderboard(stages[-1].spec, stages[-1].where, console)
 
 
 def _print_outcome(spec: SweepSpec, outcome: Outcome, console: Console) -> None:

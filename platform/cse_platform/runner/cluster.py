@@ -17,6 +17,7 @@ from ray import tune
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.worker import trainable
+from cse_platform.runner.worker_process import reusable
 from cse_platform.sweep.blocks import Resources
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
@@ -26,6 +27,7 @@ RAY_SETTINGS = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean the same in a trial as in the file
     "RAY_DEDUP_LOGS": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # results go through the journal alone
+    "TUNE_FUNCTION_THREAD_TIMEOUT_S": "60",  # for a stopped trial to leave its worker
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal resumes a sweep, not Ray's snapshot
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # told in one line, and whole in the sweep's folder
     "TUNE_MAX_PENDING_TRIALS_PG": "1",
@@ -118,12 +120,12 @@ def run_tuner(spec: SweepSpec, places: SweepStores, hooks: Hooks) -> None:
     """Run trials until the searcher has no more; returns early on Ctrl-C."""
     resources = {"cpu": spec.resources.cpu, "gpu": spec.resources.gpu}
     tuner = tune.Tuner(
-        tune.with_resources(trainable(spec.method), resources),
+        tune.with_resources(reusable(trainable(spec.method)), resources),
         tune_config=tune.TuneConfig(
             search_alg=hooks.searcher,
             scheduler=hooks.scheduler,
             num_samples=-1,
-            reuse_actors=False,  # a process that ends gives all its GPU memory back
+            reuse_actors=not spec.resources.fresh_process,
             trial_dirname_creator=lambda trial: str(trial.trial_id),
         ),
         run_config=tune.RunConfig(

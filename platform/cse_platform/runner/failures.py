@@ -3,13 +3,19 @@
 import re
 from pathlib import PurePosixPath
 
-from ray.exceptions import RayTaskError
+from ray.exceptions import RayActorError, RayTaskError
 
 from cse_methods.contract import Method
 from cse_methods.errors import CseError
+from cse_platform.errors import WorkerBusyError, WorkerLostError
 from cse_platform.secrets import mask_text
 
 _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+), in [^\n]*\n +([^\n]+)', re.M)
+
+
+def is_crash(error: Exception) -> bool:
+    """Whether a trial was ended from outside, and can go on from its last checkpoint elsewhere."""
+    return isinstance(_cause(error), RayActorError | WorkerLostError | WorkerBusyError)
 
 
 def one_line(error: Exception) -> str:

@@ -6,19 +6,26 @@ started, and the launcher raises it when the running trials have ended.
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 from ray import cloudpickle
-from ray.exceptions import RayActorError
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
-from cse_platform.runner.failures import with_own_line
+from cse_platform.errors import WorkerLostError
+from cse_platform.runner.failures import is_crash, with_own_line
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.results import Results
 from cse_platform.secrets import mask_text
+
+_FAILURE = re.compile(r"^Failure # \d+ \(occurred at .*\)$", re.M)
+"""The line between the errors of one trial in Ray's file of their texts."""
+_MOST_WORKERS = 100_000
+"""More than any cluster runs at once."""
 
 
 class Hooks:
@@ -77,6 +84,13 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     def __init__(self, hooks: Hooks) -> None:
         super().__init__()
         self.hooks = hooks
+        self._keeps_workers = False
+
+    def on_trial_add(self, controller: Any, trial: Trial) -> None:
+        """Let Ray keep every idle worker for the next trial; by itself it keeps a single one."""
+        if not self._keeps_workers:
+            controller._actor_cache.increase_max(trial.placement_group_factory, by=_MOST_WORKERS)
+            self._keeps_workers = True
 
     def on_trial_result(self, controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         if "step" not in result:
@@ -105,7 +119,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         self.hooks.results.failed(
             key,
             error=with_own_line(error, traceback, self.hooks.results.state.method),
-            crashed=isinstance(error, RayActorError),
+            crashed=is_crash(error),
             traceback=traceback,
         )
 
@@ -133,7 +147,16 @@ def _checkpoint(trial: Trial, result: dict[str, Any]) -> str | None:
 
 
 def _error(trial: Trial) -> Exception:
-    """What ended the trial; Ray writes it to a file before it calls the scheduler."""
-    with Path(trial.pickled_error_file).open("rb") as file:
-        error: Exception = cloudpickle.load(file)
-    return error
+    """What ended the trial, from the files that Ray writes before it calls the scheduler.
+
+    Errors of the trial itself and of its process are pickled. Of all others, such as one for lack
+    of memory, Ray keeps the text alone; and on a full disk it keeps nothing.
+    """
+    with suppress(OSError, EOFError, UnpicklingError, TypeError):
+        with Path(trial.pickled_error_file).open("rb") as file:
+            error: Exception = cloudpickle.load(file)
+        return error
+    with suppress(OSError, TypeError):
+        said = Path(trial.error_file).read_text()
+        return WorkerLostError(_FAILURE.split(said)[-1].strip() or "it left no error")
+    return WorkerLostError("it left no error")

@@ -64,6 +64,7 @@ class Outcome:
 def run_sweep(
     spec: SweepSpec,
     places: SweepStores,
+    publisher: Publisher,
     *,
     address: str | None = None,
     again: Again = AS_USUAL,
@@ -71,7 +72,8 @@ def run_sweep(
 ) -> Outcome:
     """Run a sweep to its end: from the start, from where it was cut off, or by a larger budget.
 
-    The spec is checked, and its data source is written out. Without an address of a Ray cluster,
+    The spec is checked, and its data source is written out. The publisher may still be at work when
+    the sweep has ended. Without an address of a Ray cluster,
     Ray is started on this machine. SweepRefusedError if the sweep of that name was another one, by
     its file or by what its numbers follow from, or the cluster does not have what a trial asks for.
     """
@@ -82,11 +84,10 @@ def run_sweep(
         mirror = MLflowMirror(places.mlflow, experiment=spec.experiment, artifacts=places.artifacts)
         begin = prepare(spec, asked, places, history, leaderboard, again)
         recorder = Recorder(journal, [LeaderboardSink(leaderboard), mirror])
-        publisher = Publisher(spec.sweep, places, journal)
         state: EndState = "INTERRUPTED" if begin else "UNCHANGED"
         try:
             if begin is not None:
-                publisher.start()
+                publisher.start(journal)
                 state = run_to_end(begin(recorder), places, address=address, watch=watch)
         finally:
             health = recorder.close(FLUSH_SECONDS)
@@ -94,7 +95,7 @@ def run_sweep(
             if behind:  # the next start shows what these stores lack
                 publisher.stop()
             else:
-                publisher.finish(complete=state != "INTERRUPTED")
+                publisher.finish(journal, complete=state != "INTERRUPTED")
     return Outcome(state, history, behind)
 
 

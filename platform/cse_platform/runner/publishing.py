@@ -30,19 +30,23 @@ class Publisher:
     Each run is a process of its own. The sweep does not depend on it: a command that fails, takes
     too long or is not installed costs one line of warning. `CSE_DASHBOARD` names another command
     than the one beside this Python; empty, it turns publishing off. While the journal does not
-    grow, there is nothing new to publish.
+    grow, there is nothing new to publish. The last run goes on beside whatever follows the sweep,
+    until `wait`.
     """
 
-    def __init__(self, sweep: str, stores: SweepStores, journal: Journal) -> None:
-        self._sweep, self._stores, self._journal = sweep, stores, journal
+    def __init__(self, sweep: str, stores: SweepStores) -> None:
+        self._sweep, self._stores = sweep, stores
         self._command = os.environ.get("CSE_DASHBOARD", _installed())
         self._process: subprocess.Popen[str] | None = None
         self._starting = threading.Lock()
         self._ending = threading.Event()
         self._warned = False
-        self._thread = threading.Thread(target=self._repeat, name="publisher", daemon=True)
+        self._thread = threading.Thread()
 
-    def start(self) -> None:
+    def start(self, journal: Journal) -> None:
+        """Publish every few minutes what the journal has."""
+        self._thread = threading.Thread(target=self._repeat, args=[journal], name="publisher")
+        self._thread.daemon = True
         if self._command:
             self._thread.start()
 
@@ -55,20 +59,30 @@ class Publisher:
         if self._thread.is_alive():
             self._thread.join()
 
-    def finish(self, *, complete: bool) -> None:
-        """Publish once more, unless this end of the sweep has been; waits, but not too long."""
+    def finish(self, journal: Journal, *, complete: bool) -> None:
+        """Publish once more, unless this end of the sweep has been."""
         self.stop()
-        end, published = str(self._journal.end), self._stores.folder / "published"
+        end, published = str(journal.end), self._stores.folder / "published"
         if not self._command or (published.is_file() and published.read_text() == end):
             return
-        done = self._publish(END_SECONDS if complete else INTERRUPTED_SECONDS, last=True)
-        if done and complete:
-            published.write_text(end)
 
-    def _repeat(self) -> None:
+        def publish() -> None:
+            done = self._publish(END_SECONDS if complete else INTERRUPTED_SECONDS, last=True)
+            if done and complete:
+                published.write_text(end)
+
+        self._thread = threading.Thread(target=publish, name="last publication", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait for the last run, but not too long."""
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _repeat(self, journal: Journal) -> None:
         published = -1
         while not self._ending.wait(PUBLISH_SECONDS):
-            if (end := self._journal.end) != published and self._publish(LONGEST_SECONDS):
+            if (end := journal.end) != published and self._publish(LONGEST_SECONDS):
                 published = end
 
     def _publish(self, seconds: float, *, last: bool = False) -> bool:

@@ -17,6 +17,7 @@ from cse_methods.guard import guard
 from cse_methods.registry import get_method
 from cse_platform.errors import SettingsError
 from cse_platform.runner.models import filesystem
+from cse_platform.runner.worker_process import as_found
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.reading.problems import joined_problems
 from cse_platform.sweep.reading.pydantic_errors import problems_in
@@ -54,7 +55,7 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
         given = {name: value for name, value in settings.items() if name not in RESERVED}
         config = _checked(method, found.config, given)
         _refuse_other_code(found, settings.get("code"))
-        with _checkpoint(settings.get("resume_from")) as folder:
+        with as_found(), _checkpoint(settings.get("resume_from")) as folder:
             return found.train(config, TuneRun(settings.get("seed", 0), folder, config))
 
     run_trial.__name__ = method
@@ -124,7 +125,7 @@ def _shut_tests(settings: Mapping[str, Any]) -> None:
     climbs = "transfer_dev" in str(settings.get("dev"))
     if climbs:  # what the hub has of these comes in one archive with the test sets
         fetch_transfer_sets(settings.get("data"))
-    guard(transfer_dev=climbs, own=settings.get("own_tests", ()))
+    guard(transfer_dev=climbs, own=tuple(settings.get("own_tests", ())))
 
 
 @contextmanager

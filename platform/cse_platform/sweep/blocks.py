@@ -89,6 +89,11 @@ class Resources(Settings):
 
     gpu: Share = Field(default=0, ge=0, le=1, description="share of a GPU")
     cpu: Share = Field(default=1, gt=0, description="CPU cores")
+    fresh_process: bool = Field(
+        default=False,
+        strict=True,
+        description="start a process for every trial, as for a method that leaves something behind",
+    )
 
 
 class Evaluate(Settings):

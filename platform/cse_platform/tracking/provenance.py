@@ -9,6 +9,7 @@ import shlex
 import socket
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 
@@ -111,8 +112,8 @@ def trial_provenance(
 def peak_memory(device: str) -> dict[str, str]:
     """What the calling process has used at most until now.
 
-    Keys: `peak_memory_mib`, of the process since it began; on a GPU (`cuda:0`) also
-    `gpu_peak_memory_mib`, of torch's allocator.
+    Keys: `peak_memory_mib`, of the process since it began or `reset_peak_memory` was called; on a
+    GPU (`cuda:0`) also `gpu_peak_memory_mib`, of torch's allocator.
     """
     facts = {"peak_memory_mib": str(_peak_memory_mib())}
     if _torch_on_gpu(device):
@@ -120,6 +121,14 @@ def peak_memory(device: str) -> dict[str, str]:
 
         facts["gpu_peak_memory_mib"] = str(torch.cuda.max_memory_allocated(device) >> 20)
     return facts
+
+
+def reset_peak_memory() -> None:
+    """Let `peak_memory` count anew; where the system cannot, as on macOS, it counts on."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM to what is used now
+    if (torch := sys.modules.get("torch")) and torch.cuda.is_initialized():
+        torch.cuda.reset_peak_memory_stats()
 
 
 def _repositories(repository: Path | None, method: Path | None) -> dict[str, Path]:

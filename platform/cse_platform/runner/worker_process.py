@@ -1,0 +1,52 @@
+"""A worker's process, in which one trial runs after another, each as if the process were new."""
+
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ray.tune.trainable import wrap_function
+
+from cse_methods.encoders.allocator import return_freed_memory
+from cse_platform.errors import WorkerBusyError
+from cse_platform.tracking.provenance import reset_peak_memory
+
+_FRESH_SEED = 67280421310721
+"""Torch's generators have this seed before anyone sets one."""
+
+
+def reusable(function: Callable[[dict[str, Any]], Any]) -> type:
+    """A function that Tune can run, as a trainable whose process runs further trials."""
+
+    class Reusable(wrap_function(function)):  # type: ignore[misc]  # Ray is untyped
+        def reset_config(self, new_config: dict[str, Any]) -> bool:
+            """Prepare for the next trial, once the thread of the one before has ended.
+
+            Where Ray's own returns False, it ends the next trial without a word to the scheduler.
+            An exception is reported, and the trial starts elsewhere.
+            """
+            if super().reset_config(new_config):
+                return True
+            raise WorkerBusyError("the trial before went on after it had been stopped")
+
+    Reusable.__name__ = function.__name__
+    return Reusable
+
+
+@contextmanager
+def as_found() -> Iterator[None]:
+    """Leave the process at the end of a trial as the next one would find a new process.
+
+    Memory goes back, torch's generators have their first seed again, and the peak of memory counts
+    anew. State in the modules of a method is not touched.
+    """
+    reset_peak_memory()
+    try:
+        yield
+    finally:
+        gc.collect()  # modules and their autograd graphs hold cycles
+        if torch := sys.modules.get("torch"):
+            torch.manual_seed(_FRESH_SEED)
+            torch.cuda.empty_cache()  # does nothing where CUDA was not used
+        return_freed_memory()

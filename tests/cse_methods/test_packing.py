@@ -1,0 +1,91 @@
+"""Rows without padding give the vectors and gradients of padded rows, in every family."""
+
+from pathlib import Path
+
+import pytest
+import tiny_families
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from cse_methods.contract import Pooler
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.families import FAMILIES
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.packing import PACKED, Packing
+
+SENTENCES = [
+    "The nurse thanks the pilot.",
+    "Two men!",
+    "A small dog runs over the green grass, and a cat sleeps in the old library.",
+]
+PROMPT = 'This one : " {} " means [MASK] .'
+LENGTHS = st.lists(st.integers(1, 6), min_size=1, max_size=5)
+
+
+def packing_of(lengths: list[int]) -> Packing:
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    return Packing(mask.long(), mask.flatten().nonzero().squeeze(1))
+
+
+@given(LENGTHS)
+def test_packed_rows_are_the_pieces_in_order_and_come_back(lengths: list[int]) -> None:
+    packing = packing_of(lengths)
+    rows = [[10 * row + place for place in range(n)] for row, n in enumerate(lengths)]
+    packed = torch.tensor([piece for row in rows for piece in row])
+    padded = packing.unpack(packed)
+    longest = max(lengths)
+    assert padded.tolist() == [row + [0] * (longest - len(row)) for row in rows]
+    assert torch.equal(packing.pack(padded), packed)
+
+
+@given(LENGTHS)
+def test_gradients_go_to_the_pieces_they_came_from(lengths: list[int]) -> None:
+    packing = packing_of(lengths)
+    shape = (len(lengths), max(lengths), 2)
+    padded = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+    packed = torch.randn(sum(lengths), 2, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(packing.pack, [padded])
+    assert torch.autograd.gradcheck(packing.unpack, [packed])
+
+
+@pytest.mark.parametrize("pooler", ["cls", "mask", "avg", "avg_first_last"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_vectors_and_gradients_are_those_of_padded_rows(
+    family: str, pooler: Pooler, tmp_path: Path
+) -> None:
+    tiny_families.save_tiny(family, tmp_path)
+    fast, plain = (
+        load_encoder(
+            str(tmp_path), pooler=pooler, prompt=PROMPT, attention=kernel, dropout=0.0
+        ).train()
+        for kernel in ("sdpa", "eager")
+    )
+    assert plain.model.config._attn_implementation == "eager"
+    (vectors, gradients), (expected, those) = map(vectors_and_gradients, (fast, plain))
+    torch.testing.assert_close(vectors, expected, rtol=1e-5, atol=1e-5)
+    assert gradients.keys() == those.keys()
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(gradient, those[name], rtol=1e-4, atol=1e-5, msg=name)
+
+
+def vectors_and_gradients(encoder: Encoder) -> tuple[Tensor, dict[str, Tensor]]:
+    vectors = encoder(encoder.pad(encoder.rows(SENTENCES)))
+    vectors.square().mean().backward()
+    found = {name: p.grad for name, p in encoder.named_parameters() if p.grad is not None}
+    return vectors.detach(), found
+
+
+def test_the_dense_layers_see_no_padding(tmp_path: Path) -> None:
+    tiny_families.save_tiny("bert", tmp_path)
+    encoder = load_encoder(str(tmp_path), pooler="cls")
+    assert encoder.model.config._attn_implementation == PACKED
+    seen: list[int] = []
+    for layer in encoder.model.encoder.layer:
+        dense = layer.intermediate
+        dense.register_forward_hook(lambda _, inputs, __: seen.append(inputs[0][..., 0].numel()))
+    rows = encoder.rows(SENTENCES)
+    encoder(encoder.pad(rows))
+    assert set(seen[:-1]) == {sum(map(len, rows))}
+    assert seen[-1] == len(rows)  # the last layer computes what is read, and no more

@@ -1,0 +1,156 @@
+"""One process runs many trials, and each comes out as in a process of its own."""
+
+from pathlib import Path
+from typing import Any
+
+import cheap as _registers_it  # noqa: F401
+import pytest
+import ray
+from ray import tune
+
+from cse_methods.registry import available_methods
+from cse_platform.runner import trainable
+from cse_platform.runner.cluster import RAY_SETTINGS, worker_environment
+from cse_platform.runner.worker_process import reusable
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+ONE_AT_A_TIME = {"cpu": 2}
+STOPPED_AT = 2
+SHORT = {"max_steps": 4, "eval_steps": 2, "batch_size": 8}
+TRIALS_IN_ONE_PROCESS = 50
+
+Trial = dict[str, Any]
+Curve = dict[int, dict[str, float]]
+
+
+@pytest.fixture
+def joined(cluster: str, monkeypatch: pytest.MonkeyPatch):
+    """This process, as somebody's own script that has joined the cluster."""
+    for name, value in RAY_SETTINGS.items():
+        monkeypatch.setenv(name, value)
+    ray.init(address=cluster, log_to_driver=False, runtime_env=worker_environment(cluster))
+    yield
+    ray.shutdown()
+
+
+class Kept(tune.Callback):
+    """The process and the dev points of each trial, in their order."""
+
+    def __init__(self) -> None:
+        self.processes: dict[str, int] = {}
+        self.curves: dict[str, Curve] = {}
+        self.memory: list[int] = []
+        """Peak of each trial in MiB."""
+
+    def on_trial_result(self, iteration, trials, trial, result, **info) -> None:
+        if "step" not in result:
+            return
+        self.processes[trial.trial_id] = result["pid"]
+        points = self.curves.setdefault(trial.trial_id, {})
+        points[result["step"]] = {
+            name: value for name, value in result.items() if name.startswith(("dev/", "train/"))
+        }
+        if result["step"]:
+            self.memory.append(int(result["provenance"]["peak_memory_mib"]))
+
+
+def any_method(settings: Trial) -> Any:
+    """A trial of the method that the settings name."""
+    return trainable(settings["method"])({k: v for k, v in settings.items() if k != "method"})
+
+
+def run(trials: list[Trial], folder: Path, *, reuse: bool) -> Kept:
+    """Run trials one after another; one whose setting `stop` is true is stopped like a pruned."""
+    kept = Kept()
+    stopped = {place for place, trial in enumerate(trials) if trial.get("stop")}
+    space = [{k: v for k, v in trial.items() if k != "stop"} for trial in trials]
+
+    def stop(trial_id: str, result: dict[str, Any]) -> bool:
+        place = list(kept.curves).index(trial_id) if trial_id in kept.curves else -1
+        return place in stopped and result.get("step", 0) >= STOPPED_AT
+
+    def unpacked(settings: dict[str, Trial]) -> Any:
+        return any_method(settings["trial"])
+
+    tuner = tune.Tuner(
+        tune.with_resources(reusable(unpacked), ONE_AT_A_TIME),
+        param_space={"trial": tune.grid_search(space)},
+        tune_config=tune.TuneConfig(reuse_actors=reuse, max_concurrent_trials=1),
+        run_config=tune.RunConfig(storage_path=str(folder), callbacks=[kept], verbose=0, stop=stop),
+    )
+    tuner.fit()
+    return kept
+
+
+def cheap(**changes: Any) -> Trial:
+    return {
+        "method": "cheap", "seed": 0, "backbone": "mini", "corpus": "builtin", "data": "builtin",
+        **changes,
+    }  # fmt: skip
+
+
+def test_trials_of_one_process_do_not_see_each_other(joined: None, tmp_path: Path) -> None:
+    same, failing, stopped = cheap(), cheap(temperature=9.0), cheap(kind="b", stop=True)
+    kept = run([same, same, stopped, same, failing, same], tmp_path, reuse=True)
+    first, second, cut, third, failed, last = kept.curves.values()
+    assert first == second == third == last
+    assert (sorted(first), sorted(cut), sorted(failed)) == ([0, 2, 4, 6], [0, 2], [0])
+    one, two, three, four, five, six = kept.processes.values()
+    assert one == two == three == four == five
+    assert six != five  # a process in which a trial failed is not used again
+
+
+def test_a_trial_that_does_not_leave_its_process_holds_up_no_other(
+    joined: None, tmp_path: Path
+) -> None:
+    def stubborn(settings: Trial) -> None:
+        import os
+        import time
+
+        os.environ["TUNE_FUNCTION_THREAD_TIMEOUT_S"] = "1"
+        if settings["place"] == 1:
+            tune.report({"step": 0, "place": 1})
+            return
+        try:
+            tune.report({"step": 0, "place": 0})
+        except SystemExit:
+            time.sleep(600)
+
+    tuner = tune.Tuner(
+        tune.with_resources(reusable(stubborn), ONE_AT_A_TIME),
+        param_space={"place": tune.grid_search([0, 1])},
+        tune_config=tune.TuneConfig(reuse_actors=True, max_concurrent_trials=1),
+        run_config=tune.RunConfig(
+            storage_path=str(tmp_path), verbose=0, stop=lambda _, result: result["place"] == 0
+        ),
+    )
+    (error,) = tuner.fit().errors
+    assert "WorkerBusyError" in str(error)
+
+
+def of_method(name: str, **changes: Any) -> Trial:
+    own: Trial = {"rankcse": {"teachers": ["mini"]}, "hicl": {"max_length": 64}}.get(name, {})
+    short = {} if name == "untrained" else SHORT
+    dev = {"checkpoint": "sickr", "search": "sickr", "also": []}
+    return cheap(**{"method": name, "dev": dev, **short, **own, **changes})
+
+
+@pytest.mark.slow
+def test_every_method_comes_out_the_same_in_a_used_process(joined: None, tmp_path: Path) -> None:
+    methods = [of_method(name) for name in available_methods() if name not in ("cheap", "cheat")]
+    fresh = run(methods, tmp_path / "fresh", reuse=False)
+    assert len(set(fresh.processes.values())) == len(methods)
+    others = [of_method("simcse", seed=7), of_method("whitenedcse", seed=8, stop=True)]
+    used = run([*others, *methods], tmp_path / "used", reuse=True)
+    assert len(set(used.processes.values())) == 1
+    assert list(used.curves.values())[len(others) :] == list(fresh.curves.values())
+
+
+@pytest.mark.slow
+def test_memory_comes_back(joined: None, tmp_path: Path) -> None:
+    trials = [of_method("simcse", seed=seed, max_steps=2) for seed in range(TRIALS_IN_ONE_PROCESS)]
+    kept = run(trials, tmp_path, reuse=True)
+    assert len(set(kept.processes.values())) == 1
+    assert len(kept.memory) == TRIALS_IN_ONE_PROCESS
+    assert max(kept.memory[25:]) <= 1.03 * max(kept.memory[5:25])
