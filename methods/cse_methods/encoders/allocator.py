@@ -5,21 +5,25 @@ asks for it again, and the system fills it with zeros page by page: a third of a
 """
 
 import ctypes
+import os
 import platform
-from functools import cache
+import threading
+
+ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}
+"""The environment of a process that trains in another thread than its main one. Otherwise glibc
+gives each new thread one of many arenas, and each of them would keep what it freed."""
 
 _OPTIONS = {
-    -8: 1,  # M_ARENA_MAX: other arenas than the main one cannot grow large
     -3: 1 << 30,  # M_MMAP_THRESHOLD, in bytes
     -1: (1 << 31) - 1,  # M_TRIM_THRESHOLD
     -2: 64 << 20,  # M_TOP_PAD
 }
 
 
-@cache
 def keep_freed_memory() -> None:
-    """From here on, the process keeps what it frees; elsewhere than on glibc nothing changes."""
-    if platform.libc_ver()[0] == "glibc":
+    """From here on, the process keeps what it frees, where glibc has a single arena for it."""
+    main = threading.current_thread() is threading.main_thread()
+    if _is_glibc() and (main or ONE_ARENA.items() <= os.environ.items()):
         library = ctypes.CDLL(None)
         for option, value in _OPTIONS.items():
             library.mallopt(option, value)
@@ -27,5 +31,9 @@ def keep_freed_memory() -> None:
 
 def return_freed_memory() -> None:
     """Give the system back what is kept now, as between two trials of one process."""
-    if platform.libc_ver()[0] == "glibc":
+    if _is_glibc():
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def _is_glibc() -> bool:
+    return platform.libc_ver()[0] == "glibc"

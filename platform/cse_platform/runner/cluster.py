@@ -14,6 +14,7 @@ from types import FrameType
 import ray
 from ray import tune
 
+from cse_methods.encoders.allocator import ONE_ARENA
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.worker import trainable
@@ -23,6 +24,7 @@ from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
 
 RAY_SETTINGS = {
+    **ONE_ARENA,  # for the workers that this process starts
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean the same in a trial as in the file
     "RAY_DEDUP_LOGS": "0",

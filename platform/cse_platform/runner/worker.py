@@ -156,7 +156,8 @@ def _threads() -> int:
 def _use_assigned_threads() -> None:
     # Importing torch takes seconds, so only a method that needs it pays for it. A method that
     # imports it later, inside its training, gets the threads from the environment.
-    os.environ["OMP_NUM_THREADS"] = str(_threads())
+    for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS"):  # the latter is the tokenizers'
+        os.environ[name] = str(_threads())
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(_threads())
 
