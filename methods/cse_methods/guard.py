@@ -11,6 +11,7 @@ opened or imported before; sentences that a corpus or a pre-trained encoder cont
 import os
 import re
 import sys
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -40,8 +41,7 @@ _PROGRAMS = {"subprocess.Popen": 1, "os.exec": 1, "os.posix_spawn": 1, "os.syste
 _WORDS = re.compile(r"[\s'\"`;|&<>()=]+")
 
 
-@cache
-def guard(*, transfer_dev: bool = False, own: tuple[str, ...] = ()) -> None:
+def guard(*, transfer_dev: bool = False, own: Iterable[str] = ()) -> None:
     """Refuse test sets in this process from here on, for good; a second call adds nothing.
 
     `own` has the paths of a lab's own test files.
@@ -52,16 +52,18 @@ def guard(*, transfer_dev: bool = False, own: tuple[str, ...] = ()) -> None:
     Raises:
         GuardError: later, out of whatever call tries it.
     """
+    _install(transfer_dev, frozenset(map(os.path.realpath, own)))
 
-    shut = frozenset(map(os.path.realpath, own))
 
+@cache
+def _install(transfer_dev: bool, own: frozenset[str]) -> None:
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
         if event in _FILES:
             for argument in arguments[: _FILES[event]]:
-                _refuse_path(argument, transfer_dev, shut)
+                _refuse_path(argument, transfer_dev, own)
         elif event in _PROGRAMS:
             for word in _words(arguments[_PROGRAMS[event]]):
-                _refuse_path(word, transfer_dev, shut)
+                _refuse_path(word, transfer_dev, own)
 
     sys.addaudithook(refuse)
 

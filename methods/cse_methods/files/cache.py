@@ -16,6 +16,7 @@ Content = TypeVar("Content")
 
 KINDS = {
     "teachers": "vectors of frozen teachers",
+    "tokenized": "corpora in word pieces",
     "negations": "negated sentences",
     "senteval": "evaluation sets from the hub",
 }

@@ -122,7 +122,7 @@ class CompCSE(Objective):
 
     def _whole(self, student: StudentProtocol, batch: Batch) -> Tensor:
         plain = student.encoder.template
-        return student.encode(student.pieces(batch.sentences, plain), plain)[0]
+        return student.encode(student.pieces_of(batch, plain), plain)[0]
 
     def _composed(self, student: StudentProtocol, batch: Batch) -> Tensor:
         plain, after = student.encoder.template, self.config.aggregate_after_head

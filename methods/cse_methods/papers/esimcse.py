@@ -122,7 +122,7 @@ class ESimCSE(TwoViewObjective):
         # Beyond max_length, as in the released code, but not beyond what the model can read.
         room = student.encoder.limit - len(plain)
         return TwoViews(
-            student.pieces(batch.sentences, plain),
+            student.pieces_of(batch, plain),
             (plain, lambda content: plain(self.repetition(content)[:room])),
         )
 

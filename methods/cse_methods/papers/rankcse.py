@@ -26,7 +26,7 @@ from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
 from cse_methods.training.objective import Objective
-from cse_methods.training.student import Batch, StudentProtocol, dropout_views
+from cse_methods.training.student import Batch, StudentProtocol
 from cse_methods.training.teachers import TeacherRanking, TeacherSpec
 
 
@@ -146,7 +146,8 @@ class RankCSE(Objective):
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """The contrastive, consistency and ranking terms."""
         config = self.config
-        first, second = dropout_views(student, batch.sentences, count=2)
+        template = student.encoder.template
+        first, second = student.encode(student.pieces_of(batch, template), template, template)
         similarities = cosine_matrix(first, second)
         ranking = self.teachers.similarities(batch.rows).to(first.device)
         contrastive = info_nce(first, second, temperature=config.tau1, reduction=config.reduction)

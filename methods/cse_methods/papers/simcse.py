@@ -72,7 +72,7 @@ class SimCSE(TwoViewObjective):
     def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
         """The sentence twice."""
         template = student.encoder.template
-        return TwoViews(student.pieces(batch.sentences, template), (template, template))
+        return TwoViews(student.pieces_of(batch, template), (template, template))
 
     def losses(self, first: Tensor, second: Tensor, **_: Any) -> dict[str, Tensor]:
         """The contrastive loss."""

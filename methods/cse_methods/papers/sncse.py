@@ -128,7 +128,7 @@ class SNCSE(TwoViewObjective):
         """The sentence in each of the two prompts."""
         prompt, other = (student.encoder.prompt(words) for words in self.config.prompts)
         longest = max(prompt, other, key=len)  # both views hold the same words of a long sentence
-        return TwoViews(student.pieces(batch.sentences, longest), (prompt, other))
+        return TwoViews(student.pieces_of(batch, longest), (prompt, other))
 
     def losses(
         self,

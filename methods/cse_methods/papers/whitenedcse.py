@@ -142,7 +142,7 @@ class WhitenedCSE(Objective):
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """The multi-positive contrastive loss."""
         plain = student.encoder.template
-        contents = student.pieces(batch.sentences, plain)
+        contents = student.pieces_of(batch, plain)
         encoded = student.encode(contents, *[plain] * self.config.encodings, head=False)
         if self.config.test_head or self.config.whitening in WHOLE:
             self._gather(encoded)

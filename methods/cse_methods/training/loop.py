@@ -17,6 +17,10 @@ from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.training.objective import Objective
 from cse_methods.training.schedule import Schedule
 from cse_methods.training.student import Batch, Student
+from cse_methods.training.tokenized_corpus import TokenizedCorpus
+
+_WORTH_KEEPING = 0.1
+"""A trial that reads this share of its corpus has all of it cut into word pieces and kept."""
 
 
 def train(
@@ -45,6 +49,9 @@ def train(
     schedule = Schedule.of(config, sentences=len(corpus.sentences))
     dev = DevSuite(config.dev, data=config.data)
     state = start(config, run.seed, schedule, objective)
+    if schedule.total * config.batch_size >= _WORTH_KEEPING * len(corpus.sentences):
+        student = state.student
+        student.tokenized = TokenizedCorpus(student.encoder, corpus, max_length=config.max_length)
     best = Best(config.dev.checkpoint)
     if run.resume_from is None:
         run.report(step=0, metrics=dev.evaluate(state.student.encoder))

@@ -10,7 +10,7 @@ from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.template import Template
 from cse_methods.encoders.word_pieces import cut_segments
 from cse_methods.losses.segments import pool_segments
-from cse_methods.training.student import RowTemplate, StudentProtocol
+from cse_methods.training.student import Batch, RowTemplate, StudentProtocol
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,10 @@ class SlicedStudent:
     def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]:
         """The student's: sentences are cut at its `max_length`, then sliced."""
         return self.student.pieces(sentences, template)
+
+    def pieces_of(self, batch: Batch, template: Template) -> list[list[int]]:
+        """The student's."""
+        return self.student.pieces_of(batch, template)
 
     def encode(
         self,

@@ -15,6 +15,7 @@ from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.encoders.template import Template
+from cse_methods.training.tokenized_corpus import TokenizedCorpus
 
 AUTOCAST: dict[Precision, torch.dtype | None] = {
     "fp32": None,
@@ -48,6 +49,8 @@ class StudentProtocol(Protocol):
     def head(self) -> nn.Module: ...
 
     def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]: ...
+
+    def pieces_of(self, batch: Batch, template: Template) -> list[list[int]]: ...
 
     def encode(
         self,
@@ -85,6 +88,8 @@ class Student(nn.Module):
         self.max_length = max_length
         self.chunks = chunks
         self.autocast = AUTOCAST[precision]
+        self.tokenized: TokenizedCorpus | None = None
+        """The corpus that batches are of, where its word pieces are kept on this machine."""
 
     @classmethod
     def from_config(cls, config: TrainingConfig) -> "Student":
@@ -110,6 +115,12 @@ class Student(nn.Module):
     def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]:
         """Word pieces of each sentence without special ones, cut to what a training row holds."""
         return self.encoder.pieces(sentences, template, max_length=self.max_length)
+
+    def pieces_of(self, batch: Batch, template: Template) -> list[list[int]]:
+        """The same of the sentences of a batch, which need not be cut again in each trial."""
+        if self.tokenized is None:
+            return self.pieces(batch.sentences, template)
+        return self.tokenized.rows(batch.rows, template)
 
     def encode(
         self,

@@ -125,7 +125,7 @@ def _shut_tests(settings: Mapping[str, Any]) -> None:
     climbs = "transfer_dev" in str(settings.get("dev"))
     if climbs:  # what the hub has of these comes in one archive with the test sets
         fetch_transfer_sets(settings.get("data"))
-    guard(transfer_dev=climbs, own=tuple(settings.get("own_tests", ())))
+    guard(transfer_dev=climbs, own=settings.get("own_tests", ()))
 
 
 @contextmanager

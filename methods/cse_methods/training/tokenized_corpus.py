@@ -1,0 +1,113 @@
+"""The word pieces of a corpus: cut once on a machine, and read by all trials from one file."""
+
+import hashlib
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.template import Template
+from cse_methods.errors import TrainingError
+from cse_methods.files.cache import cache_folder, cache_key, cannot_store, written_once
+
+_CHUNK = 8192
+"""Sentences that are cut between two writes."""
+_REVISION = 1
+"""Raised when the word pieces or the layout of a file change for reasons that no key shows."""
+
+
+class CorpusPieces:
+    """The word pieces of N sentences, without special ones, as read-only memory maps.
+
+    Args:
+        pieces: those of all sentences, one after another, shape (T,), int32.
+        ends: where each sentence ends among them, shape (N,), int64.
+    """
+
+    def __init__(self, pieces: NDArray[np.int32], ends: NDArray[np.int64]) -> None:
+        self._pieces, self._ends = pieces, ends
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def rows(self, rows: NDArray[np.int64]) -> list[list[int]]:
+        """The word pieces of the sentences at these places of the corpus."""
+        ends = self._ends[rows]
+        starts = np.where(rows == 0, 0, self._ends[rows - 1])
+        return [self._pieces[a:b].tolist() for a, b in zip(starts, ends, strict=True)]
+
+
+class TokenizedCorpus:
+    """A corpus as an encoder's tokenizer cuts it, for each template that is asked for.
+
+    Sentences are cut so that a row is no longer than `max_length`, special pieces included.
+    """
+
+    def __init__(self, encoder: Encoder, corpus: Corpus, *, max_length: int) -> None:
+        self._encoder, self._corpus, self._max_length = encoder, corpus, max_length
+        self._known: dict[Template, CorpusPieces] = {}
+
+    def rows(self, rows: NDArray[np.int64], template: Template) -> list[list[int]]:
+        """As `Student.pieces` of the sentences at these places.
+
+        Raises:
+            TrainingError: if the file of the word pieces cannot be written.
+        """
+        if template not in self._known:
+            self._known[template] = self._read_or_cut(template)
+        return self._known[template].rows(rows)
+
+    def _read_or_cut(self, template: Template) -> CorpusPieces:
+        tokenizer = self._encoder.tokenizer.backend_tokenizer
+        tokenizer.no_truncation()  # an earlier call may have left its own there
+        parts = {
+            "revision": _REVISION,
+            "tokenizer": hashlib.sha256(tokenizer.to_str().encode()).hexdigest(),
+            "corpus": self._corpus.sha256,
+            "longest": min(self._max_length, self._encoder.limit) - len(template),
+            "prompted": template.prompted,
+        }
+        file = cache_folder("tokenized") / f"{cache_key(parts)}.pieces"
+        try:
+            return written_once(file, read=_read, write=partial(self._write, template))
+        except OSError as problem:
+            raise TrainingError(cannot_store("a tokenized corpus", file, problem)) from problem
+
+    def _write(self, template: Template, stream: IO[bytes]) -> None:
+        lengths = []
+        for contents in self._cut(template):
+            stream.write(np.fromiter((p for c in contents for p in c), dtype="<i4").tobytes())
+            lengths += [len(content) for content in contents]
+        stream.write(np.cumsum(lengths, dtype="<i8").tobytes())
+        stream.write(np.array([len(lengths)], dtype="<i8").tobytes())
+
+    def _cut(self, template: Template) -> Iterator[list[list[int]]]:
+        sentences = self._corpus.sentences
+        for start in range(0, len(sentences), _CHUNK):
+            part = sentences[start : start + _CHUNK]
+            yield self._encoder.pieces(part, template, max_length=self._max_length)
+
+
+def _read(file: Path) -> CorpusPieces | None:
+    """The file's content, from its end on: the number of sentences, their ends, the pieces."""
+    try:
+        size = file.stat().st_size
+        with file.open("rb") as stream:
+            stream.seek(size - 8)
+            number = int(np.frombuffer(stream.read(8), dtype="<i8")[0])
+    except (FileNotFoundError, OSError, IndexError):
+        return None
+    first = size - 8 * (number + 1)
+    if first < 0 or first % 4:
+        return None
+    ends = np.memmap(file, dtype="<i8", mode="r", offset=first, shape=(number,))
+    total = first // 4
+    if number == 0 or int(ends[-1]) != total:
+        return None
+    pieces = np.memmap(file, dtype="<i4", mode="r", shape=(total,)) if total else np.empty(0, "<i4")
+    return CorpusPieces(pieces, ends)

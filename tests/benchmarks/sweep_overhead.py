@@ -1,0 +1,194 @@
+"""What a sweep costs beside its trials, and plain Ray Tune: `make bench-sweep`.
+
+Two questions. From the end of a trial to the next one's first dev point, with `mini`: less the dev
+evaluation itself, ours and plain Ray Tune's with a function that does nothing and reused workers.
+And the seconds of a whole search of a method that does nothing, with journal, SQL and MLflow,
+beside Ray Tune with Optuna and no logging: for each of several numbers of trials, in turn.
+
+    python tests/benchmarks/sweep_overhead.py [--trials 10 50] [--json FILE]
+"""
+
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from argparse import ArgumentParser, Namespace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "fixtures"))
+
+from evaluation_cost import last_json, say
+from sweeps import CHEAP, TINY, Sweep, write_sweep
+
+from cse_platform.runner.cluster import RAY_SETTINGS
+from cse_platform.tracking.events import TrialFinished, TrialPoint
+
+GAP_TRIALS = 8
+MOST_GAP, MOST_OVER_TUNE, MOST_SWEEP = 1.5, 0.5, 1.15
+"""Targets: seconds, seconds, and ours over Tune's."""
+ONE_AT_A_TIME = {"cpu": 2}
+
+
+def main() -> None:
+    """Print what was measured beside the targets, and write it where `--json` says."""
+    asked = arguments()
+    if asked.tune:
+        say(json.dumps(tune_gap() if asked.tune == "gap" else tune_search(int(asked.tune))))
+        return
+    found: dict[str, Any] = {"gap": gap()}
+    ours, theirs = found["gap"]["ours"], found["gap"]["tune"]
+    say(
+        f"from trial to trial: {ours:.2f} s besides the dev evaluation (target {MOST_GAP}); plain "
+        f"Ray Tune {theirs:.2f} s, {ours - theirs:.2f} s less (target {MOST_OVER_TUNE})"
+    )
+    found["searches"] = [search(number) for number in asked.trials]
+    if len(found["searches"]) > 1:
+        found["exponent"] = exponent(found["searches"])
+        say(f"seconds grow with trials to the power of {found['exponent']:.2f}")
+    if asked.json:
+        asked.json.write_text(json.dumps(found, indent=2) + "\n")
+
+
+def gap() -> dict[str, float]:
+    """Median seconds from a trial's last dev point to the next one's first, ours and Tune's."""
+    fixed = {"max_steps": 2, "eval_steps": 2, "batch_size": 8}
+    search = {"sampler": "random", "trials": GAP_TRIALS, "seed": 3}
+    with tempfile.TemporaryDirectory() as folder:
+        sweep = write_sweep(
+            Path(folder), TINY, fixed=fixed, search=search, seeds={}, resources=ONE_AT_A_TIME
+        )
+        run(sweep)
+        gaps, ended = [], None
+        for event in sweep.events():
+            if isinstance(event, TrialFinished):
+                ended = event.time
+            elif isinstance(event, TrialPoint) and event.step == 0 and ended is not None:
+                gaps.append((event.time - ended).total_seconds())
+    theirs = last_json([sys.executable, __file__, "--tune", "gap"])["seconds"]
+    return {"ours": statistics.median(gaps) - dev_seconds(), "tune": theirs}
+
+
+def dev_seconds() -> float:
+    """Seconds of a dev evaluation of `mini` by two threads."""
+    import torch
+
+    from cse_methods.data.dev_selection import DevSelection
+    from cse_methods.encoders.loading import load_encoder
+    from cse_methods.training.dev_evaluation import DevSuite
+
+    torch.set_num_threads(2)
+    dev, encoder = DevSuite(DevSelection(), data="builtin"), load_encoder("mini")
+    seconds = []
+    for _ in range(4):
+        started = time.perf_counter()
+        dev.evaluate(encoder)
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)
+
+
+def search(number: int) -> dict[str, float]:
+    """Seconds of a search of so many trials that do nothing, start and end included."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"sampler": "tpe", "trials": number, "seed": 3}
+        sweep = write_sweep(Path(folder), CHEAP, search=options)
+        ours = run(sweep)
+    started = time.perf_counter()
+    subprocess.run(
+        [sys.executable, __file__, "--tune", str(number)], check=True, capture_output=True
+    )
+    theirs = time.perf_counter() - started
+    say(
+        f"{number} trials: {ours:.1f} s, Ray Tune with Optuna {theirs:.1f} s, "
+        f"ratio {ours / theirs:.2f} (target {MOST_SWEEP})"
+    )
+    return {"trials": number, "ours": ours, "tune": theirs}
+
+
+def run(sweep: Sweep) -> float:
+    """Seconds of `cse-sweep` from its start to its end."""
+    started = time.perf_counter()
+    ended = sweep.run()
+    if ended.returncode:
+        raise SystemExit(ended.stderr)
+    return time.perf_counter() - started
+
+
+def exponent(searches: list[dict[str, float]]) -> float:
+    """Of seconds as a power of trials, between the smallest and the largest search."""
+    first, last = searches[0], searches[-1]
+    return math.log(last["ours"] / first["ours"]) / math.log(last["trials"] / first["trials"])
+
+
+def tune_gap() -> dict[str, float]:
+    """Median seconds from the end of a function that does nothing to the next one's report."""
+    from ray import tune
+
+    moments: list[float] = []
+
+    class Clock(tune.Callback):
+        def on_trial_result(self, *_: Any, **__: Any) -> None:
+            moments.append(time.perf_counter())
+
+    def nothing(settings: dict[str, Any]) -> None:
+        tune.report({"value": settings["x"]})
+
+    start_ray()
+    tune.Tuner(
+        tune.with_resources(nothing, ONE_AT_A_TIME),
+        param_space={"x": tune.uniform(0, 1)},
+        tune_config=tune.TuneConfig(num_samples=GAP_TRIALS, reuse_actors=True),
+        run_config=tune.RunConfig(callbacks=[Clock()], verbose=0, storage_path=tempfile.mkdtemp()),
+    ).fit()
+    gaps = [after - before for before, after in pairwise(moments)]
+    return {"seconds": statistics.median(gaps)}
+
+
+def tune_search(number: int) -> dict[str, float]:
+    """Ray Tune's own search with Optuna over a function that does nothing."""
+    from ray import tune
+    from ray.tune.search.optuna import OptunaSearch
+
+    def nothing(settings: dict[str, Any]) -> None:
+        for step in range(4):
+            tune.report({"value": settings["x"], "step": step})
+
+    start_ray()
+    tune.Tuner(
+        tune.with_resources(nothing, {"cpu": 1}),
+        param_space={"x": tune.loguniform(0.01, 1)},
+        tune_config=tune.TuneConfig(
+            num_samples=number,
+            reuse_actors=True,
+            search_alg=OptunaSearch(metric="value", mode="max", seed=3),
+            max_concurrent_trials=2,
+        ),
+        run_config=tune.RunConfig(verbose=0, storage_path=tempfile.mkdtemp()),
+    ).fit()
+    return {"trials": number}
+
+
+def start_ray() -> None:
+    """A Ray of this machine, set as for a sweep."""
+    import ray
+
+    os.environ.update(RAY_SETTINGS)
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+
+
+def arguments() -> Namespace:
+    """What was asked for on the command line."""
+    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--trials", type=int, nargs="+", default=[10, 50, 200])
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--tune", help="one measurement of Ray Tune alone")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""The word pieces of a corpus come from a file that is cut once, and are those of the tokenizer."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.files.cache import cache_files
+from cse_methods.files.text import sha256_of
+from cse_methods.training.tokenized_corpus import TokenizedCorpus
+
+SENTENCES = ("The nurse thanks the pilot.", "Rain!", "A small dog runs over the green grass.", "…")
+PROMPT = 'This one : " {} " means [MASK] .'
+EVERY = np.array([2, 0, 3, 1, 0])
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CSE_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def encoder(tiny_bert: Path) -> Encoder:
+    return load_encoder(str(tiny_bert))
+
+
+def tokenized(encoder: Encoder, *, max_length: int = 12) -> TokenizedCorpus:
+    corpus = Corpus("own", SENTENCES, sha256_of(SENTENCES))
+    return TokenizedCorpus(encoder, corpus, max_length=max_length)
+
+
+@pytest.mark.parametrize("max_length", [7, 12, 64])
+@pytest.mark.parametrize("prompted", [False, True])
+def test_rows_are_those_of_the_tokenizer(encoder: Encoder, max_length: int, prompted: bool) -> None:
+    if prompted and max_length < 20:
+        max_length = 20
+    template = encoder.prompt(PROMPT) if prompted else encoder.template
+    expected = encoder.pieces([SENTENCES[i] for i in EVERY], template, max_length=max_length)
+    for _ in range(2):  # written, then read
+        found = tokenized(encoder, max_length=max_length).rows(EVERY, template)
+        assert found == expected
+
+
+def test_it_is_cut_once_for_all_that_it_depends_on(encoder: Encoder, tiny_roberta: Path) -> None:
+    for _ in range(2):
+        tokenized(encoder).rows(EVERY, encoder.template)
+    assert len(cache_files("tokenized")) == 1
+    tokenized(encoder, max_length=9).rows(EVERY, encoder.template)
+    other = load_encoder(str(tiny_roberta))
+    tokenized(other).rows(EVERY, other.template)
+    assert len(cache_files("tokenized")) == 3
+
+
+def test_a_damaged_file_is_cut_again(encoder: Encoder) -> None:
+    expected = tokenized(encoder).rows(EVERY, encoder.template)
+    (file,) = cache_files("tokenized")
+    for damage in (b"", file.read_bytes()[:-9], b"\0" * 8):
+        file.write_bytes(damage)
+        assert tokenized(encoder).rows(EVERY, encoder.template) == expected
