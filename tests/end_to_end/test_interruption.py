@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -13,6 +14,7 @@ from processes import end_of
 from store_contents import assert_stores_agree
 from sweeps import TINY, Sweep, write_sweep
 
+from cse_platform.runner.results import MAX_CRASHES
 from cse_platform.tracking.events import SweepStarted, TrialPoint, TrialStarted
 from cse_platform.tracking.mlflow.store import open_experiment
 
@@ -60,6 +62,24 @@ def test_killed_workers_then_ctrl_c(swept: Sweep, tmp_path: Path) -> None:
     assert sweep.run().returncode == 0
     assert sweep.curves() == swept.curves()
     assert_stores_agree(sweep)
+
+
+@pytest.mark.slow
+def test_lack_of_memory_ends_a_trial_and_not_the_sweep(new_sweep, tmp_path: Path) -> None:
+    (tmp_path / "gate").write_text("0")  # the trial waits before step 2
+    fixed = {"gate": str(tmp_path / "gate")}
+    sweep = new_sweep(tmp_path, space={}, fixed=fixed, search={"sampler": "random", "trials": 1})
+    # Ray ends trials where more memory is used, and more always is.
+    ended = replace(sweep, surroundings={"RAY_memory_usage_threshold": "0.001"})
+    done = ended.run()
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    (trial,) = ended.history().trials.values()
+    assert (trial.state, trial.number) == ("FAIL", 0)
+    assert "low on memory" in trial.error
+    starts = sum(isinstance(event, TrialStarted) for event in ended.events())
+    assert starts == 1 + MAX_CRASHES
+    assert ended.events()[-1].state == "COMPLETE"
 
 
 @pytest.mark.slow
