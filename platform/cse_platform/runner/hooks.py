@@ -89,7 +89,9 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     def on_trial_add(self, controller: Any, trial: Trial) -> None:
         """Let Ray keep every idle worker for the next trial; by itself it keeps a single one."""
         if not self._keeps_workers:
-            controller._actor_cache.increase_max(trial.placement_group_factory, by=_MOST_WORKERS)
+            with suppress(AttributeError):  # it is Ray's own, and another version may lack it
+                cache = controller._actor_cache
+                cache.increase_max(trial.placement_group_factory, by=_MOST_WORKERS)
             self._keeps_workers = True
 
     def on_trial_result(self, controller: Any, trial: Trial, result: dict[str, Any]) -> str:

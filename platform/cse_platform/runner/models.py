@@ -13,6 +13,7 @@ from pyarrow.fs import FileSystem, FileType, LocalFileSystem, copy_files
 
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.errors import BackboneError
+from cse_platform.runner.disk_full import is_full
 from cse_platform.secrets import mask_text, mask_url
 
 TRIAL_FILE = "cse_trial.txt"
@@ -38,7 +39,7 @@ def keep_model(checkpoint: str, target: str, *, trial: str) -> str | None:
     """Copy the best encoder out of a trial's last checkpoint; None if it cannot be copied.
 
     The target folder, in the sentence-transformers format, then also holds the trial's key,
-    wherever it is copied.
+    wherever it is copied. An OSError where the disk is full, because there may be room later.
     """
     source_files, source = filesystem(checkpoint)
     target_files, folder = filesystem(target)
@@ -49,6 +50,8 @@ def keep_model(checkpoint: str, target: str, *, trial: str) -> str | None:
         with target_files.open_output_stream(f"{folder}/{TRIAL_FILE}") as stream:
             stream.write(f"{trial}\n".encode())
     except OSError as error:
+        if is_full(error):
+            raise
         where, why = mask_url(checkpoint), mask_text(str(error))
         _log.warning("the best checkpoint in %s cannot be kept: %s", where, why)
         return None

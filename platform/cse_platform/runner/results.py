@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cse_methods.data.dev_selection import dev_metric
+from cse_platform.runner.disk_full import wait_for_room
 from cse_platform.runner.models import delete_folder, keep_model
 from cse_platform.runner.state import SweepState
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialState
@@ -94,8 +95,10 @@ class Results:
             self.ended(key)  # it was being stopped already
             return
         trial = self.state.history.trials[key]
-        self.errors.mkdir(parents=True, exist_ok=True)
-        (self.errors / f"trial-{trial.number}.txt").write_text(traceback)
+        file = self.errors / f"trial-{trial.number}.txt"
+        wait_for_room(
+            lambda: _write(file, traceback), what=f"the traceback of trial {trial.number}"
+        )
         self._crashes[key] += crashed
         if crashed and self._crashes[key] <= MAX_CRASHES:
             _log.warning(
@@ -115,7 +118,11 @@ class Results:
         model = None
         if state == "COMPLETE" and trial.checkpoint is not None:
             target = f"{self.models}/{trial.key[:16]}"
-            model = keep_model(trial.checkpoint[1], target, trial=trial.key)
+            place = trial.checkpoint[1]
+            model = wait_for_room(
+                lambda: keep_model(place, target, trial=trial.key),
+                what=f"the model of trial {trial.number}",
+            )
         self.state.record(
             TrialFinished(
                 sweep=self.state.spec.sweep,
@@ -153,3 +160,8 @@ class Results:
             if abs(metrics[name]) > 1:
                 return f"it reported {name} = {metrics[name]:g} at step {step}, no fraction"
         return None
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)

@@ -16,6 +16,7 @@ from cse_methods.data.transfer_sets import fetch_transfer_sets
 from cse_methods.guard import guard
 from cse_methods.registry import get_method
 from cse_platform.errors import SettingsError
+from cse_platform.runner.disk_full import wait_for_room
 from cse_platform.runner.models import filesystem
 from cse_platform.runner.worker_process import as_found
 from cse_platform.sweep.identity import code_hash
@@ -80,9 +81,7 @@ class TuneRun:
         if save is None:
             tune.report(result)
             return
-        with tempfile.TemporaryDirectory(prefix="cse-checkpoint-") as folder:
-            save(Path(folder))
-            tune.report(result, checkpoint=tune.Checkpoint.from_directory(folder))
+        wait_for_room(lambda: _report_with_checkpoint(result, save), what="a checkpoint")
 
     def _provenance(self) -> dict[str, str]:
         """The peak memory until now; at the first report also what the trial runs on.
@@ -100,6 +99,13 @@ class TuneRun:
             threads=_threads(),
         )
         return facts | peak_memory(device)
+
+
+def _report_with_checkpoint(result: dict[str, Any], save: Callable[[Path], None]) -> None:
+    """Save, and let Tune copy what is saved to where checkpoints are kept, then report."""
+    with tempfile.TemporaryDirectory(prefix="cse-checkpoint-") as folder:
+        save(Path(folder))
+        tune.report(result, checkpoint=tune.Checkpoint.from_directory(folder))
 
 
 def _checked(method: str, config: type[MethodConfig], settings: Mapping[str, Any]) -> MethodConfig:

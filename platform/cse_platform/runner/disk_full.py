@@ -1,0 +1,35 @@
+"""Writes that wait while a disk is full, and then go on."""
+
+import errno
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+def wait_for_room(write: Callable[[], T], *, what: str) -> T:
+    """Call `write`; where the disk is full, say so once and call it again until there is room."""
+
+    def say(state: RetryCallState) -> None:
+        if state.attempt_number == 1:
+            _log.warning("no room on the disk for %s; it is written when there is some", what)
+
+    retrying = Retrying(
+        retry=retry_if_exception(is_full),
+        wait=wait_exponential(multiplier=0.2, max=10),
+        before_sleep=say,
+        reraise=True,
+    )
+    return retrying(write)
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a write failed for lack of room, or in torch's own writer, which does not say why."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return isinstance(error, RuntimeError) and "inline_container.cc" in str(error)

@@ -1,0 +1,58 @@
+"""A full disk holds a write; everything else is raised."""
+
+import errno
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+from pyarrow.fs import LocalFileSystem
+
+from cse_platform.runner.disk_full import is_full, wait_for_room
+
+FULL = Path("/dev/full")
+
+
+def error_of(write) -> BaseException:
+    with pytest.raises((OSError, RuntimeError)) as caught:
+        write()
+    return caught.value
+
+
+def write_by_arrow() -> None:
+    with LocalFileSystem().open_append_stream(str(FULL)) as stream:
+        stream.write(b"x" * 2**20)
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda: FULL.write_text("x"),
+        lambda: torch.save(torch.zeros(1000), FULL),
+        write_by_arrow,
+    ],
+    ids=["python", "torch", "arrow"],
+)
+def test_a_full_disk_is_recognised(write) -> None:
+    assert is_full(error_of(write))
+
+
+def test_other_errors_are_not_waited_for() -> None:
+    assert not is_full(PermissionError(errno.EACCES, "no"))
+    assert not is_full(RuntimeError("a bug"))
+    with pytest.raises(IsADirectoryError):
+        wait_for_room(lambda: Path("/").write_text("x"), what="a file")
+
+
+def test_it_is_said_once_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "cse_platform")
+    left = [OSError(errno.ENOSPC, "full"), OSError(errno.EDQUOT, "full")]
+
+    def write() -> str:
+        if left:
+            raise left.pop()
+        return "written"
+
+    assert wait_for_room(write, what="a checkpoint") == "written"
+    assert len(caplog.messages) == 1 and "a checkpoint" in caplog.messages[0]
