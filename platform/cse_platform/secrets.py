@@ -3,7 +3,28 @@
 import re
 from typing import Any
 
-_SECRET_PARAMETER = re.compile(r"(?i)([?&]\w*(?:password|passwd|pwd|token|secret)=)[^&#\s]*")
+_NAME = (
+    r"(?:api[_-]?key|access[_-]?key(?:[_-]id)?|secret(?:[_-](?:access[_-])?key)?|private[_-]key"
+    r"|password|passwd|passphrase|pwd|credentials?|signature|sig"
+    r"|(?<!cls_)(?<!sep_)(?<!pad_)(?<!mask_)(?<!unk_)(?<!bos_)(?<!eos_)token)"
+)
+"""How the names of secrets end; a tokenizer's tokens are none."""
+_SECRET_PARAMETER = re.compile(rf"(?i)([?&][\w-]*{_NAME}=)[^&#\s]*")
+_USER_ALONE = re.compile(r"(?i)^(.*?https?://)[^/@\s:]+@", re.DOTALL)
+"""On the web, a user without a password is a token."""
+_ASSIGNED = re.compile(
+    rf"""(?imx)
+    ( ^[+\-\ \t]*["']?[\w.-]*{_NAME}["']?:[ \t]+["']?   # a line of YAML or JSON
+    | ["'][\w.-]*{_NAME}["']:[ \t]*["']                # in the middle of JSON
+    | (?<![\w.?&-])[\w.-]*{_NAME}=["']?                # a variable, an option with =
+    | (?<![\w.?&-])[\w.-]*{_NAME}[ \t]=[ \t]["']       # a literal in code
+    | --[\w-]*{_NAME}[ \t]+                            # an option with a space
+    | \bbearer[ \t]+ )
+    [^\s"',}}&]+"""
+)
+_KNOWN_SHAPES = re.compile(
+    r"\b(?:hf_\w{16,}|gh[pousr]_\w{16,}|glpat-[\w-]{16,}|sk-[\w-]{16,}|AKIA[0-9A-Z]{16})"
+)
 _TO_PASSWORD = re.compile(r"((?:.*?://)?[^:]*)(:?)", re.DOTALL)
 _URL = re.compile(r"[A-Za-z][\w+.-]*://\S+")
 
@@ -21,13 +42,18 @@ def mask_url(url: str) -> str:
     credentials, at, host = masked.rpartition("@") if "@" in masked else (masked, "", "")
     user = _TO_PASSWORD.match(credentials)
     if user is None or not user[2]:
-        return masked
+        return _USER_ALONE.sub(r"\1***@", masked)
     return f"{user[1]}:***{at}{host}"
 
 
 def mask_text(text: str) -> str:
-    """A sentence, or lines of text, with every URL in it masked."""
-    return _URL.sub(lambda url: mask_url(url[0]), text)
+    """Lines of text with `***` for the passwords in URLs, and for what is named a secret.
+
+    That is the value of a line, variable, option or literal whose name ends in `password`, `token`,
+    `api_key` and the like, and what has the shape of a well-known service's token.
+    """
+    masked = _URL.sub(lambda url: mask_url(url[0]), text)
+    return _KNOWN_SHAPES.sub("***", _ASSIGNED.sub(r"\1***", masked))
 
 
 def mask_values(value: Any) -> Any:

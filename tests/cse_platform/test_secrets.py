@@ -1,7 +1,9 @@
 """No password is written, wherever a text goes."""
 
+import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import quote
 
 import click
@@ -16,8 +18,10 @@ from cse_platform.cli.common import shows_errors
 from cse_platform.runner.failures import one_line
 from cse_platform.secrets import mask_text, mask_url, mask_values
 from cse_platform.sweep.reading.problems import format_value
+from cse_platform.tracking.code_state import can_be_applied
 from cse_platform.tracking.events import TrialFinished
 from cse_platform.tracking.mlflow.tags import end_tags
+from cse_platform.tracking.provenance import code_diffs
 
 PASSWORDS = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1)
 
@@ -67,6 +71,64 @@ def test_malformed_urls(url: str, shown: str) -> None:
 def test_a_sentence_keeps_all_but_the_passwords_of_its_urls() -> None:
     text = "http://lab:5000 and s3://key:pa@ss@bucket/x answer: mail ann@lab"
     assert mask_text(text) == "http://lab:5000 and s3://key:***@bucket/x answer: mail ann@lab"
+
+
+SECRET = "hunter2hunter2hunter2"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"git@ https://{SECRET}@github.com/lab/code.git",
+        f"https://lab:{SECRET}@github.com/lab/code.git",
+        f"https://git.lab/code?api_key={SECRET}",
+        f"https://bucket/x?X-Amz-Signature={SECRET}&y=1",
+        f"+  password: {SECRET}",
+        f'-    "hf_token": "{SECRET}",',
+        f'{{"a": 1, "client_secret": "{SECRET}"}}',
+        f"AWS_SECRET_ACCESS_KEY={SECRET} cse-sweep a.yaml",
+        f"cse-sweep a.yaml --mlflow-token {SECRET}",
+        f"cse-sweep a.yaml --api-key={SECRET}",
+        f"Authorization: Bearer {SECRET}",
+        f'client = Client(token = "{SECRET}")',
+        f"+leaderboard: postgresql://lab:{SECRET}@db/board",
+        f"the answer names hf_{SECRET} and ghp_{SECRET}",
+    ],
+)
+def test_every_kind_of_secret_is_hidden(text: str) -> None:
+    masked = mask_text(text)
+    assert SECRET not in masked and "***" in masked
+    assert mask_text(masked) == masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "+  learning_rate: 3.0e-5",
+        '"pad_token": "[PAD]", "cls_token": "[CLS]"',
+        "tokens = tokenizer(text)",
+        "KeyError: 'temperature'",
+        "max_tokens=5 and tokenizer=fast",
+        "hf://datasets/lab/data@main/dev.tsv at 10:30",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert mask_text(text) == text
+
+
+def test_a_diff_with_a_secret_is_marked(tmp_path: Path) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    file = tmp_path / "sweep.yaml"
+    file.write_text("trials: 1\n")
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "--quiet", "-m", "first"], check=True)
+    file.write_text("trials: 2\n")
+    assert can_be_applied(code_diffs(tmp_path)["git"])
+    file.write_text(f"trials: 2\nstores: {{search: 'postgresql://lab:{SECRET}@db/s'}}\n")
+    diff = code_diffs(tmp_path)["git"]
+    assert SECRET not in diff
+    assert not can_be_applied(diff)
 
 
 def test_values_are_masked_at_every_depth() -> None:

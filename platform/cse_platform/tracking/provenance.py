@@ -13,8 +13,14 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 
-from cse_platform.secrets import mask_url
-from cse_platform.tracking.code_state import command_output, git_diff, git_state, is_tracked
+from cse_platform.secrets import mask_text, mask_url
+from cse_platform.tracking.code_state import (
+    NOT_WHOLE,
+    command_output,
+    git_diff,
+    git_state,
+    is_tracked,
+)
 
 SWEEP_PACKAGES = ("cse-platform", "ray", "torch", "transformers", "optuna", "mlflow", "sqlalchemy")
 """The versions that a sweep's provenance has by name."""
@@ -82,7 +88,12 @@ def code_diffs(repository: Path | None, *, method: Path | None = None) -> dict[s
     """
     repositories = _repositories(repository, method)
     diffs = {name: git_diff(folder) for name, folder in repositories.items()}
-    return {name: diff for name, diff in diffs.items() if diff is not None}
+    return {name: _without_secrets(diff) for name, diff in diffs.items() if diff is not None}
+
+
+def _without_secrets(diff: str) -> str:
+    masked = mask_text(diff)
+    return masked if masked == diff else f"{masked}\n{NOT_WHOLE}secrets in it are hidden\n"
 
 
 def trial_provenance(
@@ -140,7 +151,7 @@ def _repositories(repository: Path | None, method: Path | None) -> dict[str, Pat
 
 def _command() -> str:
     program, *arguments = sys.argv
-    return shlex.join([Path(program).name, *map(mask_url, arguments)])
+    return mask_text(shlex.join([Path(program).name, *map(mask_url, arguments)]))
 
 
 def _versions(packages: Iterable[str]) -> dict[str, str]:
