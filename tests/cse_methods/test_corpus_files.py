@@ -171,13 +171,13 @@ BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("a.txt", "One.\n\nTwo.\n", {}, "line 2: empty, the first of 1"),
     ("a.txt", "", {}, "no sentences"),
     ("a.txt.gz", b"no gzip", {}, "no whole .gz file"),
-    ("a.txt.gz", gzip.compress(b"One.\n" * 99)[:-9], {}, "no whole .gz file"),
+    ("a.txt.gz", gzip.compress(b"One.\n" * 99, mtime=0)[:-9], {}, "no whole .gz file"),
     ("a.txt.bz2", b"no bzip", {}, "no whole .bz2 file"),
     ("a.txt.bz2", bz2.compress(b"One.\n" * 99)[:-9], {}, "no whole .bz2 file"),
     ("a.txt.xz", b"no xz", {}, "no whole .xz file"),
     ("a.txt.xz", lzma.compress(b"One.\n" * 99)[:-9], {}, "no whole .xz file"),
     ("a.txt.zst", b"no zstd", {}, "no whole .zst file"),
-    ("a.csv.gz", gzip.compress(b"id,text\n1\n"), TEXT, "line 2: 1 columns"),
+    ("a.csv.gz", gzip.compress(b"id,text\n1\n", mtime=0), TEXT, "line 2: 1 columns"),
 ]  # fmt: skip
 
 

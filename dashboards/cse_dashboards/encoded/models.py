@@ -17,7 +17,7 @@ from cse_methods.encoders.word_pieces import batched_by_length
 from cse_methods.evaluation.embeddings import OnProgress
 from cse_methods.evaluation.embeddings import StoredEmbeddings as EncodedOnce
 from cse_methods.evaluation.models import OwnModel
-from cse_platform.export.dev_pairs import data_of
+from cse_platform.export.dev_pairs import data_setting_of
 from cse_platform.export.kept_model import kept_model
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
@@ -58,7 +58,7 @@ class Embeddings:
 
     def dev(self, trial: str) -> PairSet:
         """The STS-B dev pairs, from where the trial had its data; a DataError if that is gone."""
-        return load_dev_set("stsb", data_of(self.details(trial)))
+        return load_dev_set("stsb", data_setting_of(self.details(trial)))
 
     def vectors(self, trial: str, sentences: Sequence[str]) -> Vectors:
         """Vectors as at test time, shape (N, D); an EvaluationError if one is not finite."""

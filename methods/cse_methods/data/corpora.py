@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from cse_methods.data.builtin.pairs import builtin_corpus
-from cse_methods.data.corpus_rows import Rows, read_corpus_rows, without_empty
+from cse_methods.data.corpus_rows import CorpusRows, read_corpus_rows, without_empty
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.language.cutting import cut_sentences, load_tokenizer
 from cse_methods.data.source import DataSource, HubFile, data_source
@@ -143,7 +143,7 @@ def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
     return list(dict.fromkeys(f"corpus {name} ({place.repository})" for name, place in missing))
 
 
-def _load(spec: CorpusSpec, source: DataSource) -> tuple[Rows, int]:
+def _load(spec: CorpusSpec, source: DataSource) -> tuple[CorpusRows, int]:
     """The rows of a corpus, and how many were dropped."""
     places = _locate(spec.name, source)
     if not places:
@@ -157,7 +157,7 @@ def _load(spec: CorpusSpec, source: DataSource) -> tuple[Rows, int]:
     return [row for rows, _ in files for row in rows], sum(dropped for _, dropped in files)
 
 
-def _load_known(spec: CorpusSpec, known: _Known, paths: Sequence[Path]) -> tuple[Rows, int]:
+def _load_known(spec: CorpusSpec, known: _Known, paths: Sequence[Path]) -> tuple[CorpusRows, int]:
     if known.columns:
         if not spec.named_columns:
             raise DataError(

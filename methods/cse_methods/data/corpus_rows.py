@@ -6,15 +6,15 @@ from typing import Any
 
 from cse_methods.data.corpus_spec import ColumnName
 from cse_methods.errors import DataError, nearest_hint
-from cse_methods.files.tables import Table, TableRow, read_table
+from cse_methods.files.tables import FileRow, FileTable, read_table
 from cse_methods.files.text import read_lines
 
-Rows = list[tuple[str, ...]]
+CorpusRows = list[tuple[str, ...]]
 
 
 def read_corpus_rows(
     path: Path, columns: Sequence[ColumnName], *, drop_empty: bool
-) -> tuple[Rows, int]:
+) -> tuple[CorpusRows, int]:
     """The sentences of a file and how many rows were dropped because one was empty.
 
     White space around a sentence is dropped, and a line break inside one is a blank.
@@ -34,9 +34,9 @@ def read_corpus_rows(
     return without_empty(lines, path, drop=drop_empty)
 
 
-def without_empty(lines: Sequence[str], path: Path, *, drop: bool) -> tuple[Rows, int]:
+def without_empty(lines: Sequence[str], path: Path, *, drop: bool) -> tuple[CorpusRows, int]:
     """A row for each line with text, and the number of the others; a DataError if none has any."""
-    rows: Rows = [(line,) for line in lines if line]
+    rows: CorpusRows = [(line,) for line in lines if line]
     if not rows:
         raise DataError(f"{path}: no sentences; a corpus holds one sentence a line")
     empty = len(lines) - len(rows)
@@ -48,8 +48,8 @@ def without_empty(lines: Sequence[str], path: Path, *, drop: bool) -> tuple[Rows
     return rows, empty
 
 
-def _sentences(path: Path, rows: Sequence[TableRow], *, drop: bool) -> tuple[Rows, int]:
-    read: Rows = []
+def _sentences(path: Path, rows: Sequence[FileRow], *, drop: bool) -> tuple[CorpusRows, int]:
+    read: CorpusRows = []
     empty: list[str] = []
     for row in rows:
         cells = tuple(_sentence(cell, row.where) for cell in row.cells)
@@ -75,17 +75,17 @@ def _sentence(cell: Any, where: str) -> str:
     return cell.strip().replace("\r\n", " ").replace("\n", " ")
 
 
-def _named(path: Path, columns: Sequence[ColumnName]) -> list[TableRow]:
+def _named(path: Path, columns: Sequence[ColumnName]) -> list[FileRow]:
     """The rows of a table, of each the cells of these columns."""
     names = [column for column in columns if isinstance(column, str)]
     table = read_table(path, only=names)
     places = [_place(table, column, path) for column in columns]
     headed = bool(names) and table.names is None
     rows = table.rows[1:] if headed else table.rows
-    return [TableRow(row.where, [row.cells[place] for place in places]) for row in rows]
+    return [FileRow(row.where, [row.cells[place] for place in places]) for row in rows]
 
 
-def _place(table: Table, column: ColumnName, path: Path) -> int:
+def _place(table: FileTable, column: ColumnName, path: Path) -> int:
     if not table.rows:
         raise DataError(f"{path}: no rows; expected sentences in column {column!r}")
     names = table.names or [str(cell).strip() for cell in table.rows[0].cells]

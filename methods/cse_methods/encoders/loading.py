@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -46,9 +47,6 @@ def load_encoder(
         BackboneError: if no encoder has that name, it cannot be fetched, its weights do not
             fit its configuration, or it cannot be read with these settings.
     """
-    from transformers import AutoModel
-
-    register_packed_attention()
     source = resolve_backbone(name)
     folder = fetch_backbone(source)
     reading = read_encoder(
@@ -59,23 +57,25 @@ def load_encoder(
         prompt=prompt,
         max_length=max_length,
     )
-    config, family = reading.config, encoder_family(reading.config)
+    family = encoder_family(reading.config)
     if dropout is not None:
-        config.update(dict.fromkeys(family.dropout, dropout))
-    with naming_the_backbone(name, folder):
-        model, report = AutoModel.from_pretrained(
-            folder,
-            config=config,
-            dtype=dtype,
-            attn_implementation=family.kernel(attention),
-            output_loading_info=True,
-            **family.options,
-        )
-    _refuse_missing_weights(report["missing_keys"], name, folder)
+        reading.config.update(dict.fromkeys(family.dropout, dropout))
+    options = {"dtype": dtype, "attn_implementation": family.kernel(attention), **family.options}
+    model = _load_model(name, folder, config=reading.config, **options)
     layers = read_layers(folder)
     return Encoder(
         model, reading.tokenizer, reading.pooling, limit=reading.limit, post_pooling=layers
     ).eval()
+
+
+def _load_model(name: str, folder: Path, **options: Any) -> Any:
+    from transformers import AutoModel
+
+    register_packed_attention()
+    with naming_the_backbone(name, folder):
+        model, report = AutoModel.from_pretrained(folder, output_loading_info=True, **options)
+    _refuse_missing_weights(report["missing_keys"], name, folder)
+    return model
 
 
 def _refuse_missing_weights(missing: Collection[str], name: str, folder: Path) -> None:

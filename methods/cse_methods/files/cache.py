@@ -14,7 +14,7 @@ from platformdirs import user_cache_path
 Content = TypeVar("Content")
 
 
-KINDS = {
+CACHE_KINDS = {
     "teachers": "vectors of frozen teachers",
     "tokenized": "corpora in word pieces",
     "negations": "negated sentences",

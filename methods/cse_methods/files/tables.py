@@ -12,7 +12,7 @@ from cse_methods.files.named import TABLES, kind_of_file
 from cse_methods.files.text import decode_lines, read_content
 
 
-class TableRow(NamedTuple):
+class FileRow(NamedTuple):
     """One row, and where it stands."""
 
     where: str
@@ -22,15 +22,15 @@ class TableRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Table:
+class FileTable:
     """The rows of a file."""
 
     names: tuple[str, ...] | None
     """Of the columns; None for CSV and TSV, whose first row may be a header."""
-    rows: Sequence[TableRow]
+    rows: Sequence[FileRow]
 
 
-def read_table(path: Path, *, only: Sequence[str] = ()) -> Table:
+def read_table(path: Path, *, only: Sequence[str] = ()) -> FileTable:
     """The table in a file, in the format that the end of its name says. UTF-8; may be compressed.
 
     CSV has quotes as in RFC 4180; TSV has none, as in SentEval's files: a quote is a character.
@@ -54,7 +54,7 @@ def read_table(path: Path, *, only: Sequence[str] = ()) -> Table:
     rows = list(_csv(path, lines) if ending == ".csv" else _tsv(path, lines))
     for row in rows:
         _refuse_other_width(row, len(rows[0].cells), exact=ending == ".csv")
-    return Table(None, rows)
+    return FileTable(None, rows)
 
 
 def _refuse_other_separator(path: Path, lines: Sequence[str], ending: str) -> None:
@@ -72,13 +72,13 @@ def _refuse_other_separator(path: Path, lines: Sequence[str], ending: str) -> No
         )
 
 
-def _tsv(path: Path, lines: Sequence[str]) -> Iterator[TableRow]:
+def _tsv(path: Path, lines: Sequence[str]) -> Iterator[FileRow]:
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            yield TableRow(f"{path}, line {number}", line.split("\t"))
+            yield FileRow(f"{path}, line {number}", line.split("\t"))
 
 
-def _csv(path: Path, lines: Sequence[str]) -> Iterator[TableRow]:
+def _csv(path: Path, lines: Sequence[str]) -> Iterator[FileRow]:
     reader = csv.reader((f"{line}\n" for line in lines), strict=True)
     while True:
         begins = reader.line_num + 1
@@ -92,17 +92,17 @@ def _csv(path: Path, lines: Sequence[str]) -> Iterator[TableRow]:
         if cells is None:
             return
         if "".join(cells).strip():
-            yield TableRow(f"{path}, line {begins}", cells)
+            yield FileRow(f"{path}, line {begins}", cells)
 
 
-def _refuse_other_width(row: TableRow, width: int, *, exact: bool) -> None:
+def _refuse_other_width(row: FileRow, width: int, *, exact: bool) -> None:
     found = len(row.cells)
     if found < width or (exact and found > width):
         hint = "put cells with a comma in quotes" if exact else "separate them by tabs"
         raise DataError(f"{row.where}: {found} columns, but the first line has {width}; {hint}")
 
 
-def _json_lines(path: Path, lines: Sequence[str], names: tuple[str, ...]) -> Table:
+def _json_lines(path: Path, lines: Sequence[str], names: tuple[str, ...]) -> FileTable:
     rows = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -112,8 +112,8 @@ def _json_lines(path: Path, lines: Sequence[str], names: tuple[str, ...]) -> Tab
         names = names or tuple(entry)
         if missing := [name for name in names if name not in entry]:
             raise DataError(f"{where}: no key {missing[0]!r}; there are {', '.join(entry)}")
-        rows.append(TableRow(where, [entry[name] for name in names]))
-    return Table(names, rows)
+        rows.append(FileRow(where, [entry[name] for name in names]))
+    return FileTable(names, rows)
 
 
 def _json_object(line: str, where: str) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _json_object(line: str, where: str) -> dict[str, Any]:
     return entry
 
 
-def _parquet(path: Path, only: Sequence[str]) -> Table:
+def _parquet(path: Path, only: Sequence[str]) -> FileTable:
     from pyarrow import ArrowException, BufferReader, parquet
 
     try:
@@ -142,6 +142,6 @@ def _parquet(path: Path, only: Sequence[str]) -> Table:
         reason = str(problem).partition("\n")[0]
         raise DataError(f"{path}: no parquet file that can be read ({reason})") from problem
     rows = zip(*table.values(), strict=True)
-    return Table(
-        tuple(table), [TableRow(f"{path}, row {n}", row) for n, row in enumerate(rows, start=1)]
+    return FileTable(
+        tuple(table), [FileRow(f"{path}, row {n}", row) for n, row in enumerate(rows, start=1)]
     )

@@ -115,13 +115,13 @@ def cache(clear: bool) -> None:
         cse-data cache
         cse-data cache --clear
     """
-    from cse_methods.files.cache import KINDS, cache_files, cache_root
+    from cse_methods.files.cache import CACHE_KINDS, cache_files, cache_root
     from cse_platform.render.page import Paragraph
     from cse_platform.render.table import text_table
     from cse_platform.render.terminal import print_page
 
     rows = []
-    for kind, what in KINDS.items():
+    for kind, what in CACHE_KINDS.items():
         files = cache_files(kind)
         size = sum(file.stat().st_size for file in files)
         rows.append((kind, what, str(len(files)), f"{size / 2**20:.1f}"))

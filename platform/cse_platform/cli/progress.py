@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from cse_platform.cli.live_table import screen
-from cse_platform.forecast.time_left import Interval, span, time_left
+from cse_platform.forecast.time_left import TimeInterval, span, time_left
 from cse_platform.render.formats import HASH_DIGITS, percent, short_settings
 from cse_platform.runner.state import SweepState
 from cse_platform.tracking.events import now
@@ -111,7 +111,7 @@ class SweepProgress:
         self._ray_is_up |= bool(state.live) or more or state.finished
         return self._ray_is_up
 
-    def time_left(self) -> Interval | None:
+    def time_left(self) -> TimeInterval | None:
         """How long the trials still take; None while nothing says so, or nothing is left."""
         trials, running = self.trials, [t for t in self.trials if t.key in self.state.live]
         done = [t.busy_seconds for t in trials if t.state in ("COMPLETE", "PRUNED")]

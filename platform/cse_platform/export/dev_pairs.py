@@ -22,7 +22,7 @@ def dev_pairs(trial: TrialDetails) -> DevPairs:
         BackboneError: if the model cannot be loaded.
         DataError: if the dev set is none of pairs, cannot be read, or holds other pairs by now.
     """
-    dev, data = DevSelection.model_validate(one_trial_sweep(trial)["dev"]), data_of(trial)
+    dev, data = DevSelection.model_validate(one_trial_sweep(trial)["dev"]), data_setting_of(trial)
     gold = load_dev_pairs(dev, trial.dev.search, data).gold
     if dev_identity(dev, data) != trial.dev.identity:
         raise DataError(
@@ -35,7 +35,7 @@ def dev_pairs(trial: TrialDetails) -> DevPairs:
     return DevPairs(gold, found.numpy())
 
 
-def data_of(trial: TrialDetails) -> str | None:
+def data_setting_of(trial: TrialDetails) -> str | None:
     """The setting `data` of a trial; where its file left it to CSE_DATA, what that named."""
     named: str | None = one_trial_sweep(trial)["data"]
     if named is None and trial.dev.source in ("builtin", "hub"):

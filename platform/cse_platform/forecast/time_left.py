@@ -11,13 +11,13 @@ A_PROJECTION = 0.5
 _UNITS = (("h", 3600, 1), ("min", 60, 0), ("s", 1, 0))
 """Name, seconds, decimals; the first of which the longer end has two or more is used."""
 
-Interval = tuple[float, float]
+TimeInterval = tuple[float, float]
 """Shortest and longest, in seconds."""
 
 
 def time_left(
     durations: Sequence[float], *, trials: float, at_once: int, finished: bool = True
-) -> Interval:
+) -> TimeInterval:
     """An interval for the time that further trials take; it narrows with every duration.
 
     Args:
@@ -38,7 +38,7 @@ def time_left(
     return middle / factor, middle * factor
 
 
-def span(interval: Interval) -> str:
+def span(interval: TimeInterval) -> str:
     """An interval of time for people, e.g. `3 to 9 min` or `about 2.5 h`."""
     low, high = interval
     name, unit, decimals = next((u for u in _UNITS if high >= 2 * u[1]), _UNITS[-1])

@@ -11,7 +11,7 @@ from cse_platform.leaderboard.query.board.filters import Catalogue, Filters, cat
 from cse_platform.leaderboard.query.board.rows import MAIN_FAMILIES, board_rows
 from cse_platform.leaderboard.query.board.sorting import sort_rows
 from cse_platform.leaderboard.row import (
-    FAMILIES,
+    TASK_FAMILIES,
     FamilyName,
     LeaderboardRow,
     family_named,
@@ -167,7 +167,9 @@ class Leaderboard(ComparisonQueries, SweepQueries):
         from cse_platform.leaderboard.published.paper_tables import paper_table
 
         with self._store.session() as session:
-            ours = board_rows(session, filters, families=tuple(FAMILIES), per_configuration=True)
+            ours = board_rows(
+                session, filters, families=tuple(TASK_FAMILIES), per_configuration=True
+            )
         return paper_table(paper, table, ours, files=self._published_files)
 
     def catalogue(self) -> Catalogue:

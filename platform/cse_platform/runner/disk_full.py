@@ -7,12 +7,12 @@ from typing import TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
 
 
-def wait_for_room(write: Callable[[], T], *, what: str) -> T:
+def wait_for_room(write: Callable[[], _T], *, what: str) -> _T:
     """Call `write`; where the disk is full, say so once and call it again until there is room."""
 
     def say(state: RetryCallState) -> None:

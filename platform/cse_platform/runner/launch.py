@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cse_methods.code_hash import outside_sources
+from cse_methods.contract import Method
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
@@ -126,19 +127,8 @@ def prepare(
     if unchanged:
         return None
     search = SearchStudy(resolved, url=places.search, start_points=start_points(resolved, method))
-    outside = next(iter(outside_sources(method).values()), None)
-    started = SweepStarted(
-        sweep=spec.sweep,
-        method=spec.method,
-        backbone=spec.backbone,
-        spec=asked,
-        best=best,
-        content=content,
-        environment=environment,
-        provenance=sweep_provenance(None, method=outside),
-        packages=packages,
-        diffs=code_diffs(None, method=outside),
-    )
+    now = {"content": content, "environment": environment, "packages": packages}
+    started = _started(spec, method, spec=asked, best=best, **now)
 
     def begin(recorder: Recorder) -> SweepState:
         stores = (recorder, search, leaderboard)
@@ -147,6 +137,19 @@ def prepare(
         return state
 
     return begin
+
+
+def _started(sweep: SweepSpec, method: Method, **facts: Any) -> SweepStarted:
+    """The event of a start, with the state of the code that it starts from."""
+    outside = next(iter(outside_sources(method).values()), None)
+    return SweepStarted(
+        sweep=sweep.sweep,
+        method=sweep.method,
+        backbone=sweep.backbone,
+        provenance=sweep_provenance(None, method=outside),
+        diffs=code_diffs(None, method=outside),
+        **facts,
+    )
 
 
 def run_to_end(

@@ -11,7 +11,7 @@ from cse_platform.search import samplers
 from cse_platform.search.distributions import encode, suggest
 from cse_platform.sweep.spec import SweepSpec
 
-Points = Sequence[Mapping[str, Any]]
+ProposedPoints = Sequence[Mapping[str, Any]]
 """Values of dimensions, by name."""
 
 
@@ -25,7 +25,7 @@ class Proposal:
     """Values of the active dimensions, by name."""
 
 
-def preview(spec: SweepSpec, *, start_points: Points, count: int) -> list[dict[str, Any]]:
+def preview(spec: SweepSpec, *, start_points: ProposedPoints, count: int) -> list[dict[str, Any]]:
     """The first configurations that a search would try if every trial scored the same."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize")
@@ -38,7 +38,7 @@ def preview(spec: SweepSpec, *, start_points: Points, count: int) -> list[dict[s
     return drawn
 
 
-def enqueue_points(study: optuna.Study, spec: SweepSpec, start_points: Points) -> None:
+def enqueue_points(study: optuna.Study, spec: SweepSpec, start_points: ProposedPoints) -> None:
     """Queue the start points, each once. A grid queues its points that agree with them first."""
     points = start_points
     if spec.search.sampler == "grid":

@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
 from cse_platform.search import samplers
-from cse_platform.search.proposals import Points, Proposal, draw, enqueue_points
+from cse_platform.search.proposals import Proposal, ProposedPoints, draw, enqueue_points
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
@@ -32,7 +32,7 @@ class SearchStudy:
     if the database answers and lacks a trial that it must have.
     """
 
-    def __init__(self, spec: SweepSpec, *, url: str, start_points: Points) -> None:
+    def __init__(self, spec: SweepSpec, *, url: str, start_points: ProposedPoints) -> None:
         self.spec = spec
         self.url = url
         optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from cse_methods.data.own.spec import ColumnName, OwnPairs
+from cse_methods.data.own.spec import OwnPairs, PairColumn
 from cse_methods.errors import DataError, nearest_hint
-from cse_methods.files.tables import Table, TableRow
+from cse_methods.files.tables import FileRow, FileTable
 
 SENTENCE_NAMES = (
     ("sentence1", "sentence2"),
@@ -25,7 +25,7 @@ Places = tuple[int, int, int]
 """Of both sentences and the score, from 0."""
 
 
-def find_columns(table: Table, spec: OwnPairs) -> tuple[Places, Sequence[TableRow]]:
+def find_columns(table: FileTable, spec: OwnPairs) -> tuple[Places, Sequence[FileRow]]:
     """The columns of both sentences and the score, and the rows without a header.
 
     They are those that the file's spec states; else those with usual names; else the first three.
@@ -92,7 +92,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[\W_]", "", name).lower()
 
 
-def _place(column: ColumnName, names: Sequence[str] | None, width: int, where: str) -> int:
+def _place(column: PairColumn, names: Sequence[str] | None, width: int, where: str) -> int:
     if isinstance(column, int):
         if column > width:
             raise DataError(f"{where}: no column {column}; there are {width}, counted from 1")

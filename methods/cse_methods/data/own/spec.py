@@ -11,14 +11,14 @@ from cse_methods.settings import Settings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
-ColumnName = Annotated[str, Field(min_length=1)] | Annotated[int, Field(strict=True, ge=1)]
+PairColumn = Annotated[str, Field(min_length=1)] | Annotated[int, Field(strict=True, ge=1)]
 
 
 class OwnPairs(Settings):
     """A file of two sentences and a score a row. It goes by its name without the ending."""
 
     file: str = Field(min_length=1, description="CSV, TSV, JSON lines or parquet; UTF-8")
-    columns: tuple[ColumnName, ColumnName, ColumnName] | None = Field(
+    columns: tuple[PairColumn, PairColumn, PairColumn] | None = Field(
         default=None,
         description="of both sentences and the score: names, or numbers from 1; found if left out",
     )

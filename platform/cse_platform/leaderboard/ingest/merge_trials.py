@@ -32,12 +32,12 @@ MACHINE_KEY = ("host", "hardware")
 SCORE_KEY = ("trial_id", "task", "split", "metric", "identity")
 SIMILARITIES_KEY = ("trial_id", "task", "identity")
 RELEASE_KEY = ("trial_id", "opened", "who")
-OWN = {"id", "key", "configuration_id", "seed", "machine_id", "gpu_seconds"}
+OWN_FIELDS = {"id", "key", "configuration_id", "seed", "machine_id", "gpu_seconds"}
 """What is not copied as it is; GPU time follows from the sweeps that it was spent in."""
 IDLE = {"trials": 0, "gpu_seconds": 0.0}
 UNTRIED = {**IDLE, "n": 0, "mean": None, "m2": 0.0}
 """The counters of a group and a configuration that nothing has been added to."""
-COPIED = [column.key for column in TrialRecord.__table__.c if column.key not in OWN]
+COPIED = [column.key for column in TrialRecord.__table__.c if column.key not in OWN_FIELDS]
 
 
 def merge_trials(
