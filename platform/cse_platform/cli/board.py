@@ -14,7 +14,7 @@ from cse_platform.leaderboard.published.rows import merged, published_rows
 from cse_platform.leaderboard.query.board.filters import Catalogue, Filters
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.document import Document, Format, print_document
-from cse_platform.leaderboard.row import TASK_FAMILIES, FamilyName, LeaderboardRow, family_of
+from cse_platform.leaderboard.row import BOARD_FAMILIES, FamilyName, LeaderboardRow, family_of
 from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.render.terminal import progress_bar
 
@@ -101,7 +101,7 @@ def _board(asked: Question, reader: Leaderboard, progress: Callable[[int, int], 
     if not rows:
         click.echo(_no_rows(asked, reader.catalogue()), err=True)
     tasks = asked.tasks or family_of(rows)
-    columns = TASK_FAMILIES[tasks].columns
+    columns = BOARD_FAMILIES[tasks].columns
     if asked.tasks and rows and not any(c in row.scores for row in rows for c in columns):
         click.echo(f"No row has test scores of {tasks}; they are ranked on dev.", err=True)
     against: Mapping[int, Comparison] = {}

@@ -11,7 +11,7 @@ from cse_platform.leaderboard.query.board.filters import Catalogue, Filters, cat
 from cse_platform.leaderboard.query.board.rows import MAIN_FAMILIES, board_rows
 from cse_platform.leaderboard.query.board.sorting import sort_rows
 from cse_platform.leaderboard.row import (
-    TASK_FAMILIES,
+    BOARD_FAMILIES,
     FamilyName,
     LeaderboardRow,
     family_named,
@@ -168,7 +168,7 @@ class Leaderboard(ComparisonQueries, SweepQueries):
 
         with self._store.session() as session:
             ours = board_rows(
-                session, filters, families=tuple(TASK_FAMILIES), per_configuration=True
+                session, filters, families=tuple(BOARD_FAMILIES), per_configuration=True
             )
         return paper_table(paper, table, ours, files=self._published_files)
 

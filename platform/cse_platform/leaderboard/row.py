@@ -18,7 +18,7 @@ RANKING_METRICS = ("kcc", "ndcg")
 
 
 @dataclass(frozen=True)
-class TaskFamily:
+class BoardFamily:
     """Tasks whose scores are shown together."""
 
     name: FamilyName
@@ -33,19 +33,19 @@ class TaskFamily:
         return tuple(c for c in self.columns if c not in self.averages and c.endswith(suffix))
 
 
-TASK_FAMILIES = {
+BOARD_FAMILIES = {
     family.name: family
     for family in (
-        TaskFamily("sts", (*STS_TASKS, AVG_STS), (AVG_STS,)),
-        TaskFamily("transfer", (*TRANSFER_TASKS, AVG_TRANSFER), (AVG_TRANSFER,)),
-        TaskFamily(
+        BoardFamily("sts", (*STS_TASKS, AVG_STS), (AVG_STS,)),
+        BoardFamily("transfer", (*TRANSFER_TASKS, AVG_TRANSFER), (AVG_TRANSFER,)),
+        BoardFamily(
             "ranking",
             tuple(
                 f"{task}_{metric}" for metric in RANKING_METRICS for task in (*STS_TASKS, AVG_STS)
             ),
             tuple(f"{AVG_STS}_{metric}" for metric in RANKING_METRICS),
         ),
-        TaskFamily("long", LONG_TASKS, ()),
+        BoardFamily("long", LONG_TASKS, ()),
     )
 }
 
@@ -143,7 +143,7 @@ class LeaderboardRow:
     corpus: str = ""
     """Names of the training corpora, with `+` between."""
     scores: dict[str, Estimate] = field(default_factory=dict)
-    """On test, by column (see `TASK_FAMILIES`)."""
+    """On test, by column (see `BOARD_FAMILIES`)."""
     wall_seconds: float | None = None
     """What a trial took by the clock: the mean over its seeds; None where none is known."""
     test_opened: datetime | None = None
@@ -176,21 +176,21 @@ class LeaderboardRow:
         return self.dev_score if self.headline is None else self.scores.get(self.headline)
 
 
-def family_named(name: str) -> TaskFamily:
+def family_named(name: str) -> BoardFamily:
     """The family of that name.
 
     Raises:
         NotFoundError: if there is none.
     """
-    found = next((family for family in TASK_FAMILIES.values() if family.name == name), None)
+    found = next((family for family in BOARD_FAMILIES.values() if family.name == name), None)
     if found is None:
-        raise NotFoundError(f"there are no tasks {name!r}; expected {', '.join(TASK_FAMILIES)}")
+        raise NotFoundError(f"there are no tasks {name!r}; expected {', '.join(BOARD_FAMILIES)}")
     return found
 
 
 def family_of(rows: Sequence[LeaderboardRow]) -> FamilyName:
     """The first family that any row has scores of; `sts` where there are none."""
-    for name, family in TASK_FAMILIES.items():
+    for name, family in BOARD_FAMILIES.items():
         if any(column in row.scores for row in rows for column in family.columns):
             return name
     return "sts"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.row import (
-    TASK_FAMILIES,
+    BOARD_FAMILIES,
     Configuration,
     DevSets,
     Estimate,
@@ -88,7 +88,7 @@ def test_without_test_scores_it_is_dev_that_counts(
 
 
 def test_scores_by_task(lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate) -> None:
-    every = {name: estimate(0.7, 0.8) for name in TASK_FAMILIES["sts"].columns}
+    every = {name: estimate(0.7, 0.8) for name in BOARD_FAMILIES["sts"].columns}
     title = "Test scores, sts12 to avg_sts, x 100"
     head, _, scores = titled(lines(Board([row(every)])), title)
     assert head == "method backbone sts12 sts13 sts14 sts15 sts16 stsb sickr avg sts"
@@ -105,7 +105,7 @@ def test_scores_by_task(lines: Lines, titled: Lines, row: MakeRow, estimate: Mak
 def test_the_ranking_family_is_two_tables(
     lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
 ) -> None:
-    every = {name: estimate(0.5) for name in TASK_FAMILIES["ranking"].columns}
+    every = {name: estimate(0.5) for name in BOARD_FAMILIES["ranking"].columns}
     told = lines(Board([row(every)], family="ranking"))
     for metric in ("kcc", "ndcg"):
         title = f"Test scores, sts12_{metric} to avg_sts_{metric}, x 100"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.row import TASK_FAMILIES, Estimate, Gap, LeaderboardRow
+from cse_platform.leaderboard.row import BOARD_FAMILIES, Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison, Interval, RankInterval
 from cse_platform.render.table import Cell, ColumnHead, Table
 from cse_platform.render.text import to_latex
@@ -156,7 +156,7 @@ def test_a_table_of_scores_fits_a_page_of_two_columns(
     estimate: Callable[..., Estimate],
     tmp_path: Path,
 ) -> None:
-    every = dict.fromkeys(TASK_FAMILIES["sts"].columns, estimate(0.7612, 0.7745, 0.7811))
+    every = dict.fromkeys(BOARD_FAMILIES["sts"].columns, estimate(0.7612, 0.7745, 0.7811))
     longest = row(every, method="whitenedcse", backbone="roberta-large")
     board = Board([longest, row(every)], [])
     tables = written(board, "latex").split("\n\n")

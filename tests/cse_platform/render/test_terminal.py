@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.document import print_document
-from cse_platform.leaderboard.row import TASK_FAMILIES, Estimate, Gap, LeaderboardRow
+from cse_platform.leaderboard.row import BOARD_FAMILIES, Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 from cse_platform.render.page import Curve, Heading, Page, Paragraph
 from cse_platform.render.table import Cell, ColumnHead, Table, text_table
@@ -85,7 +85,7 @@ def test_every_board_is_whole_where_there_is_no_terminal(
     system: str,
     family: str,
 ) -> None:
-    columns = TASK_FAMILIES[family].columns
+    columns = BOARD_FAMILIES[family].columns
     score = estimate(0.7, 0.8, interval=Interval(0.6123, 0.8877, "seeds"))
     ours = row(
         dict.fromkeys(columns, score),
@@ -124,7 +124,7 @@ def test_eighty_columns_break_no_number_and_no_name(
     row: Callable[..., LeaderboardRow], estimate: Callable[..., Estimate]
 ) -> None:
     score = estimate(0.76, 0.77, interval=Interval(0.7015, 0.8285, "seeds"))
-    scores = dict.fromkeys(TASK_FAMILIES["sts"].columns, score)
+    scores = dict.fromkeys(BOARD_FAMILIES["sts"].columns, score)
     ours = row(scores, method="whitenedcse", backbone="roberta-large",
                rank=RankInterval(1, 2, 2), gap=Gap("avg_sts", 0.8, "x", -0.04, True))  # fmt: skip
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out:

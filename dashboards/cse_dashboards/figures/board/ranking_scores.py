@@ -21,9 +21,9 @@ from cse_dashboards.figures.rows import (
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.published.gaps import source_of
 from cse_platform.leaderboard.query.board.filters import Filters
-from cse_platform.leaderboard.row import TASK_FAMILIES, Estimate, LeaderboardRow, estimate
+from cse_platform.leaderboard.row import BOARD_FAMILIES, Estimate, LeaderboardRow, estimate
 
-_RANKING = TASK_FAMILIES["ranking"].averages
+_RANKING = BOARD_FAMILIES["ranking"].averages
 
 Scores = Mapping[str, Estimate]
 """By column, under one evaluation."""

@@ -10,11 +10,11 @@ from cse_platform.leaderboard.published.row import MINUTES, PublishedRow
 from cse_platform.leaderboard.query.trials.test_access import BUILTIN
 from cse_platform.leaderboard.render.cells import ALPHA, OVER_PAIRS, join_marks, score_cell
 from cse_platform.leaderboard.row import (
-    TASK_FAMILIES,
+    BOARD_FAMILIES,
+    BoardFamily,
     Estimate,
     FamilyName,
     LeaderboardRow,
-    TaskFamily,
 )
 from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.render.formats import HASH_DIGITS, percent
@@ -43,9 +43,9 @@ class Board:
     """By place in `rows`: the row compared with one reference, for marks of significance."""
 
     @property
-    def columns(self) -> TaskFamily:
+    def columns(self) -> BoardFamily:
         """The columns of the shown tasks."""
-        return TASK_FAMILIES[self.family]
+        return BOARD_FAMILIES[self.family]
 
     @property
     def headline(self) -> str:
@@ -197,5 +197,5 @@ def _above(against: Comparison) -> dict[str, str]:
     return dict.fromkeys(found, join_marks(ABOVE, OVER_PAIRS if single else ""))
 
 
-def _on_tests(row: PublishedRow, family: TaskFamily) -> bool:
+def _on_tests(row: PublishedRow, family: BoardFamily) -> bool:
     return row.split == "test" and not row.scores.keys().isdisjoint(family.columns)

@@ -8,7 +8,7 @@ from typing import Any
 from cse_platform.leaderboard.published.gaps import source_of
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.row import TASK_FAMILIES, Estimate, LeaderboardRow
+from cse_platform.leaderboard.row import BOARD_FAMILIES, Estimate, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Interval
 from cse_platform.render.serialise import to_record
 from cse_platform.render.table import Column
@@ -104,7 +104,7 @@ def _scored(board: Board) -> list[str]:
     found = ours.union(*(row.scores for row in board.published))
     shown = (
         family
-        for family in TASK_FAMILIES.values()
+        for family in BOARD_FAMILIES.values()
         if family.name == board.family or not ours.isdisjoint(family.columns)
     )
     return [column for family in shown for column in family.columns if column in found]

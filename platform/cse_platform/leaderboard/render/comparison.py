@@ -11,7 +11,7 @@ from cse_platform.leaderboard.render.cells import (
     interval_cell,
     join_marks,
 )
-from cse_platform.leaderboard.row import TASK_FAMILIES
+from cse_platform.leaderboard.row import BOARD_FAMILIES
 from cse_platform.leaderboard.statistics.results import Comparison, Matrix, TaskComparison
 from cse_platform.render.formats import percent, probability, signed_percent
 from cse_platform.render.serialise import to_csv
@@ -124,7 +124,7 @@ def _mean_over(tasks: Sequence[str]) -> str:
     """The name of the average that is over these tasks, or else each of them."""
     averages = (
         average
-        for family in TASK_FAMILIES.values()
+        for family in BOARD_FAMILIES.values()
         for average in family.averages
         if set(family.over(average)) == set(tasks)
     )

@@ -11,7 +11,7 @@ from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard.query.board.paired_scores import common_seeds, contenders
 from cse_platform.leaderboard.query.board.ranked_rows import Progress
 from cse_platform.leaderboard.query.board.resolve import describe_row, shared_tasks
-from cse_platform.leaderboard.row import FamilyName, LeaderboardRow, TaskFamily, family_named
+from cse_platform.leaderboard.row import BoardFamily, FamilyName, LeaderboardRow, family_named
 from cse_platform.leaderboard.statistics.compare import compare, compare_all
 from cse_platform.leaderboard.statistics.contenders import Contender
 from cse_platform.leaderboard.statistics.results import Comparison, Matrix
@@ -115,7 +115,7 @@ def compare_all_rows(
     return replace(found, notes=(*found.notes, *sorted(notes)), tasks=tuple(tasks), told=lines)
 
 
-def _compared_on(family: TaskFamily) -> tuple[str, ...]:
+def _compared_on(family: BoardFamily) -> tuple[str, ...]:
     """What the family's first average is over; never a mean over several metrics."""
     return family.over(family.averages[0]) if family.averages else family.columns
 

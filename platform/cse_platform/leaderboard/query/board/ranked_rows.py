@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.query.board.paired_scores import contenders, group_by_identity
-from cse_platform.leaderboard.row import Estimate, LeaderboardRow, TaskFamily
+from cse_platform.leaderboard.row import BoardFamily, Estimate, LeaderboardRow
 from cse_platform.leaderboard.statistics.contenders import Sampled, sample
 from cse_platform.leaderboard.statistics.intervals import pairs_interval
 from cse_platform.leaderboard.statistics.ranks import Ranked, joint_ranks
@@ -25,7 +25,7 @@ Progress = Callable[[int, int], None]
 def with_rank_intervals(
     session: Session,
     rows: Sequence[LeaderboardRow],
-    family: TaskFamily,
+    family: BoardFamily,
     *,
     progress: Progress | None = None,
 ) -> list[LeaderboardRow]:
@@ -44,13 +44,13 @@ def with_rank_intervals(
     ]
 
 
-def with_headline(rows: Sequence[LeaderboardRow], family: TaskFamily) -> list[LeaderboardRow]:
+def with_headline(rows: Sequence[LeaderboardRow], family: BoardFamily) -> list[LeaderboardRow]:
     """The same rows with the column that their rank and gap are of."""
     headline = headline_of(rows, family)
     return [replace(row, headline=headline) for row in rows]
 
 
-def headline_of(rows: Sequence[LeaderboardRow], family: TaskFamily) -> str | None:
+def headline_of(rows: Sequence[LeaderboardRow], family: BoardFamily) -> str | None:
     """The column that a board is about: the family's average, or else its first task that any row
     has; None for dev."""
     order = (*family.averages, *family.columns)
@@ -60,7 +60,7 @@ def headline_of(rows: Sequence[LeaderboardRow], family: TaskFamily) -> str | Non
 def _sampled(
     session: Session,
     rows: Sequence[LeaderboardRow],
-    family: TaskFamily,
+    family: BoardFamily,
     headline: str | None,
     progress: Progress | None,
 ) -> list[Sampled | None]:

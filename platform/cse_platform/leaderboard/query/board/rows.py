@@ -17,7 +17,7 @@ from cse_platform.leaderboard.query.board.test_scores import Evaluated, scores_b
 from cse_platform.leaderboard.query.trials.details import dev_set
 from cse_platform.leaderboard.query.trials.test_access import BUILTIN, first_test_accesses
 from cse_platform.leaderboard.row import (
-    TASK_FAMILIES,
+    BOARD_FAMILIES,
     Configuration,
     Estimate,
     FamilyName,
@@ -208,7 +208,7 @@ def _row(
 
 def _estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimate]:
     """In the papers' order, of the seeds that the filters let through."""
-    order = [column for family in TASK_FAMILIES.values() for column in family.columns]
+    order = [column for family in BOARD_FAMILIES.values() for column in family.columns]
     found = {}
     for column in sorted(evaluated, key=order.index):
         scores = evaluated[column]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cse_platform.errors import NotFoundError
-from cse_platform.leaderboard.row import TASK_FAMILIES, LeaderboardRow
+from cse_platform.leaderboard.row import BOARD_FAMILIES, LeaderboardRow
 
 TEXT_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "method": lambda row: row.method,
@@ -32,7 +32,7 @@ NUMBER_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "gap": lambda row: row.gap.difference if row.gap else None,
 }
 """From the highest down, as test scores are."""
-SCORE_COLUMNS = tuple(column for family in TASK_FAMILIES.values() for column in family.columns)
+SCORE_COLUMNS = tuple(column for family in BOARD_FAMILIES.values() for column in family.columns)
 SORT_COLUMNS = (*TEXT_COLUMNS, *NUMBER_COLUMNS, *SCORE_COLUMNS)
 
 

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from cse_platform.leaderboard.row import RANKING_METRICS, TaskFamily
+from cse_platform.leaderboard.row import RANKING_METRICS, BoardFamily
 from cse_platform.leaderboard.store.score_tables import EvaluationRecord, ScoreRecord
 from cse_platform.leaderboard.store.tables import TrialRecord
 from cse_platform.tracking.events import MAIN_METRICS
@@ -59,7 +59,7 @@ Evaluated = dict[str, ColumnScores]
 
 
 def scores_by_evaluation(
-    session: Session, configurations: Sequence[int], families: Sequence[TaskFamily]
+    session: Session, configurations: Sequence[int], families: Sequence[BoardFamily]
 ) -> dict[int, list[Evaluated]]:
     """By configuration, its scores on test, once for each evaluation identity.
 
@@ -82,7 +82,7 @@ UNKNOWN = EvaluationFacts()
 
 
 def _measured(
-    session: Session, configurations: Sequence[int], families: Sequence[TaskFamily]
+    session: Session, configurations: Sequence[int], families: Sequence[BoardFamily]
 ) -> dict[int, Scored]:
     columns = {column for family in families for column in family.columns}
     query = (
@@ -125,7 +125,7 @@ def _facts(session: Session, identities: Iterable[str]) -> dict[str, EvaluationF
     }
 
 
-def _rows(scored: Scored, families: Sequence[TaskFamily], facts: Facts) -> list[Evaluated]:
+def _rows(scored: Scored, families: Sequence[BoardFamily], facts: Facts) -> list[Evaluated]:
     alike: dict[object, list[list[Scored]]] = {}
     for place, family in enumerate(families):
         for kind, group in _groups(scored, family, facts):
@@ -141,7 +141,7 @@ def _rows(scored: Scored, families: Sequence[TaskFamily], facts: Facts) -> list[
     ]
 
 
-def _groups(scored: Scored, family: TaskFamily, facts: Facts) -> list[tuple[object, Scored]]:
+def _groups(scored: Scored, family: BoardFamily, facts: Facts) -> list[tuple[object, Scored]]:
     """Scores of one family that stand together, and what they are alike in; best first."""
     mine = {key: one for key, one in scored.items() if key[0] in family.columns}
     groups: list[tuple[object, Scored]] = []
@@ -158,7 +158,7 @@ def _groups(scored: Scored, family: TaskFamily, facts: Facts) -> list[tuple[obje
     return sorted(groups, key=lambda group: _weight(group[1], family), reverse=True)
 
 
-def _fill_averages(group: Scored, family: TaskFamily, identity: str) -> None:
+def _fill_averages(group: Scored, family: BoardFamily, identity: str) -> None:
     """Give the average to seeds that have a score of each task and no average."""
     for average in family.averages:
         over = family.over(average)
@@ -187,7 +187,7 @@ def _kind(facts: Facts, identity: str) -> object:
     return one.reading, one.source
 
 
-def _weight(group: Scored, family: TaskFamily) -> tuple[bool, tuple[int, datetime], str]:
+def _weight(group: Scored, family: BoardFamily) -> tuple[bool, tuple[int, datetime], str]:
     """Those with an average come first."""
     whole = any(column in family.averages for column, _ in group)
     heaviest = max(one.weight for one in group.values())
