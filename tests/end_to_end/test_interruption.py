@@ -144,6 +144,6 @@ def test_killed_driver_of_a_search_that_learns(new_sweep, tmp_path: Path) -> Non
 def _workers(driver: int) -> list[psutil.Process]:
     """The processes that train, of the Ray that this driver has started."""
     below = psutil.Process(driver).children(recursive=True)
-    found = [process for process in below if process.name().startswith("ray::ImplicitFunc")]
+    found = [process for process in below if process.name().startswith("ray::ResourceTrainable")]
     assert found, [process.name() for process in below]
     return found
