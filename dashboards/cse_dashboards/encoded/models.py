@@ -100,8 +100,7 @@ class Embeddings:
 
 
 def _under_dropout(encoder: Encoder, sentences: Sequence[str]) -> Vectors:
-    contents = encoder.pieces(sentences, encoder.template)
-    rows = [encoder.template(content) for content in contents]
+    rows = encoder.rows(sentences)
     vectors = torch.empty(len(rows), encoder.width)
     encoder.train()
     try:

@@ -223,11 +223,8 @@ class Encoder(nn.Module):
 
     def _vectors(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """What the pooler makes of each row, shape (B, D), float32."""
-        ids, mask, first = (
-            inputs["input_ids"],
-            inputs["attention_mask"],
-            self._family.first_position,
-        )
+        ids, mask = inputs["input_ids"], inputs["attention_mask"]
+        first = self._family.first_position
         marked = self._marked(ids)
         if self._packs and self._family.bert_layers and self.pooling.reads_one_piece:
             column = 0 if marked is None else marked

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cse_methods.allocator import keep_freed_memory
 from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.data.own.reading import load_own_pairs
 from cse_methods.data.pairs import PairSet
-from cse_methods.encoders.allocator import keep_freed_memory
 from cse_methods.evaluation.embeddings import OnProgress, StoredEmbeddings
 from cse_methods.evaluation.identity import (
     GEOMETRY_PROTOCOL,

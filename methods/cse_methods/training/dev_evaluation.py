@@ -35,7 +35,9 @@ class DevSuite:
             load_dev_pairs(dev, name, data) for name in dev.tasks if name != "transfer_dev"
         )
         self.geometry = dev.geometry
-        self._sentences = list(dict.fromkeys(s for d in self.sets for s in (*d.first, *d.second)))
+        sentences = dict.fromkeys(s for d in self.sets for s in (*d.first, *d.second))
+        self._row = {sentence: row for row, sentence in enumerate(sentences)}
+        """The place of each distinct sentence among all of them."""
         self._read: tuple[Any, Template, list[list[int]]] | None = None
         """The sentences' word pieces, with the tokenizer and template that gave them."""
         transfer = TRANSFER_TASKS if "transfer_dev" in dev.tasks else ()
@@ -78,7 +80,7 @@ class DevSuite:
 
         All sets together are encoded at once, so that each distinct sentence is encoded once.
         """
-        row = {sentence: number for number, sentence in enumerate(self._sentences)}
+        row = self._row
         embeddings = encoder.encode_rows(self._rows(encoder))
         for dev in self.sets:
             first = embeddings[[row[sentence] for sentence in dev.first]]
@@ -89,7 +91,7 @@ class DevSuite:
     def _rows(self, encoder: Encoder) -> list[list[int]]:
         """The rows of all sentences, cut into word pieces once for all dev points of a trial."""
         if self._read is None or self._read[:2] != (encoder.tokenizer, encoder.template):
-            self._read = encoder.tokenizer, encoder.template, encoder.rows(self._sentences)
+            self._read = encoder.tokenizer, encoder.template, encoder.rows(list(self._row))
         return self._read[2]
 
     def _transfer(self, encoder: Encoder) -> dict[str, float]:

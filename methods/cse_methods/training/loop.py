@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cse_methods.allocator import keep_freed_memory
 from cse_methods.contract import Run, TrainingConfig
 from cse_methods.data.corpora import Corpus
-from cse_methods.encoders.allocator import keep_freed_memory
 from cse_methods.errors import TrainingError
 from cse_methods.training.checkpoint import Best, TrainingState, load_checkpoint, save_checkpoint
 from cse_methods.training.dev_evaluation import DevSuite

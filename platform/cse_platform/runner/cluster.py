@@ -14,7 +14,7 @@ from types import FrameType
 import ray
 from ray import tune
 
-from cse_methods.encoders.allocator import ONE_ARENA
+from cse_methods.allocator import ONE_ARENA
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.worker import trainable

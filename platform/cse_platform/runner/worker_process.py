@@ -8,7 +8,7 @@ from typing import Any
 
 from ray.tune.trainable import wrap_function
 
-from cse_methods.encoders.allocator import return_freed_memory
+from cse_methods.allocator import return_freed_memory
 from cse_platform.errors import WorkerBusyError
 from cse_platform.tracking.provenance import reset_peak_memory
 
