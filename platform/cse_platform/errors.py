@@ -23,10 +23,6 @@ class WorkerBusyError(PlatformError):
     """A trial that was stopped has not left its worker's process, which no other can use then."""
 
 
-class WorkerLostError(PlatformError):
-    """Ray ended a trial's process, or could not start it; the message is Ray's."""
-
-
 class StoreError(PlatformError):
     """A store cannot be used: wrong address, driver or schema; waiting does not help."""
 

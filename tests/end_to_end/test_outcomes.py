@@ -2,10 +2,12 @@
 
 import json
 import os
+import pickle
 import signal
 import socket
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, BinaryIO
 
 import cheap as _registers_it  # noqa: F401
 import pytest
@@ -95,6 +97,36 @@ def test_mlflow_that_is_down_for_the_whole_sweep(
     assert back.exit_code == 0, back.output
     assert "is complete already" in back.stdout
     assert_stores_agree(sweep)
+
+
+class Intruder:
+    """Runs what its writer wants where it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.trace,)
+
+
+def test_nothing_is_unpickled_out_of_the_storage(
+    run_here, new_sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = pickle.dumps(Intruder(tmp_path / "trace"))
+
+    def plant(_error: Exception, file: BinaryIO) -> None:
+        """As if somebody replaced the file as soon as Ray has written it."""
+        file.write(planted)
+
+    rays = {"dumps": ray.cloudpickle.dumps, "loads": ray.cloudpickle.loads, "dump": plant}
+    monkeypatch.setattr(ray.tune.experiment.trial, "cloudpickle", SimpleNamespace(**rays))
+    fixed = {"temperature": TOO_HOT}
+    sweep = new_sweep(tmp_path, space={}, fixed=fixed, search=ONE_TRIAL)
+    result = run_here(sweep)
+    assert not (tmp_path / "trace").exists()
+    assert "too hot: 9" in result.stderr
+    (trial,) = sweep.history().trials.values()
+    assert trial.state == "FAIL"
 
 
 @pytest.mark.slow  # `make quickstart` runs stages too

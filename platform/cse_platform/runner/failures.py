@@ -1,21 +1,63 @@
-"""Why a trial failed, in one line: what was raised, and where in the method's own code."""
+"""Why a trial failed, in one line: what was raised, and where in the method's own code.
+
+A worker says in text what its method raised. What ends without a word was ended from outside. Text,
+because an exception comes as a pickle, and to read a pickle is to run what its writer wants.
+"""
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import PurePosixPath
+from traceback import format_exception
+from typing import Any
 
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayTaskError
 
 from cse_methods.contract import Method
 from cse_methods.errors import CseError
-from cse_platform.errors import WorkerBusyError, WorkerLostError
 from cse_platform.secrets import mask_text
 
 _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+), in [^\n]*\n +([^\n]+)', re.M)
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+_ATTEMPT = re.compile(r"^Failure # \d+ \(occurred at .*\)$", re.M)
+"""The line before each error of a trial in Ray's file of their texts."""
+_IN_A_TASK = "ray::"
+"""How Ray begins the traceback of what was raised in a worker."""
 
 
-def is_crash(error: Exception) -> bool:
-    """Whether a trial was ended from outside, and can go on from its last checkpoint elsewhere."""
-    return isinstance(_cause(error), RayActorError | WorkerLostError | WorkerBusyError)
+@dataclass(frozen=True)
+class Failure:
+    """Why one trial ended before its time; without secrets."""
+
+    said: str
+    """One line."""
+    traceback: str
+    crashed: bool
+    """Whether it was ended from outside, and can go on from its last checkpoint elsewhere."""
+
+
+def report_of(error: Exception) -> dict[str, Any]:
+    """What a worker tells the driver of an error that its method has raised."""
+    return {
+        "said": one_line(error),
+        "says_what_to_do": isinstance(error, CseError),
+        "traceback": "".join(format_exception(error)),
+    }
+
+
+def reported(report: Mapping[str, Any], method: Method) -> Failure:
+    """A failure that the worker has told of, by `report_of`."""
+    said, traceback = _plain(str(report["said"])), _plain(str(report["traceback"]))
+    if not report["says_what_to_do"]:
+        said = _with_place(said, traceback, method)
+    return Failure(said, traceback, crashed=False)
+
+
+def unreported(told: str) -> Failure:
+    """A trial whose worker has told nothing: it died. `told` is what Ray writes of the trial."""
+    traceback = _plain(_ATTEMPT.split(told)[-1].strip())
+    lines = traceback.splitlines() or ["it left no error"]
+    return Failure(lines[-1 if lines[0].startswith(_IN_A_TASK) else 0], traceback, crashed=True)
 
 
 def one_line(error: Exception) -> str:
@@ -32,7 +74,11 @@ def with_own_line(error: Exception, traceback: str, method: Method) -> str:
     raise ourselves says what to do, and needs no place in the code.
     """
     said = one_line(error)
-    found = None if isinstance(_cause(error), CseError) else _own_frame(traceback, method)
+    return said if isinstance(_cause(error), CseError) else _with_place(said, traceback, method)
+
+
+def _with_place(said: str, traceback: str, method: Method) -> str:
+    found = _own_frame(traceback, method)
     return f"{said}, at {found}" if found else said
 
 
@@ -46,6 +92,11 @@ def _own_frame(traceback: str, method: Method) -> str | None:
             place = "/".join(parts[len(parts) - 1 - parts[::-1].index(own) :])
             return mask_text(f"{place}:{line}: {code}")
     return None
+
+
+def _plain(text: str) -> str:
+    """Without secrets, and without the colours that Ray or a method gives it."""
+    return mask_text(_COLOUR.sub("", text))
 
 
 def _cause(error: Exception) -> BaseException:

@@ -4,26 +4,20 @@ An exception in either would end the whole sweep. So it is caught and kept, no f
 started, and the launcher raises it when the running trials have ended.
 """
 
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
-from ray import cloudpickle
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
-from cse_platform.errors import WorkerLostError
-from cse_platform.runner.failures import is_crash, with_own_line
+from cse_platform.runner.failures import Failure, reported, unreported
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.results import Results
-from cse_platform.secrets import mask_text
+from cse_platform.runner.worker_process import FAILURE
 
-_FAILURE = re.compile(r"^Failure # \d+ \(occurred at .*\)$", re.M)
-"""The line between the errors of one trial in Ray's file of their texts."""
 _MOST_WORKERS = 100_000
 """More than any cluster runs at once."""
 
@@ -85,6 +79,8 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         super().__init__()
         self.hooks = hooks
         self._keeps_workers = False
+        self._told: dict[str, dict[str, Any]] = {}
+        """By Ray's trial id, what its worker has told of its failure."""
 
     def on_trial_add(self, controller: Any, trial: Trial) -> None:
         """Let Ray keep every idle worker for the next trial; by itself it keeps a single one."""
@@ -95,6 +91,8 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             self._keeps_workers = True
 
     def on_trial_result(self, controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        if told := _below(FAILURE, result):
+            self._told[trial.trial_id] = told
         if "step" not in result:
             return str(TrialScheduler.CONTINUE)
         try:
@@ -103,7 +101,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
                 step=result["step"],
                 metrics=_metrics(result),
                 checkpoint=_checkpoint(trial, result),
-                provenance=_provenance(result),
+                provenance={n: str(v) for n, v in _below("provenance", result).items()},
             )
         except Exception as error:
             self.hooks.broken, stop = error, True
@@ -114,15 +112,21 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             self._guarded(self.hooks.results.ended, trial)
 
     def on_trial_error(self, controller: Any, trial: Trial) -> None:
-        self._guarded(lambda key: self._failed(key, _error(trial)), trial)
+        # Ray pickles the error into the sweep's storage. At the end it would read that again.
+        trial.run_metadata.pickled_error_filename = None
+        self._guarded(lambda key: self._failed(key, self._failure(trial)), trial)
 
-    def _failed(self, key: str, error: Exception) -> None:
-        traceback = mask_text(re.sub(r"\x1b\[\d*m", "", str(error)))  # Ray colours it
+    def _failure(self, trial: Trial) -> Failure:
+        if told := self._told.pop(trial.trial_id, None):
+            return reported(told, self.hooks.results.state.method)
+        text = ""
+        with suppress(OSError, TypeError):  # on a full disk there is none
+            text = Path(trial.error_file).read_text(errors="replace")
+        return unreported(text)
+
+    def _failed(self, key: str, failure: Failure) -> None:
         self.hooks.results.failed(
-            key,
-            error=with_own_line(error, traceback, self.hooks.results.state.method),
-            crashed=is_crash(error),
-            traceback=traceback,
+            key, error=failure.said, crashed=failure.crashed, traceback=failure.traceback
         )
 
     def _guarded(self, call: Callable[[str], None], trial: Trial) -> None:
@@ -137,28 +141,13 @@ def _metrics(result: dict[str, Any]) -> dict[str, float]:
     return {name: float(value) for name, value in result.items() if name.startswith(ours)}
 
 
-def _provenance(result: dict[str, Any]) -> dict[str, str]:
-    start = "provenance/"
-    return {name[len(start) :]: str(v) for name, v in result.items() if name.startswith(start)}
+def _below(name: str, result: dict[str, Any]) -> dict[str, Any]:
+    """A mapping inside a result, which Ray flattens."""
+    start = f"{name}/"
+    return {key[len(start) :]: value for key, value in result.items() if key.startswith(start)}
 
 
 def _checkpoint(trial: Trial, result: dict[str, Any]) -> str | None:
     """The place of this result's checkpoint, which the worker writes before it reports."""
     name = result.get("checkpoint_dir_name")
     return f"{trial.path}/{name}" if name else None
-
-
-def _error(trial: Trial) -> Exception:
-    """What ended the trial, from the files that Ray writes before it calls the scheduler.
-
-    Errors of the trial itself and of its process are pickled. Of all others, such as one for lack
-    of memory, Ray keeps the text alone; and on a full disk it keeps nothing.
-    """
-    with suppress(OSError, EOFError, UnpicklingError, TypeError):
-        with Path(trial.pickled_error_file).open("rb") as file:
-            error: Exception = cloudpickle.load(file)
-        return error
-    with suppress(OSError, TypeError):
-        said = Path(trial.error_file).read_text()
-        return WorkerLostError(_FAILURE.split(said)[-1].strip() or "it left no error")
-    return WorkerLostError("it left no error")

@@ -4,22 +4,41 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
+from ray import tune
 from ray.tune.trainable import wrap_function
 
 from cse_methods.allocator import return_freed_memory
 from cse_platform.errors import WorkerBusyError
+from cse_platform.runner.failures import report_of
 from cse_platform.tracking.provenance import reset_peak_memory
+
+FAILURE = "failure"
+"""The entry of a last result that tells what the method has raised."""
 
 _FRESH_SEED = 67280421310721
 """Torch's generators have this seed before anyone sets one."""
 
 
 def reusable(function: Callable[[dict[str, Any]], Any]) -> type:
-    """A function that Tune can run, as a trainable whose process runs further trials."""
+    """A function that Tune can run, as a trainable whose process runs further trials.
 
-    class Reusable(wrap_function(function)):  # type: ignore[misc]  # Ray is untyped
+    It tells the driver what the function raises, and that ends its process: what has failed once,
+    such as a GPU, can fail the next trial.
+    """
+
+    @wraps(function)
+    def telling(settings: dict[str, Any]) -> Any:
+        try:
+            return function(settings)
+        except Exception as error:
+            tune.report({FAILURE: report_of(error)})
+        # Not the error itself: Ray would pickle it, and the driver may not have what it needs.
+        raise RuntimeError("the method has failed, and the driver was told")
+
+    class Reusable(wrap_function(telling)):  # type: ignore[misc]  # Ray is untyped
         def reset_config(self, new_config: dict[str, Any]) -> bool:
             """Prepare for the next trial, once the thread of the one before has ended.
 

@@ -1,6 +1,7 @@
 """Where a trial failed: the last line of the method's own code in a worker's traceback."""
 
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from cse_methods.contract import Method
 from cse_methods.errors import CseError
 from cse_methods.registry import get_method
-from cse_platform.runner.failures import with_own_line
+from cse_platform.runner.failures import report_of, reported, unreported, with_own_line
 
 REMOTE = """ray::ImplicitFunc.train() (pid=7, ip=10.0.0.1)
   File "/opt/ray/tune/trainable.py", line 330, in train
@@ -61,3 +62,53 @@ def test_a_real_traceback_is_read() -> None:
     except AttributeError as error:
         said = with_own_line(error, traceback.format_exc(), get_method("simcse"))
     assert "at cse_methods/papers/simcse.py:" in said
+
+
+def test_what_a_worker_tells_of_a_plain_error() -> None:
+    told = raised(lambda: get_method("simcse").train(None, None))  # type: ignore[arg-type]
+    failure = reported(report_of(told), get_method("simcse"))
+    assert not failure.crashed
+    assert failure.said.startswith("AttributeError: ")
+    assert ", at cse_methods/papers/simcse.py:" in failure.said
+    assert "in train" in failure.traceback
+
+
+def test_what_a_worker_tells_of_an_error_that_says_what_to_do() -> None:
+    def fail() -> None:
+        raise CseError("try a lower learning rate; mysql://ann:secret@host/db")
+
+    failure = reported(report_of(raised(fail)), of_module(__name__))
+    assert failure.said == "try a lower learning rate; mysql://ann:***@host/db"
+    assert "secret" not in failure.traceback
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ("", "it left no error"),
+        (
+            "Failure # 1 (occurred at 2025-01-01_00-00-00)\nThe actor died.\n\tid: 7",
+            "The actor died.",
+        ),
+        (
+            f"Failure # 1 (occurred at 2025)\nold\nFailure # 2 (occurred at 2026)\n{REMOTE}",
+            "RuntimeError: shapes",
+        ),
+        (
+            "\x1b[1;31mOut of memory\x1b[0m of s3://key:secret@bucket",
+            "Out of memory of s3://key:***@bucket",
+        ),
+    ],
+    ids=["nothing", "an actor's death", "a task, the second time", "colours and secrets"],
+)
+def test_an_end_without_a_word_of_the_worker_is_a_crash(told: str, said: str) -> None:
+    failure = unreported(told)
+    assert (failure.said, failure.crashed) == (said, True)
+
+
+def raised(call: Callable[[], Any]) -> Exception:
+    try:
+        call()
+    except Exception as error:
+        return error
+    raise AssertionError("nothing was raised")
