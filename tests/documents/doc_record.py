@@ -1,8 +1,8 @@
 """Records anew what the pages stand on: the quickstart and a sweep of a colleague.
 
 Launch: python tests/documents/doc_record.py, on a clean checkout; it takes some ten minutes.
-Run `make docs` afterwards. The machine's name, user and folders are replaced, and the pages' trials
-get their new keys.
+Run `make docs` afterwards. The machine's name, user and folders are replaced, where the code was
+cloned from is left out, and the pages' trials get their new keys.
 """
 
 import getpass
@@ -106,7 +106,8 @@ def _walk(value: Any, scrub: Any) -> Any:
     if isinstance(value, list):
         return [_walk(one, scrub) for one in value]
     if isinstance(value, dict):
-        return {name: _walk(one, scrub) for name, one in value.items()}
+        kept = {name: one for name, one in value.items() if not name.endswith("_remote")}
+        return {name: _walk(one, scrub) for name, one in kept.items()}
     return value
 
 

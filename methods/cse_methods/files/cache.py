@@ -17,6 +17,7 @@ Content = TypeVar("Content")
 CACHE_KINDS = {
     "teachers": "vectors of frozen teachers",
     "tokenized": "corpora in word pieces",
+    "throughput": "how many trials share a device",
     "negations": "negated sentences",
     "senteval": "evaluation sets from the hub",
 }

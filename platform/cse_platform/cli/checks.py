@@ -62,7 +62,7 @@ def _check(stage: SweepSpec, *, runs: Path, address: str | None, offline: bool) 
     sizes = fit.sizes_of(spec, method)
     found = [*fit.doubts(spec, method, sizes), *_check_stores(where)]
     here = not (address or os.environ.get("RAY_ADDRESS"))
-    shortage = fit.shortage(spec.resources) if here else None
+    shortage = fit.shortage(spec.resources.slot) if here else None
     own_sets = prerequisites.own_sets(spec)
     return Checked(spec, where, missing, own_sets, sizes, found, here, shortage)
 

@@ -46,14 +46,14 @@ def dry_run(sweeps: SweepFile, *, runs: Path, address: str | None, offline: bool
 def _capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
     """How many trials of each stage run at the same time; refused where a cluster is too small."""
     if all(checked.on_this_machine for checked in stages):
-        return [max(fit.at_once(checked.spec.resources), 1) for checked in stages]
+        return [max(fit.at_once(checked.spec.resources.slot), 1) for checked in stages]
     from cse_platform.runner.cluster import capacity, join_cluster, refuse_too_small
 
     say("asking the Ray cluster")
     join_cluster(address)
     for checked in stages:
-        refuse_too_small(checked.spec.resources)
-    return [capacity(checked.spec.resources) for checked in stages]
+        refuse_too_small(checked.spec.resources.slot)
+    return [capacity(checked.spec.resources.slot) for checked in stages]
 
 
 def _check_changes(checked: Checked) -> None:
@@ -111,6 +111,8 @@ def _print_plan(checked: Checked, *, at_once: int) -> None:
         click.echo(f"  note: {line}")
     if checked.shortage:
         click.echo(f"  not here: {checked.shortage}")
+    if spec.resources.measured:
+        click.echo("  resources: measured at the start; below, a trial has a core, or a whole GPU")
     click.echo(f"  time: {_time(checked, configs, at_once)}")
 
 
@@ -161,7 +163,7 @@ def _time(checked: Checked, configs: Sequence[MethodConfig], at_once: int) -> st
             config,
             corpus=checked.sizes.corpus,
             steps=round(work / config.batch_size),
-            threads=max(1, int(spec.resources.cpu)),
+            threads=spec.resources.slot.threads,
         )
     except CseError as error:
         return f"{trials}; a trial would fail: {error}"
@@ -188,7 +190,7 @@ def _work(configs: Sequence[MethodConfig], sentences: int) -> float:
 def _past_seconds(checked: Checked, work: float) -> list[float]:
     """What past trials of the kind took, as if each had gone through as many sentences."""
     spec = checked.spec
-    gpu = spec.resources.gpu > 0
+    gpu = spec.resources.slot.gpu > 0
     try:
         with open_read_only(checked.where.leaderboard) as store, store.session() as session:
             past = past_trials(session, method=spec.method, backbone=spec.backbone, gpu=gpu)

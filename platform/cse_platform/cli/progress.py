@@ -50,6 +50,7 @@ class SweepProgress:
         self.state, self.errors = state, errors
         self.started = time.monotonic()
         self._known_before, self._ray_is_up = len(self.trials), False
+        self._said_throughput = False
         self._ended: set[tuple[str, datetime | None]] = set()
         for _ in self.new_ends():
             pass  # what ended before this start
@@ -88,7 +89,8 @@ class SweepProgress:
         if (best := self.best) is not None:
             parts.append(f"best {percent(self.best_value(best))} (trial {best.number})")
         if not self.is_ray_up():
-            parts.append("starting Ray")
+            measuring = ", measuring trials at once" * self.state.spec.resources.measured
+            parts.append(f"starting Ray{measuring}")
         parts.append(f"elapsed {_clock(time.monotonic() - self.started)}")
         if (left := self.time_left()) is not None:
             parts.append(f"{span(left)} left")
@@ -145,6 +147,15 @@ class SweepProgress:
         where = f", traceback {traceback}" if traceback.exists() else ""
         return f": {trial.error} (key {trial.key[:HASH_DIGITS]}{where})"
 
+    def new_lines(self) -> Iterator[str]:
+        """What has to be said of trials that share a device, once that was measured."""
+        if (found := self.state.throughput) and not self._said_throughput:
+            self._said_throughput = True
+            speeds = ", ".join(f"{one.sentences_per_second:,.0f} by {one.trials}" for one in found)
+            slot = self.state.slot
+            gpu = f", gpu: {slot.gpu:g}" if slot.gpu else ""
+            yield f"sentences a second: {speeds} at once; resources: cpu: {slot.cpu:g}{gpu}"
+
     def screen(self, *, width: int, height: int) -> Text:
         """All that fits on a terminal: the summary, the trials, and the best ones in full."""
         return screen(self.trials, self.summary(), self.best_value, width=width, height=height)
@@ -155,6 +166,8 @@ def _live(view: SweepProgress, console: Console, done: threading.Event) -> None:
         last = False
         while not last:
             last = done.wait(LOOK_SECONDS)
+            for line in view.new_lines():
+                console.print(line, soft_wrap=True)
             for trial in view.new_ends():
                 if trial.state == "FAIL" or trial.reused_from is not None:
                     console.print(view.line(trial), soft_wrap=True)
@@ -166,6 +179,8 @@ def _lines(view: SweepProgress, console: Console, done: threading.Event) -> None
     last = False
     while not last:
         last = done.wait(LOOK_SECONDS)
+        for line in view.new_lines():
+            console.print(line, soft_wrap=True)
         for trial in view.new_ends():
             console.print(view.line(trial), soft_wrap=True)
     _print_end(view, console)

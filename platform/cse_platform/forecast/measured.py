@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from cse_methods.contract import Method, TrainingConfig
+from cse_methods.contract import Method, Run, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
@@ -32,24 +32,37 @@ def measured_seconds(
     a worker counts as what this process has used so far. Raises what the method raises.
     """
     before, started_by = torch.get_num_threads(), time.process_time()
-    with TemporaryDirectory(prefix="cse-measure-") as folder:
-        changes = {
-            "corpus": (_some_of(corpus, config.batch_size * STEPS, Path(folder) / "some.jsonl"),),
-            "data": "builtin",
-            "dev": DevSelection(also=()),
-            "max_steps": STEPS,
-            "eval_steps": 1,
-        }
-        watch = _Stopwatch()
-        try:
-            torch.set_num_threads(threads)
-            method.train(config.model_copy(update=changes), watch)
-        finally:
-            torch.set_num_threads(before)
+    watch = _Stopwatch()
+    try:
+        torch.set_num_threads(threads)
+        train_some(method, config, watch, corpus=corpus, steps=STEPS, eval_steps=1)
+    finally:
+        torch.set_num_threads(before)
     step = config.batch_size / watch.speed
     point = max(watch.seconds[2] - watch.seconds[1] - step, 0.0)
     start = started_by + watch.seconds[0] - point
     return start + steps * step + (math.ceil(steps / config.eval_steps) + 1) * point
+
+
+def train_some(
+    method: Method,
+    config: TrainingConfig,
+    run: Run,
+    *,
+    corpus: Corpus,
+    steps: int,
+    eval_steps: int,
+) -> None:
+    """Train so many steps on as much of the corpus as they need, with the built-in dev set."""
+    with TemporaryDirectory(prefix="cse-measure-") as folder:
+        changes = {
+            "corpus": (_some_of(corpus, config.batch_size * steps, Path(folder) / "some.jsonl"),),
+            "data": "builtin",
+            "dev": DevSelection(also=()),
+            "max_steps": steps,
+            "eval_steps": eval_steps,
+        }
+        method.train(config.model_copy(update=changes), run)
 
 
 def _some_of(corpus: Corpus, number: int, file: Path) -> CorpusSpec:

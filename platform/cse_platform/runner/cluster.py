@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
@@ -19,7 +20,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.worker import trainable
 from cse_platform.runner.worker_process import reusable
-from cse_platform.sweep.blocks import Resources
+from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
 
@@ -100,17 +101,17 @@ def worker_environment(address: str | None) -> dict[str, str]:
     return {"py_executable": quoted} if here and quoted != sys.executable else {}
 
 
-def capacity(resources: Resources) -> int:
+def capacity(slot: Slot) -> int:
     """How many trials the cluster, as large as it is now, runs at once; 0 while nodes are lost."""
     total = ray.cluster_resources()
-    wanted = {"CPU": resources.cpu, "GPU": resources.gpu}
+    wanted = {"CPU": slot.cpu, "GPU": slot.gpu}
     return min(int(total.get(name, 0) / each + 1e-9) for name, each in wanted.items() if each > 0)
 
 
-def refuse_too_small(resources: Resources) -> None:
+def refuse_too_small(slot: Slot) -> None:
     """Raise SweepRefusedError, with the way out, unless one trial fits on the cluster."""
     total = ray.cluster_resources()
-    for name, wanted in (("CPU", resources.cpu), ("GPU", resources.gpu)):
+    for name, wanted in (("CPU", slot.cpu), ("GPU", slot.gpu)):
         if wanted > (there := total.get(name, 0)):
             raise SweepRefusedError(
                 f"a trial asks for {wanted:g} {name} and the cluster has {there:g}; "
@@ -118,11 +119,10 @@ def refuse_too_small(resources: Resources) -> None:
             )
 
 
-def run_tuner(spec: SweepSpec, places: SweepStores, hooks: Hooks) -> None:
+def run_tuner(spec: SweepSpec, slot: Slot, places: SweepStores, hooks: Hooks) -> None:
     """Run trials until the searcher has no more; returns early on Ctrl-C."""
-    resources = {"cpu": spec.resources.cpu, "gpu": spec.resources.gpu}
     tuner = tune.Tuner(
-        tune.with_resources(reusable(trainable(spec.method)), resources),
+        tune.with_resources(reusable(trainable(spec.method)), asdict(slot)),
         tune_config=tune.TuneConfig(
             search_alg=hooks.searcher,
             scheduler=hooks.scheduler,

@@ -94,12 +94,11 @@ def _open(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
                 command="cse-sweep",
             )
         )
-    wanted = {"num_cpus": spec.resources.cpu, "num_gpus": spec.resources.gpu}
-    threads = max(1, int(spec.resources.cpu))
+    slot = state.slot
     # Never a trial's process, which would refuse. Ray ends one that had a GPU after its task, and
     # that gives the memory back; without a GPU the next evaluation runs in the same process.
-    score = ray.remote(_score).options(**wanted)
-    return score.remote(trial.model, tasks, spec.data, asked.slicing_length, threads)
+    score = ray.remote(_score).options(num_cpus=slot.cpu, num_gpus=slot.gpu)
+    return score.remote(trial.model, tasks, spec.data, asked.slicing_length, slot.threads)
 
 
 def _score(

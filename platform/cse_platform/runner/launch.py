@@ -30,6 +30,7 @@ from cse_platform.runner.models import delete_folder
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.results import Results
+from cse_platform.runner.sharing import share_devices
 from cse_platform.runner.state import AS_USUAL, Again, SweepState
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.best import BestReference
@@ -161,12 +162,13 @@ def run_to_end(
         with watch(state):
             with interrupts_deferred():
                 join_cluster(address)
-            refuse_too_small(state.spec.resources)
+            refuse_too_small(state.slot)
+            share_devices(state)
             hooks = Hooks(
-                Planner(state, capacity=lambda: capacity(state.spec.resources)),
+                Planner(state, capacity=lambda: capacity(state.slot)),
                 Results(state, models=places.models, errors=places.errors),
             )
-            run_tuner(state.spec, places, hooks)
+            run_tuner(state.spec, state.slot, places, hooks)
             if hooks.broken is not None:
                 raise hooks.broken
             done = state.finished and not state.live

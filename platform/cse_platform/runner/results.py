@@ -134,7 +134,7 @@ class Results:
                 model=model,
                 error=error,
                 wall_seconds=trial.busy_seconds,
-                gpus=self.state.spec.resources.gpu,
+                gpus=self.state.slot.gpu,
                 provenance=self._provenance.pop(trial.key, {}),
             )
         )

@@ -7,8 +7,10 @@ from typing import Literal, TypeVar
 
 from cse_methods.contract import Method
 from cse_platform.errors import StoreDownError
+from cse_platform.forecast.throughput import Throughput
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.search.study import SearchStudy
+from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import Event
@@ -58,6 +60,13 @@ class SweepState:
     are; None before."""
     search_error: str | None = None
     """Why the search store does not answer; None while it does."""
+    throughput: tuple[Throughput, ...] = ()
+    """How fast so many trials at once are, where that decided what one of them occupies."""
+    slot: Slot = field(init=False)
+    """What a running trial occupies."""
+
+    def __post_init__(self) -> None:
+        self.slot = self.spec.resources.slot
 
     def record(self, event: Event) -> None:
         """Write to the journal; returns when it is written."""

@@ -50,17 +50,28 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
     get_method(method)
 
     def run_trial(settings: dict[str, Any]) -> dict[str, float]:
-        _shut_tests(settings)  # before a line of the method's own code
-        found = get_method(method)
-        _use_assigned_threads()
-        given = {name: value for name, value in settings.items() if name not in RESERVED}
-        config = _checked(method, found.config, given)
+        found, config = prepared(method, settings, threads=_assigned_threads())
         _refuse_other_code(found, settings.get("code"))
         with as_found(), _checkpoint(settings.get("resume_from")) as folder:
             return found.train(config, TuneRun(settings.get("seed", 0), folder, config))
 
     run_trial.__name__ = method
     return run_trial
+
+
+def prepared(
+    method: str, settings: Mapping[str, Any], *, threads: int
+) -> tuple[Method, MethodConfig]:
+    """Make this process one that trains: test sets shut, so many CPU threads.
+
+    Returns:
+        The method, and the configuration of its trial.
+    """
+    _shut_tests(settings)  # before a line of the method's own code
+    found = get_method(method)
+    _use_threads(threads)
+    given = {name: value for name, value in settings.items() if name not in RESERVED}
+    return found, _checked(method, found.config, given)
 
 
 class TuneRun:
@@ -96,7 +107,7 @@ class TuneRun:
             device=device,
             precision=self._config.hyperparameters().get("precision", "fp32"),
             attention=self._config.attention,
-            threads=_threads(),
+            threads=_assigned_threads(),
         )
         return facts | peak_memory(device)
 
@@ -152,20 +163,20 @@ def _checkpoint(place: str | None) -> Iterator[Path | None]:
         yield Path(folder)
 
 
-def _threads() -> int:
+def _assigned_threads() -> int:
     """CPU threads of this trial: the CPUs it was given, at least one."""
     resources = tune.get_context().get_trial_resources()
     assigned = resources.required_resources.get("CPU") if resources is not None else None
     return max(1, int(assigned or os.cpu_count() or 1))
 
 
-def _use_assigned_threads() -> None:
+def _use_threads(threads: int) -> None:
     # Importing torch takes seconds, so only a method that needs it pays for it. A method that
     # imports it later, inside its training, gets the threads from the environment.
     for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS"):  # the latter is the tokenizers'
-        os.environ[name] = str(_threads())
+        os.environ[name] = str(threads)
     if torch := sys.modules.get("torch"):
-        torch.set_num_threads(_threads())
+        torch.set_num_threads(threads)
 
 
 def _device() -> str:

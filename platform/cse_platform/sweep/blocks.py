@@ -1,6 +1,7 @@
 """The blocks of a sweep file: `search:`, `seeds:`, `resources:`, `evaluate:` and `stores:`."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -84,16 +85,49 @@ class TrialSeeds(Settings):
     confirm: Confirmation | None = None
 
 
-class Resources(Settings):
-    """What one trial occupies; a trial runs on one device."""
+@dataclass(frozen=True)
+class Slot:
+    """What one running trial occupies."""
 
-    gpu: Share = Field(default=0, ge=0, le=1, description="share of a GPU")
-    cpu: Share = Field(default=1, gt=0, description="CPU cores")
+    cpu: float
+    """CPU cores."""
+    gpu: float = 0.0
+    """Share of a GPU."""
+
+    @property
+    def threads(self) -> int:
+        """CPU threads of the trial."""
+        return max(1, int(self.cpu))
+
+
+class Resources(Settings):
+    """What one trial occupies; a trial runs on one device.
+
+    `auto` stands for as little as gives the most sentences a second of all trials together.
+    """
+
+    gpu: Annotated[Share, Field(ge=0, le=1)] | Literal["auto"] = Field(
+        default=0.0, description="share of a GPU, or `auto`"
+    )
+    cpu: Annotated[Share, Field(gt=0)] | Literal["auto"] = Field(
+        default=1.0, description="CPU cores, or `auto`"
+    )
     fresh_process: bool = Field(
         default=False,
         strict=True,
         description="start a process for every trial, as for a method that leaves something behind",
     )
+
+    @property
+    def measured(self) -> bool:
+        """Whether a short run decides what a trial occupies."""
+        return "auto" in (self.cpu, self.gpu)
+
+    @property
+    def slot(self) -> Slot:
+        """What a trial occupies; where that is measured, a whole GPU and one core until then."""
+        cpu = 1.0 if self.cpu == "auto" else self.cpu
+        return Slot(cpu, 1.0 if self.gpu == "auto" else self.gpu)
 
 
 class Evaluate(Settings):

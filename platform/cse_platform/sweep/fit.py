@@ -11,7 +11,7 @@ from cse_methods.encoders.backbones import backbone_width, locate_backbone, reso
 from cse_methods.errors import TrainingError
 from cse_methods.training.schedule import Schedule
 from cse_platform.errors import SweepRefusedError
-from cse_platform.sweep.blocks import Resources
+from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.check import representatives
 from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.spec import SweepSpec
@@ -96,14 +96,14 @@ def _dropout_doubts(spec: SweepSpec, method: Method) -> list[str]:
     ]
 
 
-def at_once(resources: Resources) -> int:
+def at_once(slot: Slot) -> int:
     """How many trials this machine runs at the same time; 0 if not one fits."""
-    return min(int(there / asked + 1e-9) for _, asked, there in _asked_and_there(resources))
+    return min(int(there / asked + 1e-9) for _, asked, there in _asked_and_there(slot))
 
 
-def shortage(resources: Resources) -> str | None:
+def shortage(slot: Slot) -> str | None:
     """Why a trial does not fit on this machine; None if it does."""
-    for name, asked, there in _asked_and_there(resources):
+    for name, asked, there in _asked_and_there(slot):
         if asked > there:
             return (
                 f"a trial asks for {asked:g} {name} and this machine has {there}; name a Ray "
@@ -112,12 +112,12 @@ def shortage(resources: Resources) -> str | None:
     return None
 
 
-def _asked_and_there(resources: Resources) -> Iterator[tuple[str, float, int]]:
-    yield "CPU", resources.cpu, os.cpu_count() or 1
-    if resources.gpu:
+def _asked_and_there(slot: Slot) -> Iterator[tuple[str, float, int]]:
+    yield "CPU", slot.cpu, os.cpu_count() or 1
+    if slot.gpu:
         import torch  # seconds, where the method has not imported it
 
-        yield "GPU", resources.gpu, torch.cuda.device_count()
+        yield "GPU", slot.gpu, torch.cuda.device_count()
 
 
 def _counts_no_pieces(spec: SweepSpec) -> bool:

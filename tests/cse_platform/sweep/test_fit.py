@@ -13,7 +13,7 @@ from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep import fit
-from cse_platform.sweep.blocks import Resources
+from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import refuse_unwritable, sweep_stores
 
@@ -100,11 +100,11 @@ def test_what_does_nothing_is_doubted(
 
 
 def test_resources_against_this_machine() -> None:
-    assert fit.shortage(Resources()) is None
-    short = fit.shortage(Resources(cpu=1e6))
+    assert fit.shortage(Slot(1)) is None
+    short = fit.shortage(Slot(1e6))
     assert short is not None and "1e+06 CPU" in short and "--set resources.cpu=" in short
-    assert fit.at_once(Resources(cpu=1e6)) == 0
-    assert fit.at_once(Resources(cpu=0.5)) == 2 * fit.at_once(Resources(cpu=1))
+    assert fit.at_once(Slot(1e6)) == 0
+    assert fit.at_once(Slot(0.5)) == 2 * fit.at_once(Slot(1))
 
 
 def test_folders_that_cannot_be_written(spec: Callable[..., SweepSpec], tmp_path: Path) -> None:

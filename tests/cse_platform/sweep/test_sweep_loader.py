@@ -217,8 +217,8 @@ SECTIONS = [
      "seeds.confirm.seeds: expected 1 or more entries, got []"),
     ("seeds: {confirm: {top: 2}}", "seeds.confirm: the key 'seeds' is missing"),
     ("seeds: {search: -1}", "seeds.search: expected at least 0, got -1"),
-    ("resources: {gpu: 2}", "resources.gpu: expected at most 1, got 2"),
-    ("resources: {cpu: 0}", "resources.cpu: expected more than 0, got 0"),
+    ("resources: {gpu: 2}", "resources.gpu: expected at most 1 or 'auto', got 2"),
+    ("resources: {cpu: 0}", "resources.cpu: expected more than 0 or 'auto', got 0"),
     ("evaluate: {top: 1, tasks: sts}", "evaluate.tasks: expected a list, got 'sts'"),
     ("evaluate: {top: 1, tasks: [stsbb]}",
      "evaluate.tasks: no task 'stsbb'. Did you mean 'stsb'? Known: sts, transfer, ranking, "

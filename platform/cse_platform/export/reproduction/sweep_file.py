@@ -68,7 +68,9 @@ def local_places(value: Any) -> Iterator[str]:
 def _resources(trial: TrialDetails) -> dict[str, Any]:
     """As in the file, but with the threads that the trial had: its numbers follow from them."""
     on_gpu = trial.provenance.get("device", "").startswith("cuda")
-    resources = dict(trial.spec.get("resources") or {"gpu": int(on_gpu)})
+    asked: dict[str, Any] = trial.spec.get("resources") or {"gpu": "auto"}
+    alone = {"gpu": int(on_gpu), "cpu": 1}
+    resources = {name: alone[name] if given == "auto" else given for name, given in asked.items()}
     threads = trial.provenance.get("threads")
     if threads is not None and int(threads) != max(1, int(resources.get("cpu", 1))):
         resources["cpu"] = int(threads)

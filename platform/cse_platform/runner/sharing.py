@@ -1,0 +1,188 @@
+"""How many trials share a device, where `resources:` says `auto`: the first of them find out."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from cse_methods.contract import MethodConfig, TrainingConfig
+from cse_methods.data.corpora import load_corpus
+from cse_methods.files.cache import cache_folder, cache_key, written_once
+from cse_platform.forecast.measured import train_some
+from cse_platform.forecast.throughput import Throughput, fewest_near_best, slots_of
+from cse_platform.runner.state import SweepState
+from cse_platform.runner.worker import prepared
+from cse_platform.runner.worker_process import as_found
+from cse_platform.sweep.blocks import Slot
+from cse_platform.sweep.check import representatives
+from cse_platform.tracking.provenance import peak_memory
+
+STEPS = 20
+"""The first half warms up, the second is measured."""
+PATIENCE = 600.0
+"""Seconds after which trials at once count as too many."""
+
+
+def share_devices(state: SweepState) -> None:
+    """Measure what a trial is to occupy, if the file leaves it open; once for each kind of machine.
+
+    Trials at once that run out of memory, fail or hang are too many. Where a single one does, it
+    gets a whole device, and says itself what is wrong.
+    """
+    resources = state.spec.resources
+    if not resources.measured:
+        return
+    node = _smallest_node()
+    has = node["Resources"]
+    slots = slots_of(resources, cores=has["CPU"], gpus=has.get("GPU", 0))
+    config = _largest(state)
+    if len(slots) > 1 and isinstance(config, TrainingConfig):
+        state.throughput = _known_or_measured(state, config, node, slots)
+    trials = fewest_near_best(state.throughput).trials if state.throughput else min(slots)
+    state.slot = slots[trials]
+
+
+def _smallest_node() -> Mapping[str, Any]:
+    """The machine with the fewest cores, of those with a GPU if there are any."""
+    alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    with_gpu = [node for node in alive if node["Resources"].get("GPU")]
+    return min(with_gpu or alive, key=lambda node: node["Resources"]["CPU"])
+
+
+def _largest(state: SweepState) -> MethodConfig:
+    """The configuration that takes the most memory, by the size of its batches."""
+    spec = state.spec
+    configs = [spec.config(assignment) for assignment in representatives(spec, state.method)]
+    return max(configs, key=lambda c: getattr(c, "batch_size", 0) * getattr(c, "max_length", 0))
+
+
+def _known_or_measured(
+    state: SweepState, config: TrainingConfig, node: Mapping[str, Any], slots: Mapping[int, Slot]
+) -> tuple[Throughput, ...]:
+    settings = config.model_dump(mode="json")
+    asked = {
+        "method": state.method.name,
+        "revision": state.method.revision,
+        "settings": settings,
+        "machine": {name: n for name, n in node["Resources"].items() if _is_hardware(name)},
+        "slots": {trials: asdict(slot) for trials, slot in slots.items()},
+    }
+
+    def write(stream: IO[bytes]) -> None:
+        measured = _measured(state.method.name, settings, node, slots)
+        stream.write(json.dumps([asdict(one) for one in measured]).encode())
+
+    return written_once(
+        cache_folder("throughput") / f"{cache_key(asked)}.json", read=_read, write=write
+    )
+
+
+def _is_hardware(resource: str) -> bool:
+    """Whether it is the same at every start; how much memory Ray manages is not."""
+    return resource in ("CPU", "GPU") or resource.startswith("accelerator_type:")
+
+
+def _read(file: Path) -> tuple[Throughput, ...] | None:
+    try:
+        return tuple(Throughput(**one) for one in json.loads(file.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _measured(
+    method: str, settings: dict[str, Any], node: Mapping[str, Any], slots: Mapping[int, Slot]
+) -> list[Throughput]:
+    """The throughput of so many trials at once, up to where there is no room for more."""
+    actors: list[Any] = []
+    found: list[Throughput] = []
+    start = ray.remote(_Trial).options(
+        num_cpus=0,
+        num_gpus=min(slot.gpu for slot in slots.values()),
+        scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+    )
+    try:
+        for trials, slot in slots.items():
+            if found and not found[-1].fit(trials):
+                break
+            actors += [start.remote() for _ in range(trials - len(actors))]
+            line = ray.remote(_StartLine).options(num_cpus=0).remote(trials)
+            done = [actor.train.remote(method, settings, slot.threads, line) for actor in actors]
+            speeds, filled = zip(*ray.get(done, timeout=PATIENCE), strict=True)
+            found.append(Throughput(trials, sum(speeds), _together(filled)))
+    except (RayError, TimeoutError):
+        pass  # so many are too many
+    finally:
+        for actor in actors:
+            ray.kill(actor)
+    return found
+
+
+def _together(filled: tuple[tuple[float, float], ...]) -> float:
+    """The share of memory that trials fill together, of the machine's or of the GPU's."""
+    own, on_gpu = zip(*filled, strict=True)
+    return float(max(sum(own), *on_gpu))
+
+
+class _StartLine:
+    """Where trials wait for each other."""
+
+    def __init__(self, trials: int) -> None:
+        self._barrier = asyncio.Barrier(trials)
+
+    async def wait(self) -> None:
+        await self._barrier.wait()
+
+
+class _Trial:
+    """A process that trains a few steps, beside others of its kind."""
+
+    def train(
+        self, method: str, settings: dict[str, Any], threads: int, line: Any
+    ) -> tuple[float, tuple[float, float]]:
+        """Sentences a second; the share of the machine's memory, and of the GPU's, that is used."""
+        found, config = prepared(method, settings, threads=threads)
+        assert isinstance(config, TrainingConfig)  # the driver has looked
+        corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
+        with as_found():
+            run = _Paced(line)
+            train_some(found, config, run, corpus=corpus, steps=STEPS, eval_steps=STEPS // 2)
+            return run.sentences_per_second, _memory()
+
+
+class _Paced:
+    """A `Run` that starts with the others, and keeps the speed of the last steps."""
+
+    def __init__(self, line: Any) -> None:
+        self.seed = 0
+        self.resume_from: Path | None = None
+        self.sentences_per_second = 0.0
+        self._line = line
+
+    def report(
+        self, *, step: int, metrics: Mapping[str, float], save: Callable[[Path], None] | None = None
+    ) -> None:
+        del save
+        if step == 0:
+            ray.get(self._line.wait.remote())
+        speed = metrics.get("perf/sentences_per_second", self.sentences_per_second)
+        self.sentences_per_second = speed
+
+
+def _memory() -> tuple[float, float]:
+    """The share of the machine's memory that this process took at most, of what it could have; the
+    share of the GPU's that all processes take."""
+    own = int(peak_memory("cpu")["peak_memory_mib"]) << 20
+    share = own / (own + psutil.virtual_memory().available)
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return share, 0.0
+    free, total = torch.cuda.mem_get_info()
+    return share, 1 - free / total
