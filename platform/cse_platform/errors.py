@@ -15,6 +15,10 @@ class SweepRefusedError(PlatformError):
     """A sweep file is fine, and yet it cannot be run: changed space, missing data."""
 
 
+class LeaseLostError(PlatformError):
+    """Another driver has taken over the sweep that this one held, and runs it now."""
+
+
 class SettingsError(PlatformError):
     """A method refuses the settings of a trial in a script of one's own."""
 

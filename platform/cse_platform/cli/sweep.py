@@ -126,7 +126,7 @@ def run(
 def status(runs: Path | None, store: str | None, as_json: bool) -> None:
     """List the sweeps of a runs folder or a leaderboard: how far each is, the last started first.
 
-    A sweep whose driver was killed is INTERRUPTED, if its runs folder is on this machine.
+    A sweep whose driver was killed is INTERRUPTED.
 
     \b
     Examples:
@@ -135,8 +135,7 @@ def status(runs: Path | None, store: str | None, as_json: bool) -> None:
     """
     from cse_platform.cli.status import print_status
 
-    folder = None if runs is None and store is not None else runs or RUNS
-    print_status(leaderboard_url(runs, store), folder=folder, as_json=as_json)
+    print_status(leaderboard_url(runs, store), as_json=as_json)
 
 
 @main.command(context_settings=CONTEXT)

@@ -1,5 +1,6 @@
 """Runs one sweep, from its checked file to its last trial."""
 
+from _thread import interrupt_main
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from cse_methods.contract import Method
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.query.trials.find import best_kept_trial
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.runner.cluster import (
@@ -77,24 +79,30 @@ def run_sweep(
     The spec is checked, and its data source is written out. The publisher may still be at work when
     the sweep has ended. Without an address of a Ray cluster,
     Ray is started on this machine. SweepRefusedError if the sweep of that name was another one, by
-    its file or by what its numbers follow from, or the cluster does not have what a trial asks for.
+    its file or by what its numbers follow from, the cluster does not have what a trial asks for, or
+    another driver holds the sweep. LeaseLostError if another one has taken it over.
     """
-    with open_store(places.leaderboard) as leaderboard, Journal(places.journal) as journal:
+    with (
+        open_store(places.leaderboard) as leaderboard,
+        Journal(places.journal) as journal,
+        Lease(leaderboard, spec.sweep, journal) as lease,
+    ):
         history = History(event for _, event in journal.read())
         asked = spec.model_dump(mode="json", exclude={"stores"})  # URLs can hold passwords
         refuse_changes(history.spec, asked)
         mirror = MLflowMirror(places.mlflow, experiment=spec.experiment, artifacts=places.artifacts)
         begin = prepare(spec, asked, places, history, leaderboard, again)
-        recorder = Recorder(journal, [LeaderboardSink(leaderboard), mirror])
+        recorder = Recorder(journal, [LeaderboardSink(leaderboard, lease), mirror])
         state: EndState = "INTERRUPTED" if begin else "UNCHANGED"
         try:
             if begin is not None:
                 publisher.start(journal)
-                state = run_to_end(begin(recorder), places, address=address, watch=watch)
+                running = begin(recorder, lease)
+                state = run_to_end(running, places, address=address, watch=watch)
         finally:
-            health = recorder.close(FLUSH_SECONDS)
+            health = recorder.close(0 if lease.is_lost else FLUSH_SECONDS)
             behind = tuple(sink for sink in health if sink.behind)
-            if behind:  # the next start shows what these stores lack
+            if behind or lease.is_lost:  # the next start shows what these stores lack
                 publisher.stop()
             else:
                 publisher.finish(journal, complete=state != "INTERRUPTED")
@@ -108,7 +116,7 @@ def prepare(
     history: History,
     leaderboard: Store,
     again: Again,
-) -> Callable[[Recorder], SweepState] | None:
+) -> Callable[[Recorder, Lease], SweepState] | None:
     """Everything that can fail before the first trial: encoders, data, the search store.
 
     `asked` is the sweep as JSON, for the journal; best encoders are looked up in the leaderboard.
@@ -131,8 +139,8 @@ def prepare(
     now = {"content": content, "environment": environment, "packages": packages}
     started = _started(spec, method, spec=asked, best=best, **now)
 
-    def begin(recorder: Recorder) -> SweepState:
-        stores = (recorder, search, leaderboard)
+    def begin(recorder: Recorder, lease: Lease) -> SweepState:
+        stores = (recorder, search, leaderboard, lease)
         state = SweepState(resolved, method, identity, history, *stores, again, list(failed))
         state.record(started)
         return state
@@ -168,6 +176,7 @@ def run_to_end(
                 Planner(state, capacity=lambda: capacity(state.slot)),
                 Results(state, models=places.models, errors=places.errors),
             )
+            state.lease.on_lost(interrupt_main)  # as by Ctrl-C, which stops the trials
             run_tuner(state.spec, state.slot, places, hooks)
             if hooks.broken is not None:
                 raise hooks.broken

@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 from cse_methods.contract import Method
 from cse_platform.errors import StoreDownError
 from cse_platform.forecast.throughput import Throughput
+from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.blocks import Slot
@@ -47,6 +48,7 @@ class SweepState:
     recorder: Recorder
     search: SearchStudy
     leaderboard: Store
+    lease: Lease
     again: Again = AS_USUAL
     to_retry: list[TrialHistory] = field(default_factory=list)
     """Failed trials that are still to be tried again."""
@@ -69,7 +71,11 @@ class SweepState:
         self.slot = self.spec.resources.slot
 
     def record(self, event: Event) -> None:
-        """Write to the journal; returns when it is written."""
+        """Write to the journal; returns when it is written.
+
+        LeaseLostError, before anything is written, if another driver has taken the sweep over.
+        """
+        self.lease.check()
         self.recorder.record(event)
         self.history.apply(event)
 
@@ -77,8 +83,10 @@ class SweepState:
         """Call the search store; None while it is down.
 
         Reports that it missed are repeated from the history before its next answer. StoreLostError,
-        where no wait helps, if it answers and has lost what the journal knows.
+        where no wait helps, if it answers and has lost what the journal knows. LeaseLostError, and
+        no call, if another driver has taken the sweep over.
         """
+        self.lease.check()
         try:
             if self.search_error is not None:
                 self.search.reconcile(self.history)

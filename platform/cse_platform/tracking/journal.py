@@ -176,27 +176,9 @@ def _damage(path: Path, offset: int, number: int, error: ValidationError) -> str
     return f"{path}, line {number} is no event ({reason}); restore the file from a copy"
 
 
-def is_in_use(path: Path) -> bool:
-    """Whether a process on this machine writes to a journal now."""
-    held = _lock_file(path)
-    if not held.exists():
-        return False
-    try:
-        with FileLock(held, timeout=0, thread_local=False):
-            return False
-    except Timeout:
-        return True
-    except OSError:  # nobody may write in the folder, or its disk has no locks
-        return True
-
-
-def _lock_file(path: Path) -> Path:
-    return path.with_name(path.name + ".lock")
-
-
 def _lock(path: Path) -> FileLock:
     """Make sure that no other process writes here; the lock file names the one that does."""
-    held = _lock_file(path)
+    held = path.with_name(path.name + ".lock")
     lock = FileLock(held, thread_local=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

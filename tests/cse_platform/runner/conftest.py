@@ -14,6 +14,7 @@ from optuna.storages._rdb.storage import _VersionManager
 from cse_methods.contract import BEST_FOLDER, Method
 from cse_methods.registry import get_method
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.runner.content import (
     environment_hash,
@@ -80,7 +81,12 @@ class Drive:
         self.folder, self.spec, self.score = folder, spec, score
         method = get_method(spec.method)
         journal = Journal(folder / "journal.jsonl")
-        self.recorder = Recorder(journal, [LeaderboardSink(leaderboard)])
+        try:
+            self.lease = Lease(leaderboard, spec.sweep, journal)
+        except BaseException:
+            journal.close()
+            raise
+        self.recorder = Recorder(journal, [LeaderboardSink(leaderboard, self.lease)])
         try:
             history = History(event for _, event in journal.read())
             asked, content = spec.model_dump(mode="json"), identity.content()
@@ -94,7 +100,7 @@ class Drive:
                 url=f"sqlite:///{folder / 'search.db'}",
                 start_points=start_points(spec, method),
             )
-            stores = (self.recorder, search, leaderboard)
+            stores = (self.recorder, search, leaderboard, self.lease)
             self.state = SweepState(spec, method, identity, history, *stores, again, failed)
             self.state.record(
                 SweepStarted(
@@ -105,6 +111,7 @@ class Drive:
             self.planner = Planner(self.state, capacity=lambda: capacity)
         except BaseException:
             self.recorder.close(10)
+            self.lease.close()
             raise
         self.results = Results(self.state, models=str(folder / "models"), errors=folder / "errors")
         self.running: dict[str, Iterator[int]] = {}
@@ -160,6 +167,7 @@ class Drive:
     def close(self) -> None:
         """As after a kill: nothing more is said."""
         health = self.recorder.close(10)
+        self.lease.close()
         assert [sink.error for sink in health] == [None]
 
     def outcome(self) -> dict[tuple[str, int], tuple[str, float | None, dict[int, float]]]:
@@ -258,5 +266,6 @@ def new_drive(
     yield make
     for drive in opened:
         drive.recorder.close(10)
+        drive.lease.close()
     for board in boards:
         board.close()

@@ -8,6 +8,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_score
+from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.ingest.sweep_trials import add_gpu_seconds, add_sweep_trials
 from cse_platform.leaderboard.ingest.test_access import add_test_access
 from cse_platform.leaderboard.ingest.upserts import insert_once, sweep_of, trial_if_here, trial_of
@@ -41,12 +42,15 @@ DEV_SCORE = re.compile(r"dev/(?P<task>[\w.-]+)_(?P<metric>spearman|accuracy)")
 
 
 class LeaderboardSink:
-    """The SQL leaderboard as a sink: a batch and its cursor are one transaction."""
+    """The SQL leaderboard as a sink: a batch and its cursor are one transaction.
+
+    With the lease of the sweep's driver, it takes nothing once another driver holds the sweep.
+    """
 
     name = "leaderboard"
 
-    def __init__(self, leaderboard: Store) -> None:
-        self._leaderboard = leaderboard
+    def __init__(self, leaderboard: Store, lease: Lease | None = None) -> None:
+        self._leaderboard, self._lease = leaderboard, lease
 
     def position(self, journal: str) -> int:
         """End offset of the last event applied from this journal; 0 when it is new here."""
@@ -58,8 +62,11 @@ class LeaderboardSink:
 
         Raises:
             StoreError: if the database is down, or an event contradicts what is stored.
+            LeaseLostError: if another driver has taken the sweep over.
         """
         with self._leaderboard.writing() as session:
+            if self._lease is not None:
+                self._lease.renew(session)
             position = _position(session, journal)
             for end, event in entries:
                 if end > position:

@@ -23,7 +23,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import NoStoreError, QueryError, StoreDownError, StoreError, StoreLostError
-from cse_platform.leaderboard.store import score_tables  # noqa: F401 -- so that all tables are known
+from cse_platform.leaderboard.store import driver_tables, score_tables  # noqa: F401 -- so that all tables are known
 from cse_platform.leaderboard.store.schema import HEAD_REVISION, stored_revision
 
 BUSY_SECONDS = 30
@@ -53,11 +53,14 @@ class Store:
             yield session
 
     @contextmanager
-    def writing(self) -> Iterator[Session]:
-        """One transaction that is committed at the end, or not at all; one at a time."""
+    def writing(self, *, alone: bool = True) -> Iterator[Session]:
+        """One transaction that is committed at the end, or not at all; one at a time.
+
+        Not `alone`, it does not wait on PostgreSQL for those who write other rows.
+        """
         engine = self._engine.execution_options(writes=True)
         with _translated(self._engine.url), Session(engine) as session, session.begin():
-            if session.get_bind().dialect.name == "postgresql":  # as SQLite does of itself
+            if alone and session.get_bind().dialect.name == "postgresql":  # SQLite does of itself
                 session.execute(text(f"SELECT pg_advisory_xact_lock({WRITING_LOCK})"))
             yield session
 

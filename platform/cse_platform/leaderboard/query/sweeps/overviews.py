@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session, selectinload
 
 from cse_platform.leaderboard.query.sweeps.counts import best_trials, count_by_state, news
 from cse_platform.leaderboard.query.sweeps.find import find_sweep
+from cse_platform.leaderboard.query.sweeps.holders import Holder, holders
 from cse_platform.leaderboard.query.sweeps.search_history import search_dev, space_of
 from cse_platform.leaderboard.query.trials.summary import select_trials, summarize
 from cse_platform.leaderboard.store.tables import (
@@ -34,8 +35,7 @@ class SweepOverview:
     dev: str
     """The dev set that the search climbs."""
     state: str
-    """`RUNNING`, `COMPLETE` or `INTERRUPTED`. A driver that was killed leaves RUNNING behind: see
-    `quiet`."""
+    """`RUNNING`, `COMPLETE` or `INTERRUPTED`."""
     started: datetime
     restarted: datetime
     """Its last start."""
@@ -83,6 +83,7 @@ def sweep_overview(session: Session, name: str, *, now: datetime | None = None) 
 def _overviews(session: Session, only: int | None, now: datetime | None) -> list[SweepOverview]:
     now = now or datetime.now(UTC)
     states, best = count_by_state(session, only), best_trials(session, only)
+    held = holders(session)
     starts = selectinload(SweepRecord.starts).load_only(SweepStartRecord.started)
     query = select(SweepRecord).options(starts, selectinload(SweepRecord.tags))
     found = []
@@ -90,7 +91,8 @@ def _overviews(session: Session, only: int | None, now: datetime | None) -> list
         counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
         trials, plan = sum(counts.values()), _planned(record)
         restarted = record.starts[-1].started if record.starts else record.started
-        runs = record.state == "RUNNING"
+        state = _state(record, held.get(record.name))
+        runs = state == "RUNNING"
         elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
         heard = news(session, record.id, since=restarted) if runs else None
         pace = elapsed / heard.ended if heard and heard.ended else None
@@ -102,7 +104,7 @@ def _overviews(session: Session, only: int | None, now: datetime | None) -> list
                 backbone=record.backbone,
                 tags=tuple(one.tag for one in record.tags),
                 dev=search_dev(record.spec),
-                state=record.state,
+                state=state,
                 started=record.started,
                 restarted=restarted,
                 finished=record.finished,
@@ -115,6 +117,16 @@ def _overviews(session: Session, only: int | None, now: datetime | None) -> list
             )
         )
     return found
+
+
+def _state(record: SweepRecord, holder: Holder | None) -> str:
+    """Its state; a driver that was killed has left RUNNING behind.
+
+    A sweep that came from another leaderboard, or from an older version, has had no holder here.
+    """
+    if record.state == "RUNNING" and holder is not None and not holder.lives:
+        return "INTERRUPTED"
+    return record.state
 
 
 def _planned(record: SweepRecord) -> int | None:

@@ -1,0 +1,191 @@
+"""The lease on a sweep: one driver at a time runs it, wherever its runs folder lies.
+
+The leaderboard keeps it, which all drivers of a sweep share. A driver that dies loses it by
+falling silent; one that was suspended and comes back finds that another one has it.
+"""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Self
+from uuid import uuid4
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from cse_platform.errors import LeaseLostError, StoreError, SweepRefusedError
+from cse_platform.leaderboard.ingest.upserts import insert_once
+from cse_platform.leaderboard.query.sweeps.find import sweep_or_none
+from cse_platform.leaderboard.query.sweeps.holders import (
+    LEASE_SECONDS,
+    Holder,
+    holder_of,
+    server_time,
+    this_machine,
+)
+from cse_platform.leaderboard.store.driver_tables import SweepLeaseRecord
+from cse_platform.leaderboard.store.opening import Store
+from cse_platform.render.formats import utc
+from cse_platform.tracking.journal import Journal
+
+HEARTBEAT_SECONDS = 10.0
+
+
+class Lease:
+    """Holds a sweep from now on, until it is closed; safe to use from all threads.
+
+    A thread renews it. While the leaderboard is down that fails, and the sweep goes on: nobody else
+    can take it then.
+
+    Raises:
+        SweepRefusedError: if another driver holds the sweep, or the sweep goes on from another
+            journal.
+    """
+
+    def __init__(self, leaderboard: Store, sweep: str, journal: Journal) -> None:
+        self._leaderboard = leaderboard
+        self._sweep = sweep
+        self._holder = uuid4().hex
+        self._driver: dict[str, Any] = {
+            "journal": journal.id,
+            "folder": str(journal.path.parent.absolute()),
+            "host": socket.gethostname(),
+            "machine": this_machine(),
+            "pid": os.getpid(),
+        }
+        self._lost: LeaseLostError | None = None
+        self._on_lost: Callable[[], None] = lambda: None
+        self._trying = threading.Lock()
+        self._tried = _uptime()
+        self._closing = threading.Event()
+        with leaderboard.writing(alone=False) as session:
+            self._take(session)
+        self._thread = threading.Thread(target=self._renew_forever, name="lease", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether another driver is known to have taken the sweep over."""
+        return self._lost is not None
+
+    def check(self) -> None:
+        """Raise LeaseLostError if another driver has taken the sweep over."""
+        if self._lost is None and _uptime() - self._tried > LEASE_SECONDS:  # we were suspended
+            self._try_to_renew()
+        if self._lost is not None:
+            raise self._lost
+
+    def renew(self, session: Session) -> None:
+        """Renew the lease; nobody can take the sweep before this transaction has ended.
+
+        Raises:
+            LeaseLostError: if another driver has taken the sweep over.
+        """
+        now = server_time(session)
+        if insert_once(session, SweepLeaseRecord, {"sweep": self._sweep}, self._row(now)):
+            return  # the leaderboard was put back from a copy
+        record = self._record(session)
+        if record.holder != self._holder:
+            raise self._lose(holder_of(record, now))
+        record.heartbeat = now
+
+    def on_lost(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once, from any thread, when another driver has taken the sweep over."""
+        self._on_lost = callback
+
+    def close(self) -> None:
+        """Give the sweep back; a second call does nothing."""
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        self._thread.join(timeout=1.0)  # an attempt on a store that hangs is left behind
+        with suppress(StoreError), self._leaderboard.writing(alone=False) as session:
+            record = self._record(session)
+            if record.holder == self._holder:
+                record.holder = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Give the sweep back; LeaseLostError, whatever else happened, where another has it."""
+        self.close()
+        if self._lost is not None:
+            raise self._lost
+
+    def _take(self, session: Session) -> None:
+        now = server_time(session)
+        if insert_once(session, SweepLeaseRecord, {"sweep": self._sweep}, self._row(now)):
+            return
+        record = self._record(session)
+        holder = holder_of(record, now)
+        if holder.lives:
+            raise SweepRefusedError(_held(self._sweep, holder))
+        if record.journal != self._driver["journal"] and sweep_or_none(session, self._sweep):
+            raise SweepRefusedError(_elsewhere(self._sweep, holder, here=self._driver["folder"]))
+        for name, value in self._row(now).items():
+            setattr(record, name, value)
+
+    def _row(self, now: datetime) -> dict[str, Any]:
+        return self._driver | {"holder": self._holder, "since": now, "heartbeat": now}
+
+    def _record(self, session: Session) -> SweepLeaseRecord:
+        """The row, which no other transaction changes until this one has ended."""
+        query = select(SweepLeaseRecord).where(SweepLeaseRecord.sweep == self._sweep)
+        return session.scalars(query.with_for_update()).one()
+
+    def _renew_forever(self) -> None:
+        while not self._closing.wait(HEARTBEAT_SECONDS):
+            self._try_to_renew()
+
+    def _try_to_renew(self) -> None:
+        if not self._trying.acquire(blocking=False):
+            return  # another thread waits for the leaderboard
+        try:
+            self._tried = _uptime()
+            with (
+                suppress(StoreError, LeaseLostError),
+                self._leaderboard.writing(alone=False) as session,
+            ):
+                self.renew(session)
+        finally:
+            self._trying.release()
+
+    def _lose(self, holder: Holder) -> LeaseLostError:
+        first, self._lost = self._lost is None, LeaseLostError(_taken(self._sweep, holder))
+        if first and not self._closing.is_set():
+            self._on_lost()
+        return self._lost
+
+
+def _held(sweep: str, holder: Holder) -> str:
+    return (
+        f"sweep {sweep!r} is held by process {holder.pid} on {holder.host} since "
+        f"{utc(holder.since)}, last heard of {holder.silent:.0f} s ago; wait for its end, or "
+        f"interrupt it there; a driver that has died loses its sweep after {LEASE_SECONDS:g} s"
+    )
+
+
+def _elsewhere(sweep: str, holder: Holder, *, here: str) -> str:
+    return (
+        f"sweep {sweep!r} goes on from the journal in {holder.folder} on {holder.host}, and that "
+        f"in {here} is another one; start it there, copy that folder to here, or run it as "
+        "another sweep, which takes over the trials that are complete: --set sweep=NEWNAME"
+    )
+
+
+def _taken(sweep: str, holder: Holder) -> str:
+    return (
+        f"process {holder.pid} on {holder.host} has taken sweep {sweep!r} over at "
+        f"{utc(holder.since)}, while this driver was not heard of; its trials are stopped here, "
+        "and nothing more is written"
+    )
+
+
+def _uptime() -> float:
+    """Seconds since some moment, those in which the machine slept too, where it can tell."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

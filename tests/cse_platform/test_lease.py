@@ -1,0 +1,143 @@
+"""A sweep has one driver at a time: what two of them are told, each with a store of its own."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from cse_platform.errors import LeaseLostError, SweepRefusedError
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.ingest.lease import Lease
+from cse_platform.leaderboard.query.sweeps.holders import holders
+from cse_platform.leaderboard.query.sweeps.overviews import sweep_overviews
+from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.tracking.events import SweepStarted
+from cse_platform.tracking.journal import Journal
+
+LONG_AGO = "UPDATE sweep_leases SET heartbeat = '2020-01-01 00:00:00'"
+
+
+@pytest.fixture
+def other(board: Store, leaderboard_url: str) -> Iterator[Store]:
+    """The same leaderboard, as another driver has it open."""
+    with open_store(leaderboard_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with Journal(tmp_path / "here" / "journal.jsonl") as opened:
+        yield opened
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Journal]:
+    with Journal(tmp_path / "elsewhere" / "journal.jsonl") as opened:
+        yield opened
+
+
+def change(board: Store, statement: str) -> None:
+    with board.writing() as session:
+        session.execute(text(statement))
+
+
+def test_second_driver_is_told_who_holds_the_sweep(
+    board: Store, other: Store, journal: Journal, elsewhere: Journal
+) -> None:
+    with Lease(board, "first", journal):
+        with board.session() as session:
+            holder = holders(session)["first"]
+        assert holder.lives
+        for second in (journal, elsewhere):
+            with pytest.raises(SweepRefusedError, match=f"process {holder.pid} on {holder.host} "):
+                Lease(other, "first", second)
+        Lease(other, "second", elsewhere).close()
+    with Lease(other, "first", journal):  # it was given back
+        pass
+
+
+def test_of_many_that_start_at_once_one_holds_the_sweep(
+    leaderboard_url: str, board: Store, journal: Journal
+) -> None:
+    stores = [open_store(leaderboard_url) for _ in range(8)]
+
+    def take(store: Store) -> Lease | None:
+        try:
+            return Lease(store, "first", journal)
+        except SweepRefusedError:
+            return None
+
+    with ThreadPoolExecutor(len(stores)) as threads:
+        leases = [lease for lease in threads.map(take, stores) if lease is not None]
+    assert len(leases) == 1
+    leases[0].close()
+    for store in stores:
+        store.close()
+
+
+@pytest.mark.parametrize(
+    "end", [LONG_AGO, "UPDATE sweep_leases SET pid = 2147483646"], ids=["silent", "process gone"]
+)
+def test_dead_driver_is_replaced(board: Store, other: Store, journal: Journal, end: str) -> None:
+    dead = Lease(board, "first", journal)
+    change(board, end)
+    with Lease(other, "first", journal), other.session() as session:
+        assert holders(session)["first"].lives
+    dead.close()
+
+
+def test_process_of_another_machine_is_not_gone(
+    board: Store, other: Store, journal: Journal
+) -> None:
+    with Lease(board, "first", journal):
+        change(board, "UPDATE sweep_leases SET pid = 2147483646, machine = 'another'")
+        with pytest.raises(SweepRefusedError):
+            Lease(other, "first", journal)
+
+
+def test_driver_that_was_replaced_writes_nothing_more(
+    board: Store,
+    other: Store,
+    journal: Journal,
+    sweep_started: Callable[..., SweepStarted],
+) -> None:
+    heard: list[str] = []
+    lost = Lease(board, "first", journal)
+    lost.on_lost(lambda: heard.append("lost"))
+    lost.check()
+    change(board, LONG_AGO)
+    with Lease(other, "first", journal):
+        for _ in range(2):
+            with pytest.raises(LeaseLostError):
+                LeaderboardSink(board, lost).apply("j", [(1, sweep_started("first"))])
+        with pytest.raises(LeaseLostError):
+            lost.check()
+        lost.close()
+        with other.session() as session:
+            assert sweep_overviews(session) == []
+            assert holders(session)["first"].lives
+    assert heard == ["lost"]
+
+
+def test_sweep_goes_on_from_its_journal_alone(
+    board: Store,
+    journal: Journal,
+    elsewhere: Journal,
+    sweep_started: Callable[..., SweepStarted],
+) -> None:
+    with Lease(board, "first", journal):
+        pass
+    with Lease(board, "first", elsewhere) as lease:  # of which nothing was begun
+        LeaderboardSink(board, lease).apply("j", [(1, sweep_started("first"))])
+    with pytest.raises(SweepRefusedError, match=str(elsewhere.path.parent)):
+        Lease(board, "first", journal)
+
+
+def test_lease_outlives_a_leaderboard_that_was_put_back(board: Store, journal: Journal) -> None:
+    with Lease(board, "first", journal) as lease:
+        change(board, "DELETE FROM sweep_leases")
+        LeaderboardSink(board, lease).apply("j", [])
+        with board.session() as session:
+            assert holders(session)["first"].lives
