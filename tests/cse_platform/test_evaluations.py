@@ -132,8 +132,9 @@ def test_what_is_scored_by_hand_tells_its_source(with_trials: Store, tmp_path: P
 def test_the_last_evaluation_of_one_identity_stands(
     with_trials: Store, trial_evaluated: Make
 ) -> None:
+    again = trial_evaluated("c0-42", {"test/mr_accuracy": 0.7}, time=NOON + timedelta(hours=1))
+    tell(with_trials, again)
     tell(with_trials, trial_evaluated("c0-42", {"test/mr_accuracy": 0.5, "test/cr_accuracy": 0.6}))
-    tell(with_trials, trial_evaluated("c0-42", {"test/mr_accuracy": 0.7}))
     tell(with_trials, trial_evaluated("c0-42", {"test/mr_accuracy": 0.8}, identity="e2"))
     with with_trials.session() as session:
         found = stored_scores(session, "c0-42")
@@ -156,14 +157,20 @@ def test_nonsense_is_told_and_left_out(
         assert f"trial c0-42: {told} is no fraction, not stored" in caplog.text
 
 
-def test_a_trial_of_another_store_is_passed_over(
-    with_trials: Store, trial_evaluated: Make, caplog: pytest.LogCaptureFixture
+def test_what_is_told_of_a_trial_waits_for_it(
+    with_trials: Store,
+    trial_evaluated: Make,
+    trial_life: Life,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A sweep can take trials over, and evaluate them, that a new store has never seen."""
     before = contents(with_trials)
-    tell(with_trials, opened(trial="far"), trial_evaluated("far", {"test/mr_accuracy": 0.5}))
-    assert contents(with_trials) == before
-    assert caplog.text.count("sweep first: trial far is not on this leaderboard") == 2
+    tell(with_trials, opened(trial="c7-42"), trial_evaluated("c7-42", {"test/mr_accuracy": 0.5}))
+    assert {**contents(with_trials), "early_events": []} == before
+    assert caplog.text.count("sweep first: trial c7-42 is not on this leaderboard yet") == 2
+    tell(with_trials, *trial_life(7, {0: 0.5}))
+    with with_trials.session() as session:
+        assert [one.value for one in stored_scores(session, "c7-42")] == [0.5]
 
 
 def test_similarities_are_found_again(with_trials: Store) -> None:

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.records import RECORD, ImportedTrial
+from cse_platform.leaderboard.ingest.attempts import Rank, rank, ranks
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.sweeps.find import next_number, sweep_or_none
 from cse_platform.leaderboard.query.trials.find import stored_trials
@@ -22,11 +23,11 @@ class Imported:
     """What came, in numbers of trials."""
 
     new: int
-    """New ones, and later attempts at incomplete ones."""
+    """New ones, and attempts at incomplete ones that come further."""
     here: int
     """That were here already."""
     gave_way: int
-    """Attempts at a trial of which a complete or a later one is taken."""
+    """Attempts at a trial of which a better one is taken."""
 
 
 def refuse_rivals(sweeps: Mapping[str, _Trials]) -> None:
@@ -43,10 +44,10 @@ def refuse_rivals(sweeps: Mapping[str, _Trials]) -> None:
 def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) -> Imported:
     """Put the trials onto the leaderboard, all or none, by the events of our own journal.
 
-    Of the attempts at one trial a complete one stands for them, else the last. Each sweep's trials
-    are all of one method and backbone, without rivals. `source` says where they come from, without
-    passwords. ImportRefusedError if a complete record is of a trial that another record has
-    completed on the leaderboard, or a sweep's name is taken by another sweep.
+    Of the attempts at one trial a complete one stands for them, else the one that came furthest.
+    Each sweep's trials are all of one method and backbone, without rivals. `source` says where they
+    come from, without passwords. ImportRefusedError if a complete record is of a trial that another
+    record has completed on the leaderboard, or a sweep's name is taken by another sweep.
     """
     problems: list[str] = []
     events: list[Event] = []
@@ -58,13 +59,14 @@ def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) ->
             stored = stored_trials(session, [*attempts, *former])
             problems += _name_problems(sweep_or_none(session, sweep), sweep, trials[0])
             first = next_number(session, sweep)
+            shown = ranks(session, [*stored.values()])
         stored |= {
             former[key].key: known  # an earlier version brought this very record
             for key, known in stored.items()
             if key in former and known.provenance.get(RECORD) == former[key].record
         }
         problems += _rival_problems(stored, attempts)
-        fresh = _fresh(stored, attempts)
+        fresh = _fresh(stored, shown, attempts)
         chosen, new = chosen + len(attempts), new + len(fresh)
         events += _events(sweep, fresh, first, source)
     _refuse(problems)
@@ -78,7 +80,7 @@ def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) ->
 def _attempts(trials: _Trials) -> dict[str, list[ImportedTrial]]:
     """By key; the one that stands for a trial comes first."""
     found: dict[str, list[ImportedTrial]] = defaultdict(list)
-    for trial in sorted(trials, key=lambda t: (t.state == "COMPLETE", t.started), reverse=True):
+    for trial in sorted(trials, key=_rank, reverse=True):
         found[trial.key].append(trial)
     return found
 
@@ -122,16 +124,24 @@ def _refuse(problems: Sequence[str]) -> None:
 
 
 def _fresh(
-    stored: Mapping[str, TrialRecord], attempts: Mapping[str, _Trials]
+    stored: Mapping[str, TrialRecord], shown: Mapping[str, Rank], attempts: Mapping[str, _Trials]
 ) -> list[ImportedTrial]:
     """What says more than the leaderboard knows, oldest first."""
     fresh = []
     for key, (trial, *_) in attempts.items():
         known = stored.get(key)
-        newer = known is None or trial.state == "COMPLETE" or trial.started > known.started
-        if newer and (known is None or known.state != "COMPLETE"):
+        if known is None or (known.state != "COMPLETE" and _rank(trial) > shown[known.key]):
             fresh.append(trial)
     return sorted(fresh, key=lambda trial: (trial.started, trial.key))
+
+
+def _rank(trial: ImportedTrial) -> Rank:
+    return rank(
+        state=trial.state,
+        reached=max((point.step for point in trial.points), default=None),
+        started=trial.started,
+        finished=trial.finished,
+    )
 
 
 def _events(sweep: str, trials: _Trials, first: int, source: str) -> Iterator[Event]:

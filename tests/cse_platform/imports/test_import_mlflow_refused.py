@@ -47,7 +47,7 @@ def test_two_complete_runs_of_one_seed_are_refused(
     lab.run({125: 78.0}, name="one")
     bring(here)
     lab.run({125: 79.0}, name="two")
-    message = r"run two \(\w+\) and run one .* are all complete, with seed 42"
+    message = r"run one \(\w+\) and run two .* are all complete, with seed 42"
     with pytest.raises(ImportRefusedError, match=message):
         bring(here)
     with here.session() as session:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from cse_platform.leaderboard.ingest.upserts import insert_once, upsert
+from cse_platform.leaderboard.ingest.upserts import insert_newest, insert_once, upsert
 from cse_platform.leaderboard.store.score_tables import (
     FREE_METRICS,
     EvaluationRecord,
@@ -21,16 +21,26 @@ from cse_platform.tracking.packing import compressed, unpack_gold
 
 _log = logging.getLogger(__name__)
 
+SCORE_KEY = ("trial_id", "task", "split", "metric", "identity")
 
-def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) -> None:
-    """Store scores and similarities, in place of those of an evaluation of equal identity."""
+
+def add_identities(session: Session, event: TrialEvaluated) -> None:
+    """Store what the identities of an evaluation stand for."""
     for identity, settings in event.identities.items():
         source = settings.get("source", event.source)
         add_identity(session, identity=identity, settings=settings, source=source)
-    for score in event.scores:
-        add_score(session, trial, score, measured=event.time)
+
+
+def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) -> None:
+    """Store scores and similarities, in place of those of an earlier one of equal identity."""
+    outdated = {
+        (score.task, score.identity)
+        for score in event.scores
+        if not add_score(session, trial, score, measured=event.time)
+    }
     for similarities in event.similarities:
-        _add_similarities(session, trial, similarities)
+        if (similarities.task, similarities.identity) not in outdated:
+            _add_similarities(session, trial, similarities)
 
 
 def add_identity(
@@ -46,16 +56,18 @@ def add_identity(
 
 def add_score(
     session: Session, trial: TrialRecord, score: TrialScore, *, measured: datetime
-) -> None:
-    """Store one number; one that means nothing is left out, with a warning."""
+) -> bool:
+    """Store one number; False if a newer one is stored.
+
+    One that means nothing is left out, with a warning.
+    """
     free = score.metric in FREE_METRICS and math.isfinite(score.value)
     if not free and not -1 <= score.value <= 1:
         name = f"{score.split}/{score.task}_{score.metric}"
         _log.warning("trial %s: %s=%s is no fraction, not stored", trial.key, name, score.value)
-        return
-    key = score.model_dump(include={"task", "split", "metric", "identity"})
-    values = {"value": score.value, "measured": measured}
-    upsert(session, ScoreRecord, {"trial_id": trial.id, **key}, values)
+        return True
+    row = score.model_dump() | {"trial_id": trial.id, "measured": measured}
+    return insert_newest(session, ScoreRecord, SCORE_KEY, [row]) == 1
 
 
 def _add_similarities(session: Session, trial: TrialRecord, event: PairSimilarities) -> None:

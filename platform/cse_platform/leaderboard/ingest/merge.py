@@ -1,7 +1,7 @@
 """Brings what another leaderboard holds onto this one; doing it again changes nothing.
 
 Rows are matched by what they are, never by their ids: trials by key, configurations by hash, sweeps
-by name. What is complete here stays as it is.
+by name.
 """
 
 from collections import Counter
@@ -12,13 +12,16 @@ from sqlalchemy import RowMapping, func, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.evaluations import add_identity
+from cse_platform.leaderboard.ingest.journal_sink import apply_event, apply_held_back
 from cse_platform.leaderboard.ingest.merge_sweeps import matched, merge_sweep_trials, merge_sweeps
 from cse_platform.leaderboard.ingest.merge_trials import merge_trials
-from cse_platform.leaderboard.ingest.upserts import insert_missing
+from cse_platform.leaderboard.ingest.upserts import insert_missing, trial_or_none
 from cse_platform.leaderboard.store.base import Base
+from cse_platform.leaderboard.store.contested_tables import EarlyEventRecord
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.score_tables import EvaluationRecord, PairSetRecord
 from cse_platform.leaderboard.store.tables import TrialRecord
+from cse_platform.tracking.events import EVENT
 
 _BATCH = 500
 """Trials that are in memory at once, with their dev curves and scores."""
@@ -39,9 +42,9 @@ class MergeSummary:
     completed: int
     """That were here and not complete."""
     newer: int
-    """Complete on neither side, and heard of later there."""
+    """Complete on neither side; the attempt that shows, or its latest state, is from there."""
     differing: int
-    """Complete on both sides with different dev values; ours stayed, theirs' scores too."""
+    """Complete on both sides with different dev values; the one that was complete first stands."""
     points: int
     """Of dev curves."""
     scores: int
@@ -61,10 +64,10 @@ def merge(
 ) -> MergeSummary:
     """Take over everything in one transaction; the source is only read.
 
-    A trial that is complete on one side wins over one that is not, with its dev curve. Of trials
-    that are complete on neither side, the attempt that was started last wins, and of one attempt
-    what was heard of last. Complete on both, ours stays, and gets the scores that it lacks; where
-    their dev values differ, theirs are scores of another model and stay away.
+    Of all attempts at a trial on both sides the best one stands for it, as when one leaderboard
+    gets their journals: a complete one, else the one that came furthest. Of one attempt, what was
+    heard of last counts. A complete trial gets the scores that it lacks; where the dev values
+    differ, the other side's are scores of another model and stay away.
 
     `rename` has names here by the names there, for sweeps that only share their name.
 
@@ -91,16 +94,29 @@ def merge(
             if progress is not None:
                 progress(len(ids), total)
         merge_sweep_trials(ours, theirs, sweeps, ids)
+        _merge_early(ours, theirs, rename or {})
     names = ("new", "completed", "newer", "differing", "points", "scores")
     return MergeSummary(sweeps=new_sweeps, trials=total, **{name: came[name] for name in names})
 
 
-def _batches(theirs: Session) -> Iterator[Sequence[RowMapping]]:
+def _batches(theirs: Session) -> Iterator[Sequence[TrialRecord]]:
     last = 0
-    query = select(*TrialRecord.__table__.c).order_by(TrialRecord.id).limit(_BATCH)
-    while batch := theirs.execute(query.where(TrialRecord.id > last)).mappings().all():
+    query = select(TrialRecord).order_by(TrialRecord.id).limit(_BATCH)
+    while batch := theirs.scalars(query.where(TrialRecord.id > last)).all():
         yield batch
-        last = batch[-1]["id"]
+        last = batch[-1].id
+        theirs.expunge_all()
+
+
+def _merge_early(ours: Session, theirs: Session, rename: Mapping[str, str]) -> None:
+    """Apply what waited on either side for a trial that the other one had."""
+    for key in ours.scalars(select(EarlyEventRecord.trial).distinct()).all():
+        if trial_or_none(ours, key) is not None:
+            apply_held_back(ours, key)
+    for held in theirs.scalars(select(EarlyEventRecord)):
+        event = EVENT.validate_json(held.event)
+        event = event.model_copy(update={"sweep": rename.get(event.sweep, event.sweep)})
+        apply_event(ours, held.journal, held.position, event)
 
 
 def _all(theirs: Session, table: type[Base]) -> Iterable[RowMapping]:

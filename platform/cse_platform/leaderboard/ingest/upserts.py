@@ -1,6 +1,5 @@
 """Finds rows by their keys, and inserts or updates them."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,9 +10,7 @@ from sqlalchemy.orm import Session
 from cse_platform.errors import StoreLostError
 from cse_platform.leaderboard.query.sweeps.find import sweep_or_none
 from cse_platform.leaderboard.store.base import Base
-from cse_platform.leaderboard.store.tables import SweepRecord, TrialRecord
-
-_log = logging.getLogger(__name__)
+from cse_platform.leaderboard.store.tables import ConfigurationRecord, SweepRecord, TrialRecord
 
 
 def sweep_of(session: Session, name: str) -> SweepRecord:
@@ -34,18 +31,15 @@ def trial_of(session: Session, key: str) -> TrialRecord:
     Raises:
         StoreLostError: if it has not started.
     """
-    trial = session.scalars(select(TrialRecord).where(TrialRecord.key == key)).one_or_none()
+    trial = trial_or_none(session, key)
     if trial is None:
         raise StoreLostError(f"the journal speaks of trial {key!r} before it starts")
     return trial
 
 
-def trial_if_here(session: Session, key: str, *, sweep: str) -> TrialRecord | None:
-    """The trial of that key; None, with a warning, where the sweep took it over from elsewhere."""
-    trial = session.scalars(select(TrialRecord).where(TrialRecord.key == key)).one_or_none()
-    if trial is None:
-        _log.warning("sweep %s: trial %s is not on this leaderboard", sweep, key)
-    return trial
+def trial_or_none(session: Session, key: str) -> TrialRecord | None:
+    """The trial of that key; None where no journal has brought it."""
+    return session.scalars(select(TrialRecord).where(TrialRecord.key == key)).one_or_none()
 
 
 def insert_once(
@@ -75,6 +69,26 @@ def insert_missing(
     return len(session.connection().execute(new, [dict(row) for row in rows]).all())
 
 
+def insert_newest(
+    session: Session,
+    table: type[Base],
+    key: Sequence[str],
+    rows: Sequence[Mapping[str, Any] | RowMapping],
+) -> int:
+    """Insert rows, each in place of one of its key that was `measured` earlier; how many are in."""
+    if not rows:
+        return 0
+    statement = _insert(session, table)
+    new, old = statement.excluded, table.__table__.c
+    statement = statement.on_conflict_do_update(
+        index_elements=list(key),
+        set_={name: new[name] for name in rows[0] if name not in key},
+        where=new["measured"] > old["measured"],
+    )
+    stored = statement.returning(*table.__table__.primary_key)
+    return len(session.connection().execute(stored, [dict(row) for row in rows]).all())
+
+
 def upsert(
     session: Session, table: type[Base], key: Mapping[str, Any], values: Mapping[str, Any]
 ) -> None:
@@ -87,3 +101,9 @@ def upsert(
 def _insert(session: Session, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
     insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
     return insert(table)
+
+
+def add_searched(configuration: ConfigurationRecord, names: Sequence[str]) -> None:
+    """Note which hyperparameters a space varies; of several spaces, all that one of them does."""
+    if configuration.searched != list(names):
+        configuration.searched = sorted({*configuration.searched, *names})

@@ -23,7 +23,11 @@ from sqlalchemy.exc import (
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import NoStoreError, QueryError, StoreDownError, StoreError, StoreLostError
-from cse_platform.leaderboard.store import driver_tables, score_tables  # noqa: F401 -- so that all tables are known
+from cse_platform.leaderboard.store import (  # noqa: F401 -- so that all tables are known
+    contested_tables,
+    driver_tables,
+    score_tables,
+)
 from cse_platform.leaderboard.store.schema import HEAD_REVISION, stored_revision
 
 BUSY_SECONDS = 30

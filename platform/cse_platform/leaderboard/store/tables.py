@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
+from cse_platform.leaderboard.store.attempt import AttemptColumns, PointColumns
 from cse_platform.leaderboard.store.base import Base, read_only
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class SweepRecord(Base):
     state: Mapped[str]
     started: Mapped[datetime]
     finished: Mapped[datetime | None]
+    journal: Mapped[str] = mapped_column(default="")
+    """The one that has its last start: that decides the file and the state."""
 
     starts: Mapped[list["SweepStartRecord"]] = read_only(order_by="SweepStartRecord.started")
     tags: Mapped[list["SweepTagRecord"]] = read_only(order_by="SweepTagRecord.tag")
@@ -83,6 +86,8 @@ class GroupRecord(Base):
     dev_source: Mapped[str]
     code: Mapped[str | None]
     """Hash of the method's code that the newest trial ran by; None where it is not known."""
+    code_since: Mapped[datetime | None]
+    """When that trial was started."""
     trials: Mapped[int] = mapped_column(default=0)
     """Of any state."""
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
@@ -117,19 +122,12 @@ class ConfigurationRecord(Base):
     """Complete ones; `mean` and `m2` are over these."""
     mean: Mapped[float | None]
     m2: Mapped[float] = mapped_column(default=0.0)
-    """Sum of squared distances to the mean (Welford)."""
+    """Sum of squared distances to the mean."""
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
     """What its trials took."""
 
     group: Mapped[GroupRecord] = read_only()
     seeds: Mapped[list["TrialRecord"]] = read_only(order_by="TrialRecord.seed")
-
-    def count_in(self, value: float) -> None:
-        """One more complete trial (Welford's update of the mean over seeds)."""
-        mean = 0.0 if self.mean is None else self.mean
-        self.n += 1
-        self.mean = mean + (value - mean) / self.n
-        self.m2 += (value - mean) * (value - self.mean)
 
 
 class MachineRecord(Base):
@@ -144,8 +142,8 @@ class MachineRecord(Base):
     """The GPU, or else the CPU, by its maker's name."""
 
 
-class TrialRecord(Base):
-    """One configuration with one seed. Once COMPLETE, it stays as it is."""
+class TrialRecord(AttemptColumns, Base):
+    """One configuration with one seed, and the attempt that stands for it."""
 
     __tablename__ = "trials"
     __table_args__ = (
@@ -158,20 +156,10 @@ class TrialRecord(Base):
     key: Mapped[str] = mapped_column(unique=True)
     configuration_id: Mapped[int] = mapped_column(ForeignKey("configurations.id"))
     seed: Mapped[int] = mapped_column(BigInteger)
-    state: Mapped[str]
-    started: Mapped[datetime]
     finished: Mapped[datetime | None] = mapped_column(index=True)
-    best_step: Mapped[int | None]
-    best_value: Mapped[float | None]
-    start_value: Mapped[float | None]
-    """The dev score at step 0: the untrained backbone."""
-    model: Mapped[str | None]
-    error: Mapped[str | None]
-    wall_seconds: Mapped[float | None]
-    gpu_seconds: Mapped[float] = mapped_column(default=0.0)
-    """What it took in all sweeps together."""
     machine_id: Mapped[int | None] = mapped_column(ForeignKey("machines.id"), index=True)
-    provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    gpu_seconds: Mapped[float] = mapped_column(default=0.0)
+    """What all attempts took in all sweeps together."""
 
     configuration: Mapped[ConfigurationRecord] = read_only()
     machine: Mapped[MachineRecord | None] = read_only()
@@ -202,17 +190,14 @@ class SweepTrialRecord(Base):
     trial: Mapped[TrialRecord] = read_only()
 
 
-class DevPointRecord(Base):
-    """One point of a dev curve."""
+class DevPointRecord(PointColumns, Base):
+    """One point of a trial's dev curve."""
 
     __tablename__ = "dev_points"
     __table_args__ = (CheckConstraint("step >= 0", "step"),)
 
     trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True)
     step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    reported_at: Mapped[datetime]
-    value: Mapped[float | None]
-    metrics: Mapped[dict[str, Any]]
 
 
 class JournalCursorRecord(Base):

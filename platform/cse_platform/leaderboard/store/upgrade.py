@@ -11,7 +11,12 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, text
 
 from cse_platform.errors import StoreError, StoreLostError
-from cse_platform.leaderboard.store import score_tables
+from cse_platform.leaderboard.store import (  # noqa: F401 -- so that all tables are known
+    contested_tables,
+    driver_tables,
+    score_tables,
+)
+from cse_platform.leaderboard.store.base import Base
 from cse_platform.leaderboard.store.schema import VERSION_TABLE, stored_revision
 
 MIGRATION_LOCK = 0x0C5E_1EAD
@@ -21,8 +26,7 @@ MIGRATION_LOCK = 0x0C5E_1EAD
 def migration_options() -> dict[str, Any]:
     """What alembic must know about our tables."""
     return {
-        # Of the last module of tables: with it, all are known.
-        "target_metadata": score_tables.ScoreRecord.metadata,
+        "target_metadata": Base.metadata,
         "version_table": VERSION_TABLE,
         "render_as_batch": True,  # SQLite alters a table by making it anew
     }

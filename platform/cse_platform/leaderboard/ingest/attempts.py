@@ -1,0 +1,177 @@
+"""Attempts at one trial by several journals: the best of them stands for it, whole.
+
+A complete attempt does, else the one that came furthest. What decides is what the attempts say, and
+never the order in which journals arrive. The others wait in tables of their own: a sweep that is
+behind today can be the only one to complete the trial tomorrow.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, func, insert, literal, select
+from sqlalchemy.orm import Session
+
+from cse_platform.leaderboard.ingest.moments import count_complete
+from cse_platform.leaderboard.ingest.own_scores import (
+    drop_foreign_scores,
+    own_metrics,
+    replace_own_scores,
+)
+from cse_platform.leaderboard.store.attempt import ATTEMPT_COLUMNS, POINT_COLUMNS
+from cse_platform.leaderboard.store.contested_tables import OtherAttemptRecord, OtherPointRecord
+from cse_platform.leaderboard.store.tables import DevPointRecord, TrialRecord
+
+Attempt = TrialRecord | OtherAttemptRecord
+PointTable = type[DevPointRecord] | type[OtherPointRecord]
+Rank = tuple[bool, int, int, float, str]
+
+_BATCH = 500
+"""Trials that one query asks for."""
+
+_STATES = ("FAIL", "RUNNING", "PRUNED", "COMPLETE")
+
+
+def rank(
+    *,
+    state: str,
+    reached: int | None,
+    started: datetime,
+    finished: datetime | None,
+    journal: str = "",
+) -> Rank:
+    """The higher, the better an attempt stands for its trial.
+
+    A complete one does before others, then the one with the later last step, `reached`. Of equal
+    ones, the state decides, and then the time: the first to be complete, or to start.
+    """
+    complete = state == "COMPLETE"
+    since = finished if complete and finished is not None else started
+    last = -1 if reached is None else reached
+    return complete, last, _STATES.index(state), -since.timestamp(), journal
+
+
+def ranks(session: Session, trials: Sequence[TrialRecord]) -> dict[str, Rank]:
+    """The rank of what each trial shows, by its key."""
+    last = select(DevPointRecord.trial_id, func.max(DevPointRecord.step))
+    found: dict[str, Rank] = {}
+    for start in range(0, len(trials), _BATCH):
+        some = trials[start : start + _BATCH]
+        of_some = DevPointRecord.trial_id.in_([trial.id for trial in some])
+        grouped = session.execute(last.where(of_some).group_by(DevPointRecord.trial_id))
+        reached = dict(row.tuple() for row in grouped)
+        found |= {trial.key: _rank(trial, reached.get(trial.id)) for trial in some}
+    return found
+
+
+def attempt_of(session: Session, trial: TrialRecord, journal: str, *, at: datetime) -> Attempt:
+    """A journal's attempt at a trial; one that begins `at` that time if none is known.
+
+    What was stored before attempts were told apart belongs to the journal that goes on with it.
+    """
+    if not trial.journal and trial.state != "COMPLETE":
+        trial.journal = journal
+    if trial.journal == journal:
+        return trial
+    found = session.get(OtherAttemptRecord, (trial.id, journal))
+    if found is None:
+        found = OtherAttemptRecord(
+            trial_id=trial.id, journal=journal, state="RUNNING", started=at, provenance={}
+        )
+        session.add(found)
+        session.flush()
+    return found
+
+
+def begin(session: Session, attempt: Attempt, *, started: datetime | None) -> None:
+    """It runs, from scratch if `started` says since when: what came before does not count then."""
+    if started is not None:
+        table, which = curve_of(attempt)
+        session.execute(delete(table).where(*which))
+        attempt.started, attempt.start_value = started, None
+    attempt.state, attempt.finished, attempt.error, attempt.model = "RUNNING", None, None, None
+    attempt.best_step, attempt.best_value, attempt.wall_seconds = None, None, None
+
+
+def settle(session: Session, trial: TrialRecord) -> None:
+    """Let the best of a trial's attempts stand for it."""
+    of_trial = OtherAttemptRecord.trial_id == trial.id
+    others = session.scalars(select(OtherAttemptRecord).where(of_trial)).all()
+    if others:
+        attempts: list[Attempt] = [trial, *others]
+        best = max(attempts, key=lambda attempt: _rank(attempt, _reached(session, attempt)))
+        if isinstance(best, OtherAttemptRecord):
+            _exchange(session, trial, best)
+
+
+def finish(session: Session, trial: TrialRecord, metrics: Mapping[str, float | None]) -> None:
+    """Count a trial that is complete now; `metrics` are those of its best step."""
+    if trial.state == "COMPLETE":
+        replace_own_scores(session, trial, metrics)
+        count_complete(session, trial.configuration_id)
+
+
+def curve_of(attempt: Attempt) -> tuple[PointTable, list[ColumnElement[bool]]]:
+    """The table of an attempt's dev points, and which of its rows they are."""
+    if isinstance(attempt, TrialRecord):
+        return DevPointRecord, [DevPointRecord.trial_id == attempt.id]
+    point = OtherPointRecord
+    return point, [point.trial_id == attempt.trial_id, point.journal == attempt.journal]
+
+
+def number(value: float | None) -> float | None:
+    """What the store has of a measured number: one that is not finite is NULL."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _reached(session: Session, attempt: Attempt) -> int | None:
+    table, which = curve_of(attempt)
+    return session.scalar(select(func.max(table.step)).where(*which))
+
+
+def _rank(attempt: Attempt, reached: int | None) -> Rank:
+    return rank(
+        state=attempt.state,
+        reached=reached,
+        started=attempt.started,
+        finished=attempt.finished,
+        journal=attempt.journal,
+    )
+
+
+def _exchange(session: Session, trial: TrialRecord, best: OtherAttemptRecord) -> None:
+    """Show another attempt, and keep the one that was shown."""
+    outdone = {**_columns(trial), "best_metrics": own_metrics(session, trial)}
+    if trial.state == "COMPLETE" and trial.best_value != best.best_value:
+        drop_foreign_scores(session, trial)
+    points = DevPointRecord.trial_id == trial.id
+    session.execute(
+        insert(OtherPointRecord).from_select(
+            ["trial_id", "journal", *POINT_COLUMNS],
+            select(
+                DevPointRecord.trial_id,
+                literal(trial.journal),
+                *(getattr(DevPointRecord, name) for name in POINT_COLUMNS),
+            ).where(points),
+        )
+    )
+    session.execute(delete(DevPointRecord).where(points))
+    table, which = curve_of(best)
+    session.execute(
+        insert(DevPointRecord).from_select(
+            ["trial_id", *POINT_COLUMNS],
+            select(table.trial_id, *(getattr(table, name) for name in POINT_COLUMNS)).where(*which),
+        )
+    )
+    session.execute(delete(table).where(*which))
+    session.delete(best)
+    for name, value in _columns(best).items():
+        setattr(trial, name, value)
+    session.add(OtherAttemptRecord(trial_id=trial.id, **outdone))
+    session.flush()
+    finish(session, trial, best.best_metrics)
+
+
+def _columns(attempt: Attempt) -> dict[str, Any]:
+    return {name: getattr(attempt, name) for name in ATTEMPT_COLUMNS}

@@ -1,0 +1,150 @@
+"""Attempts over there at trials that are here: each is offered, and the best stands for the trial.
+
+Of one journal's attempt both sides may have heard, one of them more.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from sqlalchemy import RowMapping, delete, func, select
+from sqlalchemy.orm import Session
+
+from cse_platform.leaderboard.ingest.attempts import Attempt, curve_of, finish, settle
+from cse_platform.leaderboard.ingest.own_scores import own_metrics
+from cse_platform.leaderboard.ingest.upserts import insert_missing
+from cse_platform.leaderboard.store.attempt import ATTEMPT_COLUMNS, POINT_COLUMNS
+from cse_platform.leaderboard.store.contested_tables import OtherAttemptRecord
+from cse_platform.leaderboard.store.tables import TrialRecord
+
+Row = RowMapping | Mapping[str, Any]
+Outcome = Literal["new", "completed", "newer", "differing", "here"]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What became of a trial that both sides have."""
+
+    outcome: Outcome
+    points: int
+    """Of dev curves, that came."""
+    same_model: bool
+    """Whether their scores are of the model that stands for the trial here now."""
+
+
+def merge_attempts(
+    ours: Session,
+    theirs: Session,
+    both: Sequence[tuple[TrialRecord, TrialRecord]],
+    machines: Mapping[int, int],
+) -> dict[int, Merged]:
+    """Offer their attempts at these trials, pairs of ours and theirs; by the ids there.
+
+    `machines` has the ids here by the ids there.
+    """
+    others = _others(theirs, [there.id for _, there in both])
+    merged = {}
+    for here, there in both:
+        was_complete = here.state == "COMPLETE"
+        attempts: list[Attempt] = [there, *others[there.id]]
+        came = {
+            attempt.journal: points
+            for attempt in attempts
+            if (points := _offer(ours, theirs, here, attempt, machines)) is not None
+        }
+        if came:
+            settle(ours, here)
+        complete = here.state == "COMPLETE" and there.state == "COMPLETE"
+        same_model = not complete or here.best_value == there.best_value
+        outcome: Outcome = "newer" if here.journal in came else "here"
+        if was_complete:
+            outcome = "here" if _agrees(here, there, ours) else "differing"
+        elif here.state == "COMPLETE":
+            outcome = "completed"
+        merged[there.id] = Merged(outcome, sum(came.values()), same_model)
+    return merged
+
+
+def _others(session: Session, trials: Sequence[int]) -> dict[int, list[OtherAttemptRecord]]:
+    found = defaultdict(list)
+    query = select(OtherAttemptRecord).where(OtherAttemptRecord.trial_id.in_(trials))
+    for attempt in session.scalars(query.order_by(OtherAttemptRecord.journal)):
+        found[attempt.trial_id].append(attempt)
+    return found
+
+
+def _agrees(here: TrialRecord, there: TrialRecord, ours: Session) -> bool:
+    """Whether what is complete on both sides came to one value."""
+    values = {here.best_value, there.best_value} | {
+        other.best_value
+        for other in _others(ours, [here.id])[here.id]
+        if other.state == "COMPLETE" and other.journal == there.journal
+    }
+    return there.state != "COMPLETE" or len(values) == 1
+
+
+def _offer(
+    ours: Session,
+    theirs: Session,
+    trial: TrialRecord,
+    offered: Attempt,
+    machines: Mapping[int, int],
+) -> int | None:
+    """Take over an attempt unless as much of it is here; then None, else how many points came."""
+    mine = _same(ours, trial, offered)
+    if mine is None:
+        mine = OtherAttemptRecord(
+            trial_id=trial.id,
+            journal=offered.journal,
+            state="RUNNING",
+            started=offered.started,
+            provenance={},
+        )
+        ours.add(mine)
+    elif mine.state == "COMPLETE" or _heard(theirs, offered) <= _heard(ours, mine):
+        return None
+    metrics = (
+        own_metrics(theirs, offered) if isinstance(offered, TrialRecord) else offered.best_metrics
+    )
+    for name in ATTEMPT_COLUMNS:
+        setattr(mine, name, getattr(offered, name))
+    mine.machine_id = None if offered.machine_id is None else machines[offered.machine_id]
+    ours.flush()
+    came = _copy_curve(ours, theirs, offered, mine)
+    if isinstance(mine, OtherAttemptRecord):
+        mine.best_metrics = metrics
+    else:
+        finish(ours, mine, metrics)
+    return came
+
+
+def _same(session: Session, trial: TrialRecord, offered: Attempt) -> Attempt | None:
+    """What is here of that attempt; without journals, one that began at that moment is the one."""
+    if trial.journal == offered.journal:
+        return trial
+    if not (trial.journal and offered.journal) and trial.started == offered.started:
+        return trial
+    return session.get(OtherAttemptRecord, (trial.id, offered.journal))
+
+
+def _heard(session: Session, attempt: Attempt) -> tuple[bool, datetime, datetime, bool]:
+    """Later starts stand before earlier ones; after one start, what was heard of last."""
+    table, which = curve_of(attempt)
+    point = session.scalar(select(func.max(table.reported_at)).where(*which))
+    started, finished = attempt.started, attempt.finished
+    last = max(finished or started, point or started)
+    return attempt.state == "COMPLETE", started, last, finished is not None
+
+
+def _copy_curve(ours: Session, theirs: Session, offered: Attempt, mine: Attempt) -> int:
+    there, at_theirs = curve_of(offered)
+    here, at_ours = curve_of(mine)
+    ours.execute(delete(here).where(*at_ours))
+    of: dict[str, Any] = {"trial_id": mine.id if isinstance(mine, TrialRecord) else mine.trial_id}
+    if isinstance(mine, OtherAttemptRecord):
+        of["journal"] = mine.journal
+    query = select(*(getattr(there, name) for name in POINT_COLUMNS)).where(*at_theirs)
+    rows = [{**point, **of} for point in theirs.execute(query).mappings()]
+    return insert_missing(ours, here, [*of, "step"], rows)

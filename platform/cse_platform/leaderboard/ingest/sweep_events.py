@@ -1,0 +1,35 @@
+"""Stores that sweeps start and end. Of two journals of one sweep, the later start decides."""
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Session
+
+from cse_platform.leaderboard.ingest.upserts import insert_once, sweep_of
+from cse_platform.leaderboard.store.tables import SweepRecord, SweepStartRecord, SweepTagRecord
+from cse_platform.tracking.events import SweepFinished, SweepStarted
+
+
+def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
+    """Store a sweep and its start; one that is resumed keeps the time of its first start."""
+    first = event.model_dump(include={"method", "backbone", "spec"})
+    first |= {"state": "RUNNING", "started": event.time, "journal": journal}
+    insert_once(session, SweepRecord, {"name": event.sweep}, first)
+    sweep = sweep_of(session, event.sweep)
+    sweep.started = min(sweep.started, event.time)
+    start = {"sweep_id": sweep.id, "started": event.time}
+    facts = event.model_dump(include={"provenance", "packages", "diffs"})
+    insert_once(session, SweepStartRecord, start, facts)
+    last = select(func.max(SweepStartRecord.started)).where(SweepStartRecord.sweep_id == sweep.id)
+    # A clock that was set back does not keep a journal from going on.
+    if sweep.journal in ("", journal) or session.scalar(last) == event.time:
+        sweep.journal, sweep.spec = journal, event.spec
+        sweep.state, sweep.finished = "RUNNING", None
+        session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
+        for tag in event.spec.get("tags", ()):
+            insert_once(session, SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
+
+
+def finish_sweep(session: Session, journal: str, event: SweepFinished) -> None:
+    """Store the end of a sweep, unless another journal started it later."""
+    sweep = sweep_of(session, event.sweep)
+    if sweep.journal in ("", journal):
+        sweep.state, sweep.finished = event.state, event.time

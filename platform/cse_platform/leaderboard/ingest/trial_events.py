@@ -1,0 +1,154 @@
+"""Stores what a journal tells of its attempts at trials: start, dev points, end."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
+
+from cse_platform.leaderboard.ingest.attempts import (
+    attempt_of,
+    begin,
+    curve_of,
+    finish,
+    number,
+    settle,
+)
+from cse_platform.leaderboard.ingest.sweep_trials import add_gpu_seconds, add_sweep_trials
+from cse_platform.leaderboard.ingest.upserts import add_searched, insert_once, sweep_of, trial_of
+from cse_platform.leaderboard.store.contested_tables import OtherAttemptRecord
+from cse_platform.leaderboard.store.tables import (
+    ConfigurationRecord,
+    GroupRecord,
+    MachineRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialReused, TrialStarted
+
+
+def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
+    """Store that a journal starts an attempt or goes on with it; is the trial new?
+
+    Once complete, an attempt stays as it is.
+    """
+    configuration = _configuration(session, event)
+    first = {"configuration_id": configuration.id, "seed": event.seed, "state": "RUNNING"}
+    first |= {"journal": journal, "started": event.time}
+    group = session.get_one(GroupRecord, configuration.group_id)
+    new = insert_once(session, TrialRecord, {"key": event.trial}, first)
+    if new:
+        configuration.trials += 1
+        group.trials += 1
+    trial = trial_of(session, event.trial)
+    link(session, journal, event, trial)
+    attempt = attempt_of(session, trial, journal, at=event.time)
+    if attempt.state == "COMPLETE":
+        return new
+    if event.resumed_from is not None:
+        begin(session, attempt, started=None)
+    else:
+        begin(session, attempt, started=event.time)
+        if group.code_since is None or group.code_since < event.time:
+            group.code, group.code_since = event.code, event.time
+    settle(session, trial)
+    return new
+
+
+def add_point(session: Session, journal: str, event: TrialPoint) -> None:
+    """Store a point of a dev curve; the first value of a step stays."""
+    trial = trial_of(session, event.trial)
+    attempt = attempt_of(session, trial, journal, at=event.time)
+    if attempt.state == "COMPLETE":
+        return
+    key: dict[str, Any] = {"trial_id": trial.id, "step": event.step}
+    if attempt is not trial:
+        key["journal"] = journal
+    point = {
+        "reported_at": event.time,
+        "value": number(event.value),
+        "metrics": {name: number(value) for name, value in event.metrics.items()},
+    }
+    insert_once(session, curve_of(attempt)[0], key, point)
+    if event.step == 0 and attempt.start_value is None:
+        attempt.start_value = number(event.value)
+    if attempt is not trial:
+        settle(session, trial)
+
+
+def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
+    """Store the end of an attempt, and what it took."""
+    trial = trial_of(session, event.trial)
+    took = (event.wall_seconds or 0.0) * event.gpus
+    add_gpu_seconds(session, sweep_of(session, event.sweep).id, {trial.id: took})
+    attempt = attempt_of(session, trial, journal, at=event.time)
+    if attempt.state == "COMPLETE":
+        return
+    attempt.state, attempt.finished, attempt.error = event.state, event.time, event.error
+    attempt.best_step, attempt.best_value = event.best_step, number(event.best_value)
+    attempt.model, attempt.wall_seconds = event.model, event.wall_seconds
+    attempt.provenance = dict(event.provenance)
+    attempt.machine_id = _machine(session, event.provenance)
+    metrics = {name: number(value) for name, value in event.best_metrics.items()}
+    if isinstance(attempt, OtherAttemptRecord):
+        attempt.best_metrics = metrics
+    else:
+        finish(session, trial, metrics)
+    settle(session, trial)
+
+
+def link(
+    session: Session, journal: str, event: TrialStarted | TrialReused, trial: TrialRecord
+) -> None:
+    """Put a trial into its sweep, in the place of the failed one that it tries again."""
+    sweep = sweep_of(session, event.sweep).id
+    place = {"sweep_id": sweep, "number": event.number}
+    held = session.scalars(select(SweepTrialRecord).filter_by(**place)).one_or_none()
+    if held is not None and held.trial_id != trial.id and _failed(session, held.trial_id, journal):
+        session.execute(delete(SweepTrialRecord).filter_by(**place))
+    added = event.model_dump(include={"number", "role", "search_number"})
+    add_sweep_trials(session, sweep, [{**added, "trial_id": trial.id}])
+    own = session.get_one(SweepTrialRecord, {"sweep_id": sweep, "trial_id": trial.id})
+    own.search_number = event.search_number  # a second attempt has its own
+
+
+def has_another_model(session: Session, trial: TrialRecord, journal: str) -> bool:
+    """Whether a journal's own attempt came to another model than the trial has."""
+    other = session.get(OtherAttemptRecord, (trial.id, journal))
+    complete = other is not None and other.state == "COMPLETE"
+    return complete and other is not None and other.best_value != trial.best_value
+
+
+def _failed(session: Session, trial: int, journal: str) -> bool:
+    """Whether a journal's own attempt at a trial has failed, whatever others came to."""
+    shown = session.get_one(TrialRecord, trial)
+    if shown.journal in ("", journal):
+        return shown.state == "FAIL"
+    other = session.get(OtherAttemptRecord, (trial, journal))
+    return other is not None and other.state == "FAIL"
+
+
+def _configuration(session: Session, event: TrialStarted) -> ConfigurationRecord:
+    first = event.model_dump(include={"revision", "code", "values", "searched"})
+    first |= {"group_id": _group(session, event), "corpus": event.dev["corpus"]}
+    insert_once(session, ConfigurationRecord, {"hash": event.configuration}, first)
+    query = select(ConfigurationRecord).where(ConfigurationRecord.hash == event.configuration)
+    stored = session.scalars(query).one()
+    add_searched(stored, event.searched)
+    return stored
+
+
+def _group(session: Session, event: TrialStarted) -> int:
+    key = event.model_dump(include={"method", "backbone"}) | {"dev_identity": event.dev["identity"]}
+    dev = {f"dev_{name}": event.dev[name] for name in ("checkpoint", "search", "source")}
+    insert_once(session, GroupRecord, key, dev)
+    return session.scalars(select(GroupRecord.id).filter_by(**key)).one()
+
+
+def _machine(session: Session, provenance: Mapping[str, str]) -> int | None:
+    hardware = provenance.get("gpu") or provenance.get("cpu")
+    if not hardware or "host" not in provenance:
+        return None
+    key = {"host": provenance["host"], "hardware": hardware}
+    insert_once(session, MachineRecord, key, {})
+    return session.scalars(select(MachineRecord.id).filter_by(**key)).one()

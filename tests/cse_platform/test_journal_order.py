@@ -1,0 +1,233 @@
+"""Two journals that hold the same trials leave the same rows, in whatever order they arrive."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.ingest.merge import merge
+from cse_platform.leaderboard.query.trials.curves import dev_curve
+from cse_platform.leaderboard.store.base import Base
+from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.tracking.events import Event, SweepFinished, TestAccessed, TrialReused
+
+Life = Callable[..., list[Event]]
+Started = Callable[..., Event]
+Entries = list[tuple[int, Event]]
+Contents = Callable[[Store], dict[str, list[Any]]]
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+ENDS = ("COMPLETE", "PRUNED", "FAIL")
+
+acts = st.lists(
+    st.tuples(
+        st.sampled_from("ab"),  # whose journal
+        st.integers(0, 2),  # which trial
+        st.sampled_from(["point", "point", "point", "resume", "restart", "reuse", "test", *ENDS]),
+        st.integers(0, 4),  # dev score, quarters of an hour
+    ),
+    max_size=24,
+)
+arrivals = st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 6)), max_size=12)
+
+
+@pytest.mark.parametrize("order", ["aabba", "ababa", "bbaaa"])
+def test_a_second_sweep_takes_no_points_from_the_one_that_runs(
+    board: Store, sweep_started: Started, trial_life: Life, order: str
+) -> None:
+    """The same file is started as sweep b while a trains the trial, and b is killed."""
+    curve = {0: 0.1, 10: 0.2, 20: 0.3, 30: 0.4, 40: 0.5}
+    told = {
+        "a": [sweep_started("a"), *trial_life(0, curve, sweep="a")],
+        "b": [sweep_started("b"), *trial_life(0, {0: 0.1, 10: 0.2}, sweep="b", state=None)],
+    }
+    journals = {name: list(enumerate(events, 1)) for name, events in told.items()}
+    deal(board, journals, [(name, 3) for name in order])
+    with board.session() as session:
+        assert {point.step: point.value for point in dev_curve(session, "c0-42")} == curve
+        assert session.scalar(text("SELECT state FROM trials")) == "COMPLETE"
+
+
+@dataclass
+class Attempt:
+    """What a journal tells of one trial."""
+
+    state: str = ""
+    curve: dict[int, float] = field(default_factory=dict)
+
+
+@dataclass
+class Writer:
+    """Makes whatever a driver could have written of these acts, at the times that it is given."""
+
+    sweep: str
+    trial_life: Life
+    sweep_started: Started
+    trial_evaluated: Started
+    events: list[Event] = field(default_factory=list)
+    attempts: dict[int, Attempt] = field(default_factory=dict)
+
+    def act(self, trial: int, what: str, value: int, time: datetime) -> None:
+        told: list[Event] = [] if self.events else [self.sweep_started(self.sweep)]
+        attempt = self.attempts.setdefault(trial, Attempt())
+        if what == "reuse" and attempt.state != "RUNNING":
+            told.append(self._reused(trial))
+        elif what == "test":
+            told += self._tested(trial, value)
+        else:
+            told += self._trained(trial, attempt, what, value)
+        for place, event in enumerate(told):
+            self.events.append(
+                event.model_copy(update={"time": time + timedelta(milliseconds=place)})
+            )
+
+    def _trained(self, trial: int, attempt: Attempt, what: str, value: int) -> list[Event]:
+        start, point, finish = self.trial_life(
+            trial,
+            {len(attempt.curve): value / 4},
+            sweep=self.sweep,
+            configuration=f"c{trial // 2}",
+            seed=trial,
+            state=what if what in ENDS else "FAIL",
+            code=f"code of {self.sweep}",
+            searched=("tau2",) if self.sweep == "a" else ("tau2", "rank_loss"),
+        )
+        if attempt.state == "COMPLETE":
+            return []
+        told = []
+        if attempt.state != "RUNNING" or what in ("resume", "restart"):
+            if attempt.curve and what != "restart":
+                start = start.model_copy(update={"resumed_from": len(attempt.curve) - 1})
+            else:
+                attempt.curve.clear()
+                point = point.model_copy(update={"step": 0})
+            attempt.state = "RUNNING"
+            told.append(start)
+        attempt.curve[len(attempt.curve)] = value / 4
+        told.append(point)
+        if what in ENDS:
+            attempt.state = what
+            took = {"wall_seconds": 900.0 * len(attempt.curve), "gpus": 0.5}
+            told.append(finish.model_copy(update=took | {"provenance": {"host": self.sweep}}))
+        return told
+
+    def _reused(self, trial: int) -> Event:
+        asked = self.trial_life(trial, {}, sweep=self.sweep, configuration=f"c{trial // 2}")[0]
+        fields = asked.model_dump(include={*TrialReused.model_fields} - {"kind", "time"})
+        values = {"trial": f"c{trial // 2}-{trial}", "seed": trial}
+        came = {"curve": {0: 0.5}, "best_step": 0, "best_value": 0.5, "model": None}
+        return TrialReused.model_validate(fields | values | came)
+
+    def _tested(self, trial: int, value: int) -> list[Event]:
+        of: dict[str, Any] = {"sweep": self.sweep, "trial": f"c{trial // 2}-{trial}"}
+        opened = TestAccessed(
+            **of, tasks=("mr",), source="hub", who=self.sweep, command="cse-sweep"
+        )
+        if self.attempts[trial].state not in ("", "COMPLETE"):
+            return []  # only a trial with a model is scored
+        scores = {"test/mr_accuracy": value / 4}
+        return [opened, self.trial_evaluated(of["trial"], scores, sweep=self.sweep)]
+
+
+@given(acts=acts, one=arrivals, other=arrivals)
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+def test_the_order_of_two_journals_does_not_matter(
+    acts: list[tuple[str, int, str, int]],
+    one: list[tuple[str, int]],
+    other: list[tuple[str, int]],
+    new_board: Callable[[], Store],
+    filled: Callable[..., Store],
+    sweep_started: Started,
+    trial_life: Life,
+    trial_evaluated: Started,
+    contents: Contents,
+    check_counters: Callable[[Store], None],
+) -> None:
+    """Nor does it matter whether they arrive at one leaderboard, or at two that are merged."""
+    writers = {
+        name: Writer(name, trial_life, sweep_started, trial_evaluated) for name in ("a", "b")
+    }
+    for second, (name, trial, what, value) in enumerate(acts):
+        writers[name].act(trial, what, value, START + timedelta(seconds=second))
+    for writer in writers.values():
+        if writer.events:
+            ended = writer.events[-1].time + timedelta(seconds=1)
+            writer.events.append(SweepFinished(sweep=writer.sweep, state="COMPLETE", time=ended))
+    journals = {name: list(enumerate(writer.events, 1)) for name, writer in writers.items()}
+    held = []
+    for order in (one, other):
+        with new_board() as board:
+            deal(board, journals, order)
+            held.append(contents(board))
+            check_counters(board)
+            assert_whole_attempts(board, [writer.attempts for writer in writers.values()])
+    assert held[0] == held[1]
+    apart = [filled(writer.events, journal=name) for name, writer in writers.items()]
+    merge(apart[0], apart[1])
+    merge(apart[1], apart[0])
+    whole = filled(writers["a"].events, journal="a")
+    deal(whole, {"b": journals["b"]}, [])
+    for board in (*apart, whole):
+        assert contents(board) == contents(whole)
+        check_counters(board)
+        board.close()
+
+
+def deal(board: Store, journals: dict[str, Entries], order: Sequence[tuple[str, int]]) -> None:
+    """Apply batches of both journals as they come, each with what came before, then the rest."""
+    sink, seen = LeaderboardSink(board), dict.fromkeys(journals, 0)
+    for name, more in [*order, *((name, len(all_)) for name, all_ in journals.items())]:
+        seen[name] += more
+        if batch := journals[name][: seen[name]]:
+            sink.apply(name, batch)
+
+
+def assert_whole_attempts(board: Store, told: list[dict[int, Attempt]]) -> None:
+    """Each trial shows one attempt, whole: a complete one, or else the one that came furthest."""
+    for trial in range(3):
+        attempts = [one[trial] for one in told if trial in one and one[trial].state]
+        of_trial = {"key": f"c{trial // 2}-{trial}"}
+        with board.session() as session:
+            query = "SELECT step, value FROM dev_points p JOIN trials t ON t.id = p.trial_id "
+            found = session.execute(text(query + "WHERE key = :key"), of_trial)
+            curve = dict(map(tuple, found))
+            state = session.scalar(text("SELECT state FROM trials WHERE key = :key"), of_trial)
+        if not attempts:
+            assert not curve and state is None
+            continue
+        assert Attempt(str(state), curve) in attempts
+        complete = any(one.state == "COMPLETE" for one in attempts)
+        assert (state == "COMPLETE") == complete
+        furthest = max(len(one.curve) for one in attempts if complete <= (one.state == "COMPLETE"))
+        assert len(curve) == furthest
+
+
+@pytest.fixture
+def new_board(
+    leaderboard_url: str, empty_leaderboard: Callable[[Path], str], tmp_path: Path
+) -> Callable[[], Store]:
+    """Makes empty leaderboards of each kind, one at a time."""
+    count = iter(range(10_000))
+
+    def make() -> Store:
+        if leaderboard_url.startswith("sqlite:///"):
+            return open_store(empty_leaderboard(tmp_path / f"{next(count)}.db"))
+        board = open_store(leaderboard_url)
+        with board.writing() as session:
+            tables = reversed(Base.metadata.sorted_tables)
+            session.execute(text(f"TRUNCATE {', '.join(table.name for table in tables)} CASCADE"))
+        return board
+
+    return make
