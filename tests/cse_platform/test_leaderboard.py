@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from stored_trials import trials_of
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink, take_over
 from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.query.board.rows import board_rows
 from cse_platform.leaderboard.query.sweeps.find import sweep_or_none
@@ -27,7 +27,13 @@ from cse_platform.leaderboard.store.tables import (
     SweepRecord,
     TrialRecord,
 )
-from cse_platform.tracking.events import Event, SweepFinished, SweepStarted, TrialReused
+from cse_platform.tracking.events import (
+    Event,
+    SweepFinished,
+    SweepStarted,
+    TestAccessed,
+    TrialReused,
+)
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.recorder import Recorder
 
@@ -94,9 +100,47 @@ def test_a_batch_is_applied_whole_or_not_at_all(
 ) -> None:
     before = contents(board)
     orphan = trial_life(1, {0: 0.5})[1:]
+    events = [sweep_started(), *trial_life(0, {0: 0.5}), *orphan]
     with pytest.raises(StoreError, match="speaks of trial 'c1-42' before it starts"):
-        tell(board, [sweep_started(), *trial_life(0, {0: 0.5}), *orphan])
+        take_over(board, "j", list(enumerate(events, 1)))
     assert contents(board) == before
+
+
+def test_an_event_that_contradicts_the_store_is_left_out_and_said_once(
+    tmp_path: Path,
+    board: Store,
+    sweep_started: Start,
+    trial_life: Life,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The rest of the journal is applied, and the sink is not behind."""
+    orphan = trial_life(1, {0: 0.5, 10: 0.6})[1:]
+    *life, finish = trial_life(2, {0: 0.5})
+    complete_without_value = finish.model_copy(update={"best_value": None})
+    events = [sweep_started(), *orphan, *life, complete_without_value, *trial_life(0, {0: 0.5})]
+    with Recorder(Journal(tmp_path / "journal"), [LeaderboardSink(board)]) as recorder:
+        for event in events:
+            recorder.record(event)
+        [health] = recorder.flush(30)
+    assert (health.behind, health.error) == (0, None)
+    with board.session() as session:
+        states = {row.key: row.state for row in trials_of(session, "first")}
+    assert states == {"c2-42": "RUNNING", "c0-42": "COMPLETE"}
+    assert caplog.text.count("leaves out a trial_point") == 1
+    assert "speaks of trial 'c1-42' before it starts" in caplog.text
+    assert "leaves out a trial_finished" in caplog.text
+
+
+def test_an_opening_of_test_sets_is_never_left_out(
+    board: Store, sweep_started: Start, trial_life: Life
+) -> None:
+    """Whoever waits for its record opens no test set."""
+    fields = {"sweep": "first", "trial": "c0-42", "who": "ann", "command": "cse-evaluate"}
+    opened = TestAccessed.model_validate({**fields, "tasks": ("mr",), "source": "hub"})
+    events = [sweep_started(), *trial_life(0, {0: 0.5}, state=None)]
+    with pytest.raises(StoreError):
+        tell(board, [*events, opened.model_copy(update={"source": "which no table takes"})])
+    assert LeaderboardSink(board).position("j") == len(events)
 
 
 def test_the_first_value_of_a_step_stays(

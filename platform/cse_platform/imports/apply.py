@@ -8,7 +8,7 @@ from uuid import uuid4
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.records import RECORD, ImportedTrial
 from cse_platform.leaderboard.ingest.attempts import Rank, rank, ranks
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.ingest.journal_sink import take_over
 from cse_platform.leaderboard.query.sweeps.find import next_number, sweep_or_none
 from cse_platform.leaderboard.query.trials.find import stored_trials
 from cse_platform.leaderboard.store.opening import Store
@@ -72,7 +72,7 @@ def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) ->
     _refuse(problems)
     if events:
         # Under a name of its own: an import is no journal that goes on where it ended.
-        LeaderboardSink(board).apply(f"import {uuid4()}", list(enumerate(events, 1)))
+        take_over(board, f"import {uuid4()}", list(enumerate(events, 1)))
     total = sum(map(len, sweeps.values()))
     return Imported(new=new, here=chosen - new, gave_way=total - chosen)
 

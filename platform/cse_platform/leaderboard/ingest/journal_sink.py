@@ -3,10 +3,12 @@
 Any two journals, dealt out in any way, leave the same rows.
 """
 
+import logging
 from collections.abc import Sequence
 
 from sqlalchemy.orm import Session
 
+from cse_platform.errors import StoreLostError
 from cse_platform.leaderboard.ingest.early_events import hold_back, take_held_back
 from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_identities
 from cse_platform.leaderboard.ingest.lease import Lease
@@ -22,6 +24,7 @@ from cse_platform.leaderboard.ingest.trial_events import (
 from cse_platform.leaderboard.ingest.upserts import insert_once, trial_or_none
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.tables import JournalCursorRecord
+from cse_platform.secrets import mask_text
 from cse_platform.tracking.events import (
     Event,
     SweepFinished,
@@ -34,6 +37,8 @@ from cse_platform.tracking.events import (
     TrialStarted,
 )
 
+_log = logging.getLogger(__name__)
+
 
 class LeaderboardSink:
     """The SQL leaderboard as a sink: a batch and its cursor are one transaction.
@@ -45,6 +50,8 @@ class LeaderboardSink:
 
     def __init__(self, leaderboard: Store, lease: Lease | None = None) -> None:
         self._leaderboard, self._lease = leaderboard, lease
+        self._told: set[str] = set()
+        """Why events were left out, each reason once."""
 
     def position(self, journal: str) -> int:
         """End offset of the last event applied from this journal; 0 when it is new here."""
@@ -52,22 +59,68 @@ class LeaderboardSink:
             return _position(session, journal)
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
-        """Take over all of these events, or none.
+        """Take over all of these events but those that contradict what is stored.
+
+        These are left out, and said: waiting would not help them, and would hold up all others.
+        Only an opening of test sets is never left out.
 
         Raises:
-            StoreError: if the database is down, or an event contradicts what is stored.
+            StoreError: if the database is down or damaged; then nothing is taken over.
             LeaseLostError: if another driver has taken the sweep over.
         """
-        with self._leaderboard.writing() as session:
-            if self._lease is not None:
-                self._lease.renew(session)
-            position = _position(session, journal)
-            for end, event in entries:
-                if end > position:
-                    apply_event(session, journal, end, event)
-                    position = end
-            insert_once(session, JournalCursorRecord, {"journal": journal}, {"position": 0})
-            session.get_one(JournalCursorRecord, journal).position = position
+        try:
+            take_over(self._leaderboard, journal, entries, lease=self._lease)
+        except (StoreLostError, LookupError, TypeError, ValueError) as error:
+            if len(entries) > 1:
+                for entry in entries:
+                    self.apply(journal, [entry])
+                return
+            [(end, event)] = entries
+            if isinstance(event, TestAccessed):
+                raise
+            _move_cursor(self._leaderboard, journal, end)
+            self._tell(event, str(error) or repr(error))
+
+    def _tell(self, event: Event, reason: str) -> None:
+        if reason not in self._told:
+            self._told.add(reason)
+            says = "sweep %s: the leaderboard leaves out a %s, which stays in the journal: %s"
+            _log.warning(says, event.sweep, event.kind, mask_text(reason))
+
+
+def take_over(
+    leaderboard: Store,
+    journal: str,
+    entries: Sequence[tuple[int, Event]],
+    *,
+    lease: Lease | None = None,
+) -> None:
+    """Apply all of these events, or none.
+
+    Raises:
+        StoreLostError: if an event contradicts what is stored, or the database is damaged.
+        StoreError: if the database is down.
+        LeaseLostError: if another driver has taken the sweep over.
+    """
+    with leaderboard.writing() as session:
+        if lease is not None:
+            lease.renew(session)
+        position = _position(session, journal)
+        for end, event in entries:
+            if end > position:
+                apply_event(session, journal, end, event)
+                position = end
+        _set_position(session, journal, position)
+
+
+def _move_cursor(leaderboard: Store, journal: str, position: int) -> None:
+    with leaderboard.writing() as session:
+        _set_position(session, journal, position)
+
+
+def _set_position(session: Session, journal: str, position: int) -> None:
+    insert_once(session, JournalCursorRecord, {"journal": journal}, {"position": 0})
+    session.get_one(JournalCursorRecord, journal).position = position
 
 
 def apply_event(session: Session, journal: str, position: int, event: Event) -> None:
