@@ -120,7 +120,11 @@ def refuse_too_small(slot: Slot) -> None:
 
 
 def run_tuner(spec: SweepSpec, slot: Slot, places: SweepStores, hooks: Hooks) -> None:
-    """Run trials until the searcher has no more; returns early on Ctrl-C."""
+    """Run trials until the searcher has no more; returns early on Ctrl-C.
+
+    Ray is not asked to delete older checkpoints. It would write a snapshot of all trials for each
+    new one, and a search would slow down as it grows.
+    """
     tuner = tune.Tuner(
         tune.with_resources(reusable(trainable(spec.method)), asdict(slot)),
         tune_config=tune.TuneConfig(
@@ -134,7 +138,6 @@ def run_tuner(spec: SweepSpec, slot: Slot, places: SweepStores, hooks: Hooks) ->
             name=Path(places.checkpoints).name,
             storage_path=places.checkpoints.rpartition("/")[0],
             verbose=0,
-            checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
             failure_config=tune.FailureConfig(max_failures=0),  # restarts are the planner's
         ),
     )

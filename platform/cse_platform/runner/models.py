@@ -82,6 +82,10 @@ def local_copy(place: str) -> Iterator[Path]:
 
 
 def delete_folder(place: str) -> None:
+    """Delete a checkpoint that nothing needs any more; one that resists stays, with a warning."""
     files, path = filesystem(place)
-    if exists(place):
-        files.delete_dir(path)
+    try:
+        if exists(place):
+            files.delete_dir(path)
+    except OSError as error:
+        _log.warning("%s cannot be deleted: %s", mask_url(place), mask_text(str(error)))

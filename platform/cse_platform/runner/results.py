@@ -58,6 +58,7 @@ class Results:
         if refusal := self._refusal(step, metrics):
             self._refused[key] = refusal
             return True
+        before = trial.checkpoint
         self.state.record(
             TrialPoint(
                 sweep=spec.sweep,
@@ -68,6 +69,8 @@ class Results:
                 checkpoint=checkpoint,
             )
         )
+        if before is not None and checkpoint is not None:  # the journal names the newer one now
+            delete_folder(before[1])
         prune = self.state.with_search(lambda: self.state.search.report(trial, step=step))
         if not prune or metrics.get("train/progress") == 1:
             return False

@@ -16,7 +16,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from cse_methods.contract import MethodConfig, TrainingConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.files.cache import cache_folder, cache_key, written_once
-from cse_platform.forecast.measured import train_some
 from cse_platform.forecast.throughput import Throughput, fewest_near_best, slots_of
 from cse_platform.runner.state import SweepState
 from cse_platform.runner.worker import prepared
@@ -148,6 +147,8 @@ class _Trial:
         self, method: str, settings: dict[str, Any], threads: int, line: Any
     ) -> tuple[float, tuple[float, float]]:
         """Sentences a second; the share of the machine's memory, and of the GPU's, that is used."""
+        from cse_platform.forecast.measured import train_some  # imports torch
+
         found, config = prepared(method, settings, threads=threads)
         assert isinstance(config, TrainingConfig)  # the driver has looked
         corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)

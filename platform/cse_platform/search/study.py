@@ -94,10 +94,12 @@ class SearchStudy:
             frozen = self._frozen(trial.search_number)
             if frozen.state.is_finished():
                 return False
-            running = Trial(self.study, frozen._trial_id)
+            # As `Trial.report` and `Trial.should_prune`, without reading the trial twice more.
             if step not in frozen.intermediate_values:
-                running.report(trial.curve[step], step)
-            return running.should_prune()
+                storage, value = self.study._storage, trial.curve[step]
+                storage.set_trial_intermediate_value(frozen._trial_id, step, value)
+                frozen.intermediate_values[step] = value
+            return self.study.pruner.prune(self.study, frozen)
 
     def tell(self, trial: TrialHistory) -> None:
         """Report how a trial ended: COMPLETE has its best value, which is never NaN.

@@ -61,6 +61,15 @@ def test_the_checkpoint_set_picks_and_the_search_set_is_told(
     assert (finished(drive).best_step, finished(drive).best_value) == (4, 0.6)
 
 
+def test_only_the_newest_checkpoint_of_a_trial_is_kept(one: tuple[Any, str]) -> None:
+    drive, key = one
+    places = []
+    for step in (2, 4):
+        point(drive, key, step, 0.5)
+        places.append(Path(drive.history.trials[key].checkpoint[1]))
+    assert [place.is_dir() for place in places] == [False, True]
+
+
 def test_a_repeated_step_changes_nothing(one: tuple[Any, str]) -> None:
     drive, key = one
     point(drive, key, 2, 0.5)
