@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from cse_platform.tracking.mlflow.store import open_experiment
 pytestmark = pytest.mark.xdist_group("cluster")
 
 INTERRUPTED = "Interrupted; the same command goes on from here.\n"
+ONE_TRIAL = {"space": {}, "search": {"sampler": "random", "trials": 1}}
 MINUTE = 60
 TWO_TRIALS = {"search": TINY["search"] | {"trials": 2}, "seeds": {"search": 42}}
 """The first two of the tiny sweep."""
@@ -110,6 +112,37 @@ def test_impatient_ctrl_c(new_sweep, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["to the driver", "to all processes"])
+def test_sigterm(new_sweep, tmp_path: Path, send: Callable[[int, int], None]) -> None:
+    gate = tmp_path / "gate"
+    gate.write_text("2")
+    sweep = new_sweep(tmp_path, fixed={"gate": str(gate)}, **ONE_TRIAL)
+    with end_of(sweep.start()) as process:
+        sweep.wait_for(process, TrialPoint, 2)
+        below = psutil.Process(process.pid).children(recursive=True)
+        send(process.pid, signal.SIGTERM)
+        _, said = process.communicate(timeout=MINUTE)
+        _, alive = psutil.wait_procs(below, timeout=MINUTE / 2)
+    assert (process.returncode, said, alive) == (143, INTERRUPTED, [])
+    gate.write_text("6")
+    assert sweep.run().returncode == 0
+    (trial,) = sweep.history().trials.values()
+    assert (trial.state, trial.resumed_from, sorted(trial.curve)) == ("COMPLETE", 2, [0, 2, 4, 6])
+    assert_stores_agree(sweep)
+
+
+@pytest.mark.slow
+def test_a_ray_that_does_not_start_is_started_once_more(new_sweep, tmp_path: Path) -> None:
+    sweep = new_sweep(tmp_path, **ONE_TRIAL)
+    with end_of(sweep.start()) as process:
+        _store_of(process).suspend()  # for ever, as a busy machine seems to
+        _, said = process.communicate(timeout=3 * MINUTE)
+    assert process.returncode == 0
+    (line,) = said.splitlines()
+    assert "started once more" in line
+
+
+@pytest.mark.slow
 def test_killed_while_mlflow_makes_its_tables(tmp_path: Path) -> None:
     sweep = write_sweep(tmp_path, TINY)
     unfinished = sweep.runs / "mlflow.db.part"
@@ -139,6 +172,17 @@ def test_killed_driver_of_a_search_that_learns(new_sweep, tmp_path: Path) -> Non
     assert Counter(trial.state for trial in trials) == {"COMPLETE": 6}
     assert len({trial.configuration for trial in trials}) == 6
     assert_stores_agree(sweep)
+
+
+def _store_of(process: subprocess.Popen[str]) -> psutil.Process:
+    """The first process of the Ray that this driver starts."""
+    deadline = time.monotonic() + MINUTE
+    while True:
+        for below in psutil.Process(process.pid).children():
+            if below.name() == "gcs_server":
+                return below
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def _workers(driver: int) -> list[psutil.Process]:

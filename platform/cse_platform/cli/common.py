@@ -1,7 +1,6 @@
 """What all commands share: where stores are, and the one place where an error gets an exit code."""
 
 import shlex
-import signal
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -13,6 +12,7 @@ from click.core import ParameterSource
 
 from cse_methods.errors import CseError
 from cse_platform.secrets import mask_text, mask_url
+from cse_platform.signals import INTERRUPTED, exit_code, ignore_both
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 RUNS = Path("runs")
@@ -22,7 +22,7 @@ _R = TypeVar("_R")
 
 
 def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """What we refuse becomes one line and exit code 1; Ctrl-C becomes 130; a bug stays a bug."""
+    """What we refuse becomes one line and exit code 1; Ctrl-C is 130, SIGTERM 143; a bug a bug."""
 
     @wraps(command)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -32,9 +32,9 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
             click.echo(f"Error: {mask_text(str(error))}", err=True)
             raise click.exceptions.Exit(1) from error
         except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is tidying up
-            click.echo("Interrupted; the same command goes on from here.", err=True)
-            raise click.exceptions.Exit(130) from None
+            ignore_both()  # what is left is tidying up
+            click.echo(INTERRUPTED, err=True)
+            raise click.exceptions.Exit(exit_code()) from None
 
     return run
 

@@ -24,6 +24,7 @@ from cse_platform.runner.launch import Outcome, run_sweep
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import Again
 from cse_platform.secrets import mask_url
+from cse_platform.signals import heed_sigterm
 from cse_platform.sweep.prerequisites import fetch_missing
 from cse_platform.sweep.spec import SweepFile, SweepSpec
 from cse_platform.sweep.stores import SweepStores
@@ -40,8 +41,10 @@ def run_stages(
 ) -> None:
     """Run each sweep of a file in order; print the leaderboard's head and how to open MLflow.
 
-    After a KeyboardInterrupt the stores and the journal of the sweep are closed.
+    After a KeyboardInterrupt, which SIGTERM raises too, the stores and the journal of the sweep are
+    closed.
     """
+    heed_sigterm()
     console = Console(markup=False, highlight=False)  # what a trial says is no markup
     check = partial(check_stages, sweeps.stages, runs=runs, address=address, offline=offline)
     stages = check()

@@ -3,14 +3,10 @@
 import logging
 import os
 import shlex
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from types import FrameType
 
 import ray
 from ray import tune
@@ -18,8 +14,10 @@ from ray import tune
 from cse_methods.allocator import ONE_ARENA
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.hooks import Hooks
+from cse_platform.runner.own_ray import quiet, start_own
 from cse_platform.runner.worker import trainable
 from cse_platform.runner.worker_process import reusable
+from cse_platform.signals import heed_sigterm
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
@@ -38,31 +36,6 @@ RAY_SETTINGS = {
 }
 
 
-@contextmanager
-def interrupts_deferred() -> Iterator[None]:
-    """Let a first Ctrl-C take effect at the end of the block.
-
-    Ray's start forks and loads; a KeyboardInterrupt that hits one of Python's own hooks there
-    would be printed and lost.
-    """
-    heard = threading.Event()
-
-    def hear(_number: int, _frame: FrameType | None) -> None:
-        heard.set()
-        signal.signal(signal.SIGINT, before)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, hear)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if heard.is_set():
-        raise KeyboardInterrupt
-
-
 def join_cluster(address: str | None) -> None:
     """Join the Ray cluster at `address` (or RAY_ADDRESS), else start one on this machine.
 
@@ -75,18 +48,22 @@ def join_cluster(address: str | None) -> None:
     if ray.is_initialized():
         return
     address = address or os.environ.get("RAY_ADDRESS")
+    init = partial(
+        ray.init,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        runtime_env=worker_environment(address),
+    )
     try:
-        ray.init(
-            address=address or "local",  # None would also join what `ray start` left running
-            include_dashboard=None if address else False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            runtime_env=worker_environment(address),
-        )
+        with quiet():
+            if address is None:
+                start_own(init)
+            else:
+                init(address=address)
     except (ConnectionError, ValueError) as error:
-        if address is None:
-            raise
         raise SweepRefusedError(f"no Ray cluster answers at {address}: {error}") from error
+    finally:
+        heed_sigterm()  # Ray has set its own handler, which ends the process at once
 
 
 def worker_environment(address: str | None) -> dict[str, str]:

@@ -16,7 +16,6 @@ from cse_platform.leaderboard.query.trials.find import best_kept_trial
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.runner.cluster import (
     capacity,
-    interrupts_deferred,
     join_cluster,
     refuse_too_small,
     run_tuner,
@@ -35,6 +34,7 @@ from cse_platform.runner.results import Results
 from cse_platform.runner.sharing import share_devices
 from cse_platform.runner.state import AS_USUAL, Again, SweepState
 from cse_platform.search.study import SearchStudy
+from cse_platform.signals import interrupts_deferred
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.changes import asks_for_no_more, refuse_changes
 from cse_platform.sweep.identity import DevData, Identity

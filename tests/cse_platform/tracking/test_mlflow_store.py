@@ -94,7 +94,10 @@ def test_what_the_user_set_stays(uri: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.slow
 def test_a_server_that_dies_and_comes_back_is_caught_up_with(
-    new_store: Callable[[str], str], tmp_path: Path, undisturbed: dict[str, Any]
+    new_store: Callable[[str], str],
+    tmp_path: Path,
+    undisturbed: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     new_store("server.db")
     port, entries, store = free_port(), numbered(HISTORY), f"sqlite:///{tmp_path / 'server.db'}"
@@ -111,6 +114,7 @@ def test_a_server_that_dies_and_comes_back_is_caught_up_with(
         assert done == 400
         mirror.apply(JOURNAL, [entry for entry in entries if entry[0] > done])
         assert contents(uri) == undisturbed
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.postgres

@@ -15,13 +15,15 @@ _DATABASE = re.compile(r"(postgresql|mysql|mssql|sqlite)(\+\w+)?://")
 _SQLITE_FILE = re.compile(r"sqlite(?:\+\w+)?:///(?P<path>[^?]+)")
 _SERVER = re.compile(r"https?://")
 
-# MLflow's own defaults block a caller for minutes when a server is down, print INFO lines and
-# tracebacks to the terminal, and report usage to its makers. What a user has set stays.
+# MLflow's own defaults block a caller for minutes when a server is down, print INFO lines,
+# tracebacks and an address a run to the terminal, and report usage to its makers. What a user has
+# set stays.
 _DEFAULTS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 _MESSAGE_LENGTH = 300
 

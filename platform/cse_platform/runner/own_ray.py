@@ -1,0 +1,93 @@
+"""A Ray of this machine alone: it hears nobody else, and says nothing on the terminal."""
+
+import logging
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import ray
+from ray._private import ray_constants, utils, worker
+
+from cse_platform.errors import SweepRefusedError
+
+LOOPBACK = "127.0.0.1"
+
+_log = logging.getLogger(__name__)
+
+
+def start_own(init: Callable[..., Any]) -> None:
+    """Start Ray by `init`, `ray.init` with its options; once more where that fails.
+
+    Ray gives its processes 30 s, which a busy machine may not have. SweepRefusedError if the second
+    start fails too.
+    """
+    _make_token_private()
+    ray_constants.ENABLE_RAY_CLUSTER = False  # else Ray takes another address for 127.0.0.1
+    try:
+        _start_once(init)
+    except Exception as error:
+        _log.warning("Ray did not start (%s); it is started once more", _first_line(error))
+        try:
+            _start_once(init)
+        except Exception as again:
+            raise SweepRefusedError(
+                f"Ray does not start on this machine: {_first_line(again)}; the same command goes "
+                "on from here when the machine has less to do"
+            ) from again
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep Ray, which joins or starts within, from printing and from handling SIGTERM.
+
+    Ray prints what its nodes complain of, with pages of `[state-dump]`. Of what ends a trial we
+    tell ourselves.
+    """
+    listen, handle = worker.listen_error_messages, utils.set_sigterm_handler
+    worker.listen_error_messages = utils.set_sigterm_handler = lambda *_arguments: None
+    try:
+        yield
+    finally:
+        worker.listen_error_messages, utils.set_sigterm_handler = listen, handle
+
+
+def _start_once(init: Callable[..., Any]) -> None:
+    before = set(psutil.Process().children())
+    try:
+        init(address="local", _node_ip_address=LOOPBACK, include_dashboard=False)
+    except BaseException:
+        ray.shutdown()
+        started = set(psutil.Process().children()) - before
+        for process in started:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(started, timeout=10)
+        raise
+
+
+def _make_token_private() -> None:
+    """Let nobody else read the word that Ray's processes know each other by.
+
+    Ray itself makes the file readable for everyone.
+    """
+    if os.environ.get("RAY_AUTH_MODE", "token") != "token":
+        return
+    file = Path.home() / ".ray" / "auth_token"
+    with suppress(OSError):  # Ray says what is wrong with it
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not file.exists():
+            with tempfile.NamedTemporaryFile("w", dir=file.parent) as new:  # of mode 0600
+                new.write(secrets.token_hex(32))
+                new.flush()
+                with suppress(FileExistsError):
+                    os.link(new.name, file)
+        file.chmod(0o600)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

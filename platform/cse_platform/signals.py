@@ -1,0 +1,96 @@
+"""Ctrl-C and SIGTERM: both end a sweep softly, and the same command goes on from there."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from types import FrameType
+
+PATIENCE = 25.0
+"""Seconds from a SIGTERM to the end at the latest; whoever sends it often kills after 30."""
+INTERRUPTED = "Interrupted; the same command goes on from here."
+
+_terminated = threading.Event()
+
+
+def heed_sigterm() -> None:
+    """From now on let SIGTERM, which a preempted job gets, do what Ctrl-C does.
+
+    Whatever sets a handler of its own later, as Ray does, has to be followed by another call.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminate)
+        _limit_patience()
+
+
+def ignore_both() -> None:
+    """Let what is left, which is tidying up, come to its end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def exit_code() -> int:
+    """Of a command that one of the two has ended, as in shells: 143 for SIGTERM, else 130."""
+    return 128 + (signal.SIGTERM if _terminated.is_set() else signal.SIGINT)
+
+
+def _terminate(_number: int, frame: FrameType | None) -> None:
+    _terminated.set()
+    interrupt = signal.getsignal(signal.SIGINT)
+    if not callable(interrupt):  # a script's background job ignores SIGINT
+        raise KeyboardInterrupt
+    interrupt(signal.SIGINT, frame)
+
+
+@cache
+def _limit_patience() -> None:
+    """Watch for SIGTERM in a thread, once a process.
+
+    Where Ray's processes get the signal too, the driver can be in a call to one that is gone. No
+    handler in Python runs then, but the signal's number is written to this pipe all the same.
+    """
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    threading.Thread(target=_end_after_patience, args=[read], daemon=True).start()
+
+
+def _end_after_patience(heard: int) -> None:
+    import psutil  # most commands need none of this
+
+    while os.read(heard, 1)[0] != signal.SIGTERM:
+        pass
+    threading.Event().wait(PATIENCE)
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    os.write(sys.stderr.fileno(), f"{INTERRUPTED}\n".encode())
+    os._exit(128 + signal.SIGTERM)
+
+
+@contextmanager
+def interrupts_deferred() -> Iterator[None]:
+    """Let a first Ctrl-C or SIGTERM take effect at the end of the block.
+
+    Ray's start forks and loads; a KeyboardInterrupt that hits one of Python's own hooks there
+    would be printed and lost.
+    """
+    heard = threading.Event()
+
+    def hear(_number: int, _frame: FrameType | None) -> None:
+        heard.set()
+        signal.signal(signal.SIGINT, before)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, hear)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if heard.is_set():
+        raise KeyboardInterrupt
