@@ -7,7 +7,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadgroup --no
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart docs docs-record test check test-slow test-real test-postgres screenshots bench bench-train bench-sweep bench-hicl bench-eval bench-resampling bench-leaderboard bench-dashboard clean
+.PHONY: help quickstart docs docs-record test check test-slow test-real test-postgres screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-eval bench-resampling bench-leaderboard bench-dashboard clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -55,7 +55,10 @@ bench-train: .venv/installed-real  ## a training step beside sentence-transforme
 bench-sweep: .venv/installed  ## the time between trials, beside plain Ray Tune
 	$(BIN)/python tests/benchmarks/sweep_overhead.py $(BENCH)
 
-bench: bench-train bench-sweep bench-eval bench-hicl  ## training, sweeps and evaluation beside their peers
+bench-costs: .venv/installed  ## a step of each method beside SimCSE's, and how costs grow; BENCH="--rounds 3"
+	$(BIN)/python tests/benchmarks/step_costs.py $(BENCH)
+
+bench: bench-train bench-sweep bench-costs bench-eval bench-hicl  ## training, sweeps and evaluation beside their peers
 
 bench-resampling: .venv/installed  ## a comparison by 10,000 resamples beside scipy
 	$(BIN)/python tests/benchmarks/resampling_cost.py

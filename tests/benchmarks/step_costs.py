@@ -1,0 +1,197 @@
+"""What a step of each method costs beside SimCSE's, and how costs grow: `make bench-costs`.
+
+Methods run in turn, round after round, on `mini` and real Wikipedia sentences with two threads; the
+figures are medians of ratios inside a round. Costs are fitted as a power of what grows. Needs the
+folder of data that CSE_SHARED names (else `../shared` beside the project).
+
+    python tests/benchmarks/step_costs.py [--rounds 5] [--steps 10] [--json FILE]
+"""
+
+import json
+import math
+import statistics
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from evaluation_cost import DATA, THREADS, say
+
+from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.files.cache import cache_root
+from cse_methods.metrics import cosines, spearman
+from cse_methods.registry import get_method
+from cse_methods.training.teachers import TeacherSpec, teacher_vectors
+from cse_platform.forecast.measured import train_some
+
+CORPUS = DATA / "corpus" / "wiki_sentences.txt"
+SIMCSE = "simcse"
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    SIMCSE: (SIMCSE, {}),
+    "rankcse, vectors of the teacher kept": ("rankcse", {"teachers": ["mini"]}),
+    "esimcse": ("esimcse", {}),
+    "sncse": ("sncse", {}),
+    "compcse": ("compcse", {}),
+    "whitenedcse, 96 groups of 192": ("whitenedcse", {"groups": 96}),
+    "whitenedcse, not whitened": ("whitenedcse", {"whitening": "none"}),
+}
+"""By name: the method, and its settings; those of the papers otherwise."""
+MOST_RANKCSE, MOST_WHITENING = 1.05, 0.1
+"""Targets: RankCSE's step over SimCSE's, and the share of whitening in its step."""
+BATCHES, LENGTHS = (16, 32, 64, 128, 256), (16, 32, 64, 128)
+SENTENCES = (2_000, 4_000, 8_000, 16_000)
+"""Of a teacher's corpus, and pairs of a dev set."""
+
+
+def main() -> None:
+    """Print what was measured, and write it where `--json` says."""
+    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    torch.set_num_threads(THREADS)
+    say(f"the cache of this machine is used: {cache_root()}")
+    found = {"methods": methods(asked), "growth": growth(asked)}
+    if asked.json:
+        asked.json.write_text(json.dumps(found, indent=2) + "\n")
+
+
+def methods(asked: Namespace) -> dict[str, Any]:
+    """Of each method, its step over SimCSE's, and how often it encodes each sentence."""
+    seconds: dict[str, list[float]] = {name: [] for name in METHODS}
+    rows: dict[str, float] = {}
+    for _ in range(asked.rounds):
+        for name, (method, settings) in METHODS.items():
+            with counted_rows() as encoded:
+                seconds[name].append(step_seconds(method, settings, steps=asked.steps))
+            rows[name] = sum(encoded) / (2 * asked.steps * 64)
+    ratios = {name: over(found, seconds[SIMCSE]) for name, found in seconds.items()}
+    for name, ratio in ratios.items():
+        target = f" (target {MOST_RANKCSE})" if name.startswith("rankcse") else ""
+        say(f"{name}: {ratio:.2f} of a SimCSE step{target}; {rows[name]:.2f} encodings a sentence")
+    whitened, plain = [name for name in METHODS if name.startswith("whitenedcse")]
+    share = 1 - over(seconds[plain], seconds[whitened])
+    say(f"whitening: {share:.2f} of the step (target {MOST_WHITENING})")
+    return {"ratios": ratios, "encodings": rows, "whitening": share}
+
+
+def over(these: list[float], those: list[float]) -> float:
+    """The median of the ratios, pair by pair."""
+    return statistics.median(a / b for a, b in zip(these, those, strict=True))
+
+
+def step_seconds(
+    method: str, settings: Mapping[str, Any], *, steps: int, batch: int = 64, length: int = 32
+) -> float:
+    """Seconds of a step, as the training loop reports them for the second half of its steps."""
+    found = get_method(method)
+    asked = {"backbone": "mini", "corpus": str(CORPUS), "batch_size": batch, "max_length": length}
+    config = found.config.model_validate({**asked, **settings})
+    speeds = Speeds()
+    train_some(found, config, speeds, corpus=corpus(), steps=2 * steps, eval_steps=steps)
+    return batch / speeds.found[-1]
+
+
+class Speeds:
+    """A `Run` that keeps the sentences a second of each report."""
+
+    def __init__(self) -> None:
+        self.seed = 0
+        self.resume_from: Path | None = None
+        self.found: list[float] = []
+
+    def report(
+        self, *, step: int, metrics: Mapping[str, float], save: Callable[[Path], None] | None = None
+    ) -> None:
+        del save
+        if step:
+            self.found.append(metrics["perf/sentences_per_second"])
+
+
+@contextmanager
+def counted_rows() -> Iterator[list[int]]:
+    """The rows of every batch that any encoder encodes while it trains."""
+    rows: list[int] = []
+
+    def count(module: torch.nn.Module, inputs: Any) -> None:
+        if isinstance(module, Encoder) and module.training:
+            rows.append(len(inputs[0]["input_ids"]))
+
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(count)
+    try:
+        yield rows
+    finally:
+        hook.remove()
+
+
+def growth(asked: Namespace) -> dict[str, Any]:
+    """Seconds by what grows, with the exponent of the power that fits them."""
+    few = max(3, asked.steps // 2)
+    found = {
+        "a step, by batch": {b: step_seconds(SIMCSE, {}, steps=few, batch=b) for b in BATCHES},
+        "a step, by length of long texts": {n: long_step(n, few) for n in LENGTHS},
+        "vectors of a teacher, by sentences": {n: teacher_seconds(n) for n in SENTENCES},
+        "a dev evaluation, by pairs": {n // 2: dev_seconds(n // 2) for n in SENTENCES},
+    }
+    fitted = {}
+    for what, seconds in found.items():
+        fitted[what] = {"seconds": seconds, "exponent": exponent(seconds)}
+        points = ", ".join(f"{taken:.3f} at {size:,}" for size, taken in seconds.items())
+        say(f"{what}: {points}; exponent {fitted[what]['exponent']:.2f}")
+    return fitted
+
+
+def exponent(seconds: Mapping[int, float]) -> float:
+    """The slope of a line through the logarithms."""
+    sizes, taken = zip(*seconds.items(), strict=True)
+    return float(np.polyfit([math.log(n) for n in sizes], [math.log(s) for s in taken], 1)[0])
+
+
+def long_step(length: int, steps: int) -> float:
+    """A step on texts that fill rows of so many word pieces."""
+    words = " ".join(corpus().sentences[:4_000]).split()
+    texts = [" ".join(words[n : n + length]) for n in range(0, len(words) - length, length)]
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "long.txt"
+        file.write_text("\n".join(texts), encoding="utf-8")
+        return step_seconds(SIMCSE, {"corpus": str(file)}, steps=steps, batch=16, length=length)
+
+
+def teacher_seconds(sentences: int) -> float:
+    """The first reading of a teacher on a corpus of so many sentences."""
+    whole = corpus()
+    some = Corpus(f"first {sentences}", whole.sentences[:sentences], sha256=str(sentences))
+    with TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        teacher_vectors(TeacherSpec(model="mini"), some, max_length=32, cache=Path(folder))
+        return time.perf_counter() - started
+
+
+def dev_seconds(pairs: int) -> float:
+    """Encoding and Spearman of so many pairs of distinct sentences."""
+    encoder, sentences = load_encoder("mini").eval(), corpus().sentences[: 2 * pairs]
+    gold = torch.arange(pairs, dtype=torch.float64)
+    started = time.perf_counter()
+    vectors = encoder.encode(sentences)
+    spearman(cosines(vectors[:pairs], vectors[pairs:]), gold)
+    return time.perf_counter() - started
+
+
+def corpus() -> Corpus:
+    """Real Wikipedia sentences."""
+    return load_corpus(get_method(SIMCSE).config.model_validate(ORIGIN).corpus, None)
+
+
+ORIGIN = {"backbone": "mini", "corpus": str(CORPUS)}
+
+
+if __name__ == "__main__":
+    main()
