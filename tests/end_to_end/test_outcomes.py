@@ -69,6 +69,22 @@ def test_sweep_of_which_every_trial_fails(run_here, new_sweep, tmp_path: Path) -
     assert line.startswith("Error: ") and "'tiny'" in line and "too hot: 9" in line
 
 
+def test_sweep_of_which_all_trials_fail_alike_stops(run_here, new_sweep, tmp_path: Path) -> None:
+    sweep = new_sweep(
+        tmp_path,
+        space={"depth": {"low": 1, "high": 1000}},
+        fixed={"temperature": TOO_HOT, "kind": "b"},
+        search={"sampler": "random", "trials": 20},
+    )
+    result = run_here(sweep)
+    assert result.exit_code == 1
+    line = result.stderr.splitlines()[-1]
+    assert line.startswith("Error: ") and "'tiny'" in line and line.count("too hot: 9") == 1
+    assert len(sweep.history().trials) < 6
+    last = sweep.events()[-1]
+    assert last.state == "INTERRUPTED" and "too hot: 9" in last.why
+
+
 def test_bug_in_the_driver_ends_the_sweep_and_is_shown(run_here, new_sweep, tmp_path: Path) -> None:
     fixed = {"temperature": TOO_HOT}
     sweep = new_sweep(tmp_path, space={}, fixed=fixed, search=ONE_TRIAL)

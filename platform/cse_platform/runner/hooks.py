@@ -56,7 +56,8 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
                 return hooks.planner.param_space(trial)
         except Exception as error:
             hooks.broken = error
-        done = hooks.planner.state.finished or hooks.broken is not None
+        state = hooks.planner.state
+        done = state.finished or state.gave_up is not None or hooks.broken is not None
         return Searcher.FINISHED if done else None
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:

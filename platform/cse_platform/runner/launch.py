@@ -180,6 +180,8 @@ def run_to_end(
             run_tuner(state.spec, state.slot, places, hooks)
             if hooks.broken is not None:
                 raise hooks.broken
+            if state.gave_up is not None:
+                raise SweepRefusedError(_gave_up(state.spec, state.gave_up))
             done = state.finished and not state.live
             if done:
                 evaluate_selected(state)
@@ -187,8 +189,17 @@ def run_to_end(
             end = "COMPLETE"
             delete_folder(places.checkpoints)
     finally:
-        state.record(SweepFinished(sweep=state.spec.sweep, state=end))
+        state.record(SweepFinished(sweep=state.spec.sweep, state=end, why=state.gave_up))
     return end
+
+
+def _gave_up(spec: SweepSpec, cause: str) -> str:
+    return (
+        f"sweep {spec.sweep!r} has stopped, because every trial so far has failed alike: {cause}; "
+        "the same command tries them again once the file, the code, the data or a package has "
+        "changed, --retry-failed tries them as they are, and --set search.give_up_after=N goes on "
+        f"until N have failed (now {spec.search.give_up_after})"
+    )
 
 
 def best_folders(

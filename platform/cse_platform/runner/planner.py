@@ -43,6 +43,10 @@ class Planner:
             self.state.to_retry.pop(0)
             if planned and (again := self._unless_reused(planned)):
                 return self._start(again)
+        if cause := self._common_cause():
+            if not self.state.live:  # else one of them may yet come to something
+                self.state.gave_up = cause
+            return None
         while self._searched() < self.state.spec.budget:
             proposal = self.state.with_search(self._propose)
             if proposal is None:
@@ -57,6 +61,15 @@ class Planner:
         if not self.state.live:  # one that crashes has to go on
             self.state.finished = self.state.with_search(self._close_surplus) is not None
         return None
+
+    def _common_cause(self) -> str | None:
+        """The error of every trial that has ended, once enough of them have failed alike."""
+        retried = {trial.key for trial in self.state.to_retry}
+        trials = self.state.history.trials.values()
+        ended = [t for t in trials if t.state != "RUNNING" and t.key not in retried]
+        causes = {trial.error if trial.state == "FAIL" else None for trial in ended}
+        enough = len(ended) >= self.state.spec.search.give_up_after
+        return causes.pop() if enough and len(causes) == 1 else None
 
     def param_space(self, trial: TrialHistory) -> dict[str, Any]:
         """What the trainable is called with for a trial that `next` has started."""

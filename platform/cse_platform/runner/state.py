@@ -57,6 +57,8 @@ class SweepState:
     left_over: list[TrialHistory] = field(default_factory=list)
     """Trials that were cut off and go on from their last checkpoint."""
     finished: bool = False
+    gave_up: str | None = None
+    """Why all trials so far have failed, once that ends the sweep."""
     scored: tuple[int, int] | None = None
     """Of the trials that dev has chosen: how many are scored on test sets, and how many there
     are; None before."""

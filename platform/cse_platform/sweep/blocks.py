@@ -45,6 +45,10 @@ Share = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 StartPoint = Annotated[Literal["published"] | dict[str, Any], PlainValidator(_start_point)]
 
 
+GIVE_UP_AFTER = 3
+"""Failures of one cause that are no accident any more."""
+
+
 class Search(Settings):
     """How configurations are proposed."""
 
@@ -55,6 +59,11 @@ class Search(Settings):
     seed: Seed = Field(default=42, description="of the sampler")
     start_from: tuple[StartPoint, ...] = Field(
         default=(), description="configurations tried first: `published`, or values by name"
+    )
+    give_up_after: Count = Field(
+        default=GIVE_UP_AFTER,
+        exclude_if=lambda count: count == GIVE_UP_AFTER,  # as in the journals of older versions
+        description="stop where so many trials have failed alike and no other has ended",
     )
 
     @model_validator(mode="after")

@@ -206,6 +206,8 @@ class SweepFinished(SweepEvent):
 
     kind: Literal["sweep_finished"] = "sweep_finished"
     state: Literal["COMPLETE", "INTERRUPTED"]
+    why: str | None = None
+    """What all its trials have failed of, where that ended it. None in older journals."""
 
 
 _ASKED = (

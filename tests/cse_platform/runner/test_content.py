@@ -158,10 +158,10 @@ def test_a_file_that_a_setting_names_is_content_too(
 
 
 def failing(drive: Any, error: str = "TypeError: a typo") -> None:
-    """Every trial of a sweep fails; then the sweep is at its end."""
+    """Every trial of a sweep fails, each in its own way; then the sweep is at its end."""
     while drive.start():
         for key in list(drive.running):
-            drive.fail(key, error, crashed=False)
+            drive.fail(key, f"{error} in {key}", crashed=False)
     assert drive.state.finished
     drive.close()
 

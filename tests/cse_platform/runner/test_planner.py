@@ -258,3 +258,52 @@ def test_a_search_store_that_comes_back_without_a_trial_ends_the_sweep(
     drive.state.search_error = "it is down"
     with pytest.raises(StoreLostError, match=r"has lost .*trial.* of sweep .small.*sweep=NEWNAME"):
         drive.run_until_idle()
+
+
+def fail_all(drive: Any, *causes: str) -> None:
+    """Each trial that the planner wants fails of the next cause, as long as there is one."""
+    for cause in causes:
+        for plan in drive.start()[:1]:
+            drive.fail(plan.key, cause, crashed=False)
+    drive.start()
+
+
+def test_a_search_of_which_all_trials_fail_alike_is_given_up(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    spec = new_spec(search={"trials": 9})
+    drive = new_drive(tmp_path, spec)
+    fail_all(drive, *["no GPU"] * 9)
+    assert [trial.state for trial in drive.history.trials.values()] == ["FAIL"] * 3
+    assert drive.state.gave_up == "no GPU"
+    drive.close()
+    again = new_drive(tmp_path, spec)
+    assert (again.start(), again.state.gave_up) == ([], "no GPU")
+    again.close()
+    mended = new_drive(tmp_path, spec, packages={"driver": "2"})
+    mended.run()
+    assert {trial.state for trial in mended.history.trials.values()} == {"COMPLETE"}
+
+
+@pytest.mark.parametrize("causes", [["a", "a", "b"], ["a", "a"]])
+def test_other_failures_are_no_reason_to_give_up(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, causes: list[str]
+) -> None:
+    drive = new_drive(tmp_path, new_spec(search={"trials": 9}))
+    fail_all(drive, *causes)
+    drive.run_until_idle()
+    fail_all(drive, *["a"] * 3)
+    assert drive.state.gave_up is None
+
+
+def test_what_runs_still_may_save_a_search(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    drive = new_drive(tmp_path, new_spec(search={"trials": 4, "give_up_after": 2}), capacity=3)
+    good, *bad = drive.start()
+    for plan in bad:
+        drive.fail(plan.key, "no GPU", crashed=False)
+    assert (drive.start(), drive.state.gave_up) == ([], None)
+    while good.key in drive.running:
+        drive.advance(good.key)
+    assert len(drive.start()) == 1
