@@ -1,6 +1,6 @@
 """The trials of a running sweep as a table that fits on a terminal, and its best ones in full."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from textwrap import wrap
@@ -27,20 +27,31 @@ Value = Callable[[TrialHistory], float | None]
 
 
 def screen(
-    trials: Sequence[TrialHistory], summary: str, best_value: Value, *, width: int, height: int
+    trials: Sequence[TrialHistory],
+    summary: str,
+    best_value: Value,
+    *,
+    stalled: Collection[str],
+    width: int,
+    height: int,
 ) -> Text:
-    """The summary, the newest trials in a line each, and the best and confirmed ones in full."""
+    """The summary, the newest trials in a line each, and the best and confirmed ones in full.
+
+    `stalled` are the keys of the running trials that have said nothing for long.
+    """
     above, below = _wrapped(summary, width), _in_full(trials, best_value, width)
     free = height - len(above) - len(below) - 2  # the table's head, and the cursor's line
     newest = sorted(trials, key=lambda t: (t.state != "RUNNING", -t.number))
     rows = newest[: min(SHOWN_TRIALS, max(free, LEAST_TRIALS))]
-    lines = [*above, *_table(rows, best_value, width), *below]
+    lines = [*above, *_table(rows, best_value, stalled, width), *below]
     return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
 
 
-def _table(trials: Iterable[TrialHistory], best_value: Value, width: int) -> list[str]:
+def _table(
+    trials: Iterable[TrialHistory], best_value: Value, stalled: Collection[str], width: int
+) -> list[str]:
     """A head and a line a trial; only the settings are cut, at the end of the line."""
-    cells = [_HEADS, *(_cells(trial, best_value) for trial in trials)]
+    cells = [_HEADS, *(_cells(trial, best_value, trial.key in stalled) for trial in trials)]
     columns = zip(_LEAST, *cells, strict=True)
     *widths, _ = (max(least, *map(len, column)) for least, *column in columns)
     lines = []
@@ -54,11 +65,12 @@ def _table(trials: Iterable[TrialHistory], best_value: Value, width: int) -> lis
     return lines
 
 
-def _cells(trial: TrialHistory, best_value: Value) -> tuple[str, ...]:
+def _cells(trial: TrialHistory, best_value: Value, stalled: bool) -> tuple[str, ...]:
     starting = trial.state == "RUNNING" and not trial.curve
+    state = "starting" if starting else trial.state.lower()
     return (
         str(trial.number),
-        "starting" if starting else trial.state.lower(),
+        "stalled" if stalled else state,
         str(trial.step),
         percent(trial.curve.get(trial.step)),
         percent(best_value(trial)),

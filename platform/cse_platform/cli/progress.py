@@ -158,7 +158,14 @@ class SweepProgress:
 
     def screen(self, *, width: int, height: int) -> Text:
         """All that fits on a terminal: the summary, the trials, and the best ones in full."""
-        return screen(self.trials, self.summary(), self.best_value, width=width, height=height)
+        return screen(
+            self.trials,
+            self.summary(),
+            self.best_value,
+            stalled=self.state.stalled,
+            width=width,
+            height=height,
+        )
 
 
 def _live(view: SweepProgress, console: Console, done: threading.Event) -> None:

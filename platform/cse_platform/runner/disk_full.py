@@ -12,12 +12,18 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
-def wait_for_room(write: Callable[[], _T], *, what: str) -> _T:
-    """Call `write`; where the disk is full, say so once and call it again until there is room."""
+def wait_for_room(
+    write: Callable[[], _T], *, what: str, waiting: Callable[[], None] = lambda: None
+) -> _T:
+    """Call `write`; where the disk is full, say so once and call it again until there is room.
+
+    `waiting` is called before each wait, of a few seconds at most.
+    """
 
     def say(state: RetryCallState) -> None:
         if state.attempt_number == 1:
             _log.warning("no room on the disk for %s; it is written when there is some", what)
+        waiting()
 
     retrying = Retrying(
         retry=retry_if_exception(is_full),

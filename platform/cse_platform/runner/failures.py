@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from traceback import format_exception
-from typing import Any
+from typing import Any, Literal
 
 from ray.exceptions import RayTaskError
 
@@ -25,6 +25,11 @@ _IN_A_TASK = "ray::"
 """How Ray begins the traceback of what was raised in a worker."""
 
 
+End = Literal["error", "crash", "limit"]
+"""What ended a trial: its method raised an error, its process died, or it exceeded a limit of time
+and its process was killed. After the latter two it can go on from its last checkpoint elsewhere."""
+
+
 @dataclass(frozen=True)
 class Failure:
     """Why one trial ended before its time; without secrets."""
@@ -32,8 +37,7 @@ class Failure:
     said: str
     """One line."""
     traceback: str
-    crashed: bool
-    """Whether it was ended from outside, and can go on from its last checkpoint elsewhere."""
+    end: End
 
 
 def report_of(error: Exception) -> dict[str, Any]:
@@ -50,14 +54,14 @@ def reported(report: Mapping[str, Any], method: Method) -> Failure:
     said, traceback = _plain(str(report["said"])), _plain(str(report["traceback"]))
     if not report["says_what_to_do"]:
         said = _with_place(said, traceback, method)
-    return Failure(said, traceback, crashed=False)
+    return Failure(said, traceback, end="error")
 
 
 def unreported(told: str) -> Failure:
     """A trial whose worker has told nothing: it died. `told` is what Ray writes of the trial."""
     traceback = _plain(_ATTEMPT.split(told)[-1].strip())
     lines = traceback.splitlines() or ["it left no error"]
-    return Failure(lines[-1 if lines[0].startswith(_IN_A_TASK) else 0], traceback, crashed=True)
+    return Failure(lines[-1 if lines[0].startswith(_IN_A_TASK) else 0], traceback, end="crash")
 
 
 def one_line(error: Exception) -> str:

@@ -4,16 +4,18 @@ An exception in either would end the whole sweep. So it is caught and kept, no f
 started, and the launcher raises it when the running trials have ended.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import ray
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from cse_platform.runner.failures import Failure, reported, unreported
+from cse_platform.runner.limits import TrialLimits
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.results import Results
 from cse_platform.runner.worker_process import FAILURE
@@ -82,6 +84,9 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         self._keeps_workers = False
         self._told: dict[str, dict[str, Any]] = {}
         """By Ray's trial id, what its worker has told of its failure."""
+        self._killed: dict[str, str] = {}
+        """By Ray's trial id, why its process was killed."""
+        self._limits = TrialLimits(hooks.results.state.spec.resources)
 
     def on_trial_add(self, controller: Any, trial: Trial) -> None:
         """Let Ray keep every idle worker for the next trial; by itself it keeps a single one."""
@@ -91,7 +96,25 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
                 cache.increase_max(trial.placement_group_factory, by=_MOST_WORKERS)
             self._keeps_workers = True
 
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """As Ray does; it asks several times a second, also while no trial reports."""
+        try:
+            self._enforce_limits(tune_controller.get_live_trials())
+        except Exception as error:
+            self.hooks.broken = error
+        return super().choose_trial_to_run(tune_controller)
+
+    def _enforce_limits(self, trials: Iterable[Trial]) -> None:
+        running = {trial.trial_id: trial for trial in trials if trial.status == Trial.RUNNING}
+        self._limits.follow(running.keys() - self._killed.keys())
+        for name, why in self._limits.broken().items():
+            self._killed[name] = why
+            ray.kill(running[name].temporary_state.ray_actor)  # even where no Python runs
+        stalled = self._limits.stalled() | (self._killed.keys() & running.keys())
+        self.hooks.results.state.stalled = {self.hooks.keys[name] for name in stalled}
+
     def on_trial_result(self, controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        self._limits.hear(trial.trial_id)
         if told := _below(FAILURE, result):
             self._told[trial.trial_id] = told
         if "step" not in result:
@@ -115,20 +138,18 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     def on_trial_error(self, controller: Any, trial: Trial) -> None:
         # Ray pickles the error into the sweep's storage. At the end it would read that again.
         trial.run_metadata.pickled_error_filename = None
-        self._guarded(lambda key: self._failed(key, self._failure(trial)), trial)
+        failed = self.hooks.results.failed
+        self._guarded(lambda key: failed(key, self._failure(trial)), trial)
 
     def _failure(self, trial: Trial) -> Failure:
+        if why := self._killed.pop(trial.trial_id, None):
+            return Failure(why, traceback=why, end="limit")
         if told := self._told.pop(trial.trial_id, None):
             return reported(told, self.hooks.results.state.method)
         text = ""
         with suppress(OSError, TypeError):  # on a full disk there is none
             text = Path(trial.error_file).read_text(errors="replace")
         return unreported(text)
-
-    def _failed(self, key: str, failure: Failure) -> None:
-        self.hooks.results.failed(
-            key, error=failure.said, crashed=failure.crashed, traceback=failure.traceback
-        )
 
     def _guarded(self, call: Callable[[str], None], trial: Trial) -> None:
         try:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.runner.disk_full import wait_for_room
+from cse_platform.runner.failures import End, Failure
 from cse_platform.runner.models import delete_folder, keep_model
 from cse_platform.runner.state import SweepState
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialState
@@ -18,7 +19,8 @@ from cse_platform.tracking.history import TrialHistory
 _log = logging.getLogger(__name__)
 
 MAX_CRASHES = 3
-"""How often a trial whose process died goes on from its last checkpoint."""
+GOES_ON: dict[End, int] = {"error": 0, "crash": MAX_CRASHES, "limit": 1}
+"""How often a trial goes on from its last checkpoint, by what ended it."""
 
 
 class Results:
@@ -32,7 +34,7 @@ class Results:
         self.state, self.models, self.errors = state, models, errors
         self._pruned: set[str] = set()
         self._refused: dict[str, str] = {}
-        self._crashes: Counter[str] = Counter()
+        self._cut_off: Counter[tuple[str, End]] = Counter()
         self._provenance: dict[str, dict[str, str]] = {}
         """By trial, put together from its reports: each has what is new since the one before."""
 
@@ -89,10 +91,10 @@ class Results:
         else:
             self._finish(trial, "COMPLETE")
 
-    def failed(self, key: str, *, error: str, crashed: bool, traceback: str) -> None:
-        """A trial raised an error, or its process died: then it goes on from its checkpoint.
+    def failed(self, key: str, failure: Failure) -> None:
+        """A trial raised an error, or its process ended: then it goes on from its checkpoint.
 
-        `error` is one line; the whole traceback goes into a file in the sweep's folder.
+        The whole traceback goes into a file in the sweep's folder.
         """
         if key in self._pruned or key in self._refused:
             self.ended(key)  # it was being stopped already
@@ -100,20 +102,20 @@ class Results:
         trial = self.state.history.trials[key]
         file = self.errors / f"trial-{trial.number}.txt"
         wait_for_room(
-            lambda: _write(file, traceback), what=f"the traceback of trial {trial.number}"
+            lambda: _write(file, failure.traceback), what=f"the traceback of trial {trial.number}"
         )
-        self._crashes[key] += crashed
-        if crashed and self._crashes[key] <= MAX_CRASHES:
+        self._cut_off[key, failure.end] += 1
+        if self._cut_off[key, failure.end] <= GOES_ON[failure.end]:
             _log.warning(
-                "trial %d died (%s); it goes on from step %d",
+                "trial %d was cut off (%s); it goes on from step %d",
                 trial.number,
-                error,
+                failure.said,
                 trial.checkpoint[0] if trial.checkpoint else 0,
             )
             self.state.live.discard(key)
             self.state.left_over.append(trial)
         else:
-            self._finish(trial, "FAIL", error=error)
+            self._finish(trial, "FAIL", error=failure.said)
 
     def _finish(self, trial: TrialHistory, state: TrialState, *, error: str | None = None) -> None:
         best = trial.best(checkpoint=self.state.spec.dev.checkpoint)

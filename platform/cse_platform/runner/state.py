@@ -54,6 +54,8 @@ class SweepState:
     """Failed trials that are still to be tried again."""
     live: set[str] = field(default_factory=set)
     """Keys of the trials that Ray has now."""
+    stalled: set[str] = field(default_factory=set)
+    """Keys of the trials that have said nothing for long."""
     left_over: list[TrialHistory] = field(default_factory=list)
     """Trials that were cut off and go on from their last checkpoint."""
     finished: bool = False

@@ -92,7 +92,11 @@ class TuneRun:
         if save is None:
             tune.report(result)
             return
-        wait_for_room(lambda: _report_with_checkpoint(result, save), what="a checkpoint")
+        wait_for_room(
+            lambda: _report_with_checkpoint(result, save),
+            what="a checkpoint",
+            waiting=lambda: tune.report({"waits_for": "room on the disk"}),  # a sign of life
+        )
 
     def _provenance(self) -> dict[str, str]:
         """The peak memory until now; at the first report also what the trial runs on.

@@ -1,11 +1,13 @@
 """The blocks of a sweep file: `search:`, `seeds:`, `resources:`, `evaluate:` and `stores:`."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Field,
     PlainValidator,
     ValidationInfo,
@@ -19,6 +21,9 @@ from cse_methods.errors import EvaluationError
 from cse_methods.settings import Settings
 from cse_methods.tasks import Tasks, parse_tasks
 from cse_platform.sweep.reading.problems import Problem, ProblemsError, format_value
+
+_UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+_DURATION = re.compile(rf"(?P<count>\d+(\.\d+)?) ?(?P<unit>{'|'.join(_UNITS)})")
 
 
 def _slug(value: str) -> str:
@@ -38,10 +43,21 @@ def _start_point(value: Any) -> Any:
     return value
 
 
+def _seconds(value: Any) -> Any:
+    if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
+        return float(found["count"]) * _UNITS[found["unit"]]
+    if isinstance(value, str | bool):
+        got = format_value(value)
+        raise ValueError(f"expected a time such as 90s, 20min, 2h or 1d, got {got}")
+    return value
+
+
 Slug = Annotated[str, Field(min_length=1), AfterValidator(_slug)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**32)]
 Share = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Duration = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+"""Seconds; a file writes `90s`, `20min`, `2h` or `1d`."""
 StartPoint = Annotated[Literal["published"] | dict[str, Any], PlainValidator(_start_point)]
 
 
@@ -125,6 +141,18 @@ class Resources(Settings):
         default=False,
         strict=True,
         description="start a process for every trial, as for a method that leaves something behind",
+    )
+    timeout: Duration | None = Field(
+        default=None,
+        exclude_if=lambda seconds: seconds is None,  # as in the journals of older versions
+        description="how long a trial may take, e.g. `2h`; one that takes longer goes on once from "
+        "its checkpoint, and then fails",
+    )
+    silent_for: Duration | None = Field(
+        default=None,
+        exclude_if=lambda seconds: seconds is None,
+        description="how long a trial may report nothing, e.g. `20min`; by default 20 times as "
+        "long as ever before, and never less than 10 minutes",
     )
 
     @property

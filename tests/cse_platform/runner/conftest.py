@@ -21,6 +21,7 @@ from cse_platform.runner.content import (
     failed_before,
     refuse_other_content,
 )
+from cse_platform.runner.failures import End, Failure
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.results import Results
 from cse_platform.runner.state import AS_USUAL, Again, SweepState
@@ -150,7 +151,8 @@ class Drive:
     def fail(self, key: str, error: str, *, crashed: bool) -> None:
         """A trial raises an error, or its process dies."""
         self.running.pop(key)
-        self.results.failed(key, error=error, crashed=crashed, traceback=f"all of {error}")
+        end: End = "crash" if crashed else "error"
+        self.results.failed(key, Failure(error, traceback=f"all of {error}", end=end))
 
     def run(self) -> None:
         """To the end of the sweep."""

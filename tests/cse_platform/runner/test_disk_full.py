@@ -2,6 +2,7 @@
 
 import errno
 import logging
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,5 +55,8 @@ def test_it_is_said_once_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
             raise left.pop()
         return "written"
 
-    assert wait_for_room(write, what="a checkpoint") == "written"
+    waits: list[str] = []
+    waiting = partial(waits.append, "a sign of life")
+    assert wait_for_room(write, what="a checkpoint", waiting=waiting) == "written"
+    assert len(waits) == 2
     assert len(caplog.messages) == 1 and "a checkpoint" in caplog.messages[0]

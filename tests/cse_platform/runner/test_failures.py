@@ -67,7 +67,7 @@ def test_a_real_traceback_is_read() -> None:
 def test_what_a_worker_tells_of_a_plain_error() -> None:
     told = raised(lambda: get_method("simcse").train(None, None))  # type: ignore[arg-type]
     failure = reported(report_of(told), get_method("simcse"))
-    assert not failure.crashed
+    assert failure.end == "error"
     assert failure.said.startswith("AttributeError: ")
     assert ", at cse_methods/papers/simcse.py:" in failure.said
     assert "in train" in failure.traceback
@@ -103,7 +103,7 @@ def test_what_a_worker_tells_of_an_error_that_says_what_to_do() -> None:
 )
 def test_an_end_without_a_word_of_the_worker_is_a_crash(told: str, said: str) -> None:
     failure = unreported(told)
-    assert (failure.said, failure.crashed) == (said, True)
+    assert (failure.said, failure.end) == (said, "crash")
 
 
 def raised(call: Callable[[], Any]) -> Exception:

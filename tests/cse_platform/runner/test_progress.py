@@ -58,6 +58,9 @@ def test_until_the_first_trial_ray_is_starting(drive: Any, monkeypatch: pytest.M
     assert shown(drive, 80)[2].split()[:2] == ["0", "starting"]
     drive.advance(plan.key)
     assert shown(drive, 80)[2].split()[:2] == ["0", "running"]
+    drive.state.stalled = {plan.key}
+    assert shown(drive, 80)[2].split()[:2] == ["0", "stalled"]
+    drive.state.stalled = set()
     drive.run()
     assert "starting Ray" not in view.summary()
 

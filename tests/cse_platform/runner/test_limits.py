@@ -1,0 +1,111 @@
+"""When a trial takes too long, or has been silent for too long."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from cse_platform.runner.limits import AWAY, LEAST_SILENCE, RHYTHM, TrialLimits
+from cse_platform.sweep.blocks import Resources
+
+
+class Clock:
+    """A clock that somebody turns."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pass_time(self, limits: TrialLimits, seconds: float) -> None:
+        """Let the driver look often enough meanwhile."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now = min(self.now + AWAY, end)
+            limits.broken()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock that stands still."""
+    return Clock()
+
+
+def limits_of(clock: Clock, *trials: str, **resources: Any) -> TrialLimits:
+    limits = TrialLimits(Resources.model_validate(resources), seconds=clock)
+    limits.follow(trials)
+    return limits
+
+
+def test_a_trial_that_takes_too_long(clock: Clock) -> None:
+    limits = limits_of(clock, "old", timeout="2min")
+    clock.pass_time(limits, 100)
+    limits.follow(["old", "new"])
+    clock.pass_time(limits, 20)
+    limits.hear("old")
+    assert limits.broken() == {}
+    clock.pass_time(limits, 1)
+    assert list(limits.broken()) == ["old"]
+    limits.follow(["new"])
+    assert limits.broken() == {}
+
+
+def test_a_trial_that_is_silent_for_too_long(clock: Clock) -> None:
+    limits = limits_of(clock, "quiet", "busy", silent_for="30s")
+    clock.pass_time(limits, 20)
+    assert limits.stalled() == {"quiet", "busy"}
+    limits.hear("busy")
+    clock.pass_time(limits, 11)
+    assert (list(limits.broken()), limits.stalled()) == (["quiet"], {"quiet"})
+
+
+def test_without_a_limit_the_rhythm_of_the_trial_is_one(clock: Clock) -> None:
+    limits = limits_of(clock, "slow", "quick")
+    for name, gap in (("quick", 1.0), ("slow", 100.0)):
+        clock.pass_time(limits, gap)
+        limits.hear(name)
+    clock.pass_time(limits, LEAST_SILENCE + 1)
+    assert list(limits.broken()) == ["quick"]
+    clock.pass_time(limits, RHYTHM * 101 - LEAST_SILENCE)
+    assert set(limits.broken()) == {"quick", "slow"}
+
+
+def test_before_there_is_a_rhythm_that_of_the_others_holds(clock: Clock) -> None:
+    limits = limits_of(clock, "first")
+    clock.pass_time(limits, 100_000)
+    assert (limits.broken(), limits.stalled()) == ({}, set())
+    limits.follow(["other"])
+    clock.pass_time(limits, 60)
+    limits.hear("other")
+    limits.follow(["other", "next"])
+    clock.pass_time(limits, RHYTHM * 60 + 1)
+    assert set(limits.broken()) == {"other", "next"}
+
+
+def test_while_the_driver_is_held_up_no_time_passes(clock: Clock) -> None:
+    limits = limits_of(clock, "one", silent_for="1min", timeout="1h")
+    clock.now += 100_000
+    assert limits.broken() == {}
+    clock.pass_time(limits, 61)
+    assert list(limits.broken()) == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [("90s", 90), ("20min", 1200), ("1.5 h", 5400), ("1d", 86400), (7, 7), (0.5, 0.5)],
+)
+def test_times_in_a_file(written: Any, seconds: float) -> None:
+    resources = Resources.model_validate({"timeout": written})
+    assert resources.timeout == seconds
+    assert Resources.model_validate(resources.model_dump(mode="json")) == resources
+
+
+@pytest.mark.parametrize("written", ["soon", "2 weeks", "-1s", "0s", -1, True, "5"])
+def test_what_is_no_time_is_refused(written: Any) -> None:
+    with pytest.raises(ValidationError):
+        Resources.model_validate({"silent_for": written})
+
+
+def test_an_older_journal_has_no_limits_and_an_equal_file() -> None:
+    assert not {"timeout", "silent_for"} & Resources().model_dump(mode="json").keys()
