@@ -9,12 +9,14 @@ _NAME = (
     r"|(?<!cls_)(?<!sep_)(?<!pad_)(?<!mask_)(?<!unk_)(?<!bos_)(?<!eos_)token)"
 )
 """How the names of secrets end; a tokenizer's tokens are none."""
+_TYPE = r"(?:str|bytes|int|float|bool|None|object|Any|Optional|SecretStr)\b"
+"""What follows the name of an argument in code."""
 _SECRET_PARAMETER = re.compile(rf"(?i)([?&][\w-]*{_NAME}=)[^&#\s]*")
 _USER_ALONE = re.compile(r"(?i)^(.*?https?://)[^/@\s:]+@", re.DOTALL)
 """On the web, a user without a password is a token."""
 _ASSIGNED = re.compile(
     rf"""(?imx)
-    ( ^[+\-\ \t]*["']?[\w.-]*{_NAME}["']?:[ \t]+["']?   # a line of YAML or JSON
+    ( (?<![\w.-])[\w.-]*{_NAME}["']?:[ \t]+(?!{_TYPE})["']?   # YAML, JSON, a sentence
     | ["'][\w.-]*{_NAME}["']:[ \t]*["']                # in the middle of JSON
     | (?<![\w.?&-])[\w.-]*{_NAME}=["']?                # a variable, an option with =
     | (?<![\w.?&-])[\w.-]*{_NAME}[ \t]=[ \t]["']       # a literal in code

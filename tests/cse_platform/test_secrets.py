@@ -92,6 +92,8 @@ SECRET = "hunter2hunter2hunter2"
         f"Authorization: Bearer {SECRET}",
         f'client = Client(token = "{SECRET}")',
         f"+leaderboard: postgresql://lab:{SECRET}@db/board",
+        f"ConnectionError: client_secret: {SECRET}",
+        f"stores: {{search: x, password: {SECRET}}}",
         f"the answer names hf_{SECRET} and ghp_{SECRET}",
     ],
 )
@@ -108,6 +110,7 @@ def test_every_kind_of_secret_is_hidden(text: str) -> None:
         '"pad_token": "[PAD]", "cls_token": "[CLS]"',
         "tokens = tokenizer(text)",
         "KeyError: 'temperature'",
+        "+    def log_in(user: str, password: str, token: bytes | None) -> None:",
         "max_tokens=5 and tokenizer=fast",
         "hf://datasets/lab/data@main/dev.tsv at 10:30",
     ],

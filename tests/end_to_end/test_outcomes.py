@@ -18,6 +18,7 @@ from sweeps import TINY
 
 from cse_platform.runner import launch, trainable
 from cse_platform.runner.cluster import worker_environment
+from cse_platform.tracking.events import TrialPoint
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
@@ -56,8 +57,8 @@ def test_a_trial_without_torch_has_a_worker_without_it(run_here, new_sweep, tmp_
     sweep = new_sweep(tmp_path, space={}, search=ONE_TRIAL)
     result = run_here(sweep)
     assert result.exit_code == 0, result.output
-    (trial,) = sweep.history().trials.values()
-    assert [metrics["train/torch_is_imported"] for metrics in trial.metrics.values()] == [0.0] * 4
+    points = [event for event in sweep.events() if isinstance(event, TrialPoint)]
+    assert [point.metrics["train/torch_is_imported"] for point in points] == [0.0] * 4
 
 
 def test_sweep_of_which_every_trial_fails(run_here, new_sweep, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ class SweepProgress:
     def best_value(self, trial: TrialHistory) -> float | None:
         """A trial's best dev score so far, a fraction."""
         found = trial.best(checkpoint=self.state.spec.dev.checkpoint)
-        return trial.best_value if found is None else found[1]
+        return trial.best_value if found is None else found.value
 
     def summary(self) -> str:
         """One line: how far, the best so far, elapsed and remaining time."""
@@ -199,7 +199,7 @@ def _print_end(view: SweepProgress, console: Console) -> None:
 
 
 def _progress(trial: TrialHistory) -> float:
-    return trial.metrics.get(trial.step, {}).get("train/progress", 0.0)
+    return trial.last_metrics.get("train/progress", 0.0)
 
 
 def _busy_until_now(trial: TrialHistory) -> float:

@@ -119,7 +119,6 @@ class Results:
 
     def _finish(self, trial: TrialHistory, state: TrialState, *, error: str | None = None) -> None:
         best = trial.best(checkpoint=self.state.spec.dev.checkpoint)
-        step, value = best or (None, None)
         model = None
         if state == "COMPLETE" and trial.checkpoint is not None:
             target = f"{self.models}/{trial.key[:16]}"
@@ -133,9 +132,9 @@ class Results:
                 sweep=self.state.spec.sweep,
                 trial=trial.key,
                 state=state,
-                best_step=step,
-                best_value=value,
-                best_metrics={} if step is None else trial.metrics[step],
+                best_step=None if best is None else best.step,
+                best_value=None if best is None else best.value,
+                best_metrics={} if best is None else best.metrics,
                 model=model,
                 error=error,
                 wall_seconds=trial.busy_seconds,

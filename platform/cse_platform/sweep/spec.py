@@ -1,6 +1,6 @@
 """What a sweep file says, checked and frozen."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -13,6 +13,7 @@ from cse_methods.data.dev_selection import DevSelection
 from cse_methods.registry import get_method
 from cse_methods.settings import Settings
 from cse_platform.errors import SweepRefusedError
+from cse_platform.secrets import mask_text
 from cse_platform.sweep.best import (
     BestReference,
     references_in,
@@ -33,6 +34,24 @@ from cse_platform.sweep.space.space import Space
 
 METHOD_WIDE = ("backbone", "corpus", "data", "dev")
 """Settings of every method that stand at the top of a sweep, and so are never searched."""
+
+
+_SECRET = (
+    "it holds a password or a token, which the journal and the stores would show; give it in the "
+    "environment"
+)
+
+
+def _secrets(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Where texts with a secret stand in JSON values."""
+    if isinstance(value, str) and mask_text(value) != value:
+        yield place
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _secrets(inner, (*place, name))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _secrets(inner, (*place, number))
 
 
 class SweepSpec(Settings):
@@ -67,6 +86,14 @@ class SweepSpec(Settings):
             except ValueError as error:
                 problems.append(Problem(("space", name), str(error)))
         if problems:
+            raise ProblemsError(problems)
+        return self
+
+    @model_validator(mode="after")
+    def _check_secrets(self) -> Self:
+        """What the file says stands in the journal and the stores; of `stores:` it does not."""
+        said = self.model_dump(mode="json", exclude={"stores"})
+        if problems := [Problem(place, _SECRET) for place in _secrets(said)]:
             raise ProblemsError(problems)
         return self
 

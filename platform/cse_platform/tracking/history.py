@@ -33,7 +33,11 @@ class TrialHistory:
     state: Literal["RUNNING"] | events.TrialState = "RUNNING"
     curve: dict[int, float] = field(default_factory=dict)
     """The search's dev score by optimiser step."""
-    metrics: dict[int, dict[str, float]] = field(default_factory=dict)
+    last_metrics: dict[str, float] = field(default_factory=dict)
+    """All metrics of the last report."""
+    tops: dict[str, events.TrialPoint] = field(default_factory=dict)
+    """The trained step with the highest value of each dev metric, the earliest of equal ones. Of
+    all other steps only the curve is kept: a long search would fill the driver's memory."""
     checkpoint: tuple[int, str] | None = None
     """Step and place of the last whole checkpoint."""
     best_step: int | None = None
@@ -64,18 +68,23 @@ class TrialHistory:
             self.busy_seconds += (time - self.last_heard).total_seconds()
         self.last_heard = time
 
-    def best(self, *, checkpoint: str) -> tuple[int, float] | None:
-        """Step and search score of the best checkpoint among trained steps; None if there is none.
+    def best(self, *, checkpoint: str) -> events.TrialPoint | None:
+        """The best checkpoint among trained steps, as it was reported; None if there is none.
 
         `checkpoint` is the dev set that picks it. It is the earliest of equal ones, and never one
         whose score is not a number.
         """
-        name = dev_metric(checkpoint)
-        steps = [s for s in sorted(self.metrics) if s > 0 and not math.isnan(self.metrics[s][name])]
-        if not steps:
-            return None
-        step = max(steps, key=lambda s: self.metrics[s][name])
-        return None if math.isnan(self.curve[step]) else (step, self.curve[step])
+        top = self.tops.get(dev_metric(checkpoint))
+        return None if top is None or math.isnan(top.value) else top
+
+    def add_point(self, point: events.TrialPoint) -> None:
+        """Take over one report."""
+        self.curve[point.step], self.last_metrics = point.value, point.metrics
+        for name, value in point.metrics.items():
+            if name.startswith("dev/") and point.step > 0 and not math.isnan(value):
+                top = self.tops.get(name)
+                if top is None or (value, -point.step) > (top.metrics[name], -top.step):
+                    self.tops[name] = point
 
 
 class History:
@@ -163,8 +172,7 @@ class History:
         trial.ran_until(event.time)
         if event.step in trial.curve:
             return
-        trial.curve[event.step] = event.value
-        trial.metrics[event.step] = event.metrics
+        trial.add_point(event)
         if event.checkpoint is not None:
             trial.checkpoint = (event.step, event.checkpoint)
 

@@ -44,6 +44,18 @@ def edited(old: str, new: str) -> str:
     return GOOD.replace(old, new)
 
 
+def test_a_secret_is_refused_but_in_stores(tmp_path: Path) -> None:
+    secret = "s3://key:hunter2hunter2@bucket/runs"
+    told = problems(
+        tmp_path, GOOD + f"storage: {secret}\ndata: https://hunter2@hub/x?token=hunter2\n"
+    )
+    assert len(told) == 2 and "hunter2" not in "".join(told)
+    assert "line 12, storage: it holds a password or a token" in "".join(told)
+    store = "postgresql+psycopg://lab:hunter2@db/board"
+    (spec,) = load_sweep(write(tmp_path, GOOD + f"stores: {{leaderboard: '{store}'}}\n")).stages
+    assert spec.stores.leaderboard == store
+
+
 def test_a_good_file_loads(tmp_path: Path) -> None:
     (spec,) = load_sweep(write(tmp_path, GOOD)).stages
     assert (spec.sweep, spec.method, spec.search.trials) == ("toy-mini", "toy", 4)

@@ -119,12 +119,14 @@ def test_a_trial_that_is_given_up_was_not_busy_while_the_driver_was_away() -> No
 )
 def test_the_best_step(curve: dict[int, float], best: tuple[int, float] | None) -> None:
     history = History([start(0), *(point(0, step, value) for step, value in curve.items())])
-    assert history.trials["t0"].best(checkpoint="stsb") == best
+    found = history.trials["t0"].best(checkpoint="stsb")
+    assert (found and (found.step, found.value)) == best
 
 
 def test_one_dev_set_picks_and_the_other_is_the_value() -> None:
     history = History([start(0), point(0, 2, 0.3), point(0, 4, 0.5)])
-    assert history.trials["t0"].best(checkpoint="sickr") == (2, 0.3)
+    found = history.trials["t0"].best(checkpoint="sickr")
+    assert found and (found.step, found.value) == (2, 0.3)
 
 
 @st.composite
@@ -168,7 +170,6 @@ def test_any_beginning_of_a_journal_is_a_consistent_history(events: list[Event])
         assert [t.number for t in history.trials.values()] == list(range(len(history.trials)))
         for trial in history.trials.values():
             assert (trial in history.unfinished()) == (trial.finished is None)
-            assert set(trial.curve) == set(trial.metrics)
             assert trial.checkpoint is None or trial.checkpoint[0] == trial.step
             assert trial.busy_seconds >= 0
 

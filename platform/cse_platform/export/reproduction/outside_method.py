@@ -1,6 +1,7 @@
 """Another package's method in the folder that runs a trial again: its source, or where it is."""
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from cse_methods.registry import get_method, own_methods
 from cse_platform.export.reproduction.code import Code
 from cse_platform.export.reproduction.unknowns import about_repository
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
+from cse_platform.secrets import mask_text
 from cse_platform.sweep.identity import code_hash
 from cse_platform.tracking.provenance import normalised
 
@@ -64,6 +66,9 @@ def carry_method(trial: TrialDetails, code: Code, folder: Path) -> CarriedMethod
     if then is not None and code_hash(method) != then:
         reason = "it, or what it uses of cse_methods, is other code here than the trial ran"
         return CarriedMethod(unknown=_elsewhere(trial, code, reason))
+    if secret := _with_a_secret(sources.values()):
+        reason = f"{secret.name} holds what looks like a secret"
+        return CarriedMethod(unknown=_elsewhere(trial, code, reason))
     for place, file in sources.items():
         copy = folder / "method" / "src" / place
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -85,6 +90,15 @@ _UNSURE = (
     "The code that the method {!r} had is not known: method/ has what it is here, which may give "
     "another value."
 )
+
+
+def _with_a_secret(files: Iterable[Path]) -> Path | None:
+    """The first of these files that the folder must not hold: it is there to be shared."""
+    for file in files:
+        text = file.read_text(encoding="utf-8", errors="replace")
+        if mask_text(text) != text:
+            return file
+    return None
 
 
 def _distribution(method: Method) -> tuple[str, str]:

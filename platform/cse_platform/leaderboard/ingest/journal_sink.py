@@ -5,6 +5,7 @@ Any two journals, dealt out in any way, leave the same rows.
 
 import logging
 from collections.abc import Sequence
+from itertools import groupby
 
 from sqlalchemy.orm import Session
 
@@ -15,7 +16,7 @@ from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.ingest.sweep_events import finish_sweep, start_sweep
 from cse_platform.leaderboard.ingest.test_access import add_test_access
 from cse_platform.leaderboard.ingest.trial_events import (
-    add_point,
+    add_points,
     finish_trial,
     has_another_model,
     link,
@@ -106,11 +107,14 @@ def take_over(
         if lease is not None:
             lease.renew(session)
         position = _position(session, journal)
-        for end, event in entries:
-            if end > position:
-                apply_event(session, journal, end, event)
-                position = end
-        _set_position(session, journal, position)
+        news = [entry for entry in entries if entry[0] > position]
+        for are_points, some in groupby(news, lambda entry: isinstance(entry[1], TrialPoint)):
+            if are_points:
+                add_points(session, journal, [p for _, p in some if isinstance(p, TrialPoint)])
+            else:
+                for end, event in some:
+                    apply_event(session, journal, end, event)
+        _set_position(session, journal, news[-1][0] if news else position)
 
 
 def _move_cursor(leaderboard: Store, journal: str, position: int) -> None:
@@ -134,7 +138,7 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
             if start_trial(session, journal, event):
                 apply_held_back(session, event.trial)
         case TrialPoint():
-            add_point(session, journal, event)
+            add_points(session, journal, [event])
         case TrialFinished():
             finish_trial(session, journal, event)
         case TrialReused() | TestAccessed() | TrialEvaluated():

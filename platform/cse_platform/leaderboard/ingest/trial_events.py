@@ -1,9 +1,10 @@
 """Stores what a journal tells of its attempts at trials: start, dev points, end."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, inspect, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.attempts import (
@@ -15,8 +16,16 @@ from cse_platform.leaderboard.ingest.attempts import (
     settle,
 )
 from cse_platform.leaderboard.ingest.sweep_trials import add_gpu_seconds, add_sweep_trials
-from cse_platform.leaderboard.ingest.upserts import add_searched, insert_once, sweep_of, trial_of
-from cse_platform.leaderboard.store.contested_tables import OtherAttemptRecord
+from cse_platform.leaderboard.ingest.upserts import (
+    add_searched,
+    insert_missing,
+    insert_once,
+    sweep_of,
+    trial_of,
+    trials_of,
+)
+from cse_platform.leaderboard.store.base import Base
+from cse_platform.leaderboard.store.contested_tables import OtherAttemptRecord, OtherPointRecord
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
     GroupRecord,
@@ -55,25 +64,35 @@ def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
     return new
 
 
-def add_point(session: Session, journal: str, event: TrialPoint) -> None:
-    """Store a point of a dev curve; the first value of a step stays."""
-    trial = trial_of(session, event.trial)
-    attempt = attempt_of(session, trial, journal, at=event.time)
-    if attempt.state == "COMPLETE":
-        return
-    key: dict[str, Any] = {"trial_id": trial.id, "step": event.step}
-    if attempt is not trial:
-        key["journal"] = journal
-    point = {
+def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> None:
+    """Store points of dev curves, few queries for many; the first value of a step stays."""
+    trials = trials_of(session, {event.trial for event in events})
+    rows: dict[type[Base], list[dict[str, Any]]] = defaultdict(list)
+    outdone = {}
+    for event in events:
+        trial = trials[event.trial]
+        attempt = attempt_of(session, trial, journal, at=event.time)
+        if attempt.state == "COMPLETE":
+            continue
+        rows[curve_of(attempt)[0]].append({"trial_id": trial.id, **_point(event)})
+        if event.step == 0 and attempt.start_value is None:
+            attempt.start_value = number(event.value)
+        if attempt is not trial:
+            rows[OtherPointRecord][-1]["journal"] = journal
+            outdone[trial.id] = trial
+    for table, points in rows.items():
+        insert_missing(session, table, [key.name for key in inspect(table).primary_key], points)
+    for trial in outdone.values():
+        settle(session, trial)
+
+
+def _point(event: TrialPoint) -> dict[str, Any]:
+    return {
+        "step": event.step,
         "reported_at": event.time,
         "value": number(event.value),
         "metrics": {name: number(value) for name, value in event.metrics.items()},
     }
-    insert_once(session, curve_of(attempt)[0], key, point)
-    if event.step == 0 and attempt.start_value is None:
-        attempt.start_value = number(event.value)
-    if attempt is not trial:
-        settle(session, trial)
 
 
 def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:

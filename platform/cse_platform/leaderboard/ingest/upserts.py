@@ -1,6 +1,6 @@
 """Finds rows by their keys, and inserts or updates them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import RowMapping, select
@@ -31,10 +31,20 @@ def trial_of(session: Session, key: str) -> TrialRecord:
     Raises:
         StoreLostError: if it has not started.
     """
-    trial = trial_or_none(session, key)
-    if trial is None:
+    return trials_of(session, {key})[key]
+
+
+def trials_of(session: Session, keys: Collection[str]) -> dict[str, TrialRecord]:
+    """These trials by key.
+
+    Raises:
+        StoreLostError: if one has not started.
+    """
+    query = select(TrialRecord).where(TrialRecord.key.in_(keys))
+    found = {trial.key: trial for trial in session.scalars(query)}
+    for key in sorted({*keys} - {*found}):
         raise StoreLostError(f"the journal speaks of trial {key!r} before it starts")
-    return trial
+    return found
 
 
 def trial_or_none(session: Session, key: str) -> TrialRecord | None:

@@ -1,0 +1,156 @@
+"""Secrets of many kinds lie around a real sweep; nothing that it writes or prints has one."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from outside_methods import lay_metadata, with_outside_methods
+from processes import environment, script
+from sweeps import Sweep
+
+from cse_platform.tracking.events import TrialFinished
+
+NewSweep = Callable[..., Sweep]
+
+pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.slow]
+
+KINDS = (
+    *("origin_user", "origin_key", "package_origin"),
+    *("diff_store", "diff_literal", "diff_dotenv", "diff_aws", "diff_url_key", "diff_json"),
+    *("env_hf", "env_store", "env_password"),
+    *("command_url", "command_option"),
+    *("raised_url", "raised_bearer", "raised_key", "raised_cause", "raised_source", "raised_env"),
+    *("printed", "warned", "raised_shape"),
+)
+SECRET = {kind: f"Zq{place:02d}x7Kp9Lm{place:02d}Wd4" for place, kind in enumerate(KINDS)}
+SECRET["raised_shape"] = "ghp_Zq99x7Kp9Lm99Wd4Zq99x7"
+
+METHOD = """
+import os
+import warnings
+
+from cheap import CheapConfig, train as train_cheaply
+from cse_methods.contract import Paper
+from cse_methods.registry import register
+
+PASSWORD = "nothing yet"
+
+
+@register("leaky", config=CheapConfig, paper=Paper("Leaky", "https://a.org", 2020), revision=1)
+def train(config, run):
+    print("logs in with password={printed}")
+    warnings.warn("https://lab:{warned}@hub.example/model is slow")
+    if config.kind == "b":
+        try:
+            raise ConnectionError("client_secret: {raised_cause}")
+        except ConnectionError as error:
+            wrong = "https://hub.example/m?api_key={raised_key} says {raised_shape} is not valid"
+            secret_of_line = dict(token="{raised_source}")
+            raise RuntimeError(
+                "postgresql://lab:{raised_url}@db/board, Authorization: Bearer {raised_bearer}, "
+                + wrong + " HF_TOKEN=" + os.environ["HF_TOKEN"]
+                + " " + os.environ["LAB_STORE"]
+            ) from error
+    return train_cheaply(config, run)
+"""
+
+UNCOMMITTED = {
+    "other.yaml": "stores: {{leaderboard: postgresql+psycopg://lab:{diff_store}@db/board}}\n",
+    "fetch.py": "PASSWORD = '{diff_literal}'\nget('https://x.example/?token={diff_url_key}')\n",
+    ".env": "WANDB_API_KEY={diff_dotenv}\nexport AWS_SECRET_ACCESS_KEY={diff_aws}\n",
+    "hub.json": '{{"hub": {{"access_token": "{diff_json}"}}}}\n',
+}
+
+
+@pytest.fixture
+def planted(tmp_path: Path, new_sweep: NewSweep) -> Iterator[Sweep]:
+    """A sweep of a method of one's own, in a repository; a trial of it fails."""
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    sweep = new_sweep(
+        folder, sweep="planted", method="leaky", space={"kind": ["a", "b"]}, fixed={},
+        search={"sampler": "grid", "seed": 1},
+    )  # fmt: skip
+    for name in UNCOMMITTED:
+        (folder / name).write_text("nothing yet\n")
+    (folder / "leaky.py").write_text("# nothing yet\n")
+    (folder / ".gitignore").write_text("runs\n")
+    origin = "https://{origin_user}@git.example/lab/code.git?api_key={origin_key}"
+    _git(folder, "init", "--quiet")
+    _git(folder, "remote", "add", "origin", origin.format(**SECRET))
+    _git(folder, "add", ".")
+    _git(folder, "commit", "--quiet", "--message", "first")
+    for name, text in UNCOMMITTED.items():
+        (folder / name).write_text(text.format(**SECRET))
+    method = METHOD.replace("{", "{{").replace("}", "}}")
+    for kind in KINDS:
+        method = method.replace(f"{{{{{kind}}}}}", SECRET[kind])
+    (folder / "leaky.py").write_text(method.replace("{{", "{").replace("}}", "}"))
+    lay_metadata(folder, "leaky", {"leaky": "leaky"})
+    paths = [str(folder), with_outside_methods()["PYTHONPATH"]]
+    yield replace(
+        sweep,
+        surroundings={
+            "PYTHONPATH": os.pathsep.join(paths),
+            "HF_TOKEN": SECRET["env_hf"],
+            "LAB_STORE": f"postgresql://lab:{SECRET['env_store']}@db/board",
+            "PGPASSWORD": SECRET["env_password"],
+        },
+    )
+
+
+def test_no_secret_is_written_or_printed(planted: Sweep, tmp_path: Path) -> None:
+    said = [run(planted, "--set", "tags=[first]")]
+    ended = {event.state: event for event in planted.events() if isinstance(event, TrialFinished)}
+    assert ended.keys() == {"COMPLETE", "FAIL"}, said
+    runs = ("--runs", str(planted.runs))
+    for trial in ended.values():
+        again = tmp_path / f"again {trial.state}"
+        said.append(command(planted, "cse-leaderboard", "show", trial.trial[:12], "--json", *runs))
+        said.append(command(planted, "cse-leaderboard", "show", trial.trial[:12], *runs))
+        to = ("--to", str(again))
+        said.append(command(planted, "cse-leaderboard", "reproduce", trial.trial[:12], *to, *runs))
+    down = f"postgresql+psycopg://lab:{SECRET['command_url']}@127.0.0.1:1/board"
+    said.append(run(planted, "--set", f"stores.leaderboard={down}"))
+    said.append(run(planted, "--dry-run", "--set", f"stores.leaderboard={down}"))
+    said.append(
+        run(planted, "--set", f"stores.search=sqlite:///x?token={SECRET['command_option']}")
+    )
+    leaks = {"what was said": found("\n".join(said).encode())}
+    for folder in (planted.runs, *tmp_path.glob("again *")):
+        for file in folder.rglob("*"):
+            if file.is_file():
+                leaks[str(file.relative_to(tmp_path))] = found(file.read_bytes())
+    assert "\n".join(f"{place}: {kinds}" for place, kinds in leaks.items() if kinds) == ""
+    # The sweep did write down what held them.
+    [diff] = [event.diffs["git"] for event in planted.events() if event.kind == "sweep_started"][:1]
+    assert "WANDB_API_KEY=***" in diff and "lab:***@db/board" in diff
+    errors = "".join(f.read_text() for f in planted.runs.glob("sweeps/planted/errors/*"))
+    assert "hub.example" in errors
+
+
+def found(content: bytes) -> list[str]:
+    """The kinds of secrets in there."""
+    return [kind for kind, secret in SECRET.items() if secret.encode() in content]
+
+
+def run(sweep: Sweep, *arguments: str) -> str:
+    ended = sweep.run(*arguments)
+    return ended.stdout + ended.stderr
+
+
+def command(sweep: Sweep, name: str, *arguments: str) -> str:
+    surroundings = environment() | dict(sweep.surroundings)
+    done = subprocess.run(
+        [script(name), *arguments], env=surroundings, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def _git(folder: Path, *arguments: str) -> None:
+    someone = ("-c", "user.name=someone", "-c", "user.email=someone@example.org")
+    subprocess.run(["git", *someone, *arguments], cwd=folder, check=True)
