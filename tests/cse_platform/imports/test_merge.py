@@ -141,6 +141,30 @@ def test_complete_on_both_sides_the_first_stays(
     assert len(contents(here)["scores"]) == len(before["scores"]) + 1
 
 
+@pytest.mark.parametrize("ours_first", [True, False])
+def test_of_two_models_the_first_stands_with_its_scores(
+    ours_first: bool,
+    filled: Callable[..., Store],
+    sweep_started: Started,
+    trial_life: Life,
+    trial_evaluated: Callable[..., Event],
+) -> None:
+    def complete(sweep: str, value: float, score: float) -> list[Event]:
+        life = trial_life(0, {1: value}, sweep=sweep)
+        scored = trial_evaluated("c0-42", {"test/mr_accuracy": score}, sweep=sweep)
+        return [sweep_started(sweep), *life, scored]
+
+    first, second = complete("a", 0.5, 0.7), complete("b", 0.4, 0.9)
+    here, there = (first, second) if ours_first else (second, first)
+    names = ("a", "b") if ours_first else ("b", "a")
+    board = filled(here, journal=names[0])
+    assert merge(board, filled(there, journal=names[1])).differing == 1
+    assert curve(board, "c0-42") == {1: 0.5}
+    with board.session() as session:
+        told = session.execute(text("SELECT split, value FROM scores ORDER BY split"))
+        assert list(told) == [("dev", 0.5), ("test", 0.7)]
+
+
 def test_clashing_numbers_get_the_next_free_ones(
     filled: Filled, sweep_started: Started, trial_life: Life
 ) -> None:

@@ -47,7 +47,7 @@ def merge_attempts(
     others = _others(theirs, [there.id for _, there in both])
     merged = {}
     for here, there in both:
-        was_complete = here.state == "COMPLETE"
+        before = here.best_value if here.state == "COMPLETE" else None
         attempts: list[Attempt] = [there, *others[there.id]]
         came = {
             attempt.journal: points
@@ -56,13 +56,13 @@ def merge_attempts(
         }
         if came:
             settle(ours, here)
-        complete = here.state == "COMPLETE" and there.state == "COMPLETE"
-        same_model = not complete or here.best_value == there.best_value
+        theirs_value = there.best_value if there.state == "COMPLETE" else None
         outcome: Outcome = "newer" if here.journal in came else "here"
-        if was_complete:
-            outcome = "here" if _agrees(here, there, ours) else "differing"
+        if before is not None:
+            outcome = "here" if theirs_value in (None, before) else "differing"
         elif here.state == "COMPLETE":
             outcome = "completed"
+        same_model = theirs_value in (None, here.best_value)
         merged[there.id] = Merged(outcome, sum(came.values()), same_model)
     return merged
 
@@ -73,16 +73,6 @@ def _others(session: Session, trials: Sequence[int]) -> dict[int, list[OtherAtte
     for attempt in session.scalars(query.order_by(OtherAttemptRecord.journal)):
         found[attempt.trial_id].append(attempt)
     return found
-
-
-def _agrees(here: TrialRecord, there: TrialRecord, ours: Session) -> bool:
-    """Whether what is complete on both sides came to one value."""
-    values = {here.best_value, there.best_value} | {
-        other.best_value
-        for other in _others(ours, [here.id])[here.id]
-        if other.state == "COMPLETE" and other.journal == there.journal
-    }
-    return there.state != "COMPLETE" or len(values) == 1
 
 
 def _offer(
