@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.ingest.merge import merge
+from cse_platform.leaderboard.ingest.merging.merge import merge
 from cse_platform.leaderboard.query.trials.curves import dev_curve
 from cse_platform.leaderboard.store.base import Base
 from cse_platform.leaderboard.store.opening import Store, open_store

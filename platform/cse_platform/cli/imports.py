@@ -9,7 +9,7 @@ from cse_platform.cli.common import CONTEXT, leaderboard_url, shows_errors, stor
 
 if TYPE_CHECKING:
     from cse_platform.imports.apply import Imported
-    from cse_platform.leaderboard.ingest.merge import MergeSummary
+    from cse_platform.leaderboard.ingest.merging.merge import MergeSummary
 
 
 @click.command("merge", context_settings=CONTEXT)
@@ -34,7 +34,7 @@ def merge_command(
     Example:
         cse-leaderboard merge /mnt/colleague/runs
     """
-    from cse_platform.leaderboard.ingest.merge import merge
+    from cse_platform.leaderboard.ingest.merging.merge import merge
     from cse_platform.leaderboard.store.opening import open_store
     from cse_platform.leaderboard.store.other_store import open_other_store
     from cse_platform.render.terminal import progress_bar

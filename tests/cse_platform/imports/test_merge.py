@@ -9,7 +9,7 @@ from sqlalchemy import text
 from stored_trials import trials_of
 
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.ingest.merge import merge
+from cse_platform.leaderboard.ingest.merging.merge import merge
 from cse_platform.leaderboard.query.trials.curves import dev_curve
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.other_store import open_other_store

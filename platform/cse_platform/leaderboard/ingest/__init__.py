@@ -1,1 +1,1 @@
-"""What writes to the store: journals, evaluations, and other leaderboards that are merged."""
+"""What writes to the store: journals, evaluations, the lease of a driver; merging is below."""

@@ -42,8 +42,8 @@ def trials_of(session: Session, keys: Collection[str]) -> dict[str, TrialRecord]
     """
     query = select(TrialRecord).where(TrialRecord.key.in_(keys))
     found = {trial.key: trial for trial in session.scalars(query)}
-    for key in sorted({*keys} - {*found}):
-        raise StoreLostError(f"the journal speaks of trial {key!r} before it starts")
+    if missing := sorted({*keys} - {*found}):
+        raise StoreLostError(f"the journal speaks of trial {missing[0]!r} before it starts")
     return found
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import RowMapping, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.evaluations import SCORE_KEY
-from cse_platform.leaderboard.ingest.merge_attempts import merge_attempts
+from cse_platform.leaderboard.ingest.merging.attempts import merge_attempts
 from cse_platform.leaderboard.ingest.moments import count_complete
 from cse_platform.leaderboard.ingest.upserts import (
     add_searched,

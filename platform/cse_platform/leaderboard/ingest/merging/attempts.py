@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import RowMapping, delete, func, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.attempts import Attempt, curve_of, finish, settle
@@ -19,15 +19,14 @@ from cse_platform.leaderboard.store.attempt import ATTEMPT_COLUMNS, POINT_COLUMN
 from cse_platform.leaderboard.store.contested_tables import OtherAttemptRecord
 from cse_platform.leaderboard.store.tables import TrialRecord
 
-Row = RowMapping | Mapping[str, Any]
-Outcome = Literal["new", "completed", "newer", "differing", "here"]
+MergeOutcome = Literal["new", "completed", "newer", "differing", "here"]
 
 
 @dataclass(frozen=True)
 class Merged:
     """What became of a trial that both sides have."""
 
-    outcome: Outcome
+    outcome: MergeOutcome
     points: int
     """Of dev curves, that came."""
     same_model: bool
@@ -57,7 +56,7 @@ def merge_attempts(
         if came:
             settle(ours, here)
         theirs_value = there.best_value if there.state == "COMPLETE" else None
-        outcome: Outcome = "newer" if here.journal in came else "here"
+        outcome: MergeOutcome = "newer" if here.journal in came else "here"
         if before is not None:
             outcome = "here" if theirs_value in (None, before) else "differing"
         elif here.state == "COMPLETE":

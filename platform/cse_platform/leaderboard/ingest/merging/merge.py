@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.evaluations import add_identity
 from cse_platform.leaderboard.ingest.journal_sink import apply_event, apply_held_back
-from cse_platform.leaderboard.ingest.merge_sweeps import matched, merge_sweep_trials, merge_sweeps
-from cse_platform.leaderboard.ingest.merge_trials import merge_trials
+from cse_platform.leaderboard.ingest.merging.sweeps import matched, merge_sweep_trials, merge_sweeps
+from cse_platform.leaderboard.ingest.merging.trials import merge_trials
 from cse_platform.leaderboard.ingest.upserts import insert_missing, trial_or_none
 from cse_platform.leaderboard.store.base import Base
 from cse_platform.leaderboard.store.contested_tables import EarlyEventRecord
