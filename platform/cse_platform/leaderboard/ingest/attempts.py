@@ -60,7 +60,7 @@ def ranks(session: Session, trials: Sequence[TrialRecord]) -> dict[str, Rank]:
         some = trials[start : start + _BATCH]
         of_some = DevPointRecord.trial_id.in_([trial.id for trial in some])
         grouped = session.execute(last.where(of_some).group_by(DevPointRecord.trial_id))
-        reached = dict(row.tuple() for row in grouped)
+        reached = {row[0]: row[1] for row in grouped}
         found |= {trial.key: _rank(trial, reached.get(trial.id)) for trial in some}
     return found
 
