@@ -1,0 +1,238 @@
+"""Breaks sweeps at random moments, and looks for what was lost or doubled: `make chaos`.
+
+A sweep without pruner is run undisturbed, and then broken again and again; the same command is
+given whenever it has ended. Journal, SQL, Optuna and MLflow must then hold the same dev points, by
+configuration, seed and step. A search that learns has to complete, with nothing twice.
+
+    python tests/chaos/chaos.py [--seed N] [--rounds 2] [--only NAME]
+"""
+
+import statistics
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "fixtures"))
+
+from cheap import PAUSE
+from faults import FAKETIME, OF_DISKS, OF_PROCESSES, OF_STORES, Fault, Scene, clock_jumps
+from processes import SECONDS
+from servers import MlflowServer, Postgres, new_folder, small_disk
+from store_contents import assert_stores_agree
+from sweeps import CHEAP, Sweep, write_sweep
+
+from cse_platform.tracking.events import SweepFinished, TrialPoint
+
+SEARCH = {"sampler": "random", "trials": 40, "seed": 6}
+LEARNING = {
+    "search": {"sampler": "tpe", "trials": 30, "seed": 6},
+    "pruner": {"kind": "hyperband", "min_step": 2},
+}
+PACE = {PAUSE: "0.4"}
+MOST_RESTARTS = 12
+MEGABYTES = 96
+
+
+@dataclass
+class Found:
+    """What became of the faults of one name."""
+
+    seconds: list[float] = field(default_factory=list)
+    """From the fault until three more dev points, or the end of the sweep."""
+    lost: int = 0
+    doubled: int = 0
+
+
+def main() -> None:
+    """Run every campaign, print the table, and end with 1 if anything was lost or doubled."""
+    asked = arguments()
+    seed = asked.seed if asked.seed is not None else Random().randrange(10**6)
+    say(f"seed {seed}")
+    random, table = Random(seed), dict[str, Found]()
+    for _ in range(asked.rounds):
+        for name, run in CAMPAIGNS.items():
+            if asked.only in (None, name):
+                say(f"{name}:")
+                run(random, table)
+    print_table(table)
+    if any(found.lost or found.doubled for found in table.values()):
+        raise SystemExit(1)
+
+
+def processes(random: Random, table: dict[str, Found]) -> None:
+    """What is of the sweep's own machine, on the embedded stores."""
+    faults = [*OF_PROCESSES, *([clock_jumps] if Path(FAKETIME).exists() else [])]
+    with scene(random, search=SEARCH) as broken:
+        campaign(broken, faults, table)
+
+
+def stores(random: Random, table: dict[str, Found]) -> None:
+    """PostgreSQL and an MLflow server."""
+    with ExitStack() as servers:
+        postgres = Postgres(new_folder() / "postgres")
+        servers.callback(postgres.stop)
+        mlflow = MlflowServer(new_folder() / "mlflow")
+        servers.callback(mlflow.stop)
+        urls = {"leaderboard": postgres.url("leaderboard"), "search": postgres.url("search")}
+        with scene(random, search=SEARCH, stores=urls | {"mlflow": mlflow.url}) as broken:
+            broken.postgres, broken.mlflow = postgres, mlflow
+            campaign(broken, OF_STORES, table)
+
+
+def disks(random: Random, table: dict[str, Found]) -> None:
+    """A small disk with all that a sweep writes."""
+    folder = new_folder() / "disk"
+    try:
+        with small_disk(folder, MEGABYTES) as disk, scene(random, disk, search=SEARCH) as broken:
+            broken.disk = disk
+            campaign(broken, OF_DISKS, table)
+    except PermissionError as refusal:
+        say(f"  left out: {refusal}")
+
+
+def learning(random: Random, table: dict[str, Found]) -> None:
+    """TPE with hyperband, which depends on timing: it completes, and nothing is there twice."""
+    with scene(random, **LEARNING) as broken:
+        campaign(broken, OF_PROCESSES[:5], table, undisturbed=None)
+
+
+CAMPAIGNS = {"processes": processes, "stores": stores, "disks": disks, "learning": learning}
+
+
+@contextmanager
+def scene(random: Random, folder: Path | None = None, **changes: Any) -> Iterator[Scene]:
+    """A sweep that has been started; nothing of it is left at the end."""
+    sweep = write_sweep(folder or new_folder(), CHEAP, **changes)
+    sweep = replace(sweep, surroundings=PACE)
+    broken = Scene(sweep, sweep.start(), random)
+    try:
+        yield broken
+    finally:
+        broken.process.kill()
+
+
+def undisturbed_curves(sweep: Sweep) -> dict[tuple[str, int, int], dict[str, float]]:
+    """The dev points of the same sweep where nothing breaks."""
+    file = new_folder() / sweep.file.name
+    file.write_text(sweep.file.read_text())
+    calm = Sweep(file, file.parent / "runs", sweep.name)
+    calm.change(stores={})
+    ended = calm.run()
+    if ended.returncode:
+        raise SystemExit(f"the undisturbed sweep failed: {ended.stderr}")
+    return calm.curves()
+
+
+def campaign(
+    broken: Scene,
+    faults: Sequence[Fault],
+    table: dict[str, Found],
+    *,
+    undisturbed: Any = undisturbed_curves,
+) -> None:
+    """Let each fault hit once, in random order, and look at what is left at the end."""
+    names = []
+    for fault in broken.random.sample(faults, len(faults)):
+        name = fault.__name__.replace("_", " ")
+        if not go_on(broken, points=broken.random.randint(1, 4)):
+            say("  the sweep ended before all faults")
+            break
+        seconds = recovery(broken, fault)
+        names.append(name)
+        table.setdefault(name, Found()).seconds.append(seconds)
+        say(f"  {name}: {seconds:.1f} s")
+    go_on(broken, points=None)
+    lost, doubled = losses(broken.sweep, undisturbed and undisturbed(broken.sweep))
+    for name in names:
+        table[name].lost += lost
+        table[name].doubled += doubled
+
+
+def recovery(broken: Scene, fault: Fault) -> float:
+    """Seconds from a fault until three more dev points, or the end of the sweep."""
+    known, started = broken.points(), time.monotonic()
+    fault(broken)
+    go_on(broken, points=3, known=known)  # one may have been under way
+    return time.monotonic() - started
+
+
+def go_on(broken: Scene, *, points: int | None, known: int | None = None) -> bool:
+    """Run the sweep until it has so many more points, or its end; whether it still runs.
+
+    The same command is given again where the one before has ended and the sweep has not.
+    """
+    known = broken.points() if known is None else known
+    restarts, deadline = 0, time.monotonic() + SECONDS
+    while points is None or broken.points() < known + points:
+        if broken.process.poll() is not None:
+            if complete(broken.sweep):
+                return False
+            said = broken.process.communicate()[1]
+            restarts += 1
+            if restarts > MOST_RESTARTS:
+                raise SystemExit(f"the sweep does not go on: {said}")
+            broken.restart()
+        if time.monotonic() > deadline:
+            raise SystemExit("the sweep hangs")
+        time.sleep(0.1)
+    return True
+
+
+def complete(sweep: Sweep) -> bool:
+    """Whether the journal says so."""
+    ends = [event for event in sweep.events() if isinstance(event, SweepFinished)]
+    return bool(ends) and ends[-1].state == "COMPLETE"
+
+
+def losses(sweep: Sweep, undisturbed: dict[Any, Any] | None) -> tuple[int, int]:
+    """Dev points that lack or are other ones; and those that are there twice, in any store."""
+    events = [event for event in sweep.events() if isinstance(event, TrialPoint)]
+    counts = Counter((event.trial, event.step) for event in events)
+    doubled = sum(count - 1 for count in counts.values())
+    curves = sweep.curves()
+    lost = sum(curves.get(place) != metrics for place, metrics in (undisturbed or {}).items())
+    lost += len(curves.keys() - undisturbed.keys()) if undisturbed else 0
+    try:
+        assert_stores_agree(sweep)
+    except AssertionError as difference:
+        say(f"  the stores differ: {str(difference)[:2000]}")
+        lost += 1
+    return lost, doubled
+
+
+def print_table(table: dict[str, Found]) -> None:
+    """Fault, times, lost, doubled, seconds to recover."""
+    width = max(map(len, table), default=5)
+    say(f"\n{'fault':{width}}  times  lost  doubled  seconds to recover")
+    for name, found in sorted(table.items()):
+        middle, most = statistics.median(found.seconds), max(found.seconds)
+        times = len(found.seconds)
+        recovered = f"{middle:.0f}, at most {most:.0f}"
+        say(f"{name:{width}}  {times:5}  {found.lost:4}  {found.doubled:7}  {recovered}")
+    say(f"{sum(len(found.seconds) for found in table.values())} faults")
+
+
+def say(text: str) -> None:
+    """Print at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def arguments() -> Namespace:
+    """What was asked for on the command line."""
+    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--seed", type=int, help="of the moments and the order of faults")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--only", choices=CAMPAIGNS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

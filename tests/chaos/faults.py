@@ -1,0 +1,258 @@
+"""What can break while a sweep runs: a fault breaks one thing, and mends it where that is due."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+import psutil
+from processes import SECONDS
+from servers import MlflowServer, Postgres, wait_until
+from sweeps import Sweep
+
+from cse_platform.tracking.events import TrialPoint
+
+OUTAGE = (1.0, 6.0)
+"""Seconds that something is down."""
+FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+ENDED_BY_US = {130, 143, -signal.SIGKILL, -signal.SIGINT, -signal.SIGTERM}
+
+
+@dataclass
+class Scene:
+    """A running sweep, and what it stands on."""
+
+    sweep: Sweep
+    process: subprocess.Popen[str]
+    random: Random
+    postgres: Postgres | None = None
+    mlflow: MlflowServer | None = None
+    disk: Path | None = None
+
+    def outage(self) -> None:
+        """Wait as long as something is down."""
+        time.sleep(self.random.uniform(*OUTAGE))
+
+    def points(self) -> int:
+        """How many dev points the journal holds."""
+        return sum(isinstance(event, TrialPoint) for event in self.sweep.events())
+
+    def below(self, name: str) -> list[psutil.Process]:
+        """The processes that the driver has started, of a name."""
+        if self.process.poll() is not None:
+            return []
+        children = psutil.Process(self.process.pid).children(recursive=True)
+        return [child for child in children if _name(child).startswith(name)]
+
+    def end(self) -> None:
+        """Wait for a driver that is ending, and for what it has started."""
+        self.process.communicate(timeout=SECONDS)
+
+    def restart(self, **surroundings: str) -> None:
+        """The same command again."""
+        around = {**self.sweep.surroundings, **surroundings}
+        self.process = replace(self.sweep, surroundings=around).start()
+
+
+Fault = Callable[[Scene], None]
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return str(process.name())
+    except psutil.Error:
+        return ""
+
+
+def driver_killed(scene: Scene) -> None:
+    """SIGKILL of the driver alone: Ray's processes find out."""
+    scene.process.kill()
+    scene.end()
+
+
+def driver_and_children_killed(scene: Scene) -> None:
+    """SIGKILL of all at once, as by a machine that loses its power."""
+    for child in psutil.Process(scene.process.pid).children(recursive=True):
+        _kill(child)
+    scene.process.kill()
+    scene.end()
+
+
+def worker_killed(scene: Scene) -> None:
+    """SIGKILL of a process that trains, as by the system that is out of memory."""
+    _kill_one(scene, "ray::ResourceTrainable")
+
+
+def raylet_killed(scene: Scene) -> None:
+    """Ray's process of this machine."""
+    _kill_one(scene, "raylet")
+
+
+def gcs_killed(scene: Scene) -> None:
+    """Ray's process of the cluster."""
+    _kill_one(scene, "gcs_server")
+
+
+def _kill_one(scene: Scene, name: str) -> None:
+    wait_until(lambda: bool(scene.below(name)) or scene.process.poll() is not None, f"{name} runs")
+    if found := scene.below(name):
+        _kill(scene.random.choice(found))
+
+
+def _kill(process: psutil.Process) -> None:
+    with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+        process.kill()
+
+
+def worker_hangs(scene: Scene) -> None:
+    """A worker is stopped, and never goes on by itself."""
+    wait_until(lambda: bool(scene.below("ray::ResourceTrainable")), "a worker runs")
+    for worker in scene.below("ray::ResourceTrainable")[:1]:
+        worker.suspend()
+
+
+def sigterm(scene: Scene) -> None:
+    """What a scheduler sends before it takes the machine away."""
+    scene.process.terminate()
+    scene.end()
+
+
+def ctrl_c(scene: Scene) -> None:
+    """What a terminal sends to the driver and all that it has started."""
+    os.killpg(scene.process.pid, signal.SIGINT)
+    scene.end()
+
+
+def ctrl_c_twice(scene: Scene) -> None:
+    """By somebody in a hurry."""
+    for _ in range(2):
+        os.killpg(scene.process.pid, signal.SIGINT)
+        time.sleep(scene.random.uniform(0.1, 1.0))
+    scene.end()
+
+
+def second_driver(scene: Scene) -> None:
+    """The same sweep from another folder of runs, on the same stores: it is refused."""
+    stores = scene.sweep.stores
+    names = {"leaderboard": "STORE", "search": "SEARCH_STORE", "mlflow": "MLFLOW_URI"}
+    urls = {f"CSE_{names[name]}": url for name, url in stores.items()}
+    around = {**scene.sweep.surroundings, **urls}
+    other = replace(scene.sweep, runs=scene.sweep.runs.parent / "other", surroundings=around)
+    refused = other.run()
+    if refused.returncode != 1 and scene.process.poll() is None:
+        raise AssertionError(f"a second driver ended with {refused.returncode}: {refused.stderr}")
+
+
+def out_of_memory(scene: Scene) -> None:
+    """Ray ends trials for lack of memory, after a restart in which any use is too much."""
+    sigterm(scene)
+    before = len(scene.sweep.events())
+    scene.restart(RAY_memory_usage_threshold="0.001")
+    wait_until(lambda: _lost_a_worker(scene, before) or scene.process.poll() is not None, "it ends")
+    driver_killed(scene)
+
+
+def _lost_a_worker(scene: Scene, before: int) -> bool:
+    new = scene.sweep.events()[before:]
+    starts = [event.trial for event in new if event.kind == "trial_started"]
+    return len(starts) > len(set(starts))
+
+
+def clock_jumps(scene: Scene) -> None:
+    """The driver starts again with a clock that is a day ahead, then runs on with the right one."""
+    driver_killed(scene)
+    around = {"LD_PRELOAD": FAKETIME, "FAKETIME": "+1d", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    known = scene.points()
+    scene.restart(**around)
+    wait_until(lambda: scene.points() > known or scene.process.poll() is not None, "it goes on")
+    if scene.process.poll() is None:
+        driver_killed(scene)
+
+
+def disk_full(scene: Scene) -> None:
+    """Nothing more can be written beside the journal and the stores, until there is room."""
+    assert scene.disk is not None
+    ballast = scene.disk / "ballast"
+    with suppress(OSError), ballast.open("wb", buffering=0) as stream:  # until it is full
+        while True:
+            stream.write(b"\0" * (1 << 12))
+    scene.outage()
+    ballast.unlink()
+
+
+def disk_read_only(scene: Scene) -> None:
+    """The disk is read-only when the command is started again: it is refused, and nothing else."""
+    assert scene.disk is not None
+    driver_and_children_killed(scene)
+    mount = ["mount", "-o", "remount,ro", str(scene.disk)]
+    wait_until(lambda: not subprocess.run(mount, stderr=subprocess.DEVNULL).returncode, "it is so")
+    refused = scene.sweep.run()
+    subprocess.run(["mount", "-o", "remount,rw", str(scene.disk)], check=True)
+    if refused.returncode != 1 or "Traceback" in refused.stderr:
+        raise AssertionError(f"on a read-only disk: {refused.returncode}, {refused.stderr}")
+
+
+def postgres_restarted(scene: Scene) -> None:
+    """An immediate restart, as after a crash."""
+    assert scene.postgres is not None
+    scene.postgres.stop()
+    scene.postgres.start()
+
+
+def postgres_down(scene: Scene) -> None:
+    """No PostgreSQL for seconds."""
+    assert scene.postgres is not None
+    scene.postgres.stop()
+    scene.outage()
+    scene.postgres.start()
+
+
+def too_many_connections(scene: Scene) -> None:
+    """Others hold every connection."""
+    assert scene.postgres is not None
+    held = []
+    try:
+        while True:
+            held.append(scene.postgres.connect())
+    except Exception as refusal:  # psycopg's own, of several classes
+        assert held, refusal
+    cut_off(scene, held)
+    scene.outage()
+    for connection in held:
+        connection.close()
+
+
+def cut_off(scene: Scene, kept: list[object] | None = None) -> None:
+    """Every connection of the sweep is cut, whatever transaction is under way."""
+    assert scene.postgres is not None
+    own = [c.info.backend_pid for c in kept or []]  # type: ignore[attr-defined]
+    cut = f"""SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'
+        AND NOT pid = ANY(ARRAY{own}::int[])"""
+    if kept:
+        kept[0].execute(cut)  # type: ignore[attr-defined]
+    else:
+        scene.postgres.execute(cut)
+
+
+def mlflow_down(scene: Scene) -> None:
+    """No MLflow for seconds."""
+    assert scene.mlflow is not None
+    scene.mlflow.stop()
+    scene.outage()
+    scene.mlflow.start()
+
+
+OF_PROCESSES: tuple[Fault, ...] = (
+    *(driver_killed, driver_and_children_killed, worker_killed, raylet_killed, gcs_killed),
+    *(worker_hangs, sigterm, ctrl_c, ctrl_c_twice, second_driver, out_of_memory),
+)
+OF_STORES: tuple[Fault, ...] = (
+    *(postgres_restarted, postgres_down, too_many_connections, cut_off, mlflow_down),
+)
+OF_DISKS: tuple[Fault, ...] = (disk_full, disk_read_only)

@@ -1,0 +1,146 @@
+"""A PostgreSQL and an MLflow server that can be broken."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psycopg
+
+PATIENCE = 120.0
+"""Seconds until a server must answer."""
+
+
+class Postgres:
+    """A server of its own in a folder; as root it runs as the user `postgres`.
+
+    Raises:
+        FileNotFoundError: if PostgreSQL is not installed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        found = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
+        control = str(found[-1]) if found else shutil.which("pg_ctl")
+        if control is None:
+            raise FileNotFoundError("no PostgreSQL here; apt-get install postgresql")
+        self._bin, self._folder, self.port = Path(control).parent, folder, free_port()
+        folder.mkdir(parents=True)
+        if os.getuid() == 0:
+            shutil.chown(folder, "postgres")
+        own = ["--username=cse", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"]
+        self._do("initdb", *own)
+        self.start()
+        for name in ("leaderboard", "search"):
+            self.execute(f"CREATE DATABASE {name}")
+
+    def url(self, database: str) -> str:
+        """Of one of its databases, as SQLAlchemy takes it."""
+        return f"postgresql+psycopg://cse@127.0.0.1:{self.port}/{database}"
+
+    def connect(self) -> psycopg.Connection[tuple[object, ...]]:
+        """A connection of the server's own database."""
+        target = f"host=127.0.0.1 port={self.port} user=cse dbname=postgres"
+        return psycopg.connect(target, autocommit=True, connect_timeout=5)
+
+    def execute(self, statement: str) -> None:
+        """Run one statement."""
+        with self.connect() as connection:
+            connection.execute(statement.encode())
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        listens = f"-h 127.0.0.1 -p {self.port} -k {self._folder}"
+        options = f"{listens} -c fsync=off -c max_connections=40"
+        self._do("pg_ctl", "start", "--wait", f"--log={self._folder}/log", f"--options={options}")
+
+    def stop(self) -> None:
+        """Stop it as a power cut would."""
+        self._do("pg_ctl", "stop", "--wait", "--mode=immediate")
+
+    def _do(self, program: str, *options: str) -> None:
+        command = [str(self._bin / program), f"--pgdata={self._folder}/data", *options]
+        if os.getuid() == 0:
+            command = ["runuser", "-u", "postgres", "--", *command]
+        quiet = subprocess.DEVNULL
+        subprocess.run(command, check=True, stdout=quiet, stderr=quiet, timeout=PATIENCE)
+
+
+class MlflowServer:
+    """`mlflow server` on a SQLite file of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.port = folder, free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        folder.mkdir(parents=True)
+        self.start()
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self._process = subprocess.Popen(
+            [
+                *[sys.executable, "-m", "mlflow", "server", "--port", str(self.port)],
+                *["--backend-store-uri", f"sqlite:///{self._folder}/mlflow.db"],
+                *["--artifacts-destination", str(self._folder / "artifacts"), "--workers", "1"],
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        wait_until(self._answers, "MLflow answers")
+
+    def stop(self) -> None:
+        """Kill it."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/health", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+
+@contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
+    """A file system in memory of that size; PermissionError where none can be mounted."""
+    folder.mkdir(parents=True)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
+    if subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode:
+        raise PermissionError("a file system can be mounted by root alone")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=False)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until(holds: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+    """Wait for a condition; TimeoutError if it does not come to hold."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"after {seconds:g} s it does not hold that {what}")
+        time.sleep(0.05)
+
+
+def new_folder() -> Path:
+    """A folder that the user `postgres` may enter too."""
+    folder = Path(tempfile.mkdtemp(prefix="cse-chaos-"))
+    folder.chmod(0o755)
+    return folder

@@ -1,0 +1,16 @@
+"""The short form of `make chaos`: a sweep that is broken at random moments loses nothing."""
+
+from random import Random
+
+from chaos import Found, campaign, scene
+from faults import ctrl_c, driver_and_children_killed, worker_killed
+
+FAULTS = (worker_killed, driver_and_children_killed, ctrl_c)
+
+
+def test_a_broken_sweep_loses_nothing_and_doubles_nothing() -> None:
+    table: dict[str, Found] = {}
+    with scene(Random(42), search={"sampler": "random", "trials": 12, "seed": 6}) as broken:
+        campaign(broken, FAULTS, table)
+    assert len(table) == len(FAULTS)
+    assert {(found.lost, found.doubled) for found in table.values()} == {(0, 0)}
