@@ -69,7 +69,7 @@ class SweepProgress:
 
     @property
     def planned(self) -> int:
-        return max(self.state.spec.planned, len(self.trials))
+        return max(self.state.planned, len(self.trials))
 
     @property
     def best(self) -> TrialHistory | None:
@@ -94,6 +94,8 @@ class SweepProgress:
         parts.append(f"elapsed {_clock(time.monotonic() - self.started)}")
         if (left := self.time_left()) is not None:
             parts.append(f"{span(left)} left")
+        if self.state.history.paused:
+            parts.append(f"paused: cse-sweep resume {self.state.spec.sweep}")
         if self.state.scored is not None:
             done, chosen = self.state.scored
             parts.append(f"test sets: {done} of {chosen} trials scored")

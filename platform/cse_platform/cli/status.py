@@ -1,12 +1,15 @@
 """What `cse-sweep status` prints: how far each sweep is."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
 
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
-from cse_platform.render.formats import clock, percent, utc
+from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.render.formats import HASH_DIGITS, clock, percent, short_settings, utc
+from cse_platform.render.page import Block, Page, Paragraph
 from cse_platform.render.serialise import to_json
 from cse_platform.render.table import text_table
 from cse_platform.render.terminal import print_page
@@ -14,16 +17,50 @@ from cse_platform.render.terminal import print_page
 _HEADS = ("sweep", "method", "backbone", "state", "trials", "failed", "best dev", "started", "left")
 
 
-def print_status(url: str, *, as_json: bool) -> None:
-    """Print the sweeps of a leaderboard."""
+_RUNNING = ("trial", "key", "started", "step", "dev", "seed", "settings")
+
+
+def print_status(url: str, sweep: str | None, *, as_json: bool) -> None:
+    """Print the sweeps of a leaderboard, or one of them with the trials that run."""
     with open_leaderboard(url) as board:
-        found = board.sweeps()
+        found = board.sweeps() if sweep is None else [board.sweep(sweep)]
+        running = [] if sweep is None else board.running(sweep)
     if as_json:
         click.echo(to_json([asdict(one) for one in found]), nl=False)
     elif not found:
         click.echo("no sweep yet")
     else:
-        print_page([text_table(_HEADS, [_line(one) for one in found])])
+        table = text_table(_HEADS, [_line(one) for one in found])
+        print_page([table] if sweep is None else [table, *_details(found[0], running)])
+
+
+def _details(sweep: SweepOverview, running: Sequence[TrialSummary]) -> Page:
+    blocks: list[Block] = []
+    if sweep.holder is not None and sweep.holder.lives:
+        held = sweep.holder
+        blocks.append(
+            Paragraph(
+                f"held by process {held.pid} on {held.host} since {utc(held.since)}, last heard of "
+                f"{clock(held.silent)} ago; its journal is in {held.folder}"
+            )
+        )
+    if sweep.asked:
+        blocks.append(Paragraph(f"asked, and not heard yet: {', '.join(sweep.asked)}"))
+    if running and sweep.state == "RUNNING":
+        blocks.append(text_table(_RUNNING, [_running(trial) for trial in running]))
+    return blocks
+
+
+def _running(trial: TrialSummary) -> tuple[str, ...]:
+    return (
+        str(trial.number),
+        trial.key[:HASH_DIGITS],
+        utc(trial.started),
+        "" if trial.step is None else str(trial.step),
+        percent(trial.value),
+        str(trial.seed),
+        short_settings(trial.values),
+    )
 
 
 def _line(sweep: SweepOverview) -> tuple[str, ...]:
@@ -31,7 +68,7 @@ def _line(sweep: SweepOverview) -> tuple[str, ...]:
         sweep.name,
         sweep.method,
         sweep.backbone,
-        sweep.state,
+        f"{sweep.state}, paused" if sweep.paused else sweep.state,
         f"{sweep.ended} of {sweep.planned}",
         str(sweep.counts["FAIL"] or ""),
         percent(sweep.best.value if sweep.best else None),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from cse_platform.cli.asking import enqueue, pause, resume, retry, stop
 from cse_platform.cli.common import (
     CONTEXT,
     RUNS,
@@ -69,7 +70,6 @@ def main() -> None:
 )
 @click.option("--no-reuse", is_flag=True, help="Run what another sweep has completed, too.")
 @click.option("--reuse-unknown", is_flag=True, help="Reuse trials whose code is not known, too.")
-@click.option("--retry-failed", is_flag=True, help="Try every failed trial again.")
 @shows_errors
 def run(
     file: Path,
@@ -81,7 +81,6 @@ def run(
     runs: Path,
     no_reuse: bool,
     reuse_unknown: bool,
-    retry_failed: bool,
 ) -> None:
     """Run the sweep FILE, or go on with it where it was cut off.
 
@@ -113,29 +112,35 @@ def run(
         from cse_platform.runner.state import Again
 
         again = Again(
-            reuse="nothing" if no_reuse else "unknown code too" if reuse_unknown else "same code",
-            retry_failed=retry_failed,
+            reuse="nothing" if no_reuse else "unknown code too" if reuse_unknown else "same code"
         )
         run_stages(sweeps, runs=runs, address=address, offline=offline, again=again)
 
 
+for asking in (stop, pause, resume, retry, enqueue):
+    main.add_command(asking)
+
+
 @main.command(context_settings=CONTEXT)
+@click.argument("sweep", required=False)
 @store_options
 @click.option("--json", "as_json", is_flag=True, help="Fractions, one object a sweep.")
 @shows_errors
-def status(runs: Path | None, store: str | None, as_json: bool) -> None:
+def status(sweep: str | None, runs: Path | None, store: str | None, as_json: bool) -> None:
     """List the sweeps of a runs folder or a leaderboard: how far each is, the last started first.
 
-    A sweep whose driver was killed is INTERRUPTED.
+    A sweep whose driver was killed is INTERRUPTED. With SWEEP, this one alone: which process on
+    which host holds it, what is asked of it, and which trials run.
 
     \b
     Examples:
         cse-sweep status
+        cse-sweep status rankcse-bert-base
         cse-sweep status --runs /data/lab/runs --json
     """
     from cse_platform.cli.status import print_status
 
-    print_status(leaderboard_url(runs, store), as_json=as_json)
+    print_status(leaderboard_url(runs, store), sweep, as_json=as_json)
 
 
 @main.command(context_settings=CONTEXT)

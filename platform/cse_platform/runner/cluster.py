@@ -115,6 +115,7 @@ def run_tuner(spec: SweepSpec, slot: Slot, places: SweepStores, hooks: Hooks) ->
             name=Path(places.checkpoints).name,
             storage_path=places.checkpoints.rpartition("/")[0],
             verbose=0,
+            callbacks=[hooks.listener],
             failure_config=tune.FailureConfig(max_failures=0),  # restarts are the planner's
         ),
     )

@@ -52,10 +52,13 @@ def refuse_other_content(
         )
 
 
-def failed_before(history: History, environment: str, *, every: bool) -> list[TrialHistory]:
-    """The failed trials to try again: those that failed in another environment, or `every`."""
-    failed = [trial for trial in history.trials.values() if trial.state == "FAIL"]
-    return [trial for trial in failed if every or trial.environment != environment]
+def to_try_again(history: History, environment: str) -> list[TrialHistory]:
+    """Trials that failed in another environment, and those that a person wants tried again."""
+    return [
+        trial
+        for trial in history.trials.values()
+        if trial.asked_again or (trial.state == "FAIL" and trial.environment != environment)
+    ]
 
 
 def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:

@@ -4,12 +4,14 @@ An exception in either would end the whole sweep. So it is caught and kept, no f
 started, and the launcher raises it when the running trials have ended.
 """
 
+import signal
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import ray
+from ray.tune import Callback
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
@@ -17,6 +19,7 @@ from ray.tune.search import Searcher
 from cse_platform.runner.failures import Failure, reported, unreported
 from cse_platform.runner.limits import TrialLimits
 from cse_platform.runner.planner import Planner
+from cse_platform.runner.requests import Requests, act_on
 from cse_platform.runner.results import Results
 from cse_platform.runner.worker_process import FAILURE
 
@@ -27,17 +30,54 @@ _MOST_WORKERS = 100_000
 class Hooks:
     """The searcher and the scheduler of one sweep, and the trials that both work on."""
 
-    def __init__(self, planner: Planner, results: Results) -> None:
-        self.planner, self.results = planner, results
+    def __init__(self, planner: Planner, results: Results, requests: Requests) -> None:
+        self.planner, self.results, self.requests = planner, results, requests
+        self.controller: Any = None
+        """Ray's; None before the first trial."""
         self.keys: dict[str, str] = {}
         """Ray's trial id -> our key."""
         self.broken: Exception | None = None
+        self.rays_handler: Any = None
+        """Of a Ctrl-C, while Ray's loop runs."""
         self.searcher = PlannedSearcher(self)
         self.scheduler = ReportingScheduler(self)
+        self.listener = Listener(self)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether Ray's loop has heard a Ctrl-C: it then puts the former handler back."""
+        return signal.getsignal(signal.SIGINT) is not self.rays_handler
+
+    def heed(self) -> None:
+        """Do what was asked of the sweep since the last call."""
+        try:
+            for request in self.requests.take() if self.broken is None else ():
+                act_on(self.planner.state, request, stop_trial=self._stop)
+        except Exception as error:
+            self.broken = error
+
+    def _stop(self, key: str) -> None:
+        self.results.stop(key)
+        for trial in self.controller.get_trials():
+            if self.keys.get(trial.trial_id) == key:
+                self.controller.stop_trial(trial)
 
     def __getstate__(self) -> dict[str, Any]:
         """Empty: Ray pickles its searcher for Ray's own restore, which no sweep uses."""
         return {}
+
+
+class Listener(Callback):  # type: ignore[misc]  # Ray is untyped
+    """Hears what is asked of the sweep, at every turn of Ray's loop."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        self.hooks = hooks
+
+    def setup(self, **info: Any) -> None:
+        self.hooks.rays_handler = signal.getsignal(signal.SIGINT)
+
+    def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        self.hooks.heed()
 
 
 class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
@@ -52,14 +92,16 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
 
     def suggest(self, trial_id: str) -> Any:
         hooks = self.hooks
+        hooks.heed()  # while nothing runs, Ray asks for a trial again and again, and does no more
+        stops = hooks.is_interrupted
         try:
-            if hooks.broken is None and (trial := hooks.planner.next()):
+            if hooks.broken is None and not stops and (trial := hooks.planner.next()):
                 hooks.keys[trial_id] = trial.key
                 return hooks.planner.param_space(trial)
         except Exception as error:
             hooks.broken = error
         state = hooks.planner.state
-        done = state.finished or state.gave_up is not None or hooks.broken is not None
+        done = state.finished or state.gave_up is not None or hooks.broken is not None or stops
         return Searcher.FINISHED if done else None
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
@@ -90,6 +132,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
 
     def on_trial_add(self, controller: Any, trial: Trial) -> None:
         """Let Ray keep every idle worker for the next trial; by itself it keeps a single one."""
+        self.hooks.controller = controller
         if not self._keeps_workers:
             with suppress(AttributeError):  # it is Ray's own, and another version may lack it
                 cache = controller._actor_cache
@@ -130,6 +173,10 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         except Exception as error:
             self.hooks.broken, stop = error, True
         return str(TrialScheduler.STOP if stop else TrialScheduler.CONTINUE)
+
+    def on_trial_remove(self, controller: Any, trial: Trial) -> None:
+        """A trial is stopped before Ray has started it."""
+        self._guarded(self.hooks.results.ended, trial)
 
     def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
         if self.hooks.broken is None:

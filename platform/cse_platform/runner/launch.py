@@ -22,14 +22,15 @@ from cse_platform.runner.cluster import (
 )
 from cse_platform.runner.content import (
     environment_hash,
-    failed_before,
     refuse_other_content,
+    to_try_again,
 )
 from cse_platform.runner.evaluation import evaluate_selected
 from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.models import delete_folder
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.publishing import Publisher
+from cse_platform.runner.requests import Requests
 from cse_platform.runner.results import Results
 from cse_platform.runner.sharing import share_devices
 from cse_platform.runner.state import AS_USUAL, Again, SweepState
@@ -86,8 +87,12 @@ def run_sweep(
         open_store(places.leaderboard) as leaderboard,
         Journal(places.journal) as journal,
         Lease(leaderboard, spec.sweep, journal) as lease,
+        Requests(leaderboard, spec.sweep) as requests,
     ):
+        for request in requests.take():  # what was asked while nothing ran
+            journal.append(request)
         history = History(event for _, event in journal.read())
+        spec = spec.with_budget(history.asked_trials)
         asked = spec.model_dump(mode="json", exclude={"stores"})  # URLs can hold passwords
         refuse_changes(history.spec, asked)
         mirror = MLflowMirror(places.mlflow, experiment=spec.experiment, artifacts=places.artifacts)
@@ -98,7 +103,7 @@ def run_sweep(
             if begin is not None:
                 publisher.start(journal)
                 running = begin(recorder, lease)
-                state = run_to_end(running, places, address=address, watch=watch)
+                state = run_to_end(running, requests, places, address=address, watch=watch)
         finally:
             health = recorder.close(0 if lease.is_lost else FLUSH_SECONDS)
             behind = tuple(sink for sink in health if sink.behind)
@@ -129,7 +134,7 @@ def prepare(
     identity, packages = Identity(resolved, method, dev), installed_packages()
     content = identity.content()
     environment = environment_hash(asked, content, packages)
-    failed = failed_before(history, environment, every=again.retry_failed)
+    failed = to_try_again(history, environment)
     unchanged = history.complete and asks_for_no_more(history.spec, asked) and not failed
     unknown_code = unchanged or again.reuse == "unknown code too"
     refuse_other_content(history, resolved, identity, unknown_code=unknown_code)
@@ -162,7 +167,12 @@ def _started(sweep: SweepSpec, method: Method, **facts: Any) -> SweepStarted:
 
 
 def run_to_end(
-    state: SweepState, places: SweepStores, *, address: str | None, watch: Watch
+    state: SweepState,
+    requests: Requests,
+    places: SweepStores,
+    *,
+    address: str | None,
+    watch: Watch,
 ) -> EndState:
     """Run what the planner wants, on Ray; the sweep's end, or its interruption, is recorded."""
     end: EndState = "INTERRUPTED"
@@ -175,6 +185,7 @@ def run_to_end(
             hooks = Hooks(
                 Planner(state, capacity=lambda: capacity(state.slot)),
                 Results(state, models=places.models, errors=places.errors),
+                requests,
             )
             state.lease.on_lost(interrupt_main)  # as by Ctrl-C, which stops the trials
             run_tuner(state.spec, state.slot, places, hooks)
@@ -197,8 +208,8 @@ def _gave_up(spec: SweepSpec, cause: str) -> str:
     return (
         f"sweep {spec.sweep!r} has stopped, because every trial so far has failed alike: {cause}; "
         "the same command tries them again once the file, the code, the data or a package has "
-        "changed, --retry-failed tries them as they are, and --set search.give_up_after=N goes on "
-        f"until N have failed (now {spec.search.give_up_after})"
+        f"changed, or after cse-sweep retry {spec.sweep}; --set search.give_up_after=N goes on until "
+        f"N have failed (now {spec.search.give_up_after})"
     )
 
 

@@ -3,6 +3,7 @@
 import logging
 import statistics
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from cse_methods.contract import MethodConfig
@@ -10,6 +11,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.query.board.best import BestKey, best_key
 from cse_platform.runner.content import same_trial
 from cse_platform.runner.models import exists
+from cse_platform.runner.results import STOPPED
 from cse_platform.runner.reuse import find_reused
 from cse_platform.runner.state import SweepState
 from cse_platform.search.proposals import Proposal
@@ -26,12 +28,14 @@ class Planner:
 
     def __init__(self, state: SweepState, *, capacity: Callable[[], int]) -> None:
         self.state, self.capacity = state, capacity
+        self._begun: set[str] = set()
+        """Of what a person has put in, what the study has."""
         state.search.reconcile(state.history)
         state.left_over.extend(state.history.unfinished())
 
     def next(self) -> TrialHistory | None:
         """Start the next trial; None to wait, and for good once `state.finished` is set."""
-        if len(self.state.live) >= self.capacity():
+        if self.state.history.paused or len(self.state.live) >= self.capacity():
             return None
         while self.state.left_over:
             if again := self._resume(self.state.left_over.pop(0)):
@@ -47,7 +51,9 @@ class Planner:
             if not self.state.live:  # else one of them may yet come to something
                 self.state.gave_up = cause
             return None
-        while self._searched() < self.state.spec.budget:
+        if not self._begin_enqueued():
+            return None
+        while self._searched() < self.state.budget:
             proposal = self.state.with_search(self._propose)
             if proposal is None:
                 return None
@@ -67,7 +73,8 @@ class Planner:
         retried = {trial.key for trial in self.state.to_retry}
         trials = self.state.history.trials.values()
         ended = [t for t in trials if t.state != "RUNNING" and t.key not in retried]
-        causes = {trial.error if trial.state == "FAIL" else None for trial in ended}
+        by_itself = {t.key for t in ended if t.state == "FAIL" and t.error != STOPPED}
+        causes = {trial.error if trial.key in by_itself else None for trial in ended}
         enough = len(ended) >= self.state.spec.search.give_up_after
         return causes.pop() if enough and len(causes) == 1 else None
 
@@ -86,6 +93,17 @@ class Planner:
 
     def _searched(self) -> int:
         return sum(trial.role != "confirm" for trial in self.state.history.trials.values())
+
+    def _begin_enqueued(self) -> bool:
+        """Bring into the study what a person has put in; False while the study is down."""
+        for request, values in self.state.history.enqueued.items():
+            if request in self._begun:
+                continue
+            begun = self.state.with_search(partial(self.state.search.begin, request, values))
+            if begun is None:
+                return False
+            self._begun.add(request)
+        return True
 
     def _propose(self) -> Proposal:
         """What was asked for and never started, then what the sampler draws."""

@@ -19,6 +19,8 @@ from cse_platform.tracking.history import TrialHistory
 _log = logging.getLogger(__name__)
 
 MAX_CRASHES = 3
+STOPPED = "it was stopped by hand"
+"""The error of a trial that a person has ended before it reported."""
 GOES_ON: dict[End, int] = {"error": 0, "crash": MAX_CRASHES, "limit": 1}
 """How often a trial goes on from its last checkpoint, by what ended it."""
 
@@ -33,6 +35,7 @@ class Results:
     def __init__(self, state: SweepState, *, models: str, errors: Path) -> None:
         self.state, self.models, self.errors = state, models, errors
         self._pruned: set[str] = set()
+        self._stopped: set[str] = set()
         self._refused: dict[str, str] = {}
         self._cut_off: Counter[tuple[str, End]] = Counter()
         self._provenance: dict[str, dict[str, str]] = {}
@@ -79,14 +82,20 @@ class Results:
         self._pruned.add(key)
         return True
 
+    def stop(self, key: str) -> None:
+        """A person ends this trial early: what it has reported counts as of a pruned one."""
+        self._stopped.add(key)
+
     def ended(self, key: str) -> None:
         """A trial came to its last step, or was stopped by `point`."""
         trial = self.state.history.trials[key]
         if key in self._refused:
             self._finish(trial, "FAIL", error=self._refused[key])
         elif trial.best(checkpoint=self.state.spec.dev.checkpoint) is None:
-            self._finish(trial, "FAIL", error="it reported no dev score that is a number")
-        elif key in self._pruned:
+            early = key in self._stopped
+            why = STOPPED if early else "it reported no dev score that is a number"
+            self._finish(trial, "FAIL", error=why)
+        elif key in self._pruned | self._stopped:
             self._finish(trial, "PRUNED")
         else:
             self._finish(trial, "COMPLETE")
@@ -96,7 +105,7 @@ class Results:
 
         The whole traceback goes into a file in the sweep's folder.
         """
-        if key in self._pruned or key in self._refused:
+        if key in self._pruned | self._stopped or key in self._refused:
             self.ended(key)  # it was being stopped already
             return
         trial = self.state.history.trials[key]
@@ -146,6 +155,9 @@ class Results:
             # Whole checkpoints of a long search would fill a disk.
             delete_folder(trial.checkpoint[1])
         self.state.live.discard(trial.key)
+        self._pruned.discard(trial.key)  # it can be tried again
+        self._stopped.discard(trial.key)
+        self._refused.pop(trial.key, None)
         self.state.with_search(lambda: self.state.search.tell(trial))
 
     def _note_provenance(self, key: str, facts: Mapping[str, str]) -> None:

@@ -29,9 +29,6 @@ class Again:
 
     reuse: Literal["same code", "unknown code too", "nothing"] = "same code"
     """Which complete trials of other sweeps are taken over."""
-    retry_failed: bool = False
-    """Whether every failed trial is tried again. Otherwise it is where the file, the code, the data
-    or a package changed since."""
 
 
 AS_USUAL = Again()
@@ -73,6 +70,16 @@ class SweepState:
 
     def __post_init__(self) -> None:
         self.slot = self.spec.resources.slot
+
+    @property
+    def budget(self) -> int:
+        """How many trials the search takes, those included that a person has put in."""
+        return self.spec.budget + len(self.history.enqueued)
+
+    @property
+    def planned(self) -> int:
+        """How many trials there will be, further seeds included."""
+        return self.spec.planned + len(self.history.enqueued)
 
     def record(self, event: Event) -> None:
         """Write to the journal; returns when it is written.

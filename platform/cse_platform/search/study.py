@@ -3,10 +3,12 @@
 The journal decides. `reconcile` adds to the study what the journal has and the study lacks.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import optuna
+from optuna.distributions import BaseDistribution
 from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
@@ -15,12 +17,14 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
 from cse_platform.search import samplers
+from cse_platform.search.distributions import distribution, encode
 from cse_platform.search.proposals import Proposal, ProposedPoints, draw, enqueue_points
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
 
 _RETRY_OF = "retry_of"
+_REQUEST = "request"
 
 
 class SearchStudy:
@@ -53,9 +57,9 @@ class SearchStudy:
             return draw(self.study, self.study.ask(), self.spec)
 
     def retry(self, number: int) -> int:
-        """Begin a trial with the values of one that failed; its number.
+        """Begin a trial with the values of one that ended; its number.
 
-        The failed one stays as it is. One that was begun and never started is given again.
+        The former one stays as it is. One that was begun and never started is given again.
         """
         with self._store():
             for trial in self._trials():
@@ -63,14 +67,22 @@ class SearchStudy:
                 if begun and trial.user_attrs.get(_RETRY_OF) == number:
                     return trial.number
             failed = self._frozen(number)
-            again = create_trial(
-                state=TrialState.RUNNING,
-                params=failed.params,
-                distributions=failed.distributions,
-                user_attrs={_RETRY_OF: number},
+            return self._add(failed.params, failed.distributions, {_RETRY_OF: number})
+
+    def begin(self, request: str, values: Mapping[str, Any]) -> int:
+        """Begin a trial with these values of dimensions, once for each request; its number.
+
+        `adopt` draws the values that it lacks.
+        """
+        with self._store():
+            for trial in self._trials():
+                if trial.user_attrs.get(_REQUEST) == request:
+                    return trial.number
+            space = self.spec.space
+            params = {name: encode(space[name].find(value)) for name, value in values.items()}
+            return self._add(
+                params, {n: distribution(space[n]) for n in params}, {_REQUEST: request}
             )
-            self.study.add_trial(again)
-            return self._trials()[-1].number
 
     def adopt(self, number: int) -> Proposal:
         """The configuration of an interrupted proposal; values that it lacks are drawn now."""
@@ -144,6 +156,18 @@ class SearchStudy:
             self.report(trial, step=step)
         if trial.state != "RUNNING":
             self.tell(trial)
+
+    def _add(
+        self,
+        params: dict[str, Any],
+        distributions: dict[str, BaseDistribution],
+        mark: dict[str, Any],
+    ) -> int:
+        again = create_trial(
+            state=TrialState.RUNNING, params=params, distributions=distributions, user_attrs=mark
+        )
+        self.study.add_trial(again)
+        return self._trials()[-1].number
 
     def _next_number(self) -> int:
         trials = self._trials()

@@ -114,6 +114,13 @@ class SweepSpec(Settings):
         new = [seed for seed in confirm.seeds if seed != self.seeds.search]
         return self.budget + min(confirm.top, self.budget) * len(new)
 
+    def with_budget(self, trials: int) -> Self:
+        """The sweep whose search takes at least so many trials."""
+        if self.search.trials is None or trials <= self.search.trials:
+            return self
+        search = self.search.model_copy(update={"trials": trials})
+        return self.model_copy(update={"search": search})
+
     def config(self, assignment: Mapping[str, Any]) -> MethodConfig:
         """The method's configuration of one trial; inactive dimensions are left out.
 

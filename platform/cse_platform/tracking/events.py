@@ -1,5 +1,6 @@
 """What the journal holds: everything that happened in a sweep, one event a line."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -8,6 +9,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from cse_methods.settings import Settings
 
 TrialState = Literal["COMPLETE", "PRUNED", "FAIL"]
+SweepAction = Literal["stop", "pause", "resume", "retry", "enqueue"]
 Role = Literal["search", "confirm", "repeat"]
 
 MAIN_METRICS = frozenset({"spearman", "accuracy"})
@@ -62,6 +64,26 @@ class SweepStarted(SweepEvent):
     """Version of every installed distribution, by name."""
     diffs: dict[str, str] = Field(default_factory=dict)
     """What the code differed by from its commit: `git`, the user's repository, and `package`."""
+
+
+class SweepRequested(SweepEvent):
+    """A person has asked something of the sweep from elsewhere, and the driver has heard it."""
+
+    kind: Literal["sweep_requested"] = "sweep_requested"
+    request: str
+    """Its identity: a request that is heard twice counts once."""
+    action: SweepAction
+    who: str
+    trials: int | None = None
+    """Of resume: how many trials the search takes from now on, if that is more than before."""
+    numbers: tuple[int, ...] = ()
+    """Of stop and retry: which trials; none stands for the sweep, and for all that failed."""
+    values: dict[str, Any] = Field(default_factory=dict)
+    """Of enqueue: values of dimensions, as the space samples them."""
+
+    def with_budget(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """The checked sweep file, as JSON, with the budget that is asked for."""
+        return {**spec, "search": {**spec.get("search", {}), "trials": self.trials}}
 
 
 class TrialStarted(TrialEvent):
@@ -223,6 +245,7 @@ def asked_of(trial: Any) -> dict[str, Any]:
 
 Event = Annotated[
     SweepStarted
+    | SweepRequested
     | TrialStarted
     | TrialPoint
     | TrialFinished

@@ -49,6 +49,8 @@ class TrialHistory:
     busy_seconds: float = 0.0
     """Time it ran, interruptions left out."""
     last_heard: datetime | None = None
+    asked_again: bool = False
+    """Whether a person wants it tried again, which it was not since."""
     evaluated: dict[str, set[str]] = field(default_factory=dict)
     """What it was scored on, by the settings that were asked with: single tasks, `ranking`,
     `geometry`."""
@@ -98,6 +100,14 @@ class History:
         self.environment: str | None = None
         """What a failure can come from, at the last start."""
         self.complete = False
+        self.paused = False
+        """Whether no trial is to be started until a person says so."""
+        self.asked_trials = 0
+        """How many trials the search was asked to take while it ran; its file may ask for more."""
+        self.enqueued: dict[str, dict[str, Any]] = {}
+        """Configurations that were asked for beside the search's own, by request."""
+        self.requests: set[str] = set()
+        """All that were heard."""
         self.trials: dict[str, TrialHistory] = {}
         for event in past:
             self.apply(event)
@@ -110,6 +120,9 @@ class History:
                 self.content, self.environment = event.content, event.environment
                 for trial in self.unfinished():
                     trial.last_heard = None  # nothing ran while the driver was away
+            case events.SweepRequested() if event.request not in self.requests:
+                self.requests.add(event.request)
+                self._request(event)
             case events.SweepFinished():
                 self.complete = event.state == "COMPLETE"
             case events.TrialStarted():
@@ -134,6 +147,26 @@ class History:
             if trial.state == "COMPLETE":
                 found.setdefault(trial.configuration, []).append(trial)
         return found
+
+    def _request(self, event: events.SweepRequested) -> None:
+        match event.action:
+            case "pause":
+                self.paused = True
+            case "resume":
+                self.paused = False
+                if event.trials is not None and self.spec is not None:
+                    self.asked_trials = event.trials
+                    self.spec = event.with_budget(self.spec)
+            case "enqueue":
+                self.complete = False
+                self.enqueued[event.request] = event.values
+            case "retry":
+                for trial in self.trials.values():
+                    asked = trial.number in event.numbers and trial.state == "PRUNED"
+                    trial.asked_again |= asked or (
+                        trial.state == "FAIL"
+                        and (not event.numbers or trial.number in event.numbers)
+                    )
 
     def _start(self, event: events.TrialStarted) -> None:
         known = self.trials.get(event.trial)

@@ -18,8 +18,8 @@ from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.runner.content import (
     environment_hash,
-    failed_before,
     refuse_other_content,
+    to_try_again,
 )
 from cse_platform.runner.failures import End, Failure
 from cse_platform.runner.planner import Planner
@@ -92,7 +92,7 @@ class Drive:
             history = History(event for _, event in journal.read())
             asked, content = spec.model_dump(mode="json"), identity.content()
             environment = environment_hash(asked, content, packages or {})
-            failed = failed_before(history, environment, every=again.retry_failed)
+            failed = to_try_again(history, environment)
             refuse_other_content(
                 history, spec, identity, unknown_code=again.reuse == "unknown code too"
             )

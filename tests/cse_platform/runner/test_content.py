@@ -186,36 +186,35 @@ def test_failed_trials_are_tried_again_by_mended_code(
         assert [trial.number for trial in board.search("small").trials] == [0, 1, 2]
 
 
-@pytest.mark.parametrize(
-    "second", [{"packages": {"sacremoses": "0.1"}}, {"again": Again(retry_failed=True)}]
-)
-def test_failed_trials_are_tried_again_in_another_environment_or_when_asked(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, second: dict[str, Any]
+def test_failed_trials_are_tried_again_in_another_environment(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
+    packages = {"sacremoses": "0.1"}
     drive = new_drive(tmp_path, new_spec())
     (first,) = drive.start()
     drive.fail(first.key, "ImportError: no sacremoses", crashed=False)
     finish(drive)
     assert drive.history.trials[first.key].state == "FAIL"
-    again = new_drive(tmp_path, new_spec(), **second)
+    again = new_drive(tmp_path, new_spec(), packages=packages)
     finish(again)
     assert {t.number: t.state for t in again.history.trials.values()} == dict.fromkeys(
         range(3), "COMPLETE"
     )
     assert again.history.trials[first.key].search_number == 3
-    third = new_drive(tmp_path, new_spec(), **{"packages": second.get("packages")})
+    third = new_drive(tmp_path, new_spec(), packages=packages)
     assert third.start() == [] and third.state.finished
 
 
 def test_a_second_attempt_that_was_cut_off_before_it_began_is_begun_once(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
+    packages = {"sacremoses": "0.1"}
     failing(new_drive(tmp_path, new_spec(search={"trials": 1})))
-    killed = new_drive(tmp_path, new_spec(search={"trials": 1}), again=Again(retry_failed=True))
+    killed = new_drive(tmp_path, new_spec(search={"trials": 1}), packages=packages)
     (failed,) = killed.state.to_retry
     number = killed.state.search.retry(failed.search_number)  # and the journal never hears of it
     killed.close()
-    again = new_drive(tmp_path, new_spec(search={"trials": 1}), again=Again(retry_failed=True))
+    again = new_drive(tmp_path, new_spec(search={"trials": 1}), packages=packages)
     finish(again)
     (trial,) = again.history.trials.values()
     assert (trial.state, trial.search_number) == ("COMPLETE", number)

@@ -13,7 +13,11 @@ from cse_platform.errors import StoreLostError
 from cse_platform.leaderboard.ingest.early_events import hold_back, take_held_back
 from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_identities
 from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.ingest.sweep_events import finish_sweep, start_sweep
+from cse_platform.leaderboard.ingest.sweep_events import (
+    change_budget,
+    finish_sweep,
+    start_sweep,
+)
 from cse_platform.leaderboard.ingest.test_access import add_test_access
 from cse_platform.leaderboard.ingest.trial_events import (
     add_points,
@@ -29,6 +33,7 @@ from cse_platform.secrets import mask_text
 from cse_platform.tracking.events import (
     Event,
     SweepFinished,
+    SweepRequested,
     SweepStarted,
     TestAccessed,
     TrialEvaluated,
@@ -134,6 +139,8 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
             start_sweep(session, journal, event)
         case SweepFinished():
             finish_sweep(session, journal, event)
+        case SweepRequested() if event.trials:
+            change_budget(session, journal, event)
         case TrialStarted():
             if start_trial(session, journal, event):
                 apply_held_back(session, event.trial)

@@ -166,7 +166,7 @@ def _held(sweep: str, holder: Holder) -> str:
     return (
         f"sweep {sweep!r} is held by process {holder.pid} on {holder.host} since "
         f"{utc(holder.since)}, last heard of {holder.silent:.0f} s ago; wait for its end, or "
-        f"interrupt it there; a driver that has died loses its sweep after {LEASE_SECONDS:g} s"
+        f"end it: cse-sweep stop {sweep}; one that has died loses it after {LEASE_SECONDS:g} s"
     )
 
 

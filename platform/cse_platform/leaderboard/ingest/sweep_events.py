@@ -5,7 +5,7 @@ from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.upserts import insert_once, sweep_of
 from cse_platform.leaderboard.store.tables import SweepRecord, SweepStartRecord, SweepTagRecord
-from cse_platform.tracking.events import SweepFinished, SweepStarted
+from cse_platform.tracking.events import SweepFinished, SweepRequested, SweepStarted
 
 
 def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
@@ -26,6 +26,13 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
         session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
         for tag in event.spec.get("tags", ()):
             insert_once(session, SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
+
+
+def change_budget(session: Session, journal: str, event: SweepRequested) -> None:
+    """Store how many trials a sweep takes from now on, unless another journal started it later."""
+    sweep = sweep_of(session, event.sweep)
+    if sweep.journal in ("", journal):
+        sweep.spec = event.with_budget(sweep.spec)
 
 
 def finish_sweep(session: Session, journal: str, event: SweepFinished) -> None:

@@ -1,6 +1,7 @@
-"""The tables between the driver of a sweep and those who are not: who holds the sweep."""
+"""The tables between a sweep's driver and others: who holds it, and what is asked of it."""
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -26,3 +27,16 @@ class SweepLeaseRecord(Base):
     pid: Mapped[int]
     since: Mapped[datetime]
     heartbeat: Mapped[datetime]
+
+
+class SweepRequestRecord(Base):
+    """What a person has asked of a sweep from elsewhere. The driver takes it into its journal."""
+
+    __tablename__ = "sweep_requests"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    sweep: Mapped[str] = mapped_column(index=True)
+    event: Mapped[dict[str, Any]]
+    """As the journal gets it."""
+    taken: Mapped[datetime | None]
+    """When the driver had it in its journal; None before."""

@@ -23,6 +23,14 @@ def apply_overrides(source: YamlDocument, overrides: Sequence[str]) -> None:
             source.problems.append(Problem((), str(error), place=place))
 
 
+def read_setting(override: str) -> tuple[str, Any]:
+    """The name and the value of a single `NAME=VALUE`, else OverrideError."""
+    (name, *below), value = _parsed(override, staged=False)
+    if below:
+        raise OverrideError(f"expected NAME=VALUE, got {mask_url(override)}")
+    return name, value
+
+
 def _parsed(override: str, *, staged: bool) -> tuple[list[str], Any]:
     path, equals, text = override.partition("=")
     steps = path.strip().split(".")

@@ -5,8 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from cse_methods.contract import Method, PublishedSettings
+from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import reference_problems
-from cse_platform.sweep.reading.problems import Path, Problem, did_you_mean, format_value
+from cse_platform.sweep.reading.problems import (
+    Path,
+    Problem,
+    did_you_mean,
+    format_value,
+    joined_problems,
+)
 from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.sweep.spec import SweepSpec
 
@@ -49,6 +56,17 @@ def start_problems(spec: SweepSpec, method: Method) -> list[Problem]:
         position = spec.search.start_from.index("published")
         problems.append(Problem(("search", "start_from", position), text))
     return problems
+
+
+def point_to_try(spec: SweepSpec, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that a person wants tried, as the space samples them; SweepRefusedError if it cannot.
+
+    Dimensions that are left out are drawn.
+    """
+    candidate = _Candidate((), values, source=None)
+    if problems := [p for name in values if (p := _objection(spec, candidate, name))]:
+        raise SweepRefusedError(f"sweep {spec.sweep!r} cannot try {joined_problems(problems)}")
+    return {name: spec.space[name].find(value) for name, value in values.items()}
 
 
 def _candidates(spec: SweepSpec, method: Method) -> Iterator[_Candidate]:

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session, selectinload
 
+from cse_platform.leaderboard.query.sweeps.asked import requests_by_sweep
 from cse_platform.leaderboard.query.sweeps.counts import best_trials, count_by_state, news
 from cse_platform.leaderboard.query.sweeps.find import find_sweep
 from cse_platform.leaderboard.query.sweeps.holders import Holder, holders
@@ -36,6 +37,12 @@ class SweepOverview:
     """The dev set that the search climbs."""
     state: str
     """`RUNNING`, `COMPLETE` or `INTERRUPTED`."""
+    holder: Holder | None
+    """The driver that holds it or held it last; None of one that was never run here."""
+    paused: bool
+    """Whether it starts no trials until a person says so."""
+    asked: tuple[str, ...]
+    """What was asked of it, and its driver has not heard yet: `stop`, `retry` and so on."""
     started: datetime
     restarted: datetime
     """Its last start."""
@@ -83,7 +90,7 @@ def sweep_overview(session: Session, name: str, *, now: datetime | None = None) 
 def _overviews(session: Session, only: int | None, now: datetime | None) -> list[SweepOverview]:
     now = now or datetime.now(UTC)
     states, best = count_by_state(session, only), best_trials(session, only)
-    held = holders(session)
+    held, asked = holders(session), requests_by_sweep(session)
     starts = selectinload(SweepRecord.starts).load_only(SweepStartRecord.started)
     query = select(SweepRecord).options(starts, selectinload(SweepRecord.tags))
     found = []
@@ -105,6 +112,9 @@ def _overviews(session: Session, only: int | None, now: datetime | None) -> list
                 tags=tuple(one.tag for one in record.tags),
                 dev=search_dev(record.spec),
                 state=state,
+                holder=held.get(record.name),
+                paused=asked[record.name].paused,
+                asked=asked[record.name].waiting,
                 started=record.started,
                 restarted=restarted,
                 finished=record.finished,

@@ -1,0 +1,127 @@
+"""What is asked of a sweep from elsewhere: checked against what is stored, and left for its driver.
+
+The leaderboard carries it, so that it works from every machine that reaches this.
+"""
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+from pydantic import ValidationError
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from cse_platform.errors import SweepRefusedError
+from cse_platform.leaderboard.ingest.requests import add_request
+from cse_platform.leaderboard.query.sweeps.find import find_sweep
+from cse_platform.leaderboard.query.sweeps.holders import holders
+from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.leaderboard.store.tables import (
+    SweepRecord,
+    SweepStartRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+from cse_platform.sweep.reading.overrides import OverrideError, read_setting
+from cse_platform.sweep.space.start_points import point_to_try
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.events import SweepAction, SweepRequested
+from cse_platform.tracking.provenance import user_and_host
+
+_TAKES = {"stop": ("RUNNING",), "retry": ("FAIL", "PRUNED")}
+"""In which states single trials can be asked for."""
+
+
+def ask(
+    url: str,
+    sweep: str,
+    action: SweepAction,
+    *,
+    trials: int | None = None,
+    numbers: Sequence[int] = (),
+    settings: Sequence[str] = (),
+) -> str:
+    """Leave a request for the driver of a sweep, the one that runs or the next one; who hears it.
+
+    `trials`, `numbers` and `settings` (`NAME=VALUE`) are those of the commands. SweepRefusedError
+    if the request means nothing to the sweep as it is, NotFoundError if there is none.
+    """
+    with open_store(url, create=False) as board:
+        with board.session() as session:
+            record = find_sweep(session, sweep)
+            holder = holders(session, sweep).get(sweep)
+            if action in ("stop", "pause") and not (holder and holder.lives):
+                raise SweepRefusedError(f"sweep {sweep!r} does not run now, it is {record.state}")
+            _refuse_other_trials(session, record, action, numbers)
+            if trials is not None:
+                _refuse_budget(_spec(record), trials)
+            values = _values(record, settings) if settings else {}
+            again = _command(session, record)
+        request = SweepRequested(
+            sweep=sweep,
+            request=str(uuid4()),
+            action=action,
+            who=user_and_host(),
+            trials=trials,
+            numbers=tuple(numbers),
+            values=values,
+        )
+        add_request(board, request)
+    if holder and holder.lives:
+        return f"asked process {holder.pid} on {holder.host}, which runs sweep {sweep!r}"
+    return f"sweep {sweep!r} does not run now; its next start does this: {again}"
+
+
+def _refuse_other_trials(
+    session: Session, sweep: SweepRecord, action: SweepAction, numbers: Sequence[int]
+) -> None:
+    query = select(SweepTrialRecord.number, TrialRecord.state).join(SweepTrialRecord.trial)
+    held = session.execute(query.where(SweepTrialRecord.sweep_id == sweep.id))
+    states = {row.number: row.state for row in held}
+    for number in numbers:
+        if number not in states:
+            raise SweepRefusedError(f"sweep {sweep.name!r} has no trial {number}")
+        if states[number] not in _TAKES[action]:
+            wanted = " or ".join(_TAKES[action])
+            raise SweepRefusedError(
+                f"trial {number} of sweep {sweep.name!r} is {states[number]}, expected {wanted}"
+            )
+    if action == "retry" and not numbers and "FAIL" not in states.values():
+        raise SweepRefusedError(f"sweep {sweep.name!r} has no failed trial")
+
+
+def _refuse_budget(spec: SweepSpec, trials: int) -> None:
+    if spec.search.trials is None:
+        raise SweepRefusedError(f"sweep {spec.sweep!r} takes every point of its grid")
+    if trials <= spec.search.trials:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} takes {spec.search.trials} trials already, got {trials}; "
+            "fewer are set in its file"
+        )
+
+
+def _values(sweep: SweepRecord, settings: Sequence[str]) -> dict[str, Any]:
+    try:
+        values = dict(map(read_setting, settings))
+    except OverrideError as error:
+        raise SweepRefusedError(f"--set: {error}") from None
+    return point_to_try(_spec(sweep), values)
+
+
+def _spec(sweep: SweepRecord) -> SweepSpec:
+    try:
+        return SweepSpec.model_validate(sweep.spec)
+    except ValidationError:
+        raise SweepRefusedError(
+            f"the file of sweep {sweep.name!r} is not known: another version ran it, or it was "
+            "imported"
+        ) from None
+
+
+def _command(session: Session, sweep: SweepRecord) -> str:
+    """The command of its last start, as far as it is known."""
+    starts = select(SweepStartRecord.provenance).where(SweepStartRecord.sweep_id == sweep.id)
+    last = session.scalars(starts.order_by(SweepStartRecord.started.desc()).limit(1)).first() or {}
+    where = f"cd {shlex.quote(last['folder'])} && " if "folder" in last else ""
+    return f"{where}{last.get('command', 'cse-sweep FILE')}"

@@ -1,0 +1,99 @@
+"""What is asked of a running sweep from elsewhere, and what its driver does about it."""
+
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Self
+
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.ingest.requests import note_taken, waiting_requests
+from cse_platform.leaderboard.store.opening import Store
+from cse_platform.runner.state import SweepState
+from cse_platform.tracking.events import SweepRequested
+
+LISTEN_SECONDS = 1.0
+
+
+class Requests:
+    """Hears what is asked of a sweep. Until it is closed, a thread asks the leaderboard for it.
+
+    While the leaderboard is down nothing is heard.
+    """
+
+    def __init__(self, leaderboard: Store, sweep: str) -> None:
+        self._leaderboard, self._sweep = leaderboard, sweep
+        self._heard: deque[tuple[int, SweepRequested]] = deque()
+        self._known: set[int] = set()
+        self._taken: deque[int] = deque()
+        self._closing = threading.Event()
+        self._listen()
+        self._thread = threading.Thread(target=self._run, name="requests", daemon=True)
+        self._thread.start()
+
+    def take(self) -> Iterator[SweepRequested]:
+        """What was asked since the last call; each is in the journal when the next one is taken."""
+        while self._heard:
+            number, request = self._heard.popleft()
+            yield request
+            self._taken.append(number)
+
+    def close(self) -> None:
+        """Hear nothing more; a second call does nothing."""
+        if not self._closing.is_set():
+            self._closing.set()
+            self._thread.join(timeout=1.0)  # an attempt on a store that hangs is left behind
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _run(self) -> None:
+        while not self._closing.wait(LISTEN_SECONDS):
+            self._listen()
+        self._listen()
+
+    def _listen(self) -> None:
+        with suppress(StoreError):
+            taken = list(self._taken)
+            if taken:
+                with self._leaderboard.writing(alone=False) as session:
+                    note_taken(session, taken)
+                for _ in taken:
+                    self._taken.popleft()
+            with self._leaderboard.session() as session:
+                waiting = waiting_requests(session, self._sweep)
+            for number in sorted(waiting.keys() - self._known):
+                self._known.add(number)
+                self._heard.append((number, waiting[number]))
+
+
+def act_on(
+    state: SweepState, request: SweepRequested, *, stop_trial: Callable[[str], None]
+) -> None:
+    """Do what was asked, in the driver's thread; it is in the journal first.
+
+    The planner does the rest by the history. `stop_trial` ends a running trial, by its key.
+    """
+    if request.request in state.history.requests:
+        return
+    state.record(request)
+    match request.action:
+        case "stop" if request.numbers:
+            trials = state.history.trials.values()
+            for key in [t.key for t in trials if t.number in request.numbers]:
+                if key in state.live:
+                    stop_trial(key)
+        case "stop":
+            signal.raise_signal(signal.SIGINT)  # as by Ctrl-C
+        case "resume":
+            state.spec = state.spec.with_budget(state.history.asked_trials)
+        case "retry":
+            state.to_retry += [
+                trial
+                for trial in state.history.trials.values()
+                if trial.asked_again and trial not in state.to_retry
+            ]

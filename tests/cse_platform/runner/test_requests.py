@@ -1,0 +1,159 @@
+"""What is asked of a sweep from elsewhere is done, and known to whoever resumes it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cse_platform.leaderboard.api import open_leaderboard
+from cse_platform.leaderboard.ingest.requests import add_request, waiting_requests
+from cse_platform.leaderboard.store.opening import Store
+from cse_platform.runner.requests import Requests, act_on
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.events import SweepRequested
+
+NewSpec = Callable[..., SweepSpec]
+NewDrive = Callable[..., Any]
+
+
+@pytest.fixture
+def drive(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> Any:
+    return new_drive(tmp_path, new_spec())
+
+
+@pytest.fixture
+def restarted(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> Callable[[Any], Any]:
+    """Kills a driver and starts the same sweep again."""
+
+    def restart(drive: Any) -> Any:
+        drive.close()
+        return new_drive(tmp_path, new_spec())
+
+    return restart
+
+
+def asked(action: str, **what: Any) -> SweepRequested:
+    fields = {"sweep": "small", "request": str(what), "who": "ann@lab"}
+    return SweepRequested.model_validate(fields | {"action": action} | what)
+
+
+def act(drive: Any, request: SweepRequested) -> None:
+    """What Ray does when a trial is stopped: it tells the scheduler that the trial has ended."""
+
+    def stop(key: str) -> None:
+        drive.results.stop(key)
+        del drive.running[key]
+        drive.results.ended(key)
+
+    act_on(drive.state, request, stop_trial=stop)
+
+
+def states(drive: Any) -> list[str]:
+    return [trial.state for trial in drive.history.trials.values()]
+
+
+def test_request_is_heard_once_and_kept(
+    board: Store, drive: Any, sweep_started: Callable[..., Any]
+) -> None:
+    add_request(board, asked("pause"))
+    with Requests(board, "small") as requests:
+        (heard,) = requests.take()
+        act(drive, heard)
+        act(drive, heard)
+        assert list(requests.take()) == []
+        add_request(board, asked("resume"))
+        add_request(board, asked("resume").model_copy(update={"sweep": "another"}))
+    with board.session() as session:
+        (waiting,) = waiting_requests(session, "small").values()
+    assert waiting.action == "resume"
+    assert drive.history.requests == {heard.request}
+
+
+def test_paused_sweep_starts_nothing_until_it_is_resumed(
+    drive: Any, restarted: Callable[[Any], Any]
+) -> None:
+    drive.start()
+    act(drive, asked("pause"))
+    drive.run_until_idle()
+    assert states(drive) == ["COMPLETE"]
+    again = restarted(drive)
+    assert again.start() == [] and not again.state.finished
+    act(again, asked("resume", request="later"))
+    again.run()
+    assert states(again) == ["COMPLETE"] * 3
+    again.assert_sound()
+
+
+def test_raised_budget_outlives_the_driver(
+    drive: Any, restarted: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    drive.start()
+    act(drive, asked("resume", trials=4))
+    assert drive.state.planned == 4
+    drive.run()
+    assert states(drive) == ["COMPLETE"] * 4
+    drive.assert_sound()
+    drive.close()
+    with open_leaderboard(tmp_path) as board:
+        assert board.sweep_spec("small")["search"]["trials"] == 4
+    assert drive.history.asked_trials == 4
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_enqueued_configuration_is_tried_next_and_beside_the_search(
+    drive: Any, restarted: Callable[[Any], Any], killed: bool
+) -> None:
+    (first,) = drive.start()
+    act(drive, asked("enqueue", values={"temperature": 0.125}))
+    if killed:
+        drive = restarted(drive)
+        assert [trial.key for trial in drive.start()] == [first.key]
+    drive.advance(first.key)
+    while drive.running:
+        drive.advance(first.key)
+    (second,) = drive.start()
+    assert second.values["temperature"] == 0.125
+    assert second.values["kind"] in ("a", "b")
+    drive.run()
+    assert states(drive) == ["COMPLETE"] * 4
+    drive.assert_sound()
+
+
+def test_failed_trial_is_tried_again(drive: Any, restarted: Callable[[Any], Any]) -> None:
+    (first,) = drive.start()
+    drive.fail(first.key, "no luck", crashed=False)
+    drive.run_until_idle()
+    act(drive, asked("retry", numbers=(0,)))
+    again = restarted(drive)  # before it was
+    again.run()
+    assert {t.number: t.state for t in again.history.trials.values()} == dict.fromkeys(
+        range(3), "COMPLETE"
+    )
+    again.assert_sound()
+    third = restarted(again)
+    assert third.start() == [] and third.state.finished
+
+
+def test_trial_that_was_stopped_is_pruned_and_can_be_tried_again(
+    drive: Any, tmp_path: Path, restarted: Callable[[Any], Any]
+) -> None:
+    (first,) = drive.start()
+    drive.advance(first.key)
+    drive.advance(first.key)
+    act(drive, asked("stop", numbers=(0, 2)))
+    assert states(drive) == ["PRUNED"]
+    drive.start()
+    act(drive, asked("stop", numbers=(1,)))
+    drive.run_until_idle()
+    assert states(drive) == ["PRUNED", "FAIL", "COMPLETE"]  # one before it reported
+    act(drive, asked("retry", request="all"))
+    act(drive, asked("retry", numbers=(0,)))
+    drive.state.finished = False
+    drive.run()
+    assert states(drive) == ["COMPLETE"] * 3
+    drive.close()
+    told = [trial.state.name for trial in drive.study().trials]
+    assert sorted(told) == ["COMPLETE"] * 3 + ["FAIL", "PRUNED"]
+    with open_leaderboard(tmp_path) as board:
+        assert board.sweep("small").counts["COMPLETE"] == 3

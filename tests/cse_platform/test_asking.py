@@ -1,0 +1,134 @@
+"""What a person asks of a sweep from another terminal: left for its driver, or refused."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cse_platform.cli.sweep import main
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.ingest.lease import Lease
+from cse_platform.leaderboard.ingest.requests import note_taken, waiting_requests
+from cse_platform.leaderboard.store.opening import Store
+from cse_platform.tracking.events import Event, SweepRequested
+from cse_platform.tracking.journal import Journal
+
+SPEC = {
+    "sweep": "first", "method": "cheap", "backbone": "mini", "corpus": "builtin",
+    "space": {
+        "temperature": {"low": 0.01, "high": 1.0, "log": True},
+        "kind": ["a", "b"],
+        "depth": {"choices": [1, 2], "when": {"kind": "b"}},
+    },
+    "search": {"sampler": "random", "trials": 6},
+}  # fmt: skip
+Asks = Callable[..., Result]
+
+
+@pytest.fixture
+def asks(
+    board: Store,
+    leaderboard_url: str,
+    sweep_started: Callable[..., Event],
+    trial_life: Callable[..., list[Event]],
+) -> Asks:
+    """Types a command about a sweep of three trials: one complete, one failed, one running."""
+    start = sweep_started(spec=SPEC, provenance={"command": "cse-sweep x.yaml", "folder": "/lab"})
+    events = [
+        start,
+        *trial_life(0, {10: 0.75}),
+        *trial_life(1, {10: 0.5}, state="FAIL"),
+        *trial_life(2, {10: 0.5}, state=None),
+    ]
+    LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+
+    def ask(command: str, *arguments: str) -> Result:
+        words = [command, "first", "--store", leaderboard_url, *arguments]
+        result = CliRunner().invoke(main, words)
+        assert result.exception is None or isinstance(result.exception, SystemExit), result
+        return result
+
+    return ask
+
+
+@pytest.fixture
+def held(board: Store, asks: Asks, tmp_path: Path) -> Iterator[Lease]:
+    """While it runs."""
+    with Journal(tmp_path / "journal.jsonl") as journal, Lease(board, "first", journal) as lease:
+        yield lease
+
+
+def waiting(board: Store) -> list[SweepRequested]:
+    with board.session() as session:
+        return list(waiting_requests(session, "first").values())
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["stop"], {}),
+        (["stop", "--trial", "2"], {"numbers": (2,)}),
+        (["pause"], {}),
+        (["resume"], {}),
+        (["resume", "--trials", "60"], {"trials": 60}),
+        (["retry"], {}),
+        (["retry", "1"], {"numbers": (1,)}),
+        (["enqueue", "--set", "temperature=3e-2"], {"values": {"temperature": 0.03}}),
+        (["enqueue", "--set", "kind=b", "--set", "depth=2"], {"values": {"kind": "b", "depth": 2}}),
+    ],
+)
+def test_driver_is_asked(
+    asks: Asks, held: Lease, board: Store, words: list[str], what: dict[str, Any]
+) -> None:
+    result = asks(*words)
+    assert result.exit_code == 0, result.output
+    assert "asked process" in result.output
+    (request,) = waiting(board)
+    asked = {"numbers": (), "trials": None, "values": {}} | what
+    assert request.action == words[0]
+    assert {name: getattr(request, name) for name in asked} == asked
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["stop", "--trial", "9"], "no trial 9"),
+        (["stop", "--trial", "0"], "is COMPLETE"),
+        (["retry", "2"], "is RUNNING"),
+        (["resume", "--trials", "6"], "6 trials already"),
+        (["enqueue", "--set", "temperature=2"], "temperature: 2 is not in space.temperature"),
+        (["enqueue", "--set", "temprature=0.1"], "temperature"),
+        (["enqueue", "--set", "kind=a", "--set", "depth=2"], "depth"),
+        (["enqueue", "--set", "kind"], "a.b=VALUE"),
+    ],
+)
+def test_what_means_nothing_is_refused(
+    asks: Asks, held: Lease, board: Store, words: list[str], says: str
+) -> None:
+    result = asks(*words)
+    assert result.exit_code == 1
+    assert says in result.stderr
+    assert waiting(board) == []
+
+
+def test_sweep_that_does_not_run_does_it_at_its_next_start(asks: Asks, board: Store) -> None:
+    for command in ("stop", "pause"):
+        assert asks(command).exit_code == 1
+    result = asks("retry")
+    assert (result.exit_code, waiting(board)[0].action) == (0, "retry")
+    assert "cd /lab && cse-sweep x.yaml" in result.output
+
+
+def test_status_of_one_sweep_says_who_holds_it_and_what_is_asked(
+    asks: Asks, held: Lease, board: Store
+) -> None:
+    asks("pause")
+    assert "not heard yet: pause" in asks("status").output
+    with board.writing() as session:
+        note_taken(session, list(waiting_requests(session, "first")))
+    said = asks("status").output
+    assert "RUNNING, paused" in said
+    assert "held by process" in said
+    assert "c2-42"[:8] in said
