@@ -208,8 +208,8 @@ def _gave_up(spec: SweepSpec, cause: str) -> str:
     return (
         f"sweep {spec.sweep!r} has stopped, because every trial so far has failed alike: {cause}; "
         "the same command tries them again once the file, the code, the data or a package has "
-        f"changed, or after cse-sweep retry {spec.sweep}; --set search.give_up_after=N goes on until "
-        f"N have failed (now {spec.search.give_up_after})"
+        f"changed, or after cse-sweep retry {spec.sweep}; --set search.give_up_after=N goes on "
+        f"until N have failed (now {spec.search.give_up_after})"
     )
 
 
