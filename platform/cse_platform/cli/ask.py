@@ -9,20 +9,11 @@ from typing import Any
 from uuid import uuid4
 
 from pydantic import ValidationError
-from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.ingest.requests import add_request
-from cse_platform.leaderboard.query.sweeps.find import find_sweep
-from cse_platform.leaderboard.query.sweeps.holders import holders
+from cse_platform.leaderboard.query.sweeps.asked import AskedSweep, sweep_to_ask
 from cse_platform.leaderboard.store.opening import open_store
-from cse_platform.leaderboard.store.tables import (
-    SweepRecord,
-    SweepStartRecord,
-    SweepTrialRecord,
-    TrialRecord,
-)
 from cse_platform.sweep.reading.overrides import OverrideError, read_setting
 from cse_platform.sweep.space.start_points import point_to_try
 from cse_platform.sweep.spec import SweepSpec
@@ -49,15 +40,13 @@ def ask(
     """
     with open_store(url, create=False) as board:
         with board.session() as session:
-            record = find_sweep(session, sweep)
-            holder = holders(session, sweep).get(sweep)
-            if action in ("stop", "pause") and not (holder and holder.lives):
-                raise SweepRefusedError(f"sweep {sweep!r} does not run now, it is {record.state}")
-            _refuse_other_trials(session, record, action, numbers)
-            if trials is not None:
-                _refuse_budget(_spec(record), trials)
-            values = _values(record, settings) if settings else {}
-            again = _command(session, record)
+            asked = sweep_to_ask(session, sweep)
+        if action in ("stop", "pause") and asked.holder is None:
+            raise SweepRefusedError(f"sweep {sweep!r} does not run now, it is {asked.state}")
+        _refuse_other_trials(asked, action, numbers)
+        if trials is not None:
+            _refuse_budget(_spec(asked), trials)
+        values = _values(asked, settings) if settings else {}
         request = SweepRequested(
             sweep=sweep,
             request=str(uuid4()),
@@ -68,26 +57,21 @@ def ask(
             values=values,
         )
         add_request(board, request)
-    if holder and holder.lives:
-        return f"asked process {holder.pid} on {holder.host}, which runs sweep {sweep!r}"
-    return f"sweep {sweep!r} does not run now; its next start does this: {again}"
+    if asked.holder is not None:
+        return f"asked process {asked.holder.pid} on {asked.holder.host}, which runs it"
+    return f"sweep {sweep!r} does not run now; its next start does this: {_command(asked)}"
 
 
-def _refuse_other_trials(
-    session: Session, sweep: SweepRecord, action: SweepAction, numbers: Sequence[int]
-) -> None:
-    query = select(SweepTrialRecord.number, TrialRecord.state).join(SweepTrialRecord.trial)
-    held = session.execute(query.where(SweepTrialRecord.sweep_id == sweep.id))
-    states = {row.number: row.state for row in held}
+def _refuse_other_trials(sweep: AskedSweep, action: SweepAction, numbers: Sequence[int]) -> None:
     for number in numbers:
-        if number not in states:
+        if number not in sweep.trials:
             raise SweepRefusedError(f"sweep {sweep.name!r} has no trial {number}")
-        if states[number] not in _TAKES[action]:
+        if (state := sweep.trials[number]) not in _TAKES[action]:
             wanted = " or ".join(_TAKES[action])
             raise SweepRefusedError(
-                f"trial {number} of sweep {sweep.name!r} is {states[number]}, expected {wanted}"
+                f"trial {number} of sweep {sweep.name!r} is {state}, expected {wanted}"
             )
-    if action == "retry" and not numbers and "FAIL" not in states.values():
+    if action == "retry" and not numbers and "FAIL" not in sweep.trials.values():
         raise SweepRefusedError(f"sweep {sweep.name!r} has no failed trial")
 
 
@@ -101,7 +85,7 @@ def _refuse_budget(spec: SweepSpec, trials: int) -> None:
         )
 
 
-def _values(sweep: SweepRecord, settings: Sequence[str]) -> dict[str, Any]:
+def _values(sweep: AskedSweep, settings: Sequence[str]) -> dict[str, Any]:
     try:
         values = dict(map(read_setting, settings))
     except OverrideError as error:
@@ -109,7 +93,7 @@ def _values(sweep: SweepRecord, settings: Sequence[str]) -> dict[str, Any]:
     return point_to_try(_spec(sweep), values)
 
 
-def _spec(sweep: SweepRecord) -> SweepSpec:
+def _spec(sweep: AskedSweep) -> SweepSpec:
     try:
         return SweepSpec.model_validate(sweep.spec)
     except ValidationError:
@@ -119,9 +103,8 @@ def _spec(sweep: SweepRecord) -> SweepSpec:
         ) from None
 
 
-def _command(session: Session, sweep: SweepRecord) -> str:
+def _command(sweep: AskedSweep) -> str:
     """The command of its last start, as far as it is known."""
-    starts = select(SweepStartRecord.provenance).where(SweepStartRecord.sweep_id == sweep.id)
-    last = session.scalars(starts.order_by(SweepStartRecord.started.desc()).limit(1)).first() or {}
+    last = sweep.started_by
     where = f"cd {shlex.quote(last['folder'])} && " if "folder" in last else ""
     return f"{where}{last.get('command', 'cse-sweep FILE')}"
