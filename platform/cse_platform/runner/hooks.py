@@ -21,6 +21,7 @@ from cse_platform.runner.limits import TrialLimits
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.requests import Requests, act_on
 from cse_platform.runner.results import Results
+from cse_platform.runner.worker import WAITS
 from cse_platform.runner.worker_process import FAILURE
 
 _MOST_WORKERS = 100_000
@@ -160,6 +161,8 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         self._limits.hear(trial.trial_id)
         if told := _below(FAILURE, result):
             self._told[trial.trial_id] = told
+        if WAITS in result:
+            self.hooks.results.waits(self.hooks.keys[trial.trial_id], result[WAITS])
         if "step" not in result:
             return str(TrialScheduler.CONTINUE)
         try:

@@ -13,6 +13,7 @@ from cse_platform.runner.disk_full import wait_for_room
 from cse_platform.runner.failures import End, Failure
 from cse_platform.runner.models import delete_folder, keep_model
 from cse_platform.runner.state import SweepState
+from cse_platform.secrets import mask_text
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialState
 from cse_platform.tracking.history import TrialHistory
 
@@ -36,6 +37,7 @@ class Results:
         self.state, self.models, self.errors = state, models, errors
         self._pruned: set[str] = set()
         self._stopped: set[str] = set()
+        self._waiting: set[str] = set()
         self._refused: dict[str, str] = {}
         self._cut_off: Counter[tuple[str, End]] = Counter()
         self._provenance: dict[str, dict[str, str]] = {}
@@ -57,6 +59,7 @@ class Results:
         reported before.
         """
         trial, spec = self.state.history.trials[key], self.state.spec
+        self._waiting.discard(key)
         self._note_provenance(key, provenance or {})
         if step in trial.curve:
             return False
@@ -85,6 +88,15 @@ class Results:
     def stop(self, key: str) -> None:
         """A person ends this trial early: what it has reported counts as of a pruned one."""
         self._stopped.add(key)
+
+    def waits(self, key: str, why: str) -> None:
+        """A trial is alive and cannot go on now, which is said once."""
+        if key not in self._waiting:
+            self._waiting.add(key)
+            number = self.state.history.trials[key].number
+            _log.warning(
+                "trial %d waits: %s; it goes on when there is some", number, mask_text(why)
+            )
 
     def ended(self, key: str) -> None:
         """A trial came to its last step, or was stopped by `point`."""

@@ -24,6 +24,8 @@ from cse_platform.sweep.reading.problems import joined_problems
 from cse_platform.sweep.reading.pydantic_errors import problems_in
 from cse_platform.tracking.provenance import peak_memory, trial_provenance
 
+WAITS = "waits"
+"""The entry of a result without a dev point that says why there is none yet."""
 RESERVED = frozenset({"seed", "resume_from", "code", "own_tests"})
 """Entries of `param_space` that are not settings of the method."""
 
@@ -95,7 +97,7 @@ class TuneRun:
         wait_for_room(
             lambda: _report_with_checkpoint(result, save),
             what="a checkpoint",
-            waiting=lambda: tune.report({"waits_for": "room on the disk"}),  # a sign of life
+            waiting=lambda: tune.report({WAITS: "no room on the disk for a checkpoint"}),
         )
 
     def _provenance(self) -> dict[str, str]:

@@ -1,0 +1,76 @@
+"""A sweep whose disk is full holds, says so, and goes on when there is room; nothing is lost."""
+
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from processes import end_of
+from store_contents import assert_stores_agree
+from sweeps import CHEAP, write_sweep
+
+from cse_platform.tracking.events import TrialPoint
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster")]
+
+PATIENCE = 180
+"""Seconds in which a sweep says what it has to say, or ends."""
+SIZE = "24m"
+"""Of the disk; enough for the whole sweep."""
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own, on which the runs of the sweep in `tmp_path` go."""
+    disk = tmp_path / "runs"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root, where the kernel lets it, can mount a disk")
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def fill(disk: Path) -> None:
+    """Write until there is no room for a single byte."""
+    with (disk / "ballast").open("ab", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 4096)
+        except OSError:
+            return
+
+
+def test_a_full_disk_holds_a_sweep(small_disk: Path, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    gate.write_text("0")
+    fixed = {"gate": str(gate), "kind": "b"}
+    sweep = write_sweep(
+        tmp_path, CHEAP, fixed=fixed, space={"depth": [1, 2, 3]}, search={"sampler": "grid"}
+    )
+    said: list[str] = []
+    at_once = psutil.cpu_count() or 1
+    with end_of(sweep.start()) as process:
+        listener = threading.Thread(target=lambda: said.extend(iter(process.stderr.readline, "")))
+        listener.start()
+        sweep.wait_for(process, TrialPoint, min(at_once, 3))
+        fill(small_disk)
+        gate.write_text("6")
+        deadline = time.monotonic() + PATIENCE
+        while not any("waits: no room" in line for line in said):
+            assert process.poll() is None, said
+            assert time.monotonic() < deadline, said
+            fill(small_disk)
+            time.sleep(0.1)
+        assert all(trial.state == "RUNNING" for trial in sweep.history().trials.values())
+        (small_disk / "ballast").unlink()
+        process.stdout.read()
+        assert process.wait(timeout=PATIENCE) == 0, said
+        listener.join()
+    trials = sweep.history().trials.values()
+    assert [(t.state, sorted(t.curve)) for t in trials] == [("COMPLETE", [0, 2, 4, 6])] * 3
+    assert all(trial.resumed_from is None for trial in trials)
+    assert_stores_agree(sweep)
