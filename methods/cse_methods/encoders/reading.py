@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, NamedTuple
 
 from safetensors import SafetensorError
@@ -133,6 +134,11 @@ def naming_the_backbone(name: str, folder: Path) -> Iterator[None]:
     try:
         with quiet():
             yield
+    except UnpicklingError as problem:
+        raise BackboneError(
+            f"backbone {name!r}: the weights in {folder} are a pickle with more than tensors in "
+            "it, which is not read because it could run code; save them as safetensors"
+        ) from problem
     except (OSError, ValueError, RuntimeError, KeyError, ImportError, SafetensorError) as problem:
         reason = str(problem).strip().partition("\n")[0]
         raise BackboneError(

@@ -1,0 +1,91 @@
+"""Files that would run code where they are loaded without care: nothing of them is run."""
+
+import json
+import os
+import pickle
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cse_methods.contract import TrainingConfig
+from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.errors import BackboneError, CheckpointError
+from cse_methods.training.checkpoint import STATE_FILE, Best, load_checkpoint
+from cse_methods.training.loop import start
+from cse_methods.training.objective import Objective
+from cse_methods.training.schedule import Schedule
+from cse_methods.training.teachers import TeacherSpec, teacher_vectors
+
+SETTINGS = {"corpus": "builtin", "data": "builtin", "batch_size": 4, "max_steps": 2}
+SENTENCES = Corpus("some", ["a cat sat", "two dogs ran"], sha256="0")
+
+
+class Intruder:
+    """Makes a file where it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(self.trace),)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """What is there once an intruder's code has run."""
+    trace = tmp_path / "it has run"
+    pickle.loads(pickle.dumps(Intruder(trace)))
+    assert trace.exists()  # the intruder does what it is meant to
+    trace.rmdir()
+    return trace
+
+
+def test_a_checkpoint(trace: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    config = TrainingConfig.model_validate(SETTINGS | {"backbone": str(tiny_bert)})
+    state = start(config, 0, Schedule.of(config, sentences=80), lambda _: Objective())
+    torch.save(Intruder(trace), tmp_path / STATE_FILE)
+    with pytest.raises(CheckpointError):
+        load_checkpoint(tmp_path, state, Best("stsb"))
+    assert not trace.exists()
+
+
+def test_vectors_of_a_teacher(trace: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    """What another user put into a shared cache is made anew."""
+    teacher = TeacherSpec(model=str(tiny_bert))
+    expected = np.array(teacher_vectors(teacher, SENTENCES, max_length=8, cache=tmp_path / "cache"))
+    (file,) = (tmp_path / "cache").glob("*.npy")
+    np.save(file, np.array([Intruder(trace)], dtype=object), allow_pickle=True)
+    found = teacher_vectors(teacher, SENTENCES, max_length=8, cache=tmp_path / "cache")
+    assert not trace.exists()
+    assert (found == expected).all()
+
+
+def test_weights(trace: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "encoder"
+    shutil.copytree(tiny_bert, folder)
+    for weights in folder.glob("*.safetensors"):
+        weights.unlink()
+    torch.save({"weights": Intruder(trace)}, folder / "pytorch_model.bin")
+    with pytest.raises(BackboneError):
+        load_encoder(str(folder))
+    assert not trace.exists()
+
+
+def test_code_beside_the_weights(trace: Path, tiny_bert: Path, tmp_path: Path) -> None:
+    """A model from the hub can name a class of its own."""
+    folder = tmp_path / "encoder"
+    shutil.copytree(tiny_bert, folder)
+    settings = json.loads((folder / "config.json").read_text())
+    settings |= {
+        "model_type": "intruder",
+        "auto_map": {"AutoConfig": "own.Own", "AutoModel": "own.Own"},
+    }
+    (folder / "config.json").write_text(json.dumps(settings))
+    (folder / "own.py").write_text(f"import os\nos.mkdir({str(trace)!r})\nclass Own: pass\n")
+    with pytest.raises(BackboneError):
+        load_encoder(str(folder))
+    assert not trace.exists()
