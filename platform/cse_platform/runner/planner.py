@@ -1,17 +1,16 @@
 """What a sweep runs next: cut-off trials first, then the search, then the confirmation."""
 
 import logging
-import statistics
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from cse_methods.contract import MethodConfig
 from cse_platform.errors import SweepRefusedError
-from cse_platform.leaderboard.query.board.best import BestKey, best_key
+from cse_platform.runner.confirmation import to_confirm
 from cse_platform.runner.content import same_trial
+from cse_platform.runner.giving_up import common_cause
 from cse_platform.runner.models import exists
-from cse_platform.runner.results import STOPPED
 from cse_platform.runner.reuse import find_reused
 from cse_platform.runner.state import SweepState
 from cse_platform.search.proposals import Proposal
@@ -28,8 +27,8 @@ class Planner:
 
     def __init__(self, state: SweepState, *, capacity: Callable[[], int]) -> None:
         self.state, self.capacity = state, capacity
-        self._begun: set[str] = set()
-        """Of what a person has put in, what the study has."""
+        self._begun: dict[str, int] = {}
+        """Of what a person has put in, by request, the trial of the study."""
         state.search.reconcile(state.history)
         state.left_over.extend(state.history.unfinished())
 
@@ -47,7 +46,7 @@ class Planner:
             self.state.to_retry.pop(0)
             if planned and (again := self._unless_reused(planned)):
                 return self._start(again)
-        if cause := self._common_cause():
+        if cause := common_cause(self.state):
             if not self.state.live:  # else one of them may yet come to something
                 self.state.gave_up = cause
             return None
@@ -57,8 +56,9 @@ class Planner:
             proposal = self.state.with_search(self._propose)
             if proposal is None:
                 return None
-            if planned := self._unless_reused(self._plan_proposal(proposal)):
-                return self._start(planned)
+            planned = self._plan_proposal(proposal)
+            if planned and (fresh := self._unless_reused(planned)):
+                return self._start(fresh)
         if self._searching():
             return None  # which configurations to confirm needs every value of the search
         for further in self._confirmations():
@@ -67,16 +67,6 @@ class Planner:
         if not self.state.live:  # one that crashes has to go on
             self.state.finished = self.state.with_search(self._close_surplus) is not None
         return None
-
-    def _common_cause(self) -> str | None:
-        """The error of every trial that has ended, once enough of them have failed alike."""
-        retried = {trial.key for trial in self.state.to_retry}
-        trials = self.state.history.trials.values()
-        ended = [t for t in trials if t.state != "RUNNING" and t.key not in retried]
-        by_itself = {t.key for t in ended if t.state == "FAIL" and t.error != STOPPED}
-        causes = {trial.error if trial.key in by_itself else None for trial in ended}
-        enough = len(ended) >= self.state.spec.search.give_up_after
-        return causes.pop() if enough and len(causes) == 1 else None
 
     def param_space(self, trial: TrialHistory) -> dict[str, Any]:
         """What the trainable is called with for a trial that `next` has started."""
@@ -102,7 +92,7 @@ class Planner:
             begun = self.state.with_search(partial(self.state.search.begin, request, values))
             if begun is None:
                 return False
-            self._begun.add(request)
+            self._begun[request] = begun
         return True
 
     def _propose(self) -> Proposal:
@@ -120,10 +110,21 @@ class Planner:
             self.state.search.close(number, why="the budget was spent")
         return True
 
-    def _plan_proposal(self, proposal: Proposal) -> TrialStarted:
-        """The search's seed, or one more seed of a configuration that was proposed before."""
+    def _plan_proposal(self, proposal: Proposal) -> TrialStarted | None:
+        """The search's seed, or one more seed of a configuration that was proposed before.
+
+        None if a person has put in a configuration that the method refuses.
+        """
         spec = self.state.spec
-        config = spec.config(proposal.assignment)
+        try:
+            config = spec.config(proposal.assignment)
+        except SweepRefusedError as error:
+            if proposal.number not in self._begun.values():
+                raise
+            why = str(error)
+            _log.warning("%s", why)
+            self.state.with_search(lambda: self.state.search.close(proposal.number, why=why))
+            return None
         identity = self.state.identity.of(config)
         earlier = self._seeds(identity)
         return self._plan(
@@ -157,30 +158,11 @@ class Planner:
         return planned.model_copy(update={"number": failed.number})
 
     def _confirmations(self) -> Iterator[TrialStarted]:
-        """Further seeds of the configurations with the highest means of the search, best first.
-
-        Confirmation is what gives a configuration several seeds. How often the search proposed one
-        again says nothing about it, so all count as of one seed.
-        """
+        """Further seeds of the best configurations of the search."""
         confirm = self.state.spec.seeds.confirm
         if confirm is None:
             return
-        found = {
-            name: [trial for trial in trials if trial.role != "confirm"]
-            for name, trials in self.state.history.configurations().items()
-        }
-        means = {
-            name: statistics.fmean(t.best_value for t in trials if t.best_value is not None)
-            for name, trials in found.items()
-            if trials
-        }
-
-        def key(name: str) -> BestKey:
-            return best_key(seeds=1, mean=means[name], configuration=name)
-
-        best = sorted(means, key=key, reverse=True)
-        for name in best[: confirm.top]:
-            first = found[name][0]
+        for first in to_confirm(self.state.history, top=confirm.top):
             config = self.state.spec.config_of(first.values)
             identity = self.state.identity.of(config)
             for seed in confirm.seeds:

@@ -166,7 +166,7 @@ def test_a_trial_that_was_taken_over_stands_when_the_sweep_goes_on(
         second.assert_sound()
         second.close()
     assert len(second.outcome()) == 3
-    assert sum(bool(t.metrics) for t in second.history.trials.values()) == 1
+    assert sum(t.reused_from is None for t in second.history.trials.values()) == 1
 
 
 def test_what_was_asked_for_and_is_not_needed_any_more_is_closed(

@@ -2,14 +2,19 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
+from cheap import CheapConfig, train
+from pydantic import model_validator
 
+from cse_methods.contract import Paper
+from cse_methods.registry import get_method, register
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.ingest.requests import add_request, waiting_requests
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.runner.requests import Requests, act_on
+from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import SweepRequested
 
@@ -118,6 +123,41 @@ def test_enqueued_configuration_is_tried_next_and_beside_the_search(
     drive.run()
     assert states(drive) == ["COMPLETE"] * 4
     drive.assert_sound()
+
+
+class PickyConfig(CheapConfig):
+    """Not every point of a space that has both kinds."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.kind == "b" and self.temperature > 0.9:
+            raise ValueError("kind b is cold")
+        return self
+
+
+def test_enqueued_configuration_that_the_method_refuses_is_left_out(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    paper = Paper("Picky", "https://example.org", 2020)
+    register("picky", config=PickyConfig, paper=paper, revision=1)(train)
+    spec = new_spec(method="picky")
+    identity = Identity(spec, get_method("picky"), DevData(spec))
+    drive = new_drive(tmp_path, spec, identity=identity)
+    act(drive, asked("enqueue", values={"temperature": 0.95, "kind": "b"}))
+    drive.run()
+    assert states(drive) == ["COMPLETE"] * 4
+    drive.assert_sound()
+
+
+def test_trials_that_were_stopped_do_not_fail_alike(drive: Any) -> None:
+    for number in range(2):
+        drive.start()
+        act(drive, asked("stop", numbers=(number,)))
+    drive.state.spec = drive.state.spec.model_copy(
+        update={"search": drive.state.spec.search.model_copy(update={"give_up_after": 2})}
+    )
+    drive.run()
+    assert states(drive) == ["FAIL", "FAIL", "COMPLETE"]
 
 
 def test_failed_trial_is_tried_again(drive: Any, restarted: Callable[[Any], Any]) -> None:
