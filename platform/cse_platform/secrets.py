@@ -31,12 +31,22 @@ _TO_PASSWORD = re.compile(r"((?:.*?://)?[^:]*)(:?)", re.DOTALL)
 _URL = re.compile(r"[A-Za-z][\w+.-]*://\S+")
 
 
+_hidden: set[str] = set()
+
+
+def hide(secret: str) -> None:
+    """From now on mask this text, too, in whatever this process writes."""
+    if secret.strip():
+        _hidden.add(secret)
+
+
 def mask_url(url: str) -> str:
     """The URL, or an argument that holds one, with `***` for each password in it.
 
     A malformed URL does no harm: all from the first colon after the scheme to the last `@`
     counts as password, so rather too much is masked than too little.
     """
+    url = _without_hidden(url)
     masked = _SECRET_PARAMETER.sub(r"\1***", url)
     if "@" not in url:
         return masked
@@ -54,8 +64,14 @@ def mask_text(text: str) -> str:
     That is the value of a line, variable, option or literal whose name ends in `password`, `token`,
     `api_key` and the like, and what has the shape of a well-known service's token.
     """
-    masked = _URL.sub(lambda url: mask_url(url[0]), text)
+    masked = _URL.sub(lambda url: mask_url(url[0]), _without_hidden(text))
     return _KNOWN_SHAPES.sub("***", _ASSIGNED.sub(r"\1***", masked))
+
+
+def _without_hidden(text: str) -> str:
+    for secret in tuple(_hidden):
+        text = text.replace(secret, "***")
+    return text
 
 
 def mask_values(value: Any) -> Any:

@@ -15,6 +15,7 @@ import pytest
 from browser import chromium, chromium_path, dashboard, note_troubles
 from click.testing import CliRunner, Result
 from empty_stores import NewStore, made_once
+from hook_server import *  # noqa: F403
 from outside_methods import with_outside_methods
 from processes import environment
 from sweeps import CHEAP, TINY, Sweep, write_sweep

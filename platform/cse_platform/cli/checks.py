@@ -12,6 +12,7 @@ from cse_methods.registry import get_method
 from cse_platform.cli.common import say
 from cse_platform.errors import NoStoreError, SweepRefusedError
 from cse_platform.leaderboard.store.opening import open_read_only
+from cse_platform.runner.notifying import refuse_unknown_services
 from cse_platform.search.study import refuse_unreachable
 from cse_platform.secrets import mask_url
 from cse_platform.sweep import fit, prerequisites
@@ -54,6 +55,7 @@ def _check(stage: SweepSpec, *, runs: Path, address: str | None, offline: bool) 
     say(f"{stage.sweep}: checking data, encoders and stores")
     spec = prerequisites.with_data_source(stage)
     where = sweep_stores(spec, runs=runs)
+    refuse_unknown_services(spec.notify)
     method = get_method(spec.method)
     missing = prerequisites.missing_downloads(spec, method)
     if missing and offline:

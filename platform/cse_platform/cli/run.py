@@ -3,7 +3,7 @@
 import shlex
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -20,9 +20,10 @@ from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.document import print_document
 from cse_platform.leaderboard.row import family_of
 from cse_platform.render.formats import percent, short_settings
-from cse_platform.runner.launch import Outcome, run_sweep
+from cse_platform.runner.launch import Outcome, Watch, run_sweep
+from cse_platform.runner.notifying import Notifier
 from cse_platform.runner.publishing import Publisher
-from cse_platform.runner.state import Again
+from cse_platform.runner.state import Again, SweepState
 from cse_platform.secrets import mask_url
 from cse_platform.signals import heed_sigterm
 from cse_platform.sweep.prerequisites import fetch_missing
@@ -64,43 +65,63 @@ def run_stages(
         for checked in stages:
             spec, where = checked.spec, checked.where
             say(f"{spec.sweep}: opening the stores, reading weights and data")
-            watch = partial(watching, console=console, errors=where.errors)
             publisher = Publisher(spec.sweep, where)
             publishing.callback(publisher.wait)
-            outcome = run_sweep(spec, where, publisher, address=address, again=again, watch=watch)
-            _print_outcome(spec, outcome, console)
-            if outcome.state == "INTERRUPTED":
-                raise KeyboardInterrupt
-            if not outcome.history.configurations():
-                raise SweepRefusedError(_nothing_completed(spec, outcome.history))
+            with Notifier(spec.sweep, spec.notify) as notifier:
+                show = partial(watching, console=console, errors=where.errors)
+                watch = _both(show, notifier.watching)
+                outcome = run_sweep(
+                    spec, where, publisher, address=address, again=again, watch=watch
+                )
+                _print_outcome(spec, outcome, console)
+                if outcome.state == "INTERRUPTED":
+                    raise KeyboardInterrupt
+                if not outcome.history.configurations():
+                    raise SweepRefusedError(_nothing_completed(spec, outcome.history))
+                if outcome.state == "COMPLETE":
+                    notifier.tell("finished", "\n".join(_summary(spec, outcome)))
         _print_leaderboard(stages[-1].spec, stages[-1].where, console)
 
 
+def _both(one: Watch, other: Watch) -> Watch:
+    @contextmanager
+    def watch(state: SweepState) -> Iterator[None]:
+        with one(state), other(state):
+            yield
+
+    return watch
+
+
 def _print_outcome(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
-    trials = list(outcome.history.trials.values())
-    counts = Counter(trial.state.lower() for trial in trials)
-    listed = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-    state = {"COMPLETE": "complete", "INTERRUPTED": "interrupted"}.get(
-        outcome.state, "is complete already; a larger --trials extends it"
-    )
-    console.print(f"{spec.sweep}: {state}, {len(trials)} trials ({listed})", soft_wrap=True)
-    complete = [trial for trial in trials if trial.state == "COMPLETE"]
-    best = max(complete, key=lambda trial: trial.best_value or 0.0, default=None)
-    if best is not None and best.best_value is not None:
-        settings = ", " * bool(best.searched) + short_settings(best.searched_values)
-        console.print(
-            f"best dev {spec.dev.search}: {percent(best.best_value)} at step {best.best_step} "
-            f"(trial {best.number}, seed {best.seed}{settings})",
-            soft_wrap=True,
-        )
-        if said := below_untrained(best):
-            console.print(said, soft_wrap=True)
+    for line in _summary(spec, outcome):
+        console.print(line, soft_wrap=True)
     for sink in outcome.behind:
         click.echo(
             f"{sink.name} lacks {sink.behind} events ({sink.error}); nothing is lost: "
             "the same command brings them over when it is back",
             err=True,
         )
+
+
+def _summary(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
+    """How many trials there are of each state, and which one is the best."""
+    trials = list(outcome.history.trials.values())
+    counts = Counter(trial.state.lower() for trial in trials)
+    listed = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    state = {"COMPLETE": "complete", "INTERRUPTED": "interrupted"}.get(
+        outcome.state, "is complete already; a larger --trials extends it"
+    )
+    yield f"{spec.sweep}: {state}, {len(trials)} trials ({listed})"
+    complete = [trial for trial in trials if trial.state == "COMPLETE"]
+    best = max(complete, key=lambda trial: trial.best_value or 0.0, default=None)
+    if best is not None and best.best_value is not None:
+        settings = ", " * bool(best.searched) + short_settings(best.searched_values)
+        yield (
+            f"best dev {spec.dev.search}: {percent(best.best_value)} at step {best.best_step} "
+            f"(trial {best.number}, seed {best.seed}{settings})"
+        )
+        if said := below_untrained(best):
+            yield said
 
 
 def below_untrained(best: TrialHistory) -> str | None:

@@ -10,6 +10,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     PlainValidator,
+    SecretStr,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -20,6 +21,7 @@ from cse_methods.data.own.spec import OwnPairs
 from cse_methods.errors import EvaluationError
 from cse_methods.settings import Settings
 from cse_methods.tasks import Tasks, parse_tasks
+from cse_platform.secrets import hide
 from cse_platform.sweep.reading.problems import Problem, ProblemsError, format_value
 
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
@@ -52,6 +54,15 @@ def _seconds(value: Any) -> Any:
     return value
 
 
+def _hide(value: Any) -> Any:
+    """Mask these URLs from now on, before anything is said of them."""
+    for url in value if isinstance(value, (list, tuple)) else [value]:
+        if isinstance(url, str):
+            hide(url)
+    return value
+
+
+SecretUrls = Annotated[tuple[SecretStr, ...], BeforeValidator(_hide)]
 Slug = Annotated[str, Field(min_length=1), AfterValidator(_slug)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**32)]

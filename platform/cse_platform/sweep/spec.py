@@ -20,7 +20,15 @@ from cse_platform.sweep.best import (
     replace_references,
     with_placeholders,
 )
-from cse_platform.sweep.blocks import Evaluate, Resources, Search, Slug, Stores, TrialSeeds
+from cse_platform.sweep.blocks import (
+    Evaluate,
+    Resources,
+    Search,
+    SecretUrls,
+    Slug,
+    Stores,
+    TrialSeeds,
+)
 from cse_platform.sweep.pruners import NoPruner, Pruner
 from cse_platform.sweep.reading.problems import (
     Problem,
@@ -72,6 +80,9 @@ class SweepSpec(Settings):
     evaluate: Evaluate | None = None
     stores: Stores = Stores()
     storage: str | None = Field(default=None, min_length=1, description="where checkpoints go")
+    notify: SecretUrls = Field(
+        default=(), exclude=True, description="Apprise URLs that are told what becomes of the sweep"
+    )
     tags: tuple[Slug, ...] = Field(default=(), description="words to find its rows by")
     experiment: str = Field(default="cse", min_length=1, description="MLflow experiment")
 

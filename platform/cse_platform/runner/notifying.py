@@ -1,0 +1,133 @@
+"""Tells people what becomes of a sweep, by whatever service Apprise knows."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from queue import Queue
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from pydantic import SecretStr
+
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.state import SweepState
+from cse_platform.secrets import mask_text
+
+if TYPE_CHECKING:
+    import apprise
+
+BEHIND_SECONDS = 300.0
+"""A store that is down for so long is told of."""
+SEND_SECONDS = 15.0
+"""How long the end of a sweep waits for what is still to be sent."""
+_LOOK_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class Notifier:
+    """Sends messages about one sweep from a thread of its own; no sweep waits for it, or fails.
+
+    What ends its context other than a KeyboardInterrupt is told. Without URLs it does nothing.
+    """
+
+    def __init__(
+        self, sweep: str, urls: Sequence[SecretStr], *, patience: float = BEHIND_SECONDS
+    ) -> None:
+        self._sweep, self._urls, self._patience = sweep, urls, patience
+        self._messages: Queue[tuple[str, str] | None] = Queue()
+        self._thread = threading.Thread(target=self._send, name="notifier", daemon=True)
+        if urls:
+            self._thread.start()
+
+    def tell(self, what: str, details: str = "") -> None:
+        """Send a message, soon: what has happened in a word or two, and more of it."""
+        self._messages.put((f"{self._sweep}: {what}", mask_text(details)))
+
+    @contextmanager
+    def watching(self, state: SweepState) -> Iterator[None]:
+        """Tell of trials that stall and of stores that stay down, while the context is open."""
+        done = threading.Event()
+        thread = threading.Thread(target=self._watch, args=[state, done], daemon=True)
+        if self._urls:
+            thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            if thread.is_alive():
+                thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _where: TracebackType | None,
+    ) -> None:
+        if isinstance(error, Exception):
+            self.tell("failed", str(error) or repr(error))
+        self._messages.put(None)
+        if self._thread.is_alive():
+            self._thread.join(SEND_SECONDS)
+
+    def _watch(self, state: SweepState, done: threading.Event) -> None:
+        stalled: set[str] = set()
+        down: dict[str, float] = {}
+        while not done.wait(_LOOK_SECONDS):
+            now_stalled = set(state.stalled)
+            for key in now_stalled - stalled:
+                number = state.history.trials[key].number
+                self.tell(f"trial {number} has stalled", "it has not reported for long")
+            stalled = now_stalled
+            errors = _errors(state)
+            down = {name: down.get(name, time.monotonic()) for name in errors}
+            for name, since in down.items():
+                if time.monotonic() - since >= self._patience:
+                    self.tell(f"{name} is behind", errors[name])
+                    down[name] = float("inf")  # once, until it is back
+
+    def _send(self) -> None:
+        service = _service(self._urls)
+        while (message := self._messages.get()) is not None:
+            title, body = message
+            if not service.notify(title=title, body=body or title):
+                _log.warning("not everyone could be told: %s", title)
+
+
+def refuse_unknown_services(urls: Sequence[SecretStr]) -> None:
+    """Raise SweepRefusedError unless Apprise is installed and knows the service of every URL."""
+    if not urls:
+        return
+    try:
+        import apprise
+    except ImportError as error:
+        raise SweepRefusedError(
+            "notify: needs Apprise, which is not installed: pip install 'cse-platform[notify]'"
+        ) from error
+    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it would show URLs
+    for place, url in enumerate(urls):
+        if not apprise.Apprise().add(url.get_secret_value()):
+            raise SweepRefusedError(
+                f"notify.{place}: Apprise knows no service of this URL; expected one such as "
+                "mailto://USER:PASSWORD@HOST or slack://TOKENS, see https://appriseit.com"
+            )
+
+
+def _service(urls: Sequence[SecretStr]) -> "apprise.Apprise":
+    import apprise
+
+    service = apprise.Apprise()
+    for url in urls:
+        service.add(url.get_secret_value())
+    return service
+
+
+def _errors(state: SweepState) -> dict[str, str]:
+    """Why a store is down, by the stores that are."""
+    found = {sink.name: sink.error for sink in state.recorder.health() if sink.error}
+    return found | ({"search store": state.search_error} if state.search_error else {})

@@ -1,0 +1,58 @@
+"""People are told what becomes of a sweep, and nobody learns their addresses."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hook_server import Hook
+from pydantic import SecretStr, ValidationError
+
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.notifying import Notifier, refuse_unknown_services
+from cse_platform.secrets import mask_text
+from cse_platform.sweep.reading.problems import format_value
+from cse_platform.sweep.spec import SweepSpec
+
+pytest.importorskip("apprise")
+
+
+def test_stalled_trials_and_stores_that_stay_down_are_told_once(
+    tmp_path: Path, new_drive: Callable[..., Any], new_spec: Callable[..., SweepSpec], hook: Hook
+) -> None:
+    drive = new_drive(tmp_path, new_spec())
+    (trial,) = drive.start()
+    urls = [SecretStr(hook.url)]
+    with Notifier("small", urls, patience=0) as notifier, notifier.watching(drive.state):
+        drive.state.stalled = {trial.key}
+        hook.wait_for("small: trial 0 has stalled")
+        drive.state.search_error = "no answer from postgresql://ann:s3cret@lab/search"
+        said = hook.wait_for("small: search store is behind")
+        assert "s3cret" not in said
+    assert len(hook.heard) == 2
+
+
+def test_error_that_ends_a_sweep_is_told(hook: Hook) -> None:
+    with pytest.raises(SweepRefusedError), Notifier("small", [SecretStr(hook.url)]):
+        raise SweepRefusedError("all failed alike")
+    assert hook.wait_for("small: failed") == "all failed alike"
+    with pytest.raises(KeyboardInterrupt), Notifier("small", [SecretStr(hook.url)]):
+        raise KeyboardInterrupt
+    assert len(hook.heard) == 1
+
+
+def test_service_that_does_not_answer_fails_nothing() -> None:
+    with Notifier("small", [SecretStr("json://127.0.0.1:1/hook-4711")]) as notifier:
+        notifier.tell("finished")
+
+
+def test_url_is_shown_nowhere(new_spec: Callable[..., SweepSpec]) -> None:
+    url = "slak://hook-4712/abc"
+    with pytest.raises(ValidationError):
+        new_spec(notify=url)  # no list
+    assert "hook-4712" not in format_value(url)
+    spec = new_spec(notify=[url])
+    with pytest.raises(SweepRefusedError, match=r"notify\.0: ") as refused:
+        refuse_unknown_services(spec.notify)
+    shown = [str(refused.value), repr(spec), spec.model_dump_json(), mask_text(f"+  - {url}\n")]
+    assert "hook-4712" not in "".join(shown)

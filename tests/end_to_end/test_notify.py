@@ -1,0 +1,35 @@
+"""A sweep tells of its end, and keeps nothing of the address it tells it to."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import cheap as _registers_it  # noqa: F401
+import pytest
+from click.testing import Result
+from hook_server import Hook
+from sweeps import Sweep
+
+pytest.importorskip("apprise")
+RunHere = Callable[..., Result]
+pytestmark = pytest.mark.xdist_group("cluster")
+
+
+def test_end_of_a_sweep_is_told_and_the_address_is_not_kept(
+    new_sweep: Callable[..., Sweep],
+    run_here: RunHere,
+    tmp_path: Path,
+    hook: Hook,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sweep = new_sweep(tmp_path, notify=[hook.url])
+    typed = "--set", f"notify.0={hook.url}"
+    monkeypatch.setattr("sys.argv", ["cse-sweep", str(sweep.file), *typed])
+    ended = run_here(sweep, *typed)
+    assert ended.exit_code == 0, ended.output
+    assert "3 complete" in hook.wait_for("tiny: finished")
+    assert hook.secret not in ended.output
+    files = [file for file in sweep.runs.rglob("*") if file.is_file()]
+    assert len(files) > 5
+    assert [file for file in files if hook.secret.encode() in file.read_bytes()] == []
+    run_here(sweep)
+    assert len(hook.heard) == 1  # nothing new
