@@ -132,6 +132,28 @@ def test_sigterm(new_sweep, tmp_path: Path, send: Callable[[int, int], None]) ->
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["raylet", "gcs_server"])
+def test_a_ray_that_dies_is_started_again(new_sweep, tmp_path: Path, name: str) -> None:
+    gate = tmp_path / "gate"
+    gate.write_text("2")
+    sweep = new_sweep(tmp_path, fixed={"gate": str(gate)}, **ONE_TRIAL)
+    with end_of(sweep.start()) as process:
+        sweep.wait_for(process, TrialPoint, 2)
+        for below in psutil.Process(process.pid).children():
+            if below.name() == name:
+                below.kill()
+        sweep.wait_for(process, TrialStarted, 2)
+        gate.write_text("6")
+        out, said = process.communicate(timeout=2 * MINUTE)
+    assert process.returncode == 0, said
+    assert "Ray on this machine has died; it is started again" in said
+    assert "[state-dump]" not in out + said
+    (trial,) = sweep.history().trials.values()
+    assert (trial.state, trial.resumed_from, sorted(trial.curve)) == ("COMPLETE", 2, [0, 2, 4, 6])
+    assert_stores_agree(sweep)
+
+
+@pytest.mark.slow
 def test_a_ray_that_does_not_start_is_started_once_more(new_sweep, tmp_path: Path) -> None:
     sweep = new_sweep(tmp_path, **ONE_TRIAL)
     with end_of(sweep.start()) as process:

@@ -18,6 +18,7 @@ from ray.tune.search import Searcher
 
 from cse_platform.runner.failures import Failure, reported, unreported
 from cse_platform.runner.limits import TrialLimits
+from cse_platform.runner.own_ray import check_own
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.requests import Requests, act_on
 from cse_platform.runner.results import Results
@@ -78,6 +79,7 @@ class Listener(Callback):  # type: ignore[misc]  # Ray is untyped
         self.hooks.rays_handler = signal.getsignal(signal.SIGINT)
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        check_own()
         self.hooks.heed()
 
 

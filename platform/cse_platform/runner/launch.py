@@ -1,6 +1,5 @@
 """Runs one sweep, from its checked file to its last trial."""
 
-from _thread import interrupt_main
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -14,28 +13,18 @@ from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.query.trials.find import best_kept_trial
 from cse_platform.leaderboard.store.opening import Store, open_store
-from cse_platform.runner.cluster import (
-    capacity,
-    join_cluster,
-    refuse_too_small,
-    run_tuner,
-)
 from cse_platform.runner.content import (
     environment_hash,
     refuse_other_content,
     to_try_again,
 )
 from cse_platform.runner.evaluation import evaluate_selected
-from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.models import delete_folder
-from cse_platform.runner.planner import Planner
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.requests import Requests
-from cse_platform.runner.results import Results
-from cse_platform.runner.sharing import share_devices
 from cse_platform.runner.state import AS_USUAL, Again, SweepState
+from cse_platform.runner.trials import run_trials
 from cse_platform.search.study import SearchStudy
-from cse_platform.signals import interrupts_deferred
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.changes import asks_for_no_more, refuse_changes
 from cse_platform.sweep.identity import DevData, Identity
@@ -178,21 +167,7 @@ def run_to_end(
     end: EndState = "INTERRUPTED"
     try:
         with watch(state):
-            with interrupts_deferred():
-                join_cluster(address)
-            refuse_too_small(state.slot)
-            share_devices(state)
-            hooks = Hooks(
-                Planner(state, capacity=lambda: capacity(state.slot)),
-                Results(state, models=places.models, errors=places.errors),
-                requests,
-            )
-            state.lease.on_lost(interrupt_main)  # as by Ctrl-C, which stops the trials
-            run_tuner(state.spec, state.slot, places, hooks)
-            if hooks.broken is not None:
-                raise hooks.broken
-            if state.gave_up is not None:
-                raise SweepRefusedError(_gave_up(state.spec, state.gave_up))
+            run_trials(state, requests, places, address=address)
             done = state.finished and not state.live
             if done:
                 evaluate_selected(state)
@@ -202,15 +177,6 @@ def run_to_end(
     finally:
         state.record(SweepFinished(sweep=state.spec.sweep, state=end, why=state.gave_up))
     return end
-
-
-def _gave_up(spec: SweepSpec, cause: str) -> str:
-    return (
-        f"sweep {spec.sweep!r} has stopped, because every trial so far has failed alike: {cause}; "
-        "the same command tries them again once the file, the code, the data or a package has "
-        f"changed, or after cse-sweep retry {spec.sweep}; --set search.give_up_after=N goes on "
-        f"until N have failed (now {spec.search.give_up_after})"
-    )
 
 
 def best_folders(

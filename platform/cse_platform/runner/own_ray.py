@@ -16,8 +16,33 @@ from ray._private import ray_constants, utils, worker
 from cse_platform.errors import SweepRefusedError
 
 LOOPBACK = "127.0.0.1"
+_NEEDED = ("gcs_server", "raylet")
+"""The processes without which a Ray does nothing, and for which there is no other here."""
+
+_needed: list[psutil.Process] = []
+"""Those of the Ray that this process has started."""
 
 _log = logging.getLogger(__name__)
+
+
+class OwnRayLost(BaseException):
+    """A Ray that this process has started has died.
+
+    It is no Exception, because Ray's loop would then wait for what is gone, to tidy up.
+    """
+
+
+def check_own() -> None:
+    """Raise OwnRayLost if a Ray that this process has started has died."""
+    for process in _needed:
+        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+            raise OwnRayLost
+
+
+def stop_own() -> None:
+    """Leave what is left of a Ray that has died; its workers end by that."""
+    _needed.clear()
+    ray.shutdown()
 
 
 def start_own(init: Callable[..., Any]) -> None:
@@ -68,6 +93,7 @@ def _start_once(init: Callable[..., Any]) -> None:
                 process.kill()
         psutil.wait_procs(started, timeout=10)
         raise
+    _needed[:] = [one for one in psutil.Process().children() if one.name() in _NEEDED]
 
 
 def _make_token_private() -> None:

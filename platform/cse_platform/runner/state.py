@@ -90,6 +90,12 @@ class SweepState:
         self.recorder.record(event)
         self.history.apply(event)
 
+    def cut_off(self) -> None:
+        """Note that nothing runs any more; the next planner finds in the history what goes on."""
+        self.live.clear()
+        self.left_over.clear()
+        self.stalled.clear()
+
     def with_search(self, call: Callable[[], _T]) -> _T | None:
         """Call the search store; None while it is down.
 

@@ -1,0 +1,73 @@
+"""Runs the trials of one sweep on Ray, to the last one or to where it makes no sense to go on."""
+
+import logging
+from _thread import interrupt_main
+from contextlib import suppress
+
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.cluster import capacity, join_cluster, refuse_too_small, run_tuner
+from cse_platform.runner.hooks import Hooks
+from cse_platform.runner.own_ray import OwnRayLost, stop_own
+from cse_platform.runner.planner import Planner
+from cse_platform.runner.requests import Requests
+from cse_platform.runner.results import Results
+from cse_platform.runner.sharing import share_devices
+from cse_platform.runner.state import SweepState
+from cse_platform.signals import interrupts_deferred
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.stores import SweepStores
+
+MAX_LOST = 3
+"""How often a Ray of our own may die in one start of a sweep."""
+
+_log = logging.getLogger(__name__)
+
+
+def run_trials(
+    state: SweepState, requests: Requests, places: SweepStores, *, address: str | None
+) -> None:
+    """Run what the planner wants; a Ray of our own that dies is started again.
+
+    Returns early on Ctrl-C. SweepRefusedError if the cluster does not have what a trial asks for,
+    if our own Ray dies again and again, or if all trials fail alike.
+    """
+    for _ in range(MAX_LOST):
+        with suppress(OwnRayLost):
+            _run_on_ray(state, requests, places, address=address)
+            break
+        _log.warning("Ray on this machine has died; it is started again")
+        stop_own()
+        state.cut_off()
+    else:
+        raise SweepRefusedError(
+            f"Ray on this machine has died {MAX_LOST} times; the same command goes on from here"
+        )
+    if state.gave_up is not None:
+        raise SweepRefusedError(_gave_up(state.spec, state.gave_up))
+
+
+def _run_on_ray(
+    state: SweepState, requests: Requests, places: SweepStores, *, address: str | None
+) -> None:
+    with interrupts_deferred():
+        join_cluster(address)
+    refuse_too_small(state.slot)
+    share_devices(state)
+    hooks = Hooks(
+        Planner(state, capacity=lambda: capacity(state.slot)),
+        Results(state, models=places.models, errors=places.errors),
+        requests,
+    )
+    state.lease.on_lost(interrupt_main)  # as by Ctrl-C, which stops the trials
+    run_tuner(state.spec, state.slot, places, hooks)
+    if hooks.broken is not None:
+        raise hooks.broken
+
+
+def _gave_up(spec: SweepSpec, cause: str) -> str:
+    return (
+        f"sweep {spec.sweep!r} has stopped, because every trial so far has failed alike: {cause}; "
+        "the same command tries them again once the file, the code, the data or a package has "
+        f"changed, or after cse-sweep retry {spec.sweep}; --set search.give_up_after=N goes on "
+        f"until N have failed (now {spec.search.give_up_after})"
+    )
