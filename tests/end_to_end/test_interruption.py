@@ -85,13 +85,16 @@ def test_lack_of_memory_ends_a_trial_and_not_the_sweep(new_sweep, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_ctrl_c_while_ray_starts(new_sweep, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_while_ray_starts(
+    new_sweep, tmp_path: Path, sent: signal.Signals, code: int
+) -> None:
     sweep = new_sweep(tmp_path)
     with end_of(sweep.start()) as process:
         sweep.wait_for(process, SweepStarted, 1)
-        os.killpg(process.pid, signal.SIGINT)
+        process.send_signal(sent)
         out, said = process.communicate(timeout=MINUTE)
-    assert (process.returncode, out, said) == (130, "", INTERRUPTED)
+    assert (process.returncode, out, said) == (code, "", INTERRUPTED)
     assert sweep.events()[-1].state == "INTERRUPTED"
 
 
