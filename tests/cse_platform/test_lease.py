@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, make_url, text
 
-from cse_platform.errors import LeaseLostError, SweepRefusedError
+from cse_platform.errors import LeaseLostError, StoreDownError, SweepRefusedError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.query.sweeps.holders import holders
@@ -133,6 +133,38 @@ def test_sweep_goes_on_from_its_journal_alone(
         LeaderboardSink(board, lease).apply("j", [(1, sweep_started("first"))])
     with pytest.raises(SweepRefusedError, match=str(elsewhere.path.parent)):
         Lease(board, "first", journal)
+
+
+@pytest.mark.parametrize(
+    "leaderboard_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
+def test_holder_goes_on_while_the_leaderboard_is_down(
+    board: Store, leaderboard_url: str, journal: Journal
+) -> None:
+    server = make_url(leaderboard_url)
+    engine = create_engine(server.set(database="template1"), isolation_level="AUTOCOMMIT")
+
+    def administer(statement: str) -> None:
+        with engine.connect() as connection:
+            connection.execute(text(statement))
+
+    with Lease(board, "first", journal) as lease:
+        sink = LeaderboardSink(board, lease)
+        administer("ALTER DATABASE postgres ALLOW_CONNECTIONS false")
+        try:
+            administer(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres'"
+            )
+            with pytest.raises(StoreDownError):
+                sink.apply("j", [])
+            lease.check()
+        finally:
+            administer("ALTER DATABASE postgres ALLOW_CONNECTIONS true")
+        sink.apply("j", [])
+        lease.check()
+        with board.session() as session:
+            assert holders(session)["first"].lives
+    engine.dispose()
 
 
 def test_lease_outlives_a_leaderboard_that_was_put_back(board: Store, journal: Journal) -> None:

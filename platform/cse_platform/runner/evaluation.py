@@ -2,6 +2,7 @@
 
 import json
 import statistics
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from cse_methods.evaluation.results import Evaluation
 
 
-def evaluate_selected(state: SweepState) -> None:
+def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
     """Score the trials that dev has chosen, in processes that train nothing, and record it.
+
+    `heed` is called every second: it does what is asked of the sweep meanwhile.
 
     What was scored before is not scored again; each opening is recorded before it happens.
     SweepRefusedError if a trial could not be scored; the others are.
@@ -40,7 +43,11 @@ def evaluate_selected(state: SweepState) -> None:
     running = {_open(state, t, spec.evaluate): t for t in waiting if t.model is not None}
     problems = [f"trial {t.number}: its model was not kept" for t in waiting if t.model is None]
     while running:
-        (done, *_), _ = ray.wait(list(running))
+        heed()
+        ready, _ = ray.wait(list(running), timeout=1)
+        if not ready:
+            continue
+        (done,) = ready
         trial = running.pop(done)
         try:
             evaluation = ray.get(done)

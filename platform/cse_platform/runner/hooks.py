@@ -20,7 +20,7 @@ from cse_platform.runner.failures import Failure, reported, unreported
 from cse_platform.runner.limits import TrialLimits
 from cse_platform.runner.own_ray import check_own
 from cse_platform.runner.planner import Planner
-from cse_platform.runner.requests import Requests, act_on
+from cse_platform.runner.requests import Requests
 from cse_platform.runner.results import Results
 from cse_platform.runner.worker import WAITS
 from cse_platform.runner.worker_process import FAILURE
@@ -52,9 +52,10 @@ class Hooks:
 
     def heed(self) -> None:
         """Do what was asked of the sweep since the last call."""
+        if self.broken is not None:
+            return
         try:
-            for request in self.requests.take() if self.broken is None else ():
-                act_on(self.planner.state, request, stop_trial=self._stop)
+            self.requests.heed(self.planner.state, stop_trial=self._stop)
         except Exception as error:
             self.broken = error
 

@@ -170,7 +170,7 @@ def run_to_end(
             run_trials(state, requests, places, address=address)
             done = state.finished and not state.live
             if done:
-                evaluate_selected(state)
+                evaluate_selected(state, heed=lambda: requests.heed(state))
         if done:
             end = "COMPLETE"
             delete_folder(places.checkpoints)

@@ -39,6 +39,13 @@ class Requests:
             yield request
             self._taken.append(number)
 
+    def heed(
+        self, state: SweepState, *, stop_trial: Callable[[str], None] = lambda key: None
+    ) -> None:
+        """Do what was asked since the last call; `stop_trial` ends a running trial, by its key."""
+        for request in self.take():
+            act_on(state, request, stop_trial=stop_trial)
+
     def close(self) -> None:
         """Hear nothing more; a second call does nothing."""
         if not self._closing.is_set():
