@@ -35,6 +35,8 @@ LEARNING = {
     "search": {"sampler": "tpe", "trials": 30, "seed": 6},
     "pruner": {"kind": "hyperband", "min_step": 2},
 }
+WATCHED = {"silent_for": "40s"}
+"""Long enough for a trial to start in, on a busy machine."""
 PACE = {PAUSE: "0.4"}
 MOST_RESTARTS = 12
 MEGABYTES = 96
@@ -69,7 +71,7 @@ def main() -> None:
 def processes(random: Random, table: dict[str, Found]) -> None:
     """What is of the sweep's own machine, on the embedded stores."""
     faults = [*OF_PROCESSES, *([clock_jumps] if Path(FAKETIME).exists() else [])]
-    with scene(random, search=SEARCH) as broken:
+    with scene(random, search=SEARCH, resources=WATCHED) as broken:
         campaign(broken, faults, table)
 
 
