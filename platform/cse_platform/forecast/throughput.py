@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from cse_platform.sweep.blocks import Resources, Slot
 
-AT_ONCE = (1, 2, 4, 8)
+TRIED_AT_ONCE = (1, 2, 4, 8)
 """So many trials at once are tried."""
 NEAR_BEST = 0.95
 """Fewer trials at once are taken where they have this share of the best throughput: a search learns
@@ -43,11 +43,11 @@ def slots_of(resources: Resources, *, cores: float, gpus: float) -> dict[int, Sl
     than trials, each trial still gets one.
     """
     if resources.gpu == "auto":
-        gpu = {trials: 1 / trials for trials in AT_ONCE}
+        gpu = {trials: 1 / trials for trials in TRIED_AT_ONCE}
     elif resources.gpu > 0:
         gpu = {int(1 / resources.gpu + 1e-9): resources.gpu}
     else:
-        gpu = dict.fromkeys(AT_ONCE, 0.0)
+        gpu = dict.fromkeys(TRIED_AT_ONCE, 0.0)
     devices = max(int(gpus), 1) if any(gpu.values()) else 1
     found = {}
     for trials, share in gpu.items():

@@ -24,9 +24,9 @@ from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.check import representatives
 from cse_platform.tracking.provenance import peak_memory
 
-STEPS = 20
+_STEPS = 20
 """The first half warms up, the second is measured."""
-PATIENCE = 600.0
+_PATIENCE = 600.0
 """Seconds after which trials at once count as too many."""
 
 
@@ -114,7 +114,7 @@ def _measured(
             actors += [start.remote() for _ in range(trials - len(actors))]
             line = ray.remote(_StartLine).options(num_cpus=0).remote(trials)
             done = [actor.train.remote(method, settings, slot.threads, line) for actor in actors]
-            speeds, filled = zip(*ray.get(done, timeout=PATIENCE), strict=True)
+            speeds, filled = zip(*ray.get(done, timeout=_PATIENCE), strict=True)
             found.append(Throughput(trials, sum(speeds), _together(filled)))
     except (RayError, TimeoutError):
         pass  # so many are too many
@@ -154,7 +154,7 @@ class _Trial:
         corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
         with as_found():
             run = _Paced(line)
-            train_some(found, config, run, corpus=corpus, steps=STEPS, eval_steps=STEPS // 2)
+            train_some(found, config, run, corpus=corpus, steps=_STEPS, eval_steps=_STEPS // 2)
             return run.sentences_per_second, _memory()
 
 
