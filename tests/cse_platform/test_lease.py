@@ -58,6 +58,18 @@ def test_second_driver_is_told_who_holds_the_sweep(
         pass
 
 
+def test_what_a_driver_still_has_to_write_is_written_after_its_end(
+    board: Store, other: Store, journal: Journal
+) -> None:
+    lease = Lease(board, "first", journal)
+    sink = LeaderboardSink(board, lease)
+    lease.close()
+    sink.apply("j", [])
+    assert not lease.is_lost
+    with Lease(other, "first", journal), pytest.raises(LeaseLostError):
+        sink.apply("j", [])
+
+
 def test_of_many_that_start_at_once_one_holds_the_sweep(
     leaderboard_url: str, board: Store, journal: Journal
 ) -> None:

@@ -89,6 +89,8 @@ class Lease:
         if insert_once(session, SweepLeaseRecord, {"sweep": self._sweep}, self._row(now)):
             return  # the leaderboard was put back from a copy
         record = self._record(session)
+        if record.holder is None and self._closing.is_set():
+            return  # given back, and nobody has taken it: a last batch may still be written
         if record.holder != self._holder:
             raise self._lose(holder_of(record, now))
         record.heartbeat = now
