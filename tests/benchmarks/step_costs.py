@@ -89,14 +89,21 @@ def over(these: list[float], those: list[float]) -> float:
 
 
 def step_seconds(
-    method: str, settings: Mapping[str, Any], *, steps: int, batch: int = 64, length: int = 32
+    method: str,
+    settings: Mapping[str, Any],
+    *,
+    steps: int,
+    batch: int = 64,
+    length: int = 32,
+    texts: Corpus | None = None,
 ) -> float:
     """Seconds of a step, as the training loop reports them for the second half of its steps."""
     found = get_method(method)
     asked = {"backbone": "mini", "corpus": str(CORPUS), "batch_size": batch, "max_length": length}
     config = found.config.model_validate({**asked, **settings})
     speeds = Speeds()
-    train_some(found, config, speeds, corpus=corpus(), steps=2 * steps, eval_steps=steps)
+    some = texts or corpus()
+    train_some(found, config, speeds, corpus=some, steps=2 * steps, eval_steps=steps)
     return batch / speeds.found[-1]
 
 
@@ -159,10 +166,8 @@ def long_step(length: int, steps: int) -> float:
     """A step on texts that fill rows of so many word pieces."""
     words = " ".join(corpus().sentences[:4_000]).split()
     texts = [" ".join(words[n : n + length]) for n in range(0, len(words) - length, length)]
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "long.txt"
-        file.write_text("\n".join(texts), encoding="utf-8")
-        return step_seconds(SIMCSE, {"corpus": str(file)}, steps=steps, batch=16, length=length)
+    long = Corpus(f"texts of {length} words", texts, sha256=str(length))
+    return step_seconds(SIMCSE, {}, steps=steps, batch=16, length=length, texts=long)
 
 
 def teacher_seconds(sentences: int) -> float:

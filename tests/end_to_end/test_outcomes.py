@@ -17,7 +17,7 @@ from store_contents import assert_stores_agree
 from sweeps import TINY
 
 from cse_platform.runner import launch, trainable
-from cse_platform.runner.cluster import worker_environment
+from cse_platform.runner.processes.cluster import worker_environment
 from cse_platform.tracking.events import TrialPoint
 
 pytestmark = pytest.mark.xdist_group("cluster")

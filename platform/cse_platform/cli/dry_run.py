@@ -47,7 +47,7 @@ def _capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
     """How many trials of each stage run at the same time; refused where a cluster is too small."""
     if all(checked.on_this_machine for checked in stages):
         return [max(fit.at_once(checked.spec.resources.slot), 1) for checked in stages]
-    from cse_platform.runner.cluster import capacity, join_cluster, refuse_too_small
+    from cse_platform.runner.processes.cluster import capacity, join_cluster, refuse_too_small
 
     say("asking the Ray cluster")
     join_cluster(address)
@@ -65,7 +65,7 @@ def _check_changes(checked: Checked) -> None:
     refuse_changes(history.spec, spec.model_dump(mode="json"))
     if checked.missing or not history.trials:
         return
-    from cse_platform.runner.content import refuse_other_content
+    from cse_platform.runner.planning.content import refuse_other_content
 
     references = best_references(spec)
     if not all(one.placeholder in history.best for one in references):

@@ -1,5 +1,5 @@
 """The only import of Ray: trainables, searcher, scheduler, resources, cluster."""
 
-from cse_platform.runner.worker import trainable
+from cse_platform.runner.processes.worker import trainable
 
 __all__ = ["trainable"]

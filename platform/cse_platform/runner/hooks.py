@@ -17,13 +17,13 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from cse_platform.runner.failures import Failure, reported, unreported
-from cse_platform.runner.limits import TrialLimits
-from cse_platform.runner.own_ray import check_own
-from cse_platform.runner.planner import Planner
-from cse_platform.runner.requests import Requests
+from cse_platform.runner.planning.limits import TrialLimits
+from cse_platform.runner.planning.planner import Planner
+from cse_platform.runner.planning.requests import Requests
+from cse_platform.runner.processes.own_ray import check_own
+from cse_platform.runner.processes.worker import WAITS
+from cse_platform.runner.processes.worker_process import FAILURE
 from cse_platform.runner.results import Results
-from cse_platform.runner.worker import WAITS
-from cse_platform.runner.worker_process import FAILURE
 
 _MOST_WORKERS = 100_000
 """More than any cluster runs at once."""

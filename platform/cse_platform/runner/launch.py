@@ -13,17 +13,17 @@ from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.query.trials.find import best_kept_trial
 from cse_platform.leaderboard.store.opening import Store, open_store
-from cse_platform.runner.content import (
+from cse_platform.runner.evaluation import evaluate_selected
+from cse_platform.runner.models import delete_folder
+from cse_platform.runner.planning.content import (
     environment_hash,
     refuse_other_content,
     to_try_again,
 )
-from cse_platform.runner.evaluation import evaluate_selected
-from cse_platform.runner.models import delete_folder
+from cse_platform.runner.planning.requests import Requests
+from cse_platform.runner.processes.trials import run_trials
 from cse_platform.runner.publishing import Publisher
-from cse_platform.runner.requests import Requests
 from cse_platform.runner.state import AS_USUAL, Again, SweepState
-from cse_platform.runner.trials import run_trials
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.changes import asks_for_no_more, refuse_changes

@@ -16,13 +16,13 @@ from cse_methods.registry import get_method
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store.opening import Store, open_store
-from cse_platform.runner.content import (
+from cse_platform.runner.failures import End, Failure
+from cse_platform.runner.planning.content import (
     environment_hash,
     refuse_other_content,
     to_try_again,
 )
-from cse_platform.runner.failures import End, Failure
-from cse_platform.runner.planner import Planner
+from cse_platform.runner.planning.planner import Planner
 from cse_platform.runner.results import Results
 from cse_platform.runner.state import AS_USUAL, Again, SweepState
 from cse_platform.search.study import SearchStudy

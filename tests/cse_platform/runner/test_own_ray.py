@@ -11,7 +11,7 @@ from processes import environment
 
 STARTED = """
 import json, psutil, ray
-from cse_platform.runner.cluster import join_cluster
+from cse_platform.runner.processes.cluster import join_cluster
 
 join_cluster(None)
 ray.get(ray.remote(lambda: None).options(num_cpus=1).remote())

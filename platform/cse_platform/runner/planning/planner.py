@@ -7,11 +7,11 @@ from typing import Any
 
 from cse_methods.contract import MethodConfig
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.confirmation import to_confirm
-from cse_platform.runner.content import same_trial
-from cse_platform.runner.giving_up import common_cause
 from cse_platform.runner.models import exists
-from cse_platform.runner.reuse import find_reused
+from cse_platform.runner.planning.confirmation import to_confirm
+from cse_platform.runner.planning.content import same_trial
+from cse_platform.runner.planning.giving_up import common_cause
+from cse_platform.runner.planning.reuse import find_reused
 from cse_platform.runner.state import SweepState
 from cse_platform.search.proposals import Proposal
 from cse_platform.secrets import mask_url

@@ -5,13 +5,18 @@ from _thread import interrupt_main
 from contextlib import suppress
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.cluster import capacity, join_cluster, refuse_too_small, run_tuner
 from cse_platform.runner.hooks import Hooks
-from cse_platform.runner.own_ray import OwnRayLost, stop_own
-from cse_platform.runner.planner import Planner
-from cse_platform.runner.requests import Requests
+from cse_platform.runner.planning.planner import Planner
+from cse_platform.runner.planning.requests import Requests
+from cse_platform.runner.processes.cluster import (
+    capacity,
+    join_cluster,
+    refuse_too_small,
+    run_tuner,
+)
+from cse_platform.runner.processes.own_ray import OwnRayLost, stop_own
+from cse_platform.runner.processes.sharing import share_devices
 from cse_platform.runner.results import Results
-from cse_platform.runner.sharing import share_devices
 from cse_platform.runner.state import SweepState
 from cse_platform.signals import interrupts_deferred
 from cse_platform.sweep.spec import SweepSpec

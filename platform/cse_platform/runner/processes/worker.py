@@ -18,7 +18,7 @@ from cse_methods.registry import get_method
 from cse_platform.errors import SettingsError
 from cse_platform.runner.disk_full import wait_for_room
 from cse_platform.runner.models import filesystem
-from cse_platform.runner.worker_process import as_found
+from cse_platform.runner.processes.worker_process import as_found
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.reading.problems import joined_problems
 from cse_platform.sweep.reading.pydantic_errors import problems_in

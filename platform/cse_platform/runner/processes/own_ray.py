@@ -15,7 +15,7 @@ from ray._private import ray_constants, utils, worker
 
 from cse_platform.errors import SweepRefusedError
 
-LOOPBACK = "127.0.0.1"
+_LOOPBACK = "127.0.0.1"
 _NEEDED = ("gcs_server", "raylet")
 """The processes without which a Ray does nothing, and for which there is no other here."""
 
@@ -67,7 +67,7 @@ def start_own(init: Callable[..., Any]) -> None:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def without_noise() -> Iterator[None]:
     """Keep Ray, which joins or starts within, from printing and from handling SIGTERM.
 
     Ray prints what its nodes complain of, with pages of `[state-dump]`. Of what ends a trial we
@@ -84,7 +84,7 @@ def quiet() -> Iterator[None]:
 def _start_once(init: Callable[..., Any]) -> None:
     before = set(psutil.Process().children())
     try:
-        init(address="local", _node_ip_address=LOOPBACK, include_dashboard=False)
+        init(address="local", _node_ip_address=_LOOPBACK, include_dashboard=False)
     except BaseException:
         ray.shutdown()
         started = set(psutil.Process().children()) - before

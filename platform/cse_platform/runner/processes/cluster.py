@@ -14,9 +14,9 @@ from ray import tune
 from cse_methods.allocator import ONE_ARENA
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.hooks import Hooks
-from cse_platform.runner.own_ray import quiet, start_own
-from cse_platform.runner.worker import trainable
-from cse_platform.runner.worker_process import reusable
+from cse_platform.runner.processes.own_ray import without_noise, start_own
+from cse_platform.runner.processes.worker import trainable
+from cse_platform.runner.processes.worker_process import reusable
 from cse_platform.signals import heed_sigterm
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.spec import SweepSpec
@@ -55,7 +55,7 @@ def join_cluster(address: str | None) -> None:
         runtime_env=worker_environment(address),
     )
     try:
-        with quiet():
+        with without_noise():
             if address is None:
                 start_own(init)
             else:

@@ -17,9 +17,9 @@ from cse_methods.contract import MethodConfig, TrainingConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.files.cache import cache_folder, cache_key, written_once
 from cse_platform.forecast.throughput import Throughput, fewest_near_best, slots_of
+from cse_platform.runner.processes.worker import prepared
+from cse_platform.runner.processes.worker_process import as_found
 from cse_platform.runner.state import SweepState
-from cse_platform.runner.worker import prepared
-from cse_platform.runner.worker_process import as_found
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.check import representatives
 from cse_platform.tracking.provenance import peak_memory

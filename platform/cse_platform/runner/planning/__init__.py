@@ -1,0 +1,1 @@
+"""What a sweep runs next, and what it must not run any longer."""

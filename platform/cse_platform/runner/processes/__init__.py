@@ -1,0 +1,1 @@
+"""Ray, started or joined, and the process in which a trial runs."""
