@@ -14,7 +14,7 @@ from ray import tune
 from cse_methods.allocator import ONE_ARENA
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.hooks import Hooks
-from cse_platform.runner.processes.own_ray import without_noise, start_own
+from cse_platform.runner.processes.own_ray import start_own, without_noise
 from cse_platform.runner.processes.worker import trainable
 from cse_platform.runner.processes.worker_process import reusable
 from cse_platform.signals import heed_sigterm
