@@ -135,7 +135,17 @@ def test_every_room_of_ours_makes_numbers_or_does_not() -> None:
             "settings",
             "tasks",
         ),
-        *("data", "files", "published", "mini", "guard", "testing", "code_hash", "evaluation"),
+        *(
+            "data",
+            "files",
+            "published",
+            "mini",
+            "guard",
+            "testing",
+            "code_hash",
+            "evaluation",
+            "allocator",
+        ),
     }
     rooms = {module.name for module in pkgutil.iter_modules(cse_methods.__path__)} | {"mini"}
     assert rooms == {room.partition(".")[0] for room in ROOMS} - {"data"} | by_content
