@@ -37,12 +37,27 @@ def exit_code() -> int:
     return 128 + (signal.SIGTERM if _terminated.is_set() else signal.SIGINT)
 
 
-def _terminate(_number: int, frame: FrameType | None) -> None:
-    _terminated.set()
-    interrupt = signal.getsignal(signal.SIGINT)
-    if not callable(interrupt):  # a script's background job ignores SIGINT
+def interrupt() -> None:
+    """Do what Ctrl-C does, in the main thread."""
+    if not callable(signal.getsignal(signal.SIGINT)):  # a script's background job ignores it
         raise KeyboardInterrupt
-    interrupt(signal.SIGINT, frame)
+    signal.raise_signal(signal.SIGINT)
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    _terminated.set()
+    interrupt()
+
+
+@contextmanager
+def interrupt_handler_kept() -> Iterator[None]:
+    """Put the handler of Ctrl-C back at the end, whatever the block sets in its place."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 @cache

@@ -55,6 +55,9 @@ def test_stop_a_trial_try_another_and_raise_the_budget(sweep: Sweep, cluster: st
     assert_stores_agree(sweep)
     again = sweep.run("--address", cluster)
     assert "complete already" in again.stdout
+    ask(sweep, "resume", "--trials", "5")  # of a sweep that is complete
+    assert sweep.run("--address", cluster).returncode == 0
+    assert len(sweep.history().trials) == 6
 
 
 def test_pause_then_stop_then_resume(sweep: Sweep, cluster: str) -> None:

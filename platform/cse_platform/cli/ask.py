@@ -81,7 +81,7 @@ def _refuse_budget(spec: SweepSpec, trials: int) -> None:
     if trials <= spec.search.trials:
         raise SweepRefusedError(
             f"sweep {spec.sweep!r} takes {spec.search.trials} trials already, got {trials}; "
-            "fewer are set in its file"
+            "expected more"
         )
 
 

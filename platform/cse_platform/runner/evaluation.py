@@ -13,6 +13,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.query.board.best import BestKey, best_key
 from cse_platform.runner.failures import one_line
 from cse_platform.runner.models import local_copy
+from cse_platform.runner.processes.own_ray import refuse_lost_ray
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.blocks import Evaluate
 from cse_platform.sweep.spec import SweepSpec
@@ -44,6 +45,7 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
     problems = [f"trial {t.number}: its model was not kept" for t in waiting if t.model is None]
     while running:
         heed()
+        refuse_lost_ray()
         ready, _ = ray.wait(list(running), timeout=1)
         if not ready:
             continue

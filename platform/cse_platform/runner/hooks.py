@@ -61,6 +61,9 @@ class Hooks:
 
     def _stop(self, key: str) -> None:
         self.results.stop(key)
+        if key not in self.planner.state.live:
+            self.results.ended(key)
+            return
         for trial in self.controller.get_trials():
             if self.keys.get(trial.trial_id) == key:
                 self.controller.stop_trial(trial)
@@ -96,6 +99,7 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
 
     def suggest(self, trial_id: str) -> Any:
         hooks = self.hooks
+        check_own()
         hooks.heed()  # while nothing runs, Ray asks for a trial again and again, and does no more
         stops = hooks.is_interrupted
         try:

@@ -94,7 +94,11 @@ def run_sweep(
                 running = begin(recorder, lease)
                 state = run_to_end(running, requests, places, address=address, watch=watch)
         finally:
-            health = recorder.close(0 if lease.is_lost else FLUSH_SECONDS)
+            try:
+                health = recorder.close(0 if lease.is_lost else FLUSH_SECONDS)
+            except BaseException:  # by somebody who does not want to wait for it
+                publisher.stop()
+                raise
             behind = tuple(sink for sink in health if sink.behind)
             if behind or lease.is_lost:  # the next start shows what these stores lack
                 publisher.stop()
@@ -167,10 +171,10 @@ def run_to_end(
     end: EndState = "INTERRUPTED"
     try:
         with watch(state):
-            run_trials(state, requests, places, address=address)
-            done = state.finished and not state.live
-            if done:
+            done = False
+            while not done and run_trials(state, requests, places, address=address):
                 evaluate_selected(state, heed=lambda: requests.heed(state))
+                done = not state.wants_more  # which can have been asked for meanwhile
         if done:
             end = "COMPLETE"
             delete_folder(places.checkpoints)

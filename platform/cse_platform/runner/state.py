@@ -77,6 +77,16 @@ class SweepState:
         return self.spec.budget + len(self.history.enqueued)
 
     @property
+    def searched(self) -> int:
+        """How many trials the search has begun."""
+        return sum(trial.role != "confirm" for trial in self.history.trials.values())
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether trials are to be run beside those that have been."""
+        return bool(self.to_retry) or self.searched < self.budget
+
+    @property
     def planned(self) -> int:
         """How many trials there will be, further seeds included."""
         return self.spec.planned + len(self.history.enqueued)

@@ -57,7 +57,7 @@ def _seconds(value: Any) -> Any:
 def _hide(value: Any) -> Any:
     """Mask these URLs from now on, before anything is said of them."""
     for url in value if isinstance(value, (list, tuple)) else [value]:
-        if isinstance(url, str):
+        if isinstance(url, str) and "://" in url:  # another text could be any word
             hide(url)
     return value
 

@@ -155,6 +155,7 @@ class History:
             case "resume":
                 self.paused = False
                 if event.trials is not None and self.spec is not None:
+                    self.complete = False
                     self.asked_trials = event.trials
                     self.spec = event.with_budget(self.spec)
             case "enqueue":

@@ -62,6 +62,9 @@ def test_a_trial_that_is_silent_for_too_long(clock: Clock) -> None:
 
 def test_without_a_limit_the_rhythm_of_the_trial_is_one(clock: Clock) -> None:
     limits = limits_of(clock, "slow", "quick")
+    clock.pass_time(limits, 500)  # to start
+    for name in ("quick", "slow"):
+        limits.hear(name)
     for name, gap in (("quick", 1.0), ("slow", 100.0)):
         clock.pass_time(limits, gap)
         limits.hear(name)
@@ -71,13 +74,23 @@ def test_without_a_limit_the_rhythm_of_the_trial_is_one(clock: Clock) -> None:
     assert set(limits.broken()) == {"quick", "slow"}
 
 
+def test_a_quick_start_makes_no_rhythm(clock: Clock) -> None:
+    """The first points of a large encoder can lie further apart than its start takes."""
+    limits = limits_of(clock, "slow")
+    clock.pass_time(limits, 40)
+    limits.hear("slow")
+    clock.pass_time(limits, 100_000)
+    assert limits.broken() == {}
+
+
 def test_before_there_is_a_rhythm_that_of_the_others_holds(clock: Clock) -> None:
     limits = limits_of(clock, "first")
     clock.pass_time(limits, 100_000)
     assert (limits.broken(), limits.stalled()) == ({}, set())
     limits.follow(["other"])
-    clock.pass_time(limits, 60)
-    limits.hear("other")
+    for _ in range(2):
+        clock.pass_time(limits, 60)
+        limits.hear("other")
     limits.follow(["other", "next"])
     clock.pass_time(limits, RHYTHM * 60 + 1)
     assert set(limits.broken()) == {"other", "next"}

@@ -197,3 +197,26 @@ def test_trial_that_was_stopped_is_pruned_and_can_be_tried_again(
     assert sorted(told) == ["COMPLETE"] * 3 + ["FAIL", "PRUNED"]
     with open_leaderboard(tmp_path) as board:
         assert board.sweep("small").counts["COMPLETE"] == 3
+
+
+def test_a_trial_that_waits_to_go_on_is_stopped(drive: Any) -> None:
+    first, *_ = drive.start()
+    drive.report(first.key, 2)
+    drive.fail(first.key, "its process died", crashed=True)
+
+    def stop(key: str) -> None:
+        drive.results.stop(key)
+        drive.results.ended(key)
+
+    act_on(drive.state, asked("stop", numbers=[first.number]), stop_trial=stop)
+    assert drive.history.trials[first.key].state == "PRUNED"
+    drive.run()
+    assert drive.history.trials[first.key].state == "PRUNED"
+
+
+def test_a_complete_sweep_is_extended(drive: Any) -> None:
+    drive.run()
+    drive.history.complete = True
+    act(drive, asked("resume", trials=drive.state.spec.budget + 1))
+    assert not drive.history.complete
+    assert drive.state.wants_more

@@ -46,6 +46,10 @@ from cse_platform.tracking.events import (
 _log = logging.getLogger(__name__)
 
 
+CONTRADICTIONS = (StoreLostError, LookupError, TypeError, ValueError)
+"""What an event raises that does not fit what is stored; waiting would not help it."""
+
+
 class LeaderboardSink:
     """The SQL leaderboard as a sink: a batch and its cursor are one transaction.
 
@@ -76,7 +80,7 @@ class LeaderboardSink:
         """
         try:
             take_over(self._leaderboard, journal, entries, lease=self._lease)
-        except (StoreLostError, LookupError, TypeError, ValueError) as error:
+        except CONTRADICTIONS as error:
             if len(entries) > 1:
                 for entry in entries:
                     self.apply(journal, [entry])
@@ -153,9 +157,16 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
 
 
 def apply_held_back(session: Session, trial: str) -> None:
-    """Apply what came of a trial before the trial itself."""
+    """Apply what came of a trial before the trial itself; what cannot be is left out, and said."""
     for journal, position, event in take_held_back(session, trial):
-        apply_event(session, journal, position, event)
+        try:
+            with session.begin_nested():
+                apply_event(session, journal, position, event)
+        except CONTRADICTIONS as error:
+            if isinstance(event, TestAccessed):
+                raise
+            reason = mask_text(str(error) or repr(error))
+            _log.warning("%s of trial %s is left out: %s", event.kind, trial[:8], reason)
 
 
 def _apply_later(

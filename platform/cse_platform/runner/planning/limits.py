@@ -25,6 +25,7 @@ class _Watch:
     heard: float
     longest: float = 0.0
     """Between two signs of life."""
+    has_reported: bool = False
 
 
 class TrialLimits:
@@ -52,9 +53,10 @@ class TrialLimits:
         """Note a sign of life."""
         if watch := self._watches.get(name):
             now = self._now()
-            watch.longest = max(watch.longest, now - watch.heard)
-            self._longest = max(self._longest, watch.longest)
-            watch.heard = now
+            if watch.has_reported:  # how long a process takes to start is no rhythm
+                watch.longest = max(watch.longest, now - watch.heard)
+                self._longest = max(self._longest, watch.longest)
+            watch.heard, watch.has_reported = now, True
 
     def broken(self) -> dict[str, str]:
         """Why trials are to be ended, by name."""

@@ -52,7 +52,7 @@ class Planner:
             return None
         if not self._begin_enqueued():
             return None
-        while self._searched() < self.state.budget:
+        while self.state.searched < self.state.budget:
             proposal = self.state.with_search(self._propose)
             if proposal is None:
                 return None
@@ -80,9 +80,6 @@ class Planner:
     def _searching(self) -> bool:
         trials = self.state.history.trials
         return any(trials[key].role != "confirm" for key in self.state.live)
-
-    def _searched(self) -> int:
-        return sum(trial.role != "confirm" for trial in self.state.history.trials.values())
 
     def _begin_enqueued(self) -> bool:
         """Bring into the study what a person has put in; False while the study is down."""

@@ -1,6 +1,5 @@
 """What is asked of a running sweep from elsewhere, and what its driver does about it."""
 
-import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from cse_platform.errors import StoreError
 from cse_platform.leaderboard.ingest.requests import note_taken, waiting_requests
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.runner.state import SweepState
+from cse_platform.signals import interrupt
 from cse_platform.tracking.events import SweepRequested
 
 LISTEN_SECONDS = 1.0
@@ -43,8 +43,13 @@ class Requests:
         self, state: SweepState, *, stop_trial: Callable[[str], None] = lambda key: None
     ) -> None:
         """Do what was asked since the last call; `stop_trial` ends a running trial, by its key."""
-        for request in self.take():
-            act_on(state, request, stop_trial=stop_trial)
+        while self._heard:
+            number, request = self._heard.popleft()
+            try:
+                act_on(state, request, stop_trial=stop_trial)
+            finally:  # a stop does not return
+                if request.request in state.history.requests:
+                    self._taken.append(number)
 
     def close(self) -> None:
         """Hear nothing more; a second call does nothing."""
@@ -90,12 +95,12 @@ def act_on(
     state.record(request)
     match request.action:
         case "stop" if request.numbers:
-            trials = state.history.trials.values()
-            for key in [t.key for t in trials if t.number in request.numbers]:
-                if key in state.live:
-                    stop_trial(key)
+            for trial in state.history.unfinished():
+                if trial.number in request.numbers:
+                    state.left_over = [other for other in state.left_over if other is not trial]
+                    stop_trial(trial.key)
         case "stop":
-            signal.raise_signal(signal.SIGINT)  # as by Ctrl-C
+            interrupt()
         case "resume":
             state.spec = state.spec.with_budget(state.history.asked_trials)
         case "retry":

@@ -17,7 +17,7 @@ from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.processes.own_ray import start_own, without_noise
 from cse_platform.runner.processes.worker import trainable
 from cse_platform.runner.processes.worker_process import reusable
-from cse_platform.signals import heed_sigterm
+from cse_platform.signals import heed_sigterm, interrupt_handler_kept
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
@@ -119,4 +119,5 @@ def run_tuner(spec: SweepSpec, slot: Slot, places: SweepStores, hooks: Hooks) ->
             failure_config=tune.FailureConfig(max_failures=0),  # restarts are the planner's
         ),
     )
-    tuner.fit()
+    with interrupt_handler_kept():  # Ray's own would swallow a Ctrl-C that comes later
+        tuner.fit()

@@ -35,8 +35,22 @@ class OwnRayLost(BaseException):
 def check_own() -> None:
     """Raise OwnRayLost if a Ray that this process has started has died."""
     for process in _needed:
-        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+        try:
+            lives = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:  # it has ended between the two
+            lives = False
+        if not lives:
             raise OwnRayLost
+
+
+def refuse_lost_ray() -> None:
+    """Raise SweepRefusedError if a Ray that this process has started has died."""
+    try:
+        check_own()
+    except OwnRayLost:
+        raise SweepRefusedError(
+            "Ray on this machine has died while test sets were scored; the same command goes on"
+        ) from None
 
 
 def stop_own() -> None:

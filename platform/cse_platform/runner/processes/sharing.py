@@ -22,6 +22,7 @@ from cse_platform.runner.processes.worker_process import as_found
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.check import representatives
+from cse_platform.sweep.identity import code_hash
 from cse_platform.tracking.provenance import peak_memory
 
 _STEPS = 20
@@ -69,7 +70,7 @@ def _known_or_measured(
     settings = config.model_dump(mode="json")
     asked = {
         "method": state.method.name,
-        "revision": state.method.revision,
+        "code": code_hash(state.method),
         "settings": settings,
         "machine": {name: n for name, n in node["Resources"].items() if _is_hardware(name)},
         "slots": {trials: asdict(slot) for trials, slot in slots.items()},
@@ -77,11 +78,19 @@ def _known_or_measured(
 
     def write(stream: IO[bytes]) -> None:
         measured = _measured(state.method.name, settings, node, slots)
+        if not measured:
+            raise _NothingMeasuredError
         stream.write(json.dumps([asdict(one) for one in measured]).encode())
 
-    return written_once(
-        cache_folder("throughput") / f"{cache_key(asked)}.json", read=_read, write=write
-    )
+    file = cache_folder("throughput") / f"{cache_key(asked)}.json"
+    try:
+        return written_once(file, read=_read, write=write)
+    except _NothingMeasuredError:
+        return ()  # a trial says itself what is wrong, and the next start tries again
+
+
+class _NothingMeasuredError(Exception):
+    """Not even a single trial has come to its end."""
 
 
 def _is_hardware(resource: str) -> bool:

@@ -30,17 +30,21 @@ _log = logging.getLogger(__name__)
 
 def run_trials(
     state: SweepState, requests: Requests, places: SweepStores, *, address: str | None
-) -> None:
+) -> bool:
     """Run what the planner wants; a Ray of our own that dies is started again.
 
-    Returns early on Ctrl-C. SweepRefusedError if the cluster does not have what a trial asks for,
-    if our own Ray dies again and again, or if all trials fail alike.
+    False on Ctrl-C, which leaves something to do. SweepRefusedError if the cluster does not have
+    what a trial asks for, if our own Ray dies again and again, or if all trials fail alike.
     """
-    for _ in range(MAX_LOST):
+    state.finished = False
+    lost = 0
+    while lost < MAX_LOST:
         with suppress(OwnRayLost):
             _run_on_ray(state, requests, places, address=address)
             break
-        _log.warning("Ray on this machine has died; it is started again")
+        lost += 1
+        if lost < MAX_LOST:
+            _log.warning("Ray on this machine has died; it is started again")
         stop_own()
         state.cut_off()
     else:
@@ -49,6 +53,7 @@ def run_trials(
         )
     if state.gave_up is not None:
         raise SweepRefusedError(_gave_up(state.spec, state.gave_up))
+    return state.finished and not state.live
 
 
 def _run_on_ray(
@@ -57,13 +62,13 @@ def _run_on_ray(
     with interrupts_deferred():
         join_cluster(address)
     refuse_too_small(state.slot)
+    state.lease.on_lost(interrupt_main)  # as by Ctrl-C, which stops the trials
     share_devices(state)
     hooks = Hooks(
         Planner(state, capacity=lambda: capacity(state.slot)),
         Results(state, models=places.models, errors=places.errors),
         requests,
     )
-    state.lease.on_lost(interrupt_main)  # as by Ctrl-C, which stops the trials
     run_tuner(state.spec, state.slot, places, hooks)
     if hooks.broken is not None:
         raise hooks.broken

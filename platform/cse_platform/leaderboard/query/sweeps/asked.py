@@ -22,6 +22,8 @@ class Asked:
     """What its driver has not heard yet, in the order in which it was asked."""
     paused: bool = False
     """Whether it was paused, and not resumed since."""
+    enqueued: int = 0
+    """Configurations that were put in beside those that its search takes."""
 
 
 def requests_by_sweep(session: Session) -> Mapping[str, Asked]:
@@ -33,6 +35,8 @@ def requests_by_sweep(session: Session) -> Mapping[str, Asked]:
             found[record.sweep] = replace(known, waiting=(*known.waiting, action))
         elif action in ("pause", "resume"):
             found[record.sweep] = replace(known, paused=action == "pause")
+        elif action == "enqueue":
+            found[record.sweep] = replace(known, enqueued=known.enqueued + 1)
     return found
 
 

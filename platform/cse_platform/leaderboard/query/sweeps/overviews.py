@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session, selectinload
 
-from cse_platform.leaderboard.query.sweeps.asked import requests_by_sweep
+from cse_platform.leaderboard.query.sweeps.asked import Asked, requests_by_sweep
 from cse_platform.leaderboard.query.sweeps.counts import best_trials, count_by_state, news
 from cse_platform.leaderboard.query.sweeps.find import find_sweep
 from cse_platform.leaderboard.query.sweeps.holders import Holder, holders
@@ -96,7 +96,7 @@ def _overviews(session: Session, only: int | None, now: datetime | None) -> list
     found = []
     for record in session.scalars(query if only is None else query.filter_by(id=only)):
         counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
-        trials, plan = sum(counts.values()), _planned(record)
+        trials, plan = sum(counts.values()), _planned(record, asked[record.name])
         restarted = record.starts[-1].started if record.starts else record.started
         state = _state(record, held.get(record.name))
         runs = state == "RUNNING"
@@ -139,10 +139,10 @@ def _state(record: SweepRecord, holder: Holder | None) -> str:
     return record.state
 
 
-def _planned(record: SweepRecord) -> int | None:
-    """How many trials its file asks for; None of a file of another version, or imported."""
+def _planned(record: SweepRecord, asked: Asked) -> int | None:
+    """How many trials it is to have; None of a file of another version, or imported."""
     try:
-        return SweepSpec.model_validate(record.spec).planned
+        return SweepSpec.model_validate(record.spec).planned + asked.enqueued
     except ValidationError:
         return None
 
