@@ -23,7 +23,7 @@ from cse_platform.render.formats import percent, short_settings
 from cse_platform.runner.launch import Outcome, Watch, run_sweep
 from cse_platform.runner.notifying import Notifier
 from cse_platform.runner.publishing import Publisher
-from cse_platform.runner.state import Again, SweepState
+from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.secrets import mask_url
 from cse_platform.signals import heed_sigterm
 from cse_platform.sweep.prerequisites import fetch_missing
@@ -38,7 +38,7 @@ HEAD = 5
 
 
 def run_stages(
-    sweeps: SweepFile, *, runs: Path, address: str | None, offline: bool, again: Again
+    sweeps: SweepFile, *, runs: Path, address: str | None, offline: bool, reuse: Reuse
 ) -> None:
     """Run each sweep of a file in order; print the leaderboard's head and how to open MLflow.
 
@@ -71,7 +71,7 @@ def run_stages(
                 show = partial(watching, console=console, errors=where.errors)
                 watch = _both(show, notifier.watching)
                 outcome = run_sweep(
-                    spec, where, publisher, address=address, again=again, watch=watch
+                    spec, where, publisher, address=address, reuse=reuse, watch=watch
                 )
                 _print_outcome(spec, outcome, console)
                 if outcome.state == "INTERRUPTED":

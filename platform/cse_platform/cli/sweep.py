@@ -4,6 +4,7 @@ import os
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +18,9 @@ from cse_platform.cli.common import (
     store_options,
     version_option,
 )
+
+if TYPE_CHECKING:
+    from cse_platform.runner.state import Reuse  # imports Ray
 
 
 class FileOrCommand(click.Group):
@@ -109,12 +113,11 @@ def run(
         check(sweeps, runs=runs, address=address, offline=offline)
     else:
         from cse_platform.cli.run import run_stages
-        from cse_platform.runner.state import Again
 
-        again = Again(
-            reuse="nothing" if no_reuse else "unknown code too" if reuse_unknown else "same code"
+        reuse: Reuse = (
+            "nothing" if no_reuse else "unknown code too" if reuse_unknown else "same code"
         )
-        run_stages(sweeps, runs=runs, address=address, offline=offline, again=again)
+        run_stages(sweeps, runs=runs, address=address, offline=offline, reuse=reuse)
 
 
 for asking in (stop, pause, resume, retry, enqueue):

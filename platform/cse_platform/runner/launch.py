@@ -23,7 +23,7 @@ from cse_platform.runner.planning.content import (
 from cse_platform.runner.planning.requests import Requests
 from cse_platform.runner.processes.trials import run_trials
 from cse_platform.runner.publishing import Publisher
-from cse_platform.runner.state import AS_USUAL, Again, SweepState
+from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.changes import asks_for_no_more, refuse_changes
@@ -61,7 +61,7 @@ def run_sweep(
     publisher: Publisher,
     *,
     address: str | None = None,
-    again: Again = AS_USUAL,
+    reuse: Reuse = "same code",
     watch: Watch = lambda state: nullcontext(),
 ) -> Outcome:
     """Run a sweep to its end: from the start, from where it was cut off, or by a larger budget.
@@ -85,7 +85,7 @@ def run_sweep(
         asked = spec.model_dump(mode="json", exclude={"stores"})  # URLs can hold passwords
         refuse_changes(history.spec, asked)
         mirror = MLflowMirror(places.mlflow, experiment=spec.experiment, artifacts=places.artifacts)
-        begin = prepare(spec, asked, places, history, leaderboard, again)
+        begin = prepare(spec, asked, places, history, leaderboard, reuse)
         recorder = Recorder(journal, [LeaderboardSink(leaderboard, lease), mirror])
         state: EndState = "INTERRUPTED" if begin else "UNCHANGED"
         try:
@@ -113,7 +113,7 @@ def prepare(
     places: SweepStores,
     history: History,
     leaderboard: Store,
-    again: Again,
+    reuse: Reuse,
 ) -> Callable[[Recorder, Lease], SweepState] | None:
     """Everything that can fail before the first trial: encoders, data, the search store.
 
@@ -129,7 +129,7 @@ def prepare(
     environment = environment_hash(asked, content, packages)
     failed = to_try_again(history, environment)
     unchanged = history.complete and asks_for_no_more(history.spec, asked) and not failed
-    unknown_code = unchanged or again.reuse == "unknown code too"
+    unknown_code = unchanged or reuse == "unknown code too"
     refuse_other_content(history, resolved, identity, unknown_code=unknown_code)
     if unchanged:
         return None
@@ -139,7 +139,7 @@ def prepare(
 
     def begin(recorder: Recorder, lease: Lease) -> SweepState:
         stores = (recorder, search, leaderboard, lease)
-        state = SweepState(resolved, method, identity, history, *stores, again, list(failed))
+        state = SweepState(resolved, method, identity, history, *stores, reuse, list(failed))
         state.record(started)
         return state
 

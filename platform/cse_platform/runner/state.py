@@ -23,15 +23,8 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class Again:
-    """What a start does with trials that have run before."""
-
-    reuse: Literal["same code", "unknown code too", "nothing"] = "same code"
-    """Which complete trials of other sweeps are taken over."""
-
-
-AS_USUAL = Again()
+Reuse = Literal["same code", "unknown code too", "nothing"]
+"""Which complete trials of other sweeps are taken over."""
 
 
 @dataclass
@@ -46,7 +39,7 @@ class SweepState:
     search: SearchStudy
     leaderboard: Store
     lease: Lease
-    again: Again = AS_USUAL
+    reuse: Reuse = "same code"
     to_retry: list[TrialHistory] = field(default_factory=list)
     """Failed trials that are still to be tried again."""
     live: set[str] = field(default_factory=set)

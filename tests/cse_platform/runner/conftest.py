@@ -24,7 +24,7 @@ from cse_platform.runner.planning.content import (
 )
 from cse_platform.runner.planning.planner import Planner
 from cse_platform.runner.results import Results
-from cse_platform.runner.state import AS_USUAL, Again, SweepState
+from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.space.start_points import start_points
@@ -63,7 +63,7 @@ class Drive:
         leaderboard: which completed trials are taken over from.
         capacity: trials at a time.
         score: what trials report.
-        again: what becomes of trials that have run before.
+        reuse: which complete trials of other sweeps are taken over.
         packages: that are installed.
     """
 
@@ -76,7 +76,7 @@ class Drive:
         *,
         capacity: int = 1,
         score: Score = lucky,
-        again: Again = AS_USUAL,
+        reuse: Reuse = "same code",
         packages: Mapping[str, str] | None = None,
     ) -> None:
         self.folder, self.spec, self.score = folder, spec, score
@@ -93,16 +93,14 @@ class Drive:
             asked, content = spec.model_dump(mode="json"), identity.content()
             environment = environment_hash(asked, content, packages or {})
             failed = to_try_again(history, environment)
-            refuse_other_content(
-                history, spec, identity, unknown_code=again.reuse == "unknown code too"
-            )
+            refuse_other_content(history, spec, identity, unknown_code=reuse == "unknown code too")
             search = SearchStudy(
                 spec,
                 url=f"sqlite:///{folder / 'search.db'}",
                 start_points=start_points(spec, method),
             )
             stores = (self.recorder, search, leaderboard, self.lease)
-            self.state = SweepState(spec, method, identity, history, *stores, again, failed)
+            self.state = SweepState(spec, method, identity, history, *stores, reuse, failed)
             self.state.record(
                 SweepStarted(
                     sweep=spec.sweep, method=spec.method, backbone=spec.backbone,

@@ -10,13 +10,12 @@ import pytest
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.runner.state import Again
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.spec import SweepSpec
 
 NewSpec = Callable[..., SweepSpec]
 NewDrive = Callable[..., Any]
-UNKNOWN_TOO = Again(reuse="unknown code too")
+UNKNOWN_TOO = "unknown code too"
 
 
 @pytest.fixture
@@ -50,9 +49,7 @@ def test_trials_of_the_same_code_are_reused(
     lab = tmp_path / "a"
     again = finish(new_drive(tmp_path / "b", new_spec(sweep="other"), leaderboard=lab))
     assert again == dict.fromkeys(first, "small")
-    fresh = new_drive(
-        tmp_path / "c", new_spec(sweep="third"), leaderboard=lab, again=Again(reuse="nothing")
-    )
+    fresh = new_drive(tmp_path / "c", new_spec(sweep="third"), leaderboard=lab, reuse="nothing")
     assert finish(fresh) == dict.fromkeys(first)
 
 
@@ -85,7 +82,7 @@ def test_trials_of_unknown_code_are_reused_only_when_asked(
     finish(new_drive(lab_of_unknown, new_spec(), identity=unknown_code))
     spec = new_spec(sweep="d", space={"kind": ["a", "b"]}, search={"trials": 4})
     asked = new_drive(
-        tmp_path / "d", new_spec(sweep="d"), leaderboard=lab_of_unknown, again=UNKNOWN_TOO
+        tmp_path / "d", new_spec(sweep="d"), leaderboard=lab_of_unknown, reuse=UNKNOWN_TOO
     )
     assert finish(asked) == dict.fromkeys(first, "small")
     assert {trial.code for trial in asked.history.trials.values()} == {None}
@@ -94,7 +91,7 @@ def test_trials_of_unknown_code_are_reused_only_when_asked(
     finish(
         new_drive(old, new_spec(space=spec.space.model_dump(mode="json")), identity=unknown_code)
     )
-    asked = new_drive(tmp_path / "f", spec, leaderboard=old, again=UNKNOWN_TOO)
+    asked = new_drive(tmp_path / "f", spec, leaderboard=old, reuse=UNKNOWN_TOO)
     finish(asked)
     tried = [(trial.values["kind"], trial.seed) for trial in asked.history.trials.values()]
     assert len(set(tried)) == len(tried) == 4

@@ -14,7 +14,6 @@ from cse_methods.data.dev_identity import DevIdentity, identify_dev_set
 from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.runner import launch
 from cse_platform.runner.processes import worker
-from cse_platform.runner.state import AS_USUAL
 from cse_platform.search import study
 from cse_platform.sweep import identity
 from cse_platform.sweep.spec import SweepSpec
@@ -86,7 +85,7 @@ def test_a_start_reads_each_dev_set_once_opens_one_search_store_and_validates_no
     monkeypatch.setattr(SweepSpec, "model_validate", no_validation)
     places = sweep_stores(spec, runs=tmp_path, environment={})
     with open_store(places.leaderboard) as board:
-        launch.prepare(spec, spec.model_dump(mode="json"), places, History(), board, AS_USUAL)
+        launch.prepare(spec, spec.model_dump(mode="json"), places, History(), board, "same code")
     assert counts == Counter(stsb=1, sickr=1) | Counter({"search stores": 1})
 
 

@@ -17,7 +17,6 @@ import pytest
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.row import LeaderboardRow
-from cse_platform.runner.state import Again
 from cse_platform.sweep.spec import SweepSpec
 
 OLDER = Path(__file__).parents[2] / "fixtures" / "older_stores"
@@ -85,7 +84,7 @@ def test_it_resumes(
     before = (older / "journal.jsonl").read_bytes()
     with pytest.raises(SweepRefusedError, match="--reuse-unknown"):
         new_drive(older, spec)
-    drive = new_drive(older, spec, again=Again(reuse="unknown code too"))
+    drive = new_drive(older, spec, reuse="unknown code too")
     drive.run()
     drive.assert_sound()
     undisturbed = new_drive(tmp_path_factory.mktemp("undisturbed"), spec)

@@ -8,7 +8,6 @@ from typing import Any
 
 from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.runner.launch import prepare
-from cse_platform.runner.state import AS_USUAL
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.history import History
@@ -52,7 +51,9 @@ def test_corpus_and_dev_sets_are_opened_once(
     with open_store(places.leaderboard) as leaderboard:
         sys.addaudithook(count)
         try:
-            prepare(spec, spec.model_dump(mode="json"), places, History([]), leaderboard, AS_USUAL)
+            prepare(
+                spec, spec.model_dump(mode="json"), places, History([]), leaderboard, "same code"
+            )
         finally:
             watching = False  # a hook cannot be taken off again
     assert opened == {CORPUS: 1, STSB: 1, SICK: 1}

@@ -40,11 +40,11 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
 
 def _acceptable(state: SweepState, planned: TrialStarted) -> Iterator[TrialStarted]:
     """The trial by its code and, where the user accepts that, the same by unknown code."""
-    if state.again.reuse == "nothing":
+    if state.reuse == "nothing":
         return
     if planned.code is not None:
         yield planned
-    if state.again.reuse == "unknown code too":
+    if state.reuse == "unknown code too":
         config = state.spec.config_of(planned.values)
         unknown = state.identity.of(config).with_unknown_code()
         change = {"trial": unknown.key(planned.seed), "configuration": unknown.hash, "code": None}
