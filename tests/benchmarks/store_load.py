@@ -25,7 +25,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "cse_platform" / "runner"))
 import psutil
 from conftest import SWEEP, Drive
 from evaluation_cost import say
-from sqlalchemy import create_engine, func, select, text
+from sqlalchemy import func, select
+from sweep_events import emptied
 
 from cse_methods.registry import get_method
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
@@ -179,16 +180,6 @@ def trial_memory(board: Store, folder: Path, *, trials: int) -> float:
             sizes.append(memory())
     drive.close()
     return (sizes[-1] - sizes[0]) / (trials - 100) * 1000
-
-
-def emptied(server: str) -> str:
-    """The URL of a PostgreSQL server whose public schema is made anew."""
-    engine = create_engine(server)
-    with engine.begin() as connection:
-        connection.execute(text("DROP SCHEMA public CASCADE"))
-        connection.execute(text("CREATE SCHEMA public"))
-    engine.dispose()
-    return server
 
 
 def memory() -> float:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cse_platform.cli.asking import enqueue, pause, resume, retry, stop
 from cse_platform.cli.common import (
     CONTEXT,
     RUNS,
@@ -18,6 +17,7 @@ from cse_platform.cli.common import (
     store_options,
     version_option,
 )
+from cse_platform.cli.request_commands import enqueue, pause, resume, retry, stop
 
 if TYPE_CHECKING:
     from cse_platform.runner.state import Reuse  # imports Ray

@@ -41,9 +41,11 @@ def test_error_that_ends_a_sweep_is_told(hook: Hook) -> None:
     assert len(hook.heard) == 1
 
 
-def test_service_that_does_not_answer_fails_nothing() -> None:
+def test_service_that_does_not_answer_fails_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with Notifier("small", [SecretStr("json://127.0.0.1:1/hook-4711")]) as notifier:
         notifier.tell("finished")
+    assert [line.levelname for line in caplog.records if line.name.startswith("cse")] == ["WARNING"]
+    assert "hook-4711" not in caplog.text
 
 
 def test_url_is_shown_nowhere(new_spec: Callable[..., SweepSpec]) -> None:

@@ -92,6 +92,6 @@ def enqueue(sweep: str, runs: Path | None, store: str | None, settings: tuple[st
 
 
 def _ask(url: str, sweep: str, action: "SweepAction", **what: Any) -> None:
-    from cse_platform.cli.ask import ask
+    from cse_platform.cli.requesting import send_request
 
-    click.echo(ask(url, sweep, action, **what))
+    click.echo(send_request(url, sweep, action, **what))

@@ -24,7 +24,7 @@ _TAKES = {"stop": ("RUNNING",), "retry": ("FAIL", "PRUNED")}
 """In which states single trials can be asked for."""
 
 
-def ask(
+def send_request(
     url: str,
     sweep: str,
     action: SweepAction,
