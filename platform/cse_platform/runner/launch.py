@@ -118,8 +118,8 @@ def prepare(
     """Everything that can fail before the first trial: encoders, data, the search store.
 
     `asked` is the sweep as JSON, for the journal; best encoders are looked up in the leaderboard.
-    What is returned begins the sweep: nothing is recorded of one that is refused here. None if the
-    sweep has nothing left to do.
+    What is returned begins the sweep: no start is recorded of one that is refused here. None if
+    the sweep has nothing left to do.
     """
     method, dev, references = get_method(spec.method), DevData(spec), best_references(spec)
     best = history.best or best_folders(spec, dev, leaderboard, references)
