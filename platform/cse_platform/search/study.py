@@ -16,7 +16,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
-from cse_platform.search import samplers
+from cse_platform.search import pruning, samplers
 from cse_platform.search.distributions import distribution, encode
 from cse_platform.search.proposals import Proposal, ProposedPoints, draw, enqueue_points
 from cse_platform.secrets import mask_url
@@ -46,7 +46,7 @@ class SearchStudy:
                 storage=_storage(url),
                 direction="maximize",
                 load_if_exists=True,
-                pruner=samplers.pruner(spec.pruner),
+                pruner=pruning.pruner(spec.pruner),
             )
             enqueue_points(self.study, spec, start_points)
 
@@ -96,11 +96,13 @@ class SearchStudy:
             return [trial.number for trial in self._trials() if trial.state == TrialState.RUNNING]
 
     def report(self, trial: TrialHistory, *, step: int) -> bool:
-        """Report a point of a trial's curve; True if the pruner would stop the trial here.
+        """Report what a trial would keep after a step; True if the pruner would stop it here.
 
-        Trials of further seeds, and trials that have ended in the study, are never stopped.
+        Optuna's pruners take the highest value so far for what a trial has reached. So step 0,
+        where nothing is trained, is not reported, and a fall after the peak is none. Trials of
+        further seeds, and trials that have ended in the study, are never stopped.
         """
-        if trial.role != "search" or trial.search_number is None:
+        if trial.role != "search" or trial.search_number is None or step not in trial.kept:
             return False
         with self._store():
             frozen = self._frozen(trial.search_number)
@@ -108,10 +110,11 @@ class SearchStudy:
                 return False
             # As `Trial.report` and `Trial.should_prune`, without reading the trial twice more.
             if step not in frozen.intermediate_values:
-                storage, value = self.study._storage, trial.curve[step]
+                storage, value = self.study._storage, trial.kept[step]
                 storage.set_trial_intermediate_value(frozen._trial_id, step, value)
                 frozen.intermediate_values[step] = value
-            return self.study.pruner.prune(self.study, frozen)
+            frozen.intermediate_values.pop(0, None)  # older versions reported it
+            return bool(self.study.pruner.prune(self.study, frozen))
 
     def tell(self, trial: TrialHistory) -> None:
         """Report how a trial ended: COMPLETE has its best value, which is never NaN.
@@ -152,7 +155,7 @@ class SearchStudy:
         if trial.role == "repeat":
             self.close(frozen.number, why=f"proposed before; run with seed {trial.seed} instead")
             return
-        for step in sorted(set(trial.curve) - set(frozen.intermediate_values)):
+        for step in sorted(set(trial.kept) - set(frozen.intermediate_values)):
             self.report(trial, step=step)
         if trial.state != "RUNNING":
             self.tell(trial)

@@ -4,9 +4,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import accumulate
 from typing import Any, Literal
 
-from cse_methods.data.dev_selection import dev_metric
+from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_platform.tracking import events
 
 
@@ -33,6 +34,9 @@ class TrialHistory:
     state: Literal["RUNNING"] | events.TrialState = "RUNNING"
     curve: dict[int, float] = field(default_factory=dict)
     """The search's dev score by optimiser step."""
+    kept: dict[int, float] = field(default_factory=dict)
+    """By trained step, the value of the checkpoint that would be kept if the trial ended there: no
+    curve falls here, where one dev set picks and is climbed. NaN while there is none."""
     last_metrics: dict[str, float] = field(default_factory=dict)
     """All metrics of the last report."""
     tops: dict[str, events.TrialPoint] = field(default_factory=dict)
@@ -79,14 +83,17 @@ class TrialHistory:
         top = self.tops.get(dev_metric(checkpoint))
         return None if top is None or math.isnan(top.value) else top
 
-    def add_point(self, point: events.TrialPoint) -> None:
-        """Take over one report."""
+    def add_point(self, point: events.TrialPoint, *, checkpoint: str) -> None:
+        """Take over one report; `checkpoint` is the dev set that picks the best one."""
         self.curve[point.step], self.last_metrics = point.value, point.metrics
         for name, value in point.metrics.items():
             if name.startswith("dev/") and point.step > 0 and not math.isnan(value):
                 top = self.tops.get(name)
                 if top is None or (value, -point.step) > (top.metrics[name], -top.step):
                     self.tops[name] = point
+        if point.step > 0:
+            best = self.best(checkpoint=checkpoint)
+            self.kept[point.step] = math.nan if best is None else best.value
 
 
 class History:
@@ -148,6 +155,12 @@ class History:
                 found.setdefault(trial.configuration, []).append(trial)
         return found
 
+    @property
+    def _checkpoint(self) -> str:
+        """The dev set that picks checkpoints."""
+        stored = ((self.spec or {}).get("dev") or {}).get("checkpoint")
+        return DevSelection().checkpoint if stored is None else str(stored)
+
     def _request(self, event: events.SweepRequested) -> None:
         match event.action:
             case "pause":
@@ -194,6 +207,7 @@ class History:
             finished=event.time,
             state="COMPLETE",
             curve=event.curve,
+            kept=_kept(event),
             best_step=event.best_step,
             best_value=event.best_value,
             model=event.model,
@@ -206,7 +220,7 @@ class History:
         trial.ran_until(event.time)
         if event.step in trial.curve:
             return
-        trial.add_point(event)
+        trial.add_point(event, checkpoint=self._checkpoint)
         if event.checkpoint is not None:
             trial.checkpoint = (event.step, event.checkpoint)
 
@@ -216,3 +230,15 @@ class History:
         trial.state, trial.error, trial.finished = event.state, event.error, event.time
         trial.best_step, trial.best_value = event.best_step, event.best_value
         trial.model = event.model
+
+
+def _kept(reused: events.TrialReused) -> dict[int, float]:
+    """What would have been kept, by step; before the best step only where it is known.
+
+    The event has the curve that the search climbs, and not that of another set that picks.
+    """
+    steps = sorted(step for step in reused.curve if step > 0)
+    rising = dict(zip(steps, accumulate((reused.curve[step] for step in steps), max), strict=True))
+    if max(rising.values(), default=reused.best_value) == reused.best_value:
+        return rising
+    return {step: reused.best_value for step in steps if step >= reused.best_step}

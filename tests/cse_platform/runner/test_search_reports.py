@@ -31,8 +31,8 @@ def test_optuna_alone_sees_the_truth(tmp_path: Path, new_spec: NewSpec) -> None:
         "COMPLETE", "PRUNED", "FAIL", "FAIL",
     ]  # fmt: skip
     assert complete.value == 0.6  # the best, not the last
-    assert complete.intermediate_values == {0: 0.1, 1: 0.6, 2: 0.4}
-    assert pruned.intermediate_values == {0: 0.1, 1: 0.3}
+    assert complete.intermediate_values == {1: 0.6, 2: 0.6}  # what would have been kept
+    assert pruned.intermediate_values == {1: 0.3}
     assert failed.value is None and math.isnan(failed.intermediate_values[1])
     assert closed.user_attrs == {"closed": "the budget was spent"}
 
@@ -59,6 +59,48 @@ def test_pruners_stop_the_worst(
         assert number == 0 or not any(verdicts)
     verdicts = tell_live(search, lived(2, [0.1, *[0.2] * 4]))
     assert verdicts.index(True) == stopped_at if stopped_at else not any(verdicts)
+
+
+@pytest.mark.parametrize(
+    "pruner",
+    [
+        {"kind": "median", "startup_trials": 2},
+        {"kind": "successive_halving", "reduction_factor": 2},
+        {"kind": "hyperband", "max_step": 3, "reduction_factor": 2},
+    ],
+)
+def test_where_training_lowers_the_score_the_worst_are_stopped(
+    tmp_path: Path, new_spec: NewSpec, pruner: dict[str, Any]
+) -> None:
+    """Step 0 is the highest point of every curve, and says nothing about what was trained."""
+    search = opened(tmp_path, new_spec(pruner=pruner))
+    asked(search, 3)
+    for number, level in enumerate((0.5, 0.4)):
+        tell_live(search, lived(number, [0.6, level, level, level], state="COMPLETE"))
+    assert any(tell_live(search, lived(2, [0.6, 0.1, 0.1, 0.1])))
+
+
+def test_a_fall_after_the_peak_stops_nothing(tmp_path: Path, new_spec: NewSpec) -> None:
+    """The best checkpoint is kept: a trial is no worse for what comes after it."""
+    search = opened(tmp_path, new_spec(pruner={"kind": "successive_halving", "min_step": 2}))
+    asked(search, 5)
+    for number in range(4):
+        tell_live(search, lived(number, [0.1, 0.5, 0.5, 0.5], state="COMPLETE"))
+    assert not any(tell_live(search, lived(4, [0.1, 0.6, 0.2, 0.2])))
+
+
+def test_a_study_of_an_older_version_goes_on(tmp_path: Path, new_spec: NewSpec) -> None:
+    """It has the raw curves, with step 0; those of running trials are not taken for trained."""
+    search = opened(tmp_path, new_spec(pruner={"kind": "median", "startup_trials": 1}))
+    asked(search, 2)
+    tell_live(search, lived(0, [0.6, 0.5, 0.4], state="COMPLETE"))
+    old = alone(tmp_path)
+    for step, value in enumerate((0.6, 0.2)):
+        old._storage.set_trial_intermediate_value(old.trials[1]._trial_id, step, value)
+    again = opened(tmp_path, search.spec)
+    again.reconcile(lived(1, [0.6, 0.2]))
+    assert again.report(lived(1, [0.6, 0.2, 0.1]).trials["t1"], step=2) is True
+    assert alone(tmp_path).trials[1].intermediate_values == {0: 0.6, 1: 0.2, 2: 0.2}
 
 
 def test_further_seeds_are_none_of_the_study(tmp_path: Path, new_spec: NewSpec) -> None:
@@ -88,7 +130,7 @@ def test_what_the_study_missed_is_told_once(tmp_path: Path, new_spec: NewSpec, h
     again.reconcile(history)
     (there,) = alone(tmp_path).get_trials()
     assert (there.state.name, there.value) == ("COMPLETE", 0.6)
-    assert there.intermediate_values == {0: 0.1, 1: 0.6, 2: 0.4}
+    assert there.intermediate_values == {1: 0.6, 2: 0.6}
 
 
 def test_a_point_is_told_once_and_never_to_a_trial_that_has_ended(
@@ -101,10 +143,10 @@ def test_a_point_is_told_once_and_never_to_a_trial_that_has_ended(
     asked(search, 1)
     assert [search.report(trial, step=step) for step in (0, 1, 1)] == [False] * 3
     search.tell(trial)
-    trial.curve[2] = 0.7
+    trial.kept[2] = 0.7
     assert search.report(trial, step=2) is False
     search.tell(trial)
-    assert alone(tmp_path).get_trials()[0].intermediate_values == {0: 0.1, 1: 0.6}
+    assert alone(tmp_path).get_trials()[0].intermediate_values == {1: 0.6}
     assert [str(w.message) for w in recwarn if "already" in str(w.message)] == []
 
 
@@ -125,11 +167,11 @@ def test_a_store_that_loses_a_trial_or_the_study_is_refused(
     search = opened(tmp_path, new_spec())
     asked(search, 1)
     search.running()
-    (trial,) = lived(0, [0.5], state="COMPLETE").trials.values()
+    (trial,) = lived(0, [0.1, 0.5], state="COMPLETE").trials.values()
     with closing(sqlite3.connect(tmp_path / "search.db")) as store, store:
         store.execute("DELETE FROM trials")
     with pytest.raises(StoreLostError, match="has lost trial 0 of sweep 'small'"):
-        search.report(trial, step=0)
+        search.report(trial, step=1)
     with pytest.raises(StoreLostError, match="has lost trial 0 of sweep 'small'"):
         search.tell(trial)
     with closing(sqlite3.connect(tmp_path / "search.db")) as store, store:
@@ -172,14 +214,14 @@ def test_a_store_that_goes_down_is_a_store_error_until_it_is_back(
     url = f"sqlite:///{tmp_path / 'search.db'}?timeout=0.05"
     search = SearchStudy(new_spec(), url=url, start_points=())
     asked(search, 1)
-    (trial,) = lived(0, [0.5]).trials.values()
+    (trial,) = lived(0, [0.1, 0.5]).trials.values()
     with sqlite3.connect(tmp_path / "search.db") as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(StoreError, match=r"search store sqlite.*database is locked"):
-            search.report(trial, step=0)
+            search.report(trial, step=1)
     other.close()
-    assert search.report(trial, step=0) is False
-    assert alone(tmp_path).get_trials()[0].intermediate_values == {0: 0.5}
+    assert search.report(trial, step=1) is False
+    assert alone(tmp_path).get_trials()[0].intermediate_values == {1: 0.5}
 
 
 def test_a_store_that_became_a_folder_is_a_store_error(tmp_path: Path, new_spec: NewSpec) -> None:
