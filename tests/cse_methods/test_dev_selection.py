@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from cse_methods.data.dev_identity import identify_dev_set
-from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.own.spec import OwnPairs
 from cse_methods.encoders.loading import load_encoder
@@ -50,6 +50,23 @@ def test_its_json_means_the_same() -> None:
     assert DevSelection.model_validate(dev.model_dump(mode="json")) == dev
 
 
+def test_the_search_climbs_the_mean_of_several_in_whatever_order() -> None:
+    dev = selected(search=["./my.tsv", "transfer_dev", "stsb"], also=[])
+    assert dev == selected(search=["stsb", "transfer_dev", "./my.tsv"], also=[])
+    assert dev.tasks == ("stsb", "transfer_dev", "my")
+    assert dev.search_name == "stsb+transfer_dev+my"
+    scores = {"dev/stsb_spearman": 0.5, "dev/avg_transfer_accuracy": 0.6, "dev/my_spearman": 0.1}
+    mean = dev.with_mean(scores)
+    assert mean == scores | {dev_metric(dev.search_name): pytest.approx(0.4)}
+    assert DevSelection.model_validate(dev.model_dump(mode="json")) == dev
+
+
+def test_one_set_in_a_list_is_that_set() -> None:
+    dev = selected(search=["stsb"])
+    assert dev == DevSelection()
+    assert dev.with_mean({"dev/stsb_spearman": 0.5}) == {"dev/stsb_spearman": 0.5}
+
+
 def test_what_is_hashed_of_a_selection_without_files_stays_what_it_was() -> None:
     assert list(DevSelection().names().items()) == [
         ("checkpoint", "stsb"),
@@ -73,7 +90,11 @@ def test_what_is_hashed_of_a_selection_without_files_stays_what_it_was() -> None
         ({"search": {"file": "my.tsv", "column": [1, 2, 3]}}, ["column", "columns, scale"]),
         ({"search": {"file": "my.tsv", "scale": [5, 0]}}, ["scale", "[5.0, 0.0]"]),
         ({"search": "my"}, ["'my'", "'stsb'", "./my-dev.tsv"]),
-        ({"search": 3}, ["string"]),
+        ({"checkpoint": 3}, ["string"]),
+        ({"search": []}, ["one or more dev sets"]),
+        ({"search": ["stsb", "sickr", "stsb"]}, ["each once", "['stsb', 'sickr', 'stsb']"]),
+        ({"search": ["stsb", "sikcr"]}, ["'sikcr'", "'sickr'"]),
+        ({"checkpoint": ["stsb", "sickr"]}, ["string"]),
     ],
 )
 def test_refusals(dev: dict[str, Any], words: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from cse_methods.data.dev_selection import climbed_sets
 from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, TRANSFER_TASKS
 
 TASKS = {
@@ -13,7 +14,13 @@ TASKS = {
 }
 """By task id."""
 
-_METRICS = {"kcc": "KCC", "ndcg": "NDCG", "spearman": "Spearman", "accuracy": "accuracy"}
+_METRICS = {
+    "kcc": "KCC",
+    "ndcg": "NDCG",
+    "spearman": "Spearman",
+    "accuracy": "accuracy",
+    "mean": "mean",
+}
 _CLASSIFIED = (*TRANSFER_TASKS, *LONG_TASKS, AVG_TRANSFER, "transfer_dev")
 """Tasks that are scored by an accuracy; all others by a correlation, a lab's own sets too."""
 _MEASURED = {
@@ -44,12 +51,14 @@ def score_quantity(column: str, *, split: str = "test") -> Quantity:
     task, _, metric = column.rpartition("_")
     if not task or metric not in _METRICS:
         task, metric = column, "accuracy" if column in _CLASSIFIED else "spearman"
-    return Quantity(f"{TASKS.get(task, task)} {split}, {_METRICS[metric]} × 100", 100.0)
+    sets = " + ".join(TASKS.get(one, one) for one in climbed_sets(task))
+    return Quantity(f"{sets} {split}, {_METRICS[metric]} × 100", 100.0)
 
 
 def dev_quantity(task: str) -> Quantity:
-    """Of what a search climbs, by its dev set: `stsb`, `sickr`, `transfer_dev`, a lab's own."""
-    return score_quantity(task, split="dev")
+    """Of what a search climbs: `stsb`, `transfer_dev`, a lab's own, a mean `stsb+sickr`."""
+    mean = "_mean" * (len(climbed_sets(task)) > 1)
+    return score_quantity(task + mean, split="dev")
 
 
 def metric_quantity(metric: str) -> Quantity:

@@ -13,13 +13,22 @@ from cse_methods.settings import Settings
 DevTask = Literal["stsb", "sickr", "transfer_dev"]
 """The dev sets of the package."""
 DEV_TASKS: tuple[DevTask, ...] = get_args(DevTask)
+_BETWEEN = "+"
+"""Between the names of sets whose mean is meant; no set has it in its name."""
+
+
+def climbed_sets(search: str) -> list[str]:
+    """The dev sets of what a search climbs, by its name: mostly one."""
+    return search.split(_BETWEEN)
 
 
 class DevSelection(Settings):
-    """Which dev set picks a trial's checkpoint, which one the search climbs, which are shown.
+    """Which dev set picks a trial's checkpoint, what the search climbs, which are shown.
 
     A dev set is one of the package's, or a lab's own file: a path, or a mapping as of `OwnPairs`.
-    Own ones go by the file's name without its ending; `files` says where they are read from.
+    Own ones go by the file's name without its ending; `files` says where they are read from. The
+    search can climb the mean of several; a checkpoint is picked by one, because methods that train
+    in a loop of their own pick theirs by that set's metric.
     """
 
     files: dict[str, OwnPairs] = Field(
@@ -28,7 +37,9 @@ class DevSelection(Settings):
         description="own dev sets by name; gathered from the three others",
     )
     checkpoint: str = "stsb"
-    search: str = "stsb"
+    search: str | tuple[str, ...] = Field(
+        default="stsb", description="one dev set, or several, whose mean is climbed"
+    )
     also: tuple[str, ...] = ("sickr",)
 
     @model_validator(mode="before")
@@ -37,11 +48,11 @@ class DevSelection(Settings):
         if not isinstance(values, Mapping):
             return values
         gathered, files = dict(values), dict(values.get("files") or {})
-        for role in ("checkpoint", "search"):
-            if role in values:
-                gathered[role] = put_down(role, values[role], files)
-        if isinstance(values.get("also"), (list, tuple)):
-            gathered["also"] = [put_down("also", entry, files) for entry in values["also"]]
+        for role in ("checkpoint", "search", "also"):
+            if isinstance(entries := values.get(role), (list, tuple)):
+                gathered[role] = [put_down(role, entry, files) for entry in entries]
+            elif role in values and role != "also":
+                gathered[role] = put_down(role, entries, files)
         return gathered | ({"files": files} if files else {})
 
     @field_validator("checkpoint", "search", "also")
@@ -57,10 +68,40 @@ class DevSelection(Settings):
                 )
         return names
 
+    @field_validator("search")
+    @classmethod
+    def _in_one_order(cls, names: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        """A mean depends on no order, so its sets have one: the same sets are the same search."""
+        if isinstance(names, str):
+            return names
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"expected one or more dev sets, each once, got {list(names)}")
+        known: tuple[str, ...] = DEV_TASKS
+        own = sorted(name for name in names if name not in known)
+        ordered = (*(name for name in known if name in names), *own)
+        return ordered if len(ordered) > 1 else ordered[0]
+
+    @property
+    def climbed(self) -> tuple[str, ...]:
+        """The dev sets whose mean the search climbs, mostly one."""
+        return (self.search,) if isinstance(self.search, str) else self.search
+
+    @property
+    def search_name(self) -> str:
+        """What the search climbs is called, e.g. `stsb`, or `stsb+sickr` of a mean."""
+        return _BETWEEN.join(self.climbed)
+
+    def with_mean(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """These metrics with the one that the search climbs, where that is a mean of them."""
+        if isinstance(self.search, str):
+            return dict(metrics)
+        values = [metrics[dev_metric(name)] for name in self.search]
+        return {**metrics, dev_metric(self.search_name): sum(values) / len(values)}
+
     @property
     def tasks(self) -> tuple[str, ...]:
         """Every dev set in use, each once, by name."""
-        return tuple(dict.fromkeys((self.checkpoint, self.search, *self.also)))
+        return tuple(dict.fromkeys((self.checkpoint, *self.climbed, *self.also)))
 
     @property
     def geometry(self) -> str | None:
@@ -69,7 +110,7 @@ class DevSelection(Settings):
         STS-B where it is scored; else the set that picks the checkpoint, or the one that the search
         climbs, if it is one of pairs.
         """
-        order = ("stsb", self.checkpoint, self.search, *self.also)
+        order = ("stsb", self.checkpoint, *self.climbed, *self.also)
         pairs = (name for name in order if name in self.tasks and name != "transfer_dev")
         return next(pairs, None)
 
@@ -86,8 +127,11 @@ class DevSelection(Settings):
 def dev_metric(task: str) -> str:
     """The name of the metric that a dev set is judged by, e.g. `dev/stsb_spearman`.
 
-    For `transfer_dev` it is the mean over the seven transfer tasks.
+    For `transfer_dev` it is the mean over the seven transfer tasks. What a search climbs by the
+    mean of several sets, e.g. `stsb+sickr`, is `dev/stsb_sickr_mean`.
     """
+    if _BETWEEN in task:
+        return f"dev/{task.replace(_BETWEEN, '_')}_mean"
     if task == "transfer_dev":
         return "dev/avg_transfer_accuracy"
     return f"dev/{task}_spearman"

@@ -117,7 +117,7 @@ def _summary(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
     if best is not None and best.best_value is not None:
         settings = ", " * bool(best.searched) + short_settings(best.searched_values)
         yield (
-            f"best dev {spec.dev.search}: {percent(best.best_value)} at step {best.best_step} "
+            f"best dev {spec.dev.search_name}: {percent(best.best_value)} at step {best.best_step} "
             f"(trial {best.number}, seed {best.seed}{settings})"
         )
         if said := below_untrained(best):

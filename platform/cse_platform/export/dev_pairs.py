@@ -2,7 +2,7 @@
 
 import torch
 
-from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.dev_selection import DevSelection, climbed_sets
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import DataError
@@ -20,8 +20,10 @@ def dev_pairs(trial: TrialDetails) -> DevPairs:
     Raises:
         NotFoundError: if the trial kept no model, or it is gone.
         BackboneError: if the model cannot be loaded.
-        DataError: if the dev set is none of pairs, cannot be read, or holds other pairs by now.
+        DataError: if what it climbs is not one set of pairs, cannot be read, or holds other pairs by now.
     """
+    if len(several := climbed_sets(trial.dev.search)) > 1:
+        raise DataError(f"the mean of {' and '.join(several)} has no pairs of its own")
     dev, data = DevSelection.model_validate(one_trial_sweep(trial)["dev"]), data_setting_of(trial)
     gold = load_dev_pairs(dev, trial.dev.search, data).gold
     if dev_identity(dev, data) != trial.dev.identity:

@@ -66,14 +66,14 @@ class Results:
         if refusal := self._refusal(step, metrics):
             self._refused[key] = refusal
             return True
-        before = trial.checkpoint
+        before, measured = trial.checkpoint, spec.dev.with_mean(metrics)
         self.state.record(
             TrialPoint(
                 sweep=spec.sweep,
                 trial=key,
                 step=step,
-                value=metrics[dev_metric(spec.dev.search)],
-                metrics=dict(metrics),
+                value=measured[dev_metric(spec.dev.search_name)],
+                metrics=measured,
                 checkpoint=checkpoint,
             )
         )
@@ -182,7 +182,7 @@ class Results:
         if step < 0:
             return f"it reported step {step}; steps count from 0"
         dev = self.state.spec.dev
-        for name in map(dev_metric, (dev.checkpoint, dev.search)):
+        for name in map(dev_metric, (dev.checkpoint, *dev.climbed)):
             if name not in metrics:
                 return f"it reported no {name} at step {step}"
             if abs(metrics[name]) > 1:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -42,12 +42,12 @@ class DevData:
     def __init__(self, spec: SweepSpec) -> None:
         read = {name: identify_dev_set(spec.dev, name, spec.data) for name in spec.dev.tasks}
         self.sha256 = {task: one.sha256 for task, one in read.items()}
-        picks, climbs = read[spec.dev.checkpoint], read[spec.dev.search]
+        picks, climbs = read[spec.dev.checkpoint], [read[name] for name in spec.dev.climbed]
         self.columns = {
             "checkpoint": picks.task,
-            "search": climbs.task,
+            "search": spec.dev.search_name,
             "identity": _identity_of(picks, climbs),
-            "source": climbs.source,
+            "source": "+".join(dict.fromkeys(one.source for one in climbs)),
             "corpus": "+".join(corpus.short_name for corpus in spec.corpus),
         }
         """What a leaderboard row says of them; rows of one identity can be compared."""
@@ -55,12 +55,12 @@ class DevData:
 
 def dev_identity(dev: DevSelection, data: str | None) -> str:
     """The hash by which rows of one selection of dev sets are compared; DataError as `DevData`."""
-    picks, climbs = (identify_dev_set(dev, name, data) for name in (dev.checkpoint, dev.search))
+    picks, *climbs = (identify_dev_set(dev, name, data) for name in (dev.checkpoint, *dev.climbed))
     return _identity_of(picks, climbs)
 
 
-def _identity_of(picks: DevIdentity, climbs: DevIdentity) -> str:
-    return canonical_hash([picks.task, picks.sha256, climbs.task, climbs.sha256])
+def _identity_of(picks: DevIdentity, climbs: Iterable[DevIdentity]) -> str:
+    return canonical_hash([part for one in (picks, *climbs) for part in (one.task, one.sha256)])
 
 
 @dataclass(frozen=True)

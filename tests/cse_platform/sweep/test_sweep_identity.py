@@ -81,10 +81,20 @@ def test_what_changes_the_numbers_changes_the_key(tmp_path: Path) -> None:
         key(sweep(corpus=two)),
         key(sweep(dev={"checkpoint": "sickr"})),
         key(sweep(dev={"search": "sickr"})),
+        key(sweep(dev={"search": ["stsb", "sickr"]})),
         key(sweep(dev={"also": []})),
         key(sweep(method="simcse", fixed={}, space={})),
     ]
     assert len(set(keys)) == len(keys)
+
+
+def test_rows_of_one_mean_of_dev_sets_are_compared() -> None:
+    searched = ["stsb", "sickr", ["stsb", "sickr"], ["sickr", "stsb"], ["sickr"]]
+    found = [DevData(sweep(dev={"search": one})).columns for one in searched]
+    stsb, sickr, mean, turned, alone = (one["identity"] for one in found)
+    assert (mean, alone) == (turned, sickr)
+    assert len({stsb, sickr, mean}) == 3
+    assert (found[2]["search"], found[2]["source"]) == ("stsb+sickr", "builtin")
 
 
 def test_other_dev_data_change_the_key() -> None:

@@ -44,7 +44,7 @@ def sweep_tags(event: events.SweepStarted) -> dict[str, str]:
         "backbone": event.backbone,
         "corpus": event.spec.get("corpus"),
         "dev_checkpoint": dev.checkpoint,
-        "dev_search": dev.search,
+        "dev_search": dev.search_name,
         "tags": ", ".join(event.spec.get("tags", ())) or None,
         "spec": event.spec,
     }

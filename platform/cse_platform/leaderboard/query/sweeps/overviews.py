@@ -34,7 +34,7 @@ class SweepOverview:
     backbone: str
     tags: tuple[str, ...]
     dev: str
-    """The dev set that the search climbs."""
+    """The dev set that the search climbs, or several, e.g. `stsb+sickr`."""
     state: str
     """`RUNNING`, `COMPLETE` or `INTERRUPTED`."""
     holder: Holder | None

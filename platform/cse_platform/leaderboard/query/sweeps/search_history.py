@@ -22,7 +22,7 @@ class SearchHistory:
 
     sweep: str
     dev: str
-    """The dev set that the search climbs."""
+    """The dev set that the search climbs, or several, e.g. `stsb+sickr`."""
     space: Space
     """Empty where the sweep's file is not known, as of an imported sweep."""
     trials: tuple[TrialSummary, ...]
@@ -58,10 +58,11 @@ def search_history(session: Session, name: str, *, limit: int) -> SearchHistory:
 
 
 def search_dev(spec: Mapping[str, Any]) -> str:
-    """The dev set that a sweep climbs, by its stored file."""
-    dev = spec.get("dev")
-    found = dev.get("search") if isinstance(dev, Mapping) else None
-    return found if isinstance(found, str) else DevSelection().search
+    """What a sweep climbs, by its stored file."""
+    try:
+        return DevSelection.model_validate(spec.get("dev") or {}).search_name
+    except ValidationError:  # of another version
+        return DevSelection().search_name
 
 
 def space_of(spec: Mapping[str, Any]) -> Space:
