@@ -133,4 +133,5 @@ def test_scores_have_names_and_units() -> None:
     assert score_quantity("avg_sts").title == "STS average test, Spearman × 100"
     assert score_quantity("stsb_kcc").title == "STS-B test, KCC × 100"
     assert score_quantity("mr").title == "MR test, accuracy × 100"
+    assert dev_quantity("stsb+sickr").title == "STS-B + SICK-R dev, mean × 100"
     assert dev_quantity("transfer_dev").title == "transfer average dev, accuracy × 100"

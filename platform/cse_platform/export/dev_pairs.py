@@ -20,7 +20,8 @@ def dev_pairs(trial: TrialDetails) -> DevPairs:
     Raises:
         NotFoundError: if the trial kept no model, or it is gone.
         BackboneError: if the model cannot be loaded.
-        DataError: if what it climbs is not one set of pairs, cannot be read, or holds other pairs by now.
+        DataError: if it climbs something else than one set of pairs, or that cannot be read or
+            holds other pairs by now.
     """
     if len(several := climbed_sets(trial.dev.search)) > 1:
         raise DataError(f"the mean of {' and '.join(several)} has no pairs of its own")
