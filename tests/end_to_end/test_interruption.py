@@ -216,3 +216,25 @@ def _workers(driver: int) -> list[psutil.Process]:
     found = [process for process in below if process.name().startswith("ray::ResourceTrainable")]
     assert found, [process.name() for process in below]
     return found
+
+
+@pytest.mark.slow
+def test_killed_driver_of_a_race(new_sweep, tmp_path: Path) -> None:
+    """Temperatures are 0.32 apart, seeds some 0.02: the race goes on by what it knew."""
+    confirm = {"top": 3, "seeds": [0, 1, 2, 3, 4, 5], "race": True}
+    sweep = new_sweep(
+        tmp_path,
+        space={"temperature": [0.1, 0.5, 0.9]},
+        search={"sampler": "grid"},
+        seeds={"confirm": confirm},
+    )
+    with end_of(sweep.start()) as process:
+        sweep.wait_for(process, TrialStarted, 3 + 5)
+        process.kill()
+    ended = sweep.run()
+    assert (ended.returncode, ended.stderr) == (0, "")
+    further = [trial for trial in sweep.history().trials.values() if trial.role == "confirm"]
+    seeds = Counter(trial.values["temperature"] for trial in further)
+    assert seeds[0.1] == 6
+    assert all(2 <= seeds[temperature] <= 4 for temperature in (0.5, 0.9))
+    assert_stores_agree(sweep)

@@ -81,7 +81,9 @@ class SweepState:
 
     @property
     def planned(self) -> int:
-        """How many trials there will be, further seeds included."""
+        """How many trials there will be, further seeds included; at most, where these race."""
+        if self.finished:
+            return len(self.history.trials)
         return self.spec.planned + len(self.history.enqueued)
 
     def record(self, event: Event) -> None:

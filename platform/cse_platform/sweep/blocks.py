@@ -105,6 +105,12 @@ class Confirmation(Settings):
 
     top: Count = Field(description="how many configurations")
     seeds: tuple[Seed, ...] = Field(min_length=1, description="each distinct")
+    race: bool = Field(
+        default=False,
+        strict=True,
+        exclude_if=lambda race: not race,  # as in the journals of older versions
+        description="give a further seed only to configurations that can still be the best",
+    )
 
     @field_validator("seeds")
     @classmethod
@@ -119,6 +125,12 @@ class TrialSeeds(Settings):
 
     search: Seed = Field(default=42, description="of every trial of the search")
     confirm: Confirmation | None = None
+
+    @property
+    def further(self) -> tuple[int, ...]:
+        """The seeds that the best configurations get beside the search's own."""
+        seeds = () if self.confirm is None else self.confirm.seeds
+        return tuple(seed for seed in seeds if seed != self.search)
 
 
 @dataclass(frozen=True)

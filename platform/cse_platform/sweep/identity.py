@@ -84,6 +84,11 @@ class ConfigurationIdentity:
     def hash(self) -> str:
         return canonical_hash(self.ingredients)
 
+    @property
+    def hashes(self) -> set[str]:
+        """What the configuration is stored by: by this code, and by code that is not known."""
+        return {self.hash, self.with_unknown_code().hash}
+
     def key(self, seed: int) -> str:
         """Of the trial with that seed."""
         return canonical_hash({**self.ingredients, "seed": seed})

@@ -118,12 +118,12 @@ class SweepSpec(Settings):
 
     @property
     def planned(self) -> int:
-        """How many trials there will be: those of the search, and further seeds of the best."""
-        confirm = self.seeds.confirm
-        if confirm is None:
-            return self.budget
-        new = [seed for seed in confirm.seeds if seed != self.seeds.search]
-        return self.budget + min(confirm.top, self.budget) * len(new)
+        """How many trials there will be: those of the search, and further seeds of the best.
+
+        At most, where these race.
+        """
+        top = 0 if self.seeds.confirm is None else self.seeds.confirm.top
+        return self.budget + min(top, self.budget) * len(self.seeds.further)
 
     def with_budget(self, trials: int) -> Self:
         """The sweep whose search takes at least so many trials."""

@@ -1,8 +1,11 @@
-"""Which configurations of a search get further seeds."""
+"""Which configurations of a search get further seeds, and which of these."""
 
 import statistics
+from collections.abc import Callable, Collection, Iterator
 
 from cse_platform.leaderboard.query.board.best import BestKey, best_key
+from cse_platform.leaderboard.statistics.race import SeedValues, still_racing
+from cse_platform.sweep.blocks import TrialSeeds
 from cse_platform.tracking.history import History, TrialHistory
 
 
@@ -26,3 +29,46 @@ def to_confirm(history: History, *, top: int) -> list[TrialHistory]:
         return best_key(seeds=1, mean=means[name], configuration=name)
 
     return [found[name][0] for name in sorted(means, key=key, reverse=True)[:top]]
+
+
+def further_seeds(
+    history: History, asked: TrialSeeds, *, hashes: Callable[[TrialHistory], Collection[str]]
+) -> Iterator[tuple[TrialHistory, int]]:
+    """First trials of configurations with a seed that each of them still lacks, in order.
+
+    `hashes` are those that the configuration of a trial goes by. In a race every configuration that
+    can still be the best has a seed begun before any of them begins the next one. A further seed
+    does not wait for the end of a round: what runs on a device that is free anyway costs no time.
+    What is recorded during the iteration counts in its next step.
+    """
+    confirm = asked.confirm
+    if confirm is None:
+        return
+    best = {first.key: first for first in to_confirm(history, top=confirm.top)}
+    known = {key: hashes(first) for key, first in best.items()}
+
+    def tried(key: str) -> list[TrialHistory]:
+        return [one for one in history.trials.values() if one.configuration in known[key]]
+
+    def lacks(key: str, seed: int) -> bool:
+        return all(trial.seed != seed for trial in tried(key))
+
+    if not confirm.race:
+        yield from ((best[key], seed) for key in best for seed in confirm.seeds if lacks(key, seed))
+        return
+    for seed in asked.further:
+        racing = still_racing({key: _fresh(tried(key)) for key in best}, seeds=asked.further)
+        yield from ((best[key], seed) for key in racing if lacks(key, seed))
+
+
+def _fresh(tried: Collection[TrialHistory]) -> SeedValues:
+    """What a configuration reached in seeds that did not choose it, of trials that have ended.
+
+    By the others it was chosen as one of the best, so they are too high.
+    """
+    ended = [trial for trial in tried if trial.state != "RUNNING"]
+    return {trial.seed: trial.best_value if _is_fresh(trial) else None for trial in ended}
+
+
+def _is_fresh(trial: TrialHistory) -> bool:
+    return trial.role == "confirm" and trial.state == "COMPLETE"

@@ -8,7 +8,7 @@ from typing import Any
 from cse_methods.contract import MethodConfig
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.models import exists
-from cse_platform.runner.planning.confirmation import to_confirm
+from cse_platform.runner.planning.confirmation import further_seeds
 from cse_platform.runner.planning.content import same_trial
 from cse_platform.runner.planning.giving_up import common_cause
 from cse_platform.runner.planning.reuse import find_reused
@@ -156,20 +156,18 @@ class Planner:
 
     def _confirmations(self) -> Iterator[TrialStarted]:
         """Further seeds of the best configurations of the search."""
-        confirm = self.state.spec.seeds.confirm
-        if confirm is None:
-            return
-        for first in to_confirm(self.state.history, top=confirm.top):
+        seeds = self.state.spec.seeds
+        for first, seed in further_seeds(self.state.history, seeds, hashes=self._hashes):
             config = self.state.spec.config_of(first.values)
             identity = self.state.identity.of(config)
-            for seed in confirm.seeds:
-                if seed not in self._seeds(identity):
-                    yield self._plan(config, identity, "confirm", seed, first.searched)
+            yield self._plan(config, identity, "confirm", seed, first.searched)
+
+    def _hashes(self, trial: TrialHistory) -> set[str]:
+        return self.state.identity.of(self.state.spec.config_of(trial.values)).hashes
 
     def _seeds(self, identity: ConfigurationIdentity) -> set[int]:
         """The seeds that a configuration was tried with here, by this or by unknown code."""
-        hashes = {identity.hash, identity.with_unknown_code().hash}
-        trials = self.state.history.trials.values()
+        trials, hashes = self.state.history.trials.values(), identity.hashes
         return {trial.seed for trial in trials if trial.configuration in hashes}
 
     def _plan(

@@ -1,0 +1,121 @@
+"""A race: further seeds go to the configurations that can still be the best, and to no others."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cse_platform.sweep.spec import SweepSpec
+
+NewSpec = Callable[..., SweepSpec]
+NewDrive = Callable[..., Any]
+
+SEEDS = [42, 0, 1, 2, 3, 4]
+
+
+def far_apart(values: Mapping[str, Any], seed: int, step: int) -> float:
+    """0.05 between two temperatures, at most 0.0004 between two seeds; kinds are alike."""
+    return float(values["temperature"]) / 2 + step / 1000 + seed % 5 / 10_000
+
+
+def race_spec(new_spec: NewSpec, *, top: int = 4, race: bool = True, **changes: Any) -> SweepSpec:
+    return new_spec(
+        space={"kind": ["a", "b"], "temperature": [0.1, 0.2]},
+        search={"sampler": "grid", "trials": None},
+        seeds={"search": 42, "confirm": {"top": top, "seeds": SEEDS, "race": race}},
+        **changes,
+    )
+
+
+def seeds_by_temperature(drive: Any) -> Counter[float]:
+    further = [one for one in drive.history.trials.values() if one.role == "confirm"]
+    return Counter(one.values["temperature"] for one in further)
+
+
+@pytest.mark.parametrize("capacity", [1, 3])
+def test_what_cannot_be_the_best_gets_no_further_seed(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, capacity: int
+) -> None:
+    """Both kinds at 0.1 are out after two seeds; both at 0.2 are equal, and get all five."""
+    drive = new_drive(tmp_path, race_spec(new_spec), score=far_apart, capacity=capacity)
+    drive.run()
+    drive.assert_sound()
+    assert seeds_by_temperature(drive) == {0.1: 2 * 2, 0.2: 2 * 5}
+    assert drive.spec.planned == 4 + 4 * 5  # at most
+
+
+def test_every_racer_begins_a_seed_before_any_begins_the_next(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    """And a device that is free is used: nobody waits for the end of a round."""
+    drive = new_drive(tmp_path, race_spec(new_spec, top=2), score=far_apart, capacity=5)
+    for plan in drive.start():
+        while plan.key in drive.running:
+            drive.advance(plan.key)
+    assert [plan.seed for plan in drive.start()] == [0, 0, 1, 1, 2]
+
+
+def test_a_race_that_was_cut_off_goes_on(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    whole = new_drive(tmp_path / "whole", race_spec(new_spec), score=far_apart)
+    whole.run()
+    starts = 0
+    while True:  # killed after every second trial
+        drive = new_drive(tmp_path / "cut", race_spec(new_spec), score=far_apart)
+        plans = [plan for _ in range(2) for plan in drive.start() if not _run(drive, plan.key)]
+        starts += 1
+        finished = drive.state.finished
+        drive.close()
+        if finished or not plans:
+            break
+    assert starts > 5
+    assert drive.outcome() == whole.outcome()
+
+
+def _run(drive: Any, key: str) -> None:
+    while key in drive.running:
+        drive.advance(key)
+
+
+def test_a_race_that_is_called_off_brings_the_seeds_that_were_saved(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    first = new_drive(tmp_path, race_spec(new_spec), score=far_apart)
+    first.run()
+    first.close()
+    second = new_drive(tmp_path, race_spec(new_spec, race=False), score=far_apart)
+    second.run()
+    assert seeds_by_temperature(second) == {0.1: 2 * 5, 0.2: 2 * 5}
+
+
+def test_the_value_that_chose_a_configuration_has_no_part_in_its_race(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    """Seed 42 says the reverse of all others, as loudly as can be."""
+
+    def misleading(values: Mapping[str, Any], seed: int, step: int) -> float:
+        sign = -1 if seed == 42 else 1
+        return 0.5 + sign * far_apart(values, seed % 42, step)
+
+    drive = new_drive(tmp_path, race_spec(new_spec), score=misleading)
+    drive.run()
+    assert seeds_by_temperature(drive) == {0.1: 2 * 2, 0.2: 2 * 5}
+
+
+def test_a_seed_that_fails_is_no_value_and_holds_nobody_up(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    drive = new_drive(tmp_path, race_spec(new_spec), score=far_apart)
+    while plans := drive.start():
+        for plan in plans:
+            if plan.role == "confirm" and plan.seed == 0 and plan.values["kind"] == "a":
+                drive.fail(plan.key, f"bad luck {plan.key}", crashed=False)
+            _run(drive, plan.key)
+    assert drive.state.finished
+    # With a single value of theirs after two rounds, the kind a at 0.1 is out a round later.
+    further = [one for one in drive.history.trials.values() if one.role == "confirm"]
+    tried = Counter((one.values["kind"], one.values["temperature"]) for one in further)
+    assert tried == {("a", 0.1): 3, ("b", 0.1): 3, ("a", 0.2): 5, ("b", 0.2): 5}
