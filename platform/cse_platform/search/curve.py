@@ -1,0 +1,224 @@
+"""The rule `curve`: whether a trial can still come among the best, by how earlier trials went on.
+
+A trial is worth its best trained step. So what it has to show is its gain: by how much its final
+best lies above its best so far. Complete trials tell what gains there are from the same share of
+the steps on, given how high a trial stands, how it rises, and how far it is below its peak.
+
+The gains are fitted by linear regression under a prior, so that few trials say little: the
+prediction is a Student t distribution that widens where a trial is unlike all earlier ones. Nothing
+here knows where curves come from: `PastCurves` is filled with earlier trials, and `judge` asked
+after each dev point.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr
+
+SMOOTHING = 0.5
+"""Weight of the newest point in the smoothed curve."""
+DEFAULT_NOISE = 0.01
+"""Standard deviation of a dev score over seeds, where no configuration has two; a fraction."""
+NOISE_WEIGHT = 2.0
+"""How many trials the default noise counts for among seeds, and the noise among gains."""
+PRIOR_MEAN = np.array([0.0, -0.5, 0.5, 0.0])
+PRIOR_SD = np.array([0.05, 0.5, 0.5, 0.5])
+"""Of the gain at the mean level, and of what each unit of level, rise and drop adds to it. One that
+stands low gains what it lacks, or nothing; one that rises goes on to rise, or stays."""
+ALIKE = 3
+"""So many earlier trials must be as far out as a trial is, or its own rise is believed."""
+OPTIMISM = 1.25
+"""By so much more than its straight continuation may a trial rise that is believed."""
+COLLAPSED = -0.05
+"""Uniformity above which all sentences have nearly one vector; it is 0 where they have."""
+
+Curve = Mapping[int, float]
+"""The dev score by optimiser step, a fraction. Step 0, which nothing is kept of, says where the
+first rise began; it may be left out, and so may values that are not numbers."""
+
+_Floats = NDArray[np.float64]
+_Counts = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a trial is stopped."""
+
+    chance: float = 0.05
+    """The share of trials that would have come among the top, and may be stopped for it."""
+    top: int = 1
+    """So many best are looked for."""
+    min_step: int = 1
+    """No trial is stopped before this optimiser step."""
+    startup_trials: int = 5
+    """So many complete curves must have come as far."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of a trial."""
+
+    stop: bool
+    why: str
+    """For people."""
+    chance: float = 1.0
+    """Of coming among the top, as far as it could be told."""
+
+
+class PastCurves:
+    """Curves of complete trials, to be asked at any share of their steps."""
+
+    def __init__(self) -> None:
+        self._shares: list[_Floats] = []
+        self._states: list[_Floats] = []
+        self._numbers: dict[str, int] = {}
+        self._configurations: list[int] = []
+        self._table: tuple[_Floats, _Floats, _Floats, _Counts] | None = None
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def add(self, curve: Curve, *, configuration: str) -> None:
+        """Add the curve of a complete trial, whose last step is the trial's.
+
+        Trials of one `configuration` are seeds of each other: they tell the noise. A stopped trial
+        has no final best, and cannot be added.
+        """
+        if points := _trained(curve):
+            last = max(curve)
+            self._shares.append(np.array([step / last for step, _ in points]))
+            self._states.append(_states(points, last, curve.get(0)))
+            number = self._numbers.setdefault(configuration, len(self._numbers))
+            self._configurations.append(number)
+            self._table = None
+
+    def at(self, share: float) -> tuple[_Floats, _Floats, _Counts]:
+        """Of the curves with a point so early: states there, gains until the end, configurations.
+
+        Curves of other lengths or evaluation steps are read at their last point until there.
+        """
+        if not self._states:
+            return np.empty((0, 3)), np.empty(0), np.empty(0, dtype=np.intp)
+        shares, states, finals, configurations = self._stacked()
+        reached = (shares <= share + 1e-9).sum(axis=1)
+        rows = np.flatnonzero(reached)
+        there = states[rows, reached[rows] - 1]
+        return there, finals[rows] - there[:, 0], configurations[rows]
+
+    def _stacked(self) -> tuple[_Floats, _Floats, _Floats, _Counts]:
+        if self._table is None:
+            longest = max(map(len, self._shares))
+            shares = np.full((len(self), longest), np.inf)
+            states = np.zeros((len(self), longest, 3))
+            for row, (share, state) in enumerate(zip(self._shares, self._states, strict=True)):
+                shares[row, : len(share)], states[row, : len(state)] = share, state
+            finals = np.array([state[-1, 0] for state in self._states])
+            self._table = shares, states, finals, np.array(self._configurations)
+        return self._table
+
+
+def judge(
+    curve: Curve, *, steps: int, past: PastCurves, best: Sequence[float], rule: Rule
+) -> Verdict:
+    """Whether a trial goes on after the last step of its curve.
+
+    The trial stops when its chance to pass the bar is below `rule.chance` of what that chance is
+    for a trial that nothing is known of. So of the trials that would pass it, that share is lost at
+    most; a chance below `rule.chance` itself would lose most of them, because few trials pass.
+
+    Args:
+        curve: what the trial has reported until now.
+        steps: how many optimiser steps the whole trial takes.
+        past: complete trials of the same method and backbone, of this sweep and of others.
+        best: best value of each configuration that this sweep has tried, stopped ones included.
+        rule: when it stops.
+    """
+    points = _trained(curve)
+    if not points or max(curve) < rule.min_step:
+        return Verdict(False, "too early")
+    if len(best) < rule.top:
+        return Verdict(False, f"fewer than {rule.top} configurations have a value")
+    share, state = max(curve) / steps, _states(points, steps, curve.get(0))[-1]
+    bar = sorted(best, reverse=True)[rule.top - 1]
+    if state[0] >= bar:
+        return Verdict(False, "among the best")
+    states, gains, configurations = past.at(share)
+    if len(gains) < rule.startup_trials:
+        return Verdict(False, f"only {len(gains)} complete curves came as far")
+    noise = _noise(gains, configurations, left=1 - share)
+    chance = _chance(bar - state[0], state, states, gains, noise)
+    why = (
+        f"at {share:.0%} of its steps its best is {100 * state[0]:.1f}; by {len(gains)} complete "
+        f"curves the chance that it passes {100 * bar:.1f} is {chance:.2g}"
+    )
+    return Verdict(chance < rule.chance * rule.top / (len(best) + 1), why, chance)
+
+
+def collapsed(value: float, metrics: Mapping[str, float]) -> str | None:
+    """Why a report of a trained step shows a trial that is broken; None if it does not.
+
+    `value` is its dev score; `metrics` is all that was reported.
+    """
+    if math.isnan(value) or math.isnan(metrics.get("train/loss", 0.0)):
+        return f"its {'dev score' if math.isnan(value) else 'loss'} is not a number"
+    if (uniformity := metrics.get("dev/uniformity", -math.inf)) > COLLAPSED:
+        return f"it collapsed: all sentences have nearly one vector (uniformity {uniformity:.3f})"
+    return None
+
+
+def _trained(curve: Curve) -> list[tuple[int, float]]:
+    return sorted((step, v) for step, v in curve.items() if step > 0 and not math.isnan(v))
+
+
+def _states(points: Sequence[tuple[int, float]], steps: int, start: float | None) -> _Floats:
+    """At each point: the best so far, the rise until the last step, the drop from the peak.
+
+    The rise is that of the smoothed curve, extended in a straight line; the drop is the smoothed
+    curve's distance from the best.
+    """
+    states = np.empty((len(points), 3))
+    at, best, trend = 0, -math.inf, 0.0
+    smooth = points[0][1] if start is None or math.isnan(start) else start
+    for row, (step, value) in enumerate(points):
+        weight = SMOOTHING if row else 1.0
+        new = smooth + weight * (value - smooth)
+        trend += weight * ((new - smooth) / (step - at) - trend)
+        best, smooth, at = max(best, value), new, step
+        states[row] = best, max(0.0, trend) * (steps - step), best - smooth
+    return states
+
+
+def _noise(gains: _Floats, configurations: _Counts, *, left: float) -> float:
+    """Standard deviation of a gain over the seeds of a configuration, pooled.
+
+    `left` is the share of the steps that is left to gain in: the default shrinks with it.
+    """
+    seeds = np.bincount(configurations)
+    means = np.bincount(configurations, gains) / np.maximum(seeds, 1)
+    squares = float(((gains - means[configurations]) ** 2).sum())
+    default = NOISE_WEIGHT * DEFAULT_NOISE**2 * max(left, 0.05)
+    freedom = len(gains) - np.count_nonzero(seeds)
+    return math.sqrt((default + squares) / (NOISE_WEIGHT + freedom))
+
+
+def _chance(needed: float, state: _Floats, states: _Floats, gains: _Floats, noise: float) -> float:
+    """The chance of a gain of at least `needed`; 1 for a rise that no earlier trial can judge."""
+    centre = np.array([states[:, 0].mean(), 0.0, 0.0])
+    known = np.column_stack([np.ones(len(gains)), states - centre])
+    asked = np.concatenate([[1.0], state - centre])
+    precision = np.diag((noise / PRIOR_SD) ** 2)
+    spread = np.linalg.inv(precision + known.T @ known)
+    far_out = np.sort(((known @ spread) * known).sum(axis=1))
+    if OPTIMISM * state[1] >= needed and asked @ spread @ asked > far_out[-min(ALIKE, len(gains))]:
+        return 1.0
+    mean = spread @ (precision @ PRIOR_MEAN + known.T @ gains)
+    rest, moved = gains - known @ mean, mean - PRIOR_MEAN
+    squares = NOISE_WEIGHT * noise**2 + rest @ rest + moved @ precision @ moved
+    freedom = NOISE_WEIGHT + len(gains) - float(np.trace(spread @ (known.T @ known)))
+    width = math.sqrt(squares / freedom * (1.0 + asked @ spread @ asked))
+    surprise = needed - float(asked @ mean)
+    # Gains are skewed, because none is below 0: their own tail counts where it is the heavier one.
+    return max(float(stdtr(freedom, -surprise / width)), float((rest >= surprise).mean()))
