@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import optuna
-from optuna.trial import Trial
+from optuna.trial import FrozenTrial, TrialState
 
 from cse_platform.search import samplers
 from cse_platform.search.distributions import encode, suggest
+from cse_platform.search.draft import Draft
 from cse_platform.sweep.spec import SweepSpec
 
 ProposedPoints = Sequence[Mapping[str, Any]]
@@ -32,8 +33,7 @@ def preview(spec: SweepSpec, *, start_points: ProposedPoints, count: int) -> lis
     enqueue_points(study, spec, start_points)
     drawn = []
     for number in range(count):
-        study.sampler = samplers.sampler(spec.search, trial=number)
-        drawn.append(draw(study, study.ask(), spec).assignment)
+        drawn.append(propose(study, spec, study.get_trials(deepcopy=False)).assignment)
         study.tell(number, 0.0)
     return drawn
 
@@ -41,7 +41,7 @@ def preview(spec: SweepSpec, *, start_points: ProposedPoints, count: int) -> lis
 def enqueue_points(study: optuna.Study, spec: SweepSpec, start_points: ProposedPoints) -> None:
     """Queue the start points, each once. A grid queues its points that agree with them first."""
     points = start_points
-    if spec.search.sampler == "grid":
+    if spec.search.sampler.kind == "grid":
         grid = list(spec.space.grid_points())
         points = [p for start in points for p in grid if start.items() <= p.items()] + grid
     # Optuna's own skip_if_exists takes numbers as equal if they differ by less than 1e-5 of them.
@@ -53,16 +53,43 @@ def enqueue_points(study: optuna.Study, spec: SweepSpec, start_points: ProposedP
             known.append(encoded)
 
 
-def draw(study: optuna.Study, trial: Trial, spec: SweepSpec) -> Proposal:
+def propose(study: optuna.Study, spec: SweepSpec, trials: Sequence[FrozenTrial]) -> Proposal:
+    """Begin the next trial: one that waits, or a new one, with all its values at once."""
+    waiting = (trial for trial in trials if trial.state == TrialState.WAITING)
+    return complete(study, spec, trials, next(waiting, None))
+
+
+def complete(
+    study: optuna.Study,
+    spec: SweepSpec,
+    trials: Sequence[FrozenTrial],
+    begun: FrozenTrial | None,
+) -> Proposal:
+    """Draw the values that a trial lacks, and write them; `begun` is None for a new trial."""
+    draft = Draft(study, trials, begun)
+    assignment = _draw(draft, spec, attempt=0)
+    draft.accept()
+    return Proposal(draft.number, assignment)
+
+
+def _draw(draft: Draft, spec: SweepSpec, *, attempt: int) -> dict[str, Any]:
     """Draw a value for each active dimension, parents first.
 
-    A dimension's seed depends on its name only, so the order in the file has no effect.
+    A dimension's seed depends on its name only, so the order in the file has no effect. Samplers of
+    whole vectors draw all dimensions with the first one's, as soon as that is asked for.
     """
+    trial = draft.again()
     assignment: dict[str, Any] = {}
     places = {name: place for place, name in enumerate(sorted(spec.space), start=1)}
     for name in spec.space.ordered():
         if spec.space.is_active(name, assignment):
-            place = places[name]
-            study.sampler = samplers.sampler(spec.search, trial=trial.number, dimension=place)
+            draft.study.sampler = samplers.sampler(
+                spec.search,
+                spec.space,
+                trial=draft.number,
+                dimension=places[name],
+                attempt=attempt,
+                objectives=len(draft.study.directions),
+            )
             assignment[name] = suggest(trial, name, spec.space[name])
-    return Proposal(trial.number, assignment)
+    return assignment

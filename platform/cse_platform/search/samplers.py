@@ -1,23 +1,121 @@
 """Optuna's samplers, as a sweep file names them."""
 
 import warnings
+from typing import Any
 
 import numpy as np
+from optuna import Study
+from optuna.distributions import BaseDistribution
 from optuna.exceptions import ExperimentalWarning
-from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+from optuna.samplers import (
+    BaseSampler,
+    CmaEsSampler,
+    GPSampler,
+    NSGAIIISampler,
+    NSGAIISampler,
+    QMCSampler,
+    RandomSampler,
+    TPESampler,
+)
+from optuna.trial import FrozenTrial
 
+from cse_platform.search.distributions import distribution
+from cse_platform.sweep import samplers
 from cse_platform.sweep.blocks import Search
+from cse_platform.sweep.samplers import chosen
+from cse_platform.sweep.space.space import Space
 
 
-def sampler(search: Search, *, trial: int, dimension: int = 0) -> BaseSampler:
-    """A fresh sampler for one draw, seeded by (search seed, trial, dimension).
+def sampler(
+    search: Search,
+    space: Space,
+    *,
+    trial: int,
+    dimension: int,
+    attempt: int = 0,
+    objectives: int = 1,
+) -> BaseSampler:
+    """A fresh sampler for one draw, seeded by (search seed, trial, dimension, attempt).
 
-    Nothing is carried from draw to draw, so a restarted search continues the same sequence.
+    Nothing is carried from draw to draw but what the study holds, so a restarted search continues
+    the same sequence. That of `qmc` is counted by the study itself, and has one seed.
     """
-    seed = int(np.random.SeedSequence([search.seed, trial, dimension]).generate_state(1)[0])
-    if search.sampler == "tpe":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ExperimentalWarning)
-            # In groups, because dimensions with a `when` do not stand beside all others.
-            return TPESampler(seed=seed, multivariate=True, group=True)
-    return RandomSampler(seed=seed)
+    draw = [search.seed, trial, dimension] + [attempt] * (attempt > 0)
+    seed = int(np.random.SeedSequence(draw).generate_state(1)[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        suited = chosen(search.sampler, space, trial=trial, objectives=objectives)
+        if isinstance(suited, samplers.Qmc):
+            return _Qmc(space, seed=search.seed, qmc_type=suited.sequence, scramble=suited.scramble)
+        return _built(suited, seed, objectives)
+
+
+def _built(sampler: samplers.Sampler, seed: int, objectives: int) -> BaseSampler:
+    match sampler:
+        case samplers.Tpe():
+            joint = objectives == 1 if sampler.joint is None else sampler.joint
+            return TPESampler(
+                seed=seed,
+                n_startup_trials=sampler.startup_trials,
+                n_ei_candidates=sampler.candidates,
+                multivariate=joint,
+                # In groups, because dimensions with a `when` do not stand beside all others.
+                group=joint,
+                constant_liar=sampler.count_running,
+            )
+        case samplers.Gp():
+            return GPSampler(
+                seed=seed,
+                n_startup_trials=sampler.startup_trials,
+                deterministic_objective=sampler.deterministic,
+                independent_sampler=_beside(seed, sampler.startup_trials),
+                warn_independent_sampling=False,
+            )
+        case samplers.CmaEs():
+            return CmaEsSampler(
+                seed=seed,
+                n_startup_trials=sampler.startup_trials,
+                popsize=sampler.population,
+                use_separable_cma=sampler.separable,
+                with_margin=sampler.margin,
+                lr_adapt=sampler.adapt_rate,
+                consider_pruned_trials=sampler.count_pruned,
+                independent_sampler=_beside(seed, max(sampler.startup_trials, 10)),
+                warn_independent_sampling=False,
+            )
+        case samplers.NsgaII():
+            return NSGAIISampler(seed=seed, **_genetic(sampler))
+        case samplers.NsgaIII():
+            return NSGAIIISampler(
+                seed=seed, dividing_parameter=sampler.divisions, **_genetic(sampler)
+            )
+        case _:
+            return RandomSampler(seed=seed)
+
+
+def _beside(seed: int, startup_trials: int) -> BaseSampler:
+    """Draws what a sampler of whole vectors leaves out: choices for CMA-ES, and conditions."""
+    return TPESampler(seed=seed, n_startup_trials=startup_trials, multivariate=False)
+
+
+def _genetic(sampler: samplers.NsgaII | samplers.NsgaIII) -> dict[str, Any]:
+    return {
+        "population_size": sampler.population,
+        "crossover_prob": sampler.crossover_probability,
+        "swapping_prob": sampler.swapping_probability,
+        "mutation_prob": sampler.mutation_probability,
+    }
+
+
+class _Qmc(QMCSampler):
+    """A sequence in all dimensions of the space; Optuna's own has those of the first trial."""
+
+    def __init__(self, space: Space, **options: Any) -> None:
+        super().__init__(**options)
+        distributions = {name: distribution(space[name]) for name in sorted(space)}
+        self._space = {name: one for name, one in distributions.items() if not one.single()}
+
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        return self._space

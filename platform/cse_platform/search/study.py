@@ -18,7 +18,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
 from cse_platform.search import pruning, samplers
 from cse_platform.search.distributions import distribution, encode
-from cse_platform.search.proposals import Proposal, ProposedPoints, draw, enqueue_points
+from cse_platform.search.proposals import (
+    Proposal,
+    ProposedPoints,
+    complete,
+    enqueue_points,
+    propose,
+)
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
@@ -53,8 +59,7 @@ class SearchStudy:
     def ask(self) -> Proposal:
         """The next configuration: a start point, or what the sampler draws."""
         with self._store():
-            self.study.sampler = samplers.sampler(self.spec.search, trial=self._next_number())
-            return draw(self.study, self.study.ask(), self.spec)
+            return propose(self.study, self.spec, self._trials())
 
     def retry(self, number: int) -> int:
         """Begin a trial with the values of one that ended; its number.
@@ -87,8 +92,7 @@ class SearchStudy:
     def adopt(self, number: int) -> Proposal:
         """The configuration of an interrupted proposal; values that it lacks are drawn now."""
         with self._store():
-            trial = Trial(self.study, self._frozen(number)._trial_id)
-            return draw(self.study, trial, self.spec)
+            return complete(self.study, self.spec, self._trials(), self._frozen(number))
 
     def running(self) -> list[int]:
         """Numbers of the trials that were proposed and have no result yet."""
@@ -171,11 +175,6 @@ class SearchStudy:
         )
         self.study.add_trial(again)
         return self._trials()[-1].number
-
-    def _next_number(self) -> int:
-        trials = self._trials()
-        waiting = (trial.number for trial in trials if trial.state == TrialState.WAITING)
-        return min(waiting, default=len(trials))
 
     def _frozen(self, number: int) -> FrozenTrial:
         """The trial from the store; `_trials` may still list one that the store has lost."""

@@ -23,6 +23,7 @@ from cse_methods.settings import Settings
 from cse_methods.tasks import Tasks, parse_tasks
 from cse_platform.secrets import hide
 from cse_platform.sweep.reading.problems import Problem, ProblemsError, format_value
+from cse_platform.sweep.samplers import Sampler, Tpe
 
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(rf"(?P<count>\d+(\.\d+)?) ?(?P<unit>{'|'.join(_UNITS)})")
@@ -79,7 +80,7 @@ GIVE_UP_AFTER = 3
 class Search(Settings):
     """How configurations are proposed."""
 
-    sampler: Literal["tpe", "random", "grid"] = "tpe"
+    sampler: Sampler = Tpe()
     trials: Count | None = Field(
         default=None, description="configurations to try; a grid may leave it out and try all"
     )
@@ -95,8 +96,8 @@ class Search(Settings):
 
     @model_validator(mode="after")
     def _check_trials(self) -> Self:
-        if self.trials is None and self.sampler != "grid":
-            raise ValueError(f"sampler {self.sampler!r} needs 'trials', how many to try")
+        if self.trials is None and self.sampler.kind != "grid":
+            raise ValueError(f"sampler {self.sampler.kind!r} needs 'trials', how many to try")
         return self
 
 

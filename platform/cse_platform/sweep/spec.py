@@ -88,7 +88,7 @@ class SweepSpec(Settings):
 
     @model_validator(mode="after")
     def _check_grid(self) -> Self:
-        if self.search.sampler != "grid":
+        if self.search.sampler.kind != "grid":
             return self
         problems = []
         for name, dimension in self.space.items():
@@ -111,7 +111,7 @@ class SweepSpec(Settings):
     @property
     def budget(self) -> int:
         """How many trials the search takes; of a grid at most one a point."""
-        if self.search.sampler != "grid":
+        if self.search.sampler.kind != "grid":
             return self.search.trials or 0
         points = sum(1 for _ in self.space.grid_points())
         return min(points, self.search.trials or points)

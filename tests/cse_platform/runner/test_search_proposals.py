@@ -6,10 +6,11 @@ from typing import Any
 
 import optuna
 import pytest
+from optuna.trial import TrialState, create_trial
 from search_studies import alone, asked, opened
 
 from cse_platform.search import proposals
-from cse_platform.search.distributions import suggest
+from cse_platform.search.distributions import distribution, encode, suggest
 from cse_platform.search.proposals import preview
 from cse_platform.sweep.space.dimensions import Dimension
 from cse_platform.sweep.spec import SweepSpec
@@ -46,7 +47,7 @@ def test_the_order_of_the_file_changes_nothing(new_spec: NewSpec) -> None:
 
 
 @pytest.mark.parametrize("done", [0, 1, 3])
-def test_an_ask_that_was_cut_off_is_completed_as_it_would_have_been(
+def test_an_ask_that_is_cut_off_leaves_nothing_and_comes_again(
     tmp_path: Path, new_spec: NewSpec, monkeypatch: pytest.MonkeyPatch, done: int
 ) -> None:
     """Killed before the first value was drawn, or between two of them."""
@@ -63,9 +64,25 @@ def test_an_ask_that_was_cut_off_is_completed_as_it_would_have_been(
         patch.setattr(proposals, "suggest", dying)
         opened(tmp_path, spec).ask()
     again = opened(tmp_path, spec)
-    assert again.running() == [0]
-    assert len(alone(tmp_path).get_trials()[0].params) == done
-    assert again.adopt(0).assignment == preview(spec, start_points=(), count=1)[0]
+    assert (again.running(), alone(tmp_path).get_trials()) == ([], [])
+    assert again.ask().assignment == preview(spec, start_points=(), count=1)[0]
+
+
+@pytest.mark.parametrize("done", [0, 1, 3])
+def test_a_trial_that_lacks_values_is_completed_as_it_would_have_been(
+    tmp_path: Path, new_spec: NewSpec, done: int
+) -> None:
+    """As older versions left one that were killed between two values."""
+    spec = new_spec(space=MIXED)
+    search = opened(tmp_path, spec)
+    (whole,) = preview(spec, start_points=(), count=1)
+    some = {name: encode(whole[name]) for name in list(whole)[:done]}
+    of_file = {name: distribution(spec.space[name]) for name in some}
+    alone(tmp_path).add_trial(
+        create_trial(state=TrialState.RUNNING, params=some, distributions=of_file)
+    )
+    assert search.running() == [0]
+    assert search.adopt(0).assignment == whole
 
 
 def test_values_come_back_as_the_file_has_them(new_spec: NewSpec) -> None:

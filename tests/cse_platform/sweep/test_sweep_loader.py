@@ -111,8 +111,29 @@ ONE_PROBLEM = [
         "line 11, search.trials: expected a whole number, got true",
     ]),
     ("search: {trials: 4}", "search: {trials: 4, sampler: tpee}", [
-        "line 11, search.sampler: expected 'tpe', 'random' or 'grid', got 'tpee'; "
-        "did you mean 'tpe'?",
+        "line 11, search.sampler: expected 'tpe', 'gp', 'cmaes', 'qmc', 'random', 'grid', "
+        "'nsgaii', 'nsgaiii' or 'auto', got 'tpee'; did you mean 'tpe'?",
+    ]),
+    ("search: {trials: 4}", "search: {trials: 4, sampler: {kind: cma}}", [
+        "line 11, search.sampler.kind: expected 'tpe', 'gp', 'cmaes', 'qmc', 'random', 'grid', "
+        "'nsgaii', 'nsgaiii' or 'auto', got 'cma'; did you mean 'cmaes'?",
+    ]),
+    ("search: {trials: 4}", "search: {trials: 4, sampler: {kind: tpe, startup: 3}}", [
+        "line 11, search.sampler.startup: no such key; did you mean 'startup_trials'?",
+    ]),
+    ("search: {trials: 4}", "search: {trials: 4, sampler: {kind: random, candidates: 3}}", [
+        "line 11, search.sampler.candidates: no such key; known: kind",
+    ]),
+    ("search: {trials: 4}", "search: {trials: 4, sampler: {kind: qmc, sequence: sobel}}", [
+        "line 11, search.sampler.sequence: expected 'sobol' or 'halton', got 'sobel'; "
+        "did you mean 'sobol'?",
+    ]),
+    ("search: {trials: 4}", "search: {trials: 4, sampler: {kind: tpe, startup_trials: -1}}", [
+        "line 11, search.sampler.startup_trials: expected at least 0, got -1",
+    ]),
+    ("search: {trials: 4}", "search: {trials: 4, sampler: {kind: cmaes, margin: true, "
+     "separable: true}}", [
+        "line 11, search.sampler: separable and margin exclude each other; keep one of them",
     ]),
     ("search: {trials: 4}", "search:\n  sampler: grid", [
         "line 7, space.temperature: a grid needs choices, whole numbers or a step",

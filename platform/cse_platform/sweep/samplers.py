@@ -1,0 +1,200 @@
+"""How configurations are proposed. The options are Optuna's own, by plainer names."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_serializer, model_validator
+
+from cse_methods.settings import Settings
+from cse_platform.sweep.reading.problems import Problem, ProblemsError, did_you_mean, format_value
+from cse_platform.sweep.space.space import Space
+
+NotNegative = Annotated[int, Field(strict=True, ge=0)]
+Positive = Annotated[int, Field(strict=True, ge=1)]
+Population = Annotated[int, Field(strict=True, ge=2)]
+Switch = Annotated[bool, Field(strict=True)]
+Probability = Annotated[float, Field(strict=True, ge=0, le=1)]
+
+AUTO_GP_TRIALS = 250
+"""So many trials `auto` leaves to the Gaussian process, whose cost grows with their cube."""
+
+
+class _Sampler(Settings):
+    """A sampler by its `kind`. A file may write the name alone, and defaults are stored so."""
+
+    learns: ClassVar[bool] = True
+    """Whether what it proposes follows from what the trials before have given."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @model_serializer(mode="wrap")
+    def _name_alone(self, dump: Callable[[Self], dict[str, Any]]) -> Any:
+        options = dump(self)
+        default = type(self).model_validate(options["kind"])
+        return options["kind"] if self == default else options
+
+
+class Tpe(_Sampler):
+    """Tree-structured Parzen estimator: where have the best trials been, and the others not?"""
+
+    kind: Literal["tpe"] = "tpe"
+    startup_trials: NotNegative = Field(default=10, description="drawn at random, to begin with")
+    candidates: Positive = Field(default=24, description="points of which the best is proposed")
+    joint: Switch | None = Field(
+        default=None,
+        description="dimensions together, or each for itself; null: together for one objective",
+    )
+    count_running: Switch = Field(default=True, description="keep away from running trials")
+
+
+class Gp(_Sampler):
+    """A Gaussian process and the expected improvement on it; running trials count as fantasies."""
+
+    kind: Literal["gp"] = "gp"
+    startup_trials: NotNegative = Field(default=10, description="drawn at random, to begin with")
+    deterministic: Switch = Field(default=False, description="scores have no noise")
+
+
+class CmaEs(_Sampler):
+    """CMA-ES: a normal distribution that moves and turns towards better trials."""
+
+    kind: Literal["cmaes"] = "cmaes"
+    startup_trials: NotNegative = Field(default=1, description="drawn at random, to begin with")
+    population: Annotated[int, Field(strict=True, ge=4)] | None = Field(
+        default=None, description="trials of a generation; null takes it from the dimensions"
+    )
+    separable: Switch = Field(default=False, description="without correlations of dimensions")
+    margin: Switch = Field(default=False, description="for whole numbers and steps")
+    adapt_rate: Switch = Field(default=False, description="slower where scores are noisy")
+    count_pruned: Switch = Field(default=False, description="learn from pruned trials too")
+
+    @model_validator(mode="after")
+    def _check_variant(self) -> Self:
+        asked = [name for name in ("separable", "margin", "adapt_rate") if getattr(self, name)]
+        if len(asked) > 1:
+            raise ValueError(f"{' and '.join(asked)} exclude each other; keep one of them")
+        return self
+
+
+class Qmc(_Sampler):
+    """Points of a sequence that fills the space evenly; learns nothing."""
+
+    learns = False
+    kind: Literal["qmc"] = "qmc"
+    sequence: Literal["sobol", "halton"] = Field(
+        default="sobol", description="sobol is best with 16, 32, 64, … trials"
+    )
+    scramble: Switch = Field(default=True, description="by the search seed")
+
+
+class Random(_Sampler):
+    """Each dimension for itself, by chance."""
+
+    learns = False
+    kind: Literal["random"] = "random"
+
+
+class Grid(_Sampler):
+    """Every point of the space once."""
+
+    learns = False
+    kind: Literal["grid"] = "grid"
+
+
+class _Genetic(_Sampler):
+    population: Population = Field(default=50, description="trials of a generation")
+    crossover_probability: Probability = Field(default=0.9, description="of mixing two parents")
+    swapping_probability: Probability = Field(
+        default=0.5, description="of taking a value from the other parent"
+    )
+    mutation_probability: Probability | None = Field(
+        default=None, description="of drawing a value anew; null is 1 over their number"
+    )
+
+
+class NsgaII(_Genetic):
+    """The genetic algorithm NSGA-II, for two or three objectives and hundreds of trials."""
+
+    kind: Literal["nsgaii"] = "nsgaii"
+
+
+class NsgaIII(_Genetic):
+    """The genetic algorithm NSGA-III, for more than three objectives and hundreds of trials."""
+
+    kind: Literal["nsgaiii"] = "nsgaiii"
+    divisions: Positive = Field(default=3, description="of each axis, between reference points")
+
+
+class Auto(_Sampler):
+    """The sampler that suits the sweep; see `chosen`."""
+
+    kind: Literal["auto"] = "auto"
+
+
+KINDS: dict[str, type[_Sampler]] = {
+    "tpe": Tpe,
+    "gp": Gp,
+    "cmaes": CmaEs,
+    "qmc": Qmc,
+    "random": Random,
+    "grid": Grid,
+    "nsgaii": NsgaII,
+    "nsgaiii": NsgaIII,
+    "auto": Auto,
+}
+"""What a file may name."""
+_QUOTED = [repr(kind) for kind in KINDS]
+_EXPECTED = f"{', '.join(_QUOTED[:-1])} or {_QUOTED[-1]}"
+
+
+def _kind(value: Any) -> str | None:
+    if isinstance(value, _Sampler):
+        return type(value).__name__
+    kind = value.get("kind", "tpe") if isinstance(value, dict) else value
+    return KINDS[kind].__name__ if isinstance(kind, str) and kind in KINDS else None
+
+
+def _refuse_unknown(value: Any) -> Any:
+    """A kind inside a mapping, whose near names the union below would not look up."""
+    if isinstance(value, dict) and _kind(value) is None:
+        got = format_value(value["kind"])
+        hint = did_you_mean(str(value["kind"]), KINDS)
+        raise ProblemsError([Problem(("kind",), f"expected {_EXPECTED}, got {got}{hint}")])
+    return value
+
+
+Sampler = Annotated[
+    Annotated[Tpe, Tag("Tpe")]
+    | Annotated[Gp, Tag("Gp")]
+    | Annotated[CmaEs, Tag("CmaEs")]
+    | Annotated[Qmc, Tag("Qmc")]
+    | Annotated[Random, Tag("Random")]
+    | Annotated[Grid, Tag("Grid")]
+    | Annotated[NsgaII, Tag("NsgaII")]
+    | Annotated[NsgaIII, Tag("NsgaIII")]
+    | Annotated[Auto, Tag("Auto")],
+    Discriminator(
+        _kind,
+        custom_error_type="expected",
+        custom_error_message="{what}",
+        custom_error_context={"what": _EXPECTED},
+    ),
+    BeforeValidator(_refuse_unknown),
+]
+
+
+def chosen(sampler: Sampler, space: Space, *, trial: int, objectives: int = 1) -> Sampler:
+    """The sampler of the trial with that number; it differs from `sampler` for `auto` alone.
+
+    `auto` is `gp` for the first `AUTO_GP_TRIALS` trials of a space without conditions that is
+    searched for one objective, because a Gaussian process needs the fewest trials. It is `tpe`
+    otherwise: under `when` a Gaussian process knows nothing of the dimensions that come and go,
+    with many trials it is slow, and for several objectives both.
+    """
+    if not isinstance(sampler, Auto):
+        return sampler
+    conditional = any(dimension.when for _, dimension in space.items())
+    return Tpe() if conditional or objectives > 1 or trial >= AUTO_GP_TRIALS else Gp()

@@ -1,0 +1,147 @@
+"""What each sampler proposes: by its seed, by its options, and by what the trials have given."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+from search_studies import lived, opened, tell_live
+
+from cse_platform.search.proposals import propose
+from cse_platform.sweep.samplers import KINDS
+from cse_platform.sweep.spec import SweepSpec
+
+NewSpec = Callable[..., SweepSpec]
+
+PLANE: dict[str, Any] = {"x": {"low": 0.0, "high": 1.0}, "y": {"low": 0.0, "high": 1.0}}
+STEPS: dict[str, Any] = {"x": {"low": 0.0, "high": 1.0, "step": 0.25}, "y": PLANE["y"]}
+MIXED: dict[str, Any] = {
+    **PLANE,
+    "kind": ["a", "b", "c"],
+    "depth": {"low": 1, "high": 9, "when": {"kind": ["a", "b"]}},
+}
+LEARNING: list[dict[str, Any]] = [
+    {"kind": "tpe", "startup_trials": 4},
+    {"kind": "gp", "startup_trials": 4},
+    {"kind": "cmaes", "population": 4},
+    {"kind": "nsgaii", "population": 4},
+    {"kind": "nsgaiii", "population": 4},
+    {"kind": "auto"},
+]
+
+OPTIONS: dict[tuple[str, str], tuple[Any, str]] = {
+    ("tpe", "startup_trials"): (2, ""),
+    ("tpe", "candidates"): (3, ""),
+    ("tpe", "joint"): (False, ""),
+    ("tpe", "count_running"): (False, "at once"),
+    ("gp", "startup_trials"): (2, ""),
+    ("gp", "deterministic"): (True, ""),
+    ("cmaes", "startup_trials"): (5, ""),
+    ("cmaes", "population"): (6, ""),
+    ("cmaes", "separable"): (True, ""),
+    ("cmaes", "margin"): (True, "steps"),
+    ("cmaes", "adapt_rate"): (True, ""),
+    ("cmaes", "count_pruned"): (True, "pruned"),
+    ("qmc", "sequence"): ("halton", ""),
+    ("qmc", "scramble"): (False, ""),
+    **{
+        (kind, option): (value, "two objectives")
+        for kind in ("nsgaii", "nsgaiii")
+        for option, value in [
+            ("population", 3),
+            ("crossover_probability", 0.1),
+            ("swapping_probability", 0.9),
+            ("mutation_probability", 0.9),
+        ]
+    },
+    ("nsgaiii", "divisions"): (9, "two objectives"),
+}
+"""Another value of each option, and what it takes to see that it has an effect."""
+
+
+def label(sampler: Any) -> str:
+    return "-".join(map(str, sampler.values()))
+
+
+def score(point: dict[str, Any]) -> float:
+    """Best at (0.3, 0.7), where `kind` is b."""
+    bonus = 0.1 * (point.get("kind") == "b") - point.get("depth", 0) / 1000
+    return 0.6 - (point["x"] - 0.3) ** 2 - (point["y"] - 0.7) ** 2 + bonus
+
+
+def in_memory(spec: SweepSpec, trials: int, how: str = "") -> list[dict[str, Any]]:
+    """The points of a search, each scored before the next is drawn, or as `how` says."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    several = how == "two objectives"
+    study = optuna.create_study(directions=["maximize"] * (1 + several))
+    points, told = [], 0
+    for number in range(trials):
+        points.append(propose(study, spec, study.get_trials(deepcopy=False)).assignment)
+        if how == "at once" and number % 3 != 2:
+            continue
+        for ended in range(told, number + 1):
+            value = score(points[ended])
+            if how == "pruned" and ended % 2:
+                trial = study.get_trials(deepcopy=False)[ended]
+                optuna.Trial(study, trial._trial_id).report(value, 0)
+                study.tell(ended, state=TrialState.PRUNED)
+                continue
+            study.tell(ended, [value, points[ended]["x"]] if several else value)
+        told = number + 1
+    return points
+
+
+@pytest.mark.parametrize("sampler", [{"kind": "random"}, {"kind": "qmc"}, *LEARNING], ids=label)
+def test_a_search_goes_on_after_each_stop_as_without_one(
+    tmp_path: Path, new_spec: NewSpec, sampler: dict[str, Any]
+) -> None:
+    """The driver ends after each trial. Another seed makes another search."""
+    search = {"sampler": sampler, "trials": 11}
+    spec = new_spec(space=MIXED, search=search)
+    undisturbed = in_memory(spec, 11)
+    found = []
+    for _ in range(11):
+        study = opened(tmp_path, spec)
+        proposal = study.ask()
+        found.append(proposal.assignment)
+        tell_live(study, lived(proposal.number, [score(proposal.assignment)], state="COMPLETE"))
+    assert found == undisturbed
+    assert in_memory(new_spec(space=MIXED, search=search | {"seed": 2}), 11) != undisturbed
+
+
+@pytest.mark.parametrize("sampler", LEARNING, ids=label)
+@pytest.mark.parametrize("space", [PLANE, MIXED], ids=["plane", "mixed"])
+def test_what_learns_comes_nearer(
+    new_spec: NewSpec, sampler: dict[str, Any], space: dict[str, Any]
+) -> None:
+    points = in_memory(new_spec(space=space, search={"sampler": sampler, "trials": 60}), 60)
+    scores = [score(point) for point in points]
+    assert sum(scores[-20:]) / 20 > sum(scores[:10]) / 10 + 0.05
+
+
+def test_every_option_has_a_case() -> None:
+    known = {(kind, name) for kind, model in KINDS.items() for name in model.model_fields}
+    assert {(kind, name) for kind, name in known if name != "kind"} == set(OPTIONS)
+
+
+@pytest.mark.parametrize(("kind", "option"), OPTIONS)
+def test_every_option_has_an_effect(new_spec: NewSpec, kind: str, option: str) -> None:
+    value, how = OPTIONS[kind, option]
+    few: dict[str, Any] = {"population": 4} if "population" in KINDS[kind].model_fields else {}
+    space = STEPS if how == "steps" else PLANE
+    found = [
+        in_memory(new_spec(space=space, search={"sampler": sampler, "trials": 24}), 24, how)
+        for sampler in ({"kind": kind, **few}, {"kind": kind, **few, option: value})
+    ]
+    assert found[0] != found[1]
+
+
+def test_a_sequence_fills_the_space_evenly(new_spec: NewSpec) -> None:
+    """Of 16 points of a Sobol sequence, four lie in each quarter, and each choice has its share."""
+    space = {**PLANE, "kind": ["a", "b"]}
+    points = in_memory(new_spec(space=space, search={"sampler": "qmc"}), 16)
+    quarters = [(point["x"] > 0.5, point["y"] > 0.5) for point in points]
+    assert sorted(quarters.count(one) for one in set(quarters)) == [4, 4, 4, 4]
+    assert [point["kind"] for point in points].count("a") == 8

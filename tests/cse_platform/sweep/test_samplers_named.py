@@ -1,0 +1,58 @@
+"""How a sweep file names a sampler, and which one `auto` is."""
+
+from typing import Any
+
+import pytest
+
+from cse_platform.sweep.blocks import Search
+from cse_platform.sweep.changes import changes
+from cse_platform.sweep.samplers import AUTO_GP_TRIALS, KINDS, Auto, Gp, Tpe, chosen
+from cse_platform.sweep.space.space import Space
+
+PLANE = Space.model_validate({"x": {"low": 0.0, "high": 1.0}, "kind": ["a", "b"]})
+CONDITIONAL = Space.model_validate(
+    {"kind": ["a", "b"], "x": {"choices": [1], "when": {"kind": "a"}}}
+)
+
+
+def search(**values: Any) -> Search:
+    return Search.model_validate({"trials": 3, **values})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sampler_with_its_defaults_is_its_name(kind: str) -> None:
+    """So that a stored sweep equals one whose file spells the defaults out."""
+    spelt = KINDS[kind]().model_dump()
+    assert spelt == kind
+    named, mapped = search(sampler=kind), search(sampler={"kind": kind})
+    assert named == mapped and named.model_dump(mode="json")["sampler"] == kind
+    assert Search.model_validate(named.model_dump(mode="json")) == named
+
+
+def test_options_are_stored_and_part_of_the_identity() -> None:
+    asked = search(sampler={"kind": "tpe", "startup_trials": 20})
+    stored = asked.model_dump(mode="json")
+    assert Search.model_validate(stored) == asked
+    assert stored["sampler"]["startup_trials"] == 20
+    plain = search().model_dump(mode="json")
+    assert plain["sampler"] == "tpe"
+    assert [path for path, *_ in changes({"search": plain}, {"search": stored})] == [
+        "search.sampler"
+    ]
+    spelt = search(sampler={"kind": "tpe", "startup_trials": 10}).model_dump(mode="json")
+    assert list(changes({"search": plain}, {"search": spelt})) == []
+
+
+@pytest.mark.parametrize(
+    ("space", "trial", "objectives", "expected"),
+    [
+        (PLANE, 0, 1, Gp()),
+        (PLANE, AUTO_GP_TRIALS - 1, 1, Gp()),
+        (PLANE, AUTO_GP_TRIALS, 1, Tpe()),
+        (CONDITIONAL, 0, 1, Tpe()),
+        (PLANE, 0, 2, Tpe()),
+    ],
+)
+def test_auto_takes_what_suits(space: Space, trial: int, objectives: int, expected: Any) -> None:
+    assert chosen(Auto(), space, trial=trial, objectives=objectives) == expected
+    assert chosen(Gp(), space, trial=trial, objectives=objectives) == Gp()
