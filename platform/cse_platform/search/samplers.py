@@ -9,7 +9,6 @@ from optuna.distributions import BaseDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import (
     BaseSampler,
-    CmaEsSampler,
     GPSampler,
     NSGAIIISampler,
     NSGAIISampler,
@@ -19,6 +18,7 @@ from optuna.samplers import (
 )
 from optuna.trial import FrozenTrial
 
+from cse_platform.search.cmaes import ReplayedCmaEs
 from cse_platform.search.distributions import distribution
 from cse_platform.sweep import samplers
 from cse_platform.sweep.blocks import Search
@@ -72,7 +72,7 @@ def _built(sampler: samplers.Sampler, seed: int, objectives: int) -> BaseSampler
                 warn_independent_sampling=False,
             )
         case samplers.CmaEs():
-            return CmaEsSampler(
+            return ReplayedCmaEs(
                 seed=seed,
                 n_startup_trials=sampler.startup_trials,
                 popsize=sampler.population,

@@ -16,7 +16,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
-from cse_platform.search import pruning, samplers
+from cse_platform.search import pruning
 from cse_platform.search.distributions import distribution, encode
 from cse_platform.search.proposals import (
     Proposal,

@@ -9,6 +9,7 @@ import pytest
 from optuna.trial import TrialState
 from search_studies import lived, opened, tell_live
 
+from cse_platform.search.cmaes import ReplayedCmaEs
 from cse_platform.search.proposals import propose
 from cse_platform.sweep.samplers import KINDS
 from cse_platform.sweep.spec import SweepSpec
@@ -145,3 +146,30 @@ def test_a_sequence_fills_the_space_evenly(new_spec: NewSpec) -> None:
     quarters = [(point["x"] > 0.5, point["y"] > 0.5) for point in points]
     assert sorted(quarters.count(one) for one in set(quarters)) == [4, 4, 4, 4]
     assert [point["kind"] for point in points].count("a") == 8
+
+
+@pytest.mark.parametrize("options", [{}, {"with_margin": True}, {"use_separable_cma": True}])
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_cmaes_moves_as_optunas_own_and_keeps_no_pickle(options: dict[str, Any]) -> None:
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optunas = optuna.samplers.CmaEsSampler(seed=1, popsize=4, **options)
+    ours = ReplayedCmaEs(seed=1, popsize=4, **options)
+
+    def run(study: optuna.Study, trials: int) -> None:
+        def value(trial: optuna.Trial) -> float:
+            return score({name: trial.suggest_float(name, 0, 1) for name in "xy"})
+
+        study.optimize(value, n_trials=trials)
+
+    study = optuna.create_study(sampler=optunas, direction="maximize")
+    run(study, 31)
+    pickled = optunas._restore_optimizer(study.get_trials(deepcopy=False))
+    study.sampler = ours
+    run(study, 1)
+    replayed = ours._restore_optimizer(study.get_trials(deepcopy=False))
+    assert replayed.generation == pickled.generation == 7
+    assert replayed.mean.tolist() == pytest.approx(pickled.mean.tolist())
+    fresh = optuna.create_study(sampler=ours, direction="maximize")
+    run(fresh, 20)
+    kept = [key for trial in fresh.trials for key in trial.system_attrs]
+    assert kept and not any("optimizer" in key for key in kept)

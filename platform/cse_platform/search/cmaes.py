@@ -1,0 +1,49 @@
+"""Optuna's CMA-ES without its pickle."""
+
+from typing import Any
+
+import numpy as np
+from optuna import Study
+from optuna._transform import _SearchSpaceTransform
+from optuna.distributions import BaseDistribution
+from optuna.samplers import CmaEsSampler
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial
+
+
+class ReplayedCmaEs(CmaEsSampler):
+    """CMA-ES whose state is computed anew from the trials, at each draw.
+
+    Optuna's own pickles it into the study and reads it from there. Whoever can write to a lab's
+    search store could so run code in the driver. Computed anew, the state also fits the dimensions
+    that all trials have by now, where Optuna's own gives up.
+    """
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        self._asked = study.direction, search_space
+        return super().sample_relative(study, trial, search_space)
+
+    def _restore_optimizer(self, completed_trials: list[FrozenTrial]) -> Any:
+        direction, space = self._asked
+        transform = _SearchSpaceTransform(
+            space, transform_step=not self._with_margin, transform_0_1=True
+        )
+        optimizer = self._init_optimizer(transform, direction)
+        sign = 1 if direction == StudyDirection.MINIMIZE else -1
+        while True:
+            told = self._get_solution_trials(completed_trials, optimizer.generation)
+            if len(told) < optimizer.population_size:
+                return optimizer
+            optimizer.tell(
+                [
+                    (_vector(trial, transform), sign * float(trial.value or 0.0))
+                    for trial in told[: optimizer.population_size]
+                ]
+            )
+
+
+def _vector(trial: FrozenTrial, transform: _SearchSpaceTransform) -> Any:
+    kept = trial.system_attrs.get("x_for_tell")
+    return transform.transform(trial.params) if kept is None else np.array(kept)
