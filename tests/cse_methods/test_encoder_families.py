@@ -6,6 +6,7 @@ from typing import get_args
 import pytest
 import tiny_families
 import torch
+from torch import nn
 from transformers import AutoModel, AutoTokenizer
 
 from cse_methods.contract import Pooler
@@ -84,6 +85,24 @@ def test_it_is_trained_under_dropout(folder: Path) -> None:
     first.sum().backward()
     without = [name for name, p in trained(encoder) if p.grad is None]
     assert without == []
+
+
+def test_without_dropout_equal_rows_are_encoded_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    student = Student(load_encoder(str(folder), dropout=0.0), nn.Identity(), max_length=16).train()
+    padded = []
+    pad = student.encoder.pad
+    monkeypatch.setattr(student.encoder, "pad", lambda rows: padded.append(len(rows)) or pad(rows))
+    template = student.encoder.template
+    contents = student.pieces([*SENTENCES, SENTENCES[0]], template)
+    first, second = student.encode(contents, template, template)
+    assert padded == [len(SENTENCES)]
+    assert first.shape == second.shape == (len(SENTENCES) + 1, student.encoder.width)
+    assert first.equal(second)
+    assert first[0].equal(first[-1])
+    expected = student.encoder.encode([*SENTENCES, SENTENCES[0]], max_length=16)
+    torch.testing.assert_close(first.detach(), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_sentence_piece_model_alone_is_a_tokenizer(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from cse_methods.testing import CHECKS, TrainedOnce, train_once
 SHORT = {"max_length": 64}
 """HiCL's default is more than the tiny encoders have positions."""
 VARIANTS: dict[str, list[dict[str, Any]]] = {
-    "rankcse": [{"teachers": ["TINY"]}],
+    "rankcse": [{"teachers": ["TINY"]}, {"teachers": ["TINY"], "neighbours": 3, "dropout": 0.0}],
     "sncse": [{"negations": "NEGATIONS"}],
     "compcse": [
         {"partitions": 3, "aggregation": "concat-project", "compose": "both"},

@@ -144,7 +144,12 @@ def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
 
 
 def _load(spec: CorpusSpec, source: DataSource) -> tuple[CorpusRows, int]:
-    """The rows of a corpus, and how many were dropped."""
+    """The rows of a corpus that are read, and how many were dropped of the whole one."""
+    rows, dropped = _load_whole(spec, source)
+    return rows[: spec.first], dropped
+
+
+def _load_whole(spec: CorpusSpec, source: DataSource) -> tuple[CorpusRows, int]:
     places = _locate(spec.name, source)
     if not places:
         return [(sentence,) for sentence in builtin_corpus()], 0

@@ -28,6 +28,12 @@ class CorpusSpec(Settings):
         description="sentences longer than this many word pieces, special ones included, are cut "
         "into several; null does not cut",
     )
+    first: int | None = Field(
+        default=None,
+        ge=1,
+        description="so many rows from its start, or all where it has fewer; null reads all",
+        exclude_if=lambda first: first is None,  # as in the journals of older versions
+    )
     column: ColumnName | None = Field(
         default=None, description="of a table, the column of the sentences"
     )
@@ -56,9 +62,13 @@ class CorpusSpec(Settings):
 
     @property
     def short_name(self) -> str:
-        """What it is called on the leaderboard: its name, or its file's without the folder."""
+        """What it is called on the leaderboard: its name, or its file's without the folder.
+
+        A corpus that is not read whole has another name: `wiki1m[:30000]`.
+        """
         is_file = is_file_name(self.name) or "://" in self.name
-        return Path(self.name).name if is_file else self.name
+        name = Path(self.name).name if is_file else self.name
+        return name if self.first is None else f"{name}[:{self.first}]"
 
     def from_folder(self, folder: Path) -> Self:
         """The same corpus for a process anywhere: its file is named as a sweep file in `folder`."""

@@ -14,6 +14,7 @@ from cse_methods.encoders.sentence_transformers_format import (
     read_modules,
     read_pooling,
 )
+from cse_methods.encoders.short_names import HUB, REVISIONS, packaged_folder
 from cse_methods.errors import BackboneError, nearest_hint
 from cse_methods.files.digest import file_sha256
 
@@ -52,34 +53,9 @@ class Backbone:
         return f"{self.model}, whichever revision is newest (to pin one: {self.name}@REVISION)"
 
 
-_HUB: dict[Pooler, dict[str, str]] = {
-    "avg": {
-        "bert-base": "google-bert/bert-base-uncased",
-        "bert-large": "google-bert/bert-large-uncased",
-        "roberta-base": "FacebookAI/roberta-base",
-        "roberta-large": "FacebookAI/roberta-large",
-    },
-    "cls": {
-        "simcse-bert-base": "princeton-nlp/unsup-simcse-bert-base-uncased",
-        "simcse-bert-large": "princeton-nlp/unsup-simcse-bert-large-uncased",
-        "simcse-roberta-base": "princeton-nlp/unsup-simcse-roberta-base",
-        "simcse-roberta-large": "princeton-nlp/unsup-simcse-roberta-large",
-        "diffcse-bert-base": "voidism/diffcse-bert-base-uncased-sts",
-        "diffcse-roberta-base": "voidism/diffcse-roberta-base-sts",
-    },
-}
-# For the others no commit could be confirmed: the newest is taken, and the hash of the weights
-# still differs between two versions.
-_REVISIONS = {
-    "bert-base": "86b5e0934494bd15c9632b12f734a8a67f723594",
-    "bert-large": "6da4b6a26a1877e173fca3225479512db81a5e5b",
-    "roberta-base": "e2da8e2f811d1448a5b465c236feacd80ffbac7b",
-    "roberta-large": "722cf37b1afa9454edce342e7895e588b6ff1d59",
-    "simcse-roberta-large": "d3f863b476c59b0673264042f159cea15842e265",
-}
 _KNOWN = {"mini": Backbone("mini", Path(__file__).parents[1] / "mini", None, "avg")} | {
-    name: Backbone(name, model, _REVISIONS.get(name), pooler)
-    for pooler, models in _HUB.items()
+    name: Backbone(name, model, REVISIONS.get(name), pooler)
+    for pooler, models in HUB.items()
     for name, model in models.items()
 }
 
@@ -123,17 +99,21 @@ def split_revision(name: str) -> tuple[str, str | None]:
 def locate_backbone(source: Backbone) -> Path | None:
     """The folder of the encoder on this machine; None if it has to be fetched first.
 
+    It is that of an installed package, where one has the encoder; else the hub's cache.
+
     Raises:
         UnknownModelError: if its modules are not ours.
     """
     if isinstance(source.model, Path):
         return source.model
+    if folder := packaged_folder(source.name):
+        return folder
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
         # Not the weights: a cache that knows of two formats and holds one counts as incomplete.
-        folder = snapshot_download(
+        cached = snapshot_download(
             source.model,
             revision=source.revision,
             allow_patterns="config.json",
@@ -141,7 +121,7 @@ def locate_backbone(source: Backbone) -> Path | None:
         )
     except (LocalEntryNotFoundError, HFValidationError):
         return None
-    return None if _problem(Path(folder)) else Path(folder)
+    return None if _problem(Path(cached)) else Path(cached)
 
 
 def fetch_backbone(source: Backbone) -> Path:

@@ -83,6 +83,11 @@ class Encoder(nn.Module):
         return int(self.model.config.hidden_size)
 
     @property
+    def dropout(self) -> float:
+        """The highest dropout of its vectors and attention in training."""
+        return max(float(getattr(self.model.config, name)) for name in self._family.dropout)
+
+    @property
     def device(self) -> torch.device:
         """Where the weights lie."""
         return next(self.parameters()).device

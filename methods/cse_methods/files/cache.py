@@ -16,6 +16,7 @@ Content = TypeVar("Content")
 
 CACHE_KINDS = {
     "teachers": "vectors of frozen teachers",
+    "neighbours": "nearest sentences by a teacher",
     "tokenized": "corpora in word pieces",
     "throughput": "how many trials share a device",
     "negations": "negated sentences",

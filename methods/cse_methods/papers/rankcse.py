@@ -2,7 +2,8 @@
 
 Paper: Liu et al., ACL 2023, https://arxiv.org/abs/2305.16726.
 Departs from it: every term is a mean over anchors where the paper writes a sum (`reduction: sum`
-is the paper's); teachers read their own tokenisation of the training sentences.
+is the paper's); teachers read their own tokenisation of the training sentences; with `neighbours`,
+a list holds sentences that are alike, which random ones rarely are.
 Departs from the public re-implementation, which is not the authors': the consistency is the true
 Jensen-Shannon divergence, beta is used, and tau2 and tau3 belong to student and teacher.
 """
@@ -10,6 +11,8 @@ Jensen-Shannon divergence, beta is used, and tau2 and tau3 belong to student and
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
@@ -25,6 +28,11 @@ from cse_methods.published.tables import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
+from cse_methods.training.neighbours import (
+    MOST_NEIGHBOURS,
+    nearest_sentences,
+    with_neighbours,
+)
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, StudentProtocol
 from cse_methods.training.teachers import TeacherRanking, TeacherSpec
@@ -94,6 +102,13 @@ class RankCSEConfig(TrainingConfig):
     reduction: Literal["mean", "sum"] = setting(
         "mean", description="of every term over the anchors; the paper writes the sum"
     )
+    neighbours: int = setting(
+        0,
+        ge=0,
+        le=MOST_NEIGHBOURS,
+        description="nearest sentences of the corpus, by the first teacher, that each drawn one "
+        "brings into its batch; 0 is the paper's random batch",
+    )
 
     @classmethod
     def dependent_defaults(cls, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,10 +153,19 @@ class RankCSEConfig(TrainingConfig):
 class RankCSE(Objective):
     """SimCSE, views that rank alike, and the teachers' ranking."""
 
-    def __init__(self, config: RankCSEConfig, teachers: TeacherRanking) -> None:
+    def __init__(
+        self, config: RankCSEConfig, teachers: TeacherRanking, nearest: NDArray[np.int32] | None
+    ) -> None:
         super().__init__()
         self.config = config
         self.teachers = teachers
+        self.nearest = nearest
+
+    def batch_rows(self, drawn: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The drawn sentences, each followed by its neighbours, until the batch is full."""
+        if self.nearest is None:
+            return drawn
+        return with_neighbours(drawn, self.nearest[:, : self.config.neighbours])
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """The contrastive, consistency and ranking terms."""
@@ -197,4 +221,9 @@ def train(config: RankCSEConfig, run: Run) -> dict[str, float]:
     teachers = TeacherRanking(
         config.teachers, config.weights, corpus=corpus, max_length=config.max_length
     )
-    return training.train(config, run, corpus=corpus, objective=lambda _: RankCSE(config, teachers))
+    nearest = None
+    if config.neighbours:
+        nearest = nearest_sentences(config.teachers[0], corpus, max_length=config.max_length)
+    return training.train(
+        config, run, corpus=corpus, objective=lambda _: RankCSE(config, teachers, nearest)
+    )

@@ -148,7 +148,8 @@ def _describe(value: object) -> str:
 def training_batches(state: TrainingState, corpus: Corpus, *, until: int) -> Iterator[Batch]:
     """The batches of the steps up to `until`.
 
-    Each epoch has its own order, drawn from (seed, epoch), so the step alone is the position.
+    Each epoch has its own order, drawn from (seed, epoch), so the step alone is the position. The
+    objective may put other sentences into a batch than those that are drawn.
     """
     size, per_epoch = state.config.batch_size, state.schedule.per_epoch
     epoch, order = -1, np.empty(0, dtype=np.int64)
@@ -157,7 +158,7 @@ def training_batches(state: TrainingState, corpus: Corpus, *, until: int) -> Ite
             epoch = state.step // per_epoch
             order = np.random.default_rng([state.seed, epoch]).permutation(len(corpus.sentences))
         place = state.step % per_epoch * size
-        rows = order[place : place + size]
+        rows = state.objective.batch_rows(order[place : place + size])
         sentences = [corpus.sentences[row] for row in rows]
         columns = tuple([column[row] for row in rows] for column in corpus.columns)
         yield Batch(sentences, rows, columns)

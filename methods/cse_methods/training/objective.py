@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cse_methods.encoders.encoder import Encoder
@@ -23,6 +25,19 @@ class Objective(nn.Module):
             batch: B training sentences.
         """
         raise NotImplementedError
+
+    def batch_rows(self, drawn: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The places in the corpus of the sentences of a batch for which `drawn` were drawn.
+
+        They follow from `drawn` alone, so that a resumed trial goes on with the same batches.
+
+        Args:
+            drawn: distinct places in the corpus at random, shape (B,).
+
+        Returns:
+            As many distinct places, shape (B,); by default those that were drawn.
+        """
+        return drawn
 
     def evaluation_encoder(self, student: Student) -> Encoder:
         """The encoder that is scored and saved: its vectors are the method's embeddings."""

@@ -131,6 +131,8 @@ class Student(nn.Module):
     ) -> tuple[Tensor, ...]:
         """One encoding of each content in each template.
 
+        Without dropout, rows that are the same are encoded once.
+
         Args:
             contents: B >= 1 sentences' word pieces without special ones.
             templates: each makes the rows of one view.
@@ -143,7 +145,11 @@ class Student(nn.Module):
         rows = [template(content) for template in templates for content in contents]
         encoder = encoder or self.encoder
         layers = nn.Sequential(encoder, self.head) if head else encoder
-        return self._chunked(layers, encoder, rows).chunk(len(templates))
+        if encoder.dropout:
+            return self._chunked(layers, encoder, rows).chunk(len(templates))
+        place = {row: number for number, row in enumerate(dict.fromkeys(map(tuple, rows)))}
+        vectors = self._chunked(layers, encoder, list(map(list, place)))
+        return vectors[[place[tuple(row)] for row in rows]].chunk(len(templates))
 
     def _chunked(self, layers: nn.Module, encoder: Encoder, rows: list[list[int]]) -> Tensor:
         if self.chunks == 1:

@@ -93,7 +93,8 @@ def teacher_vectors(
     Raises:
         BackboneError: if the teacher cannot be loaded, or its vectors cannot be stored.
     """
-    file = (cache or cache_folder("teachers")) / f"{_key(teacher, corpus, max_length)}.npy"
+    key = cache_key(vectors_depend_on(teacher, corpus, max_length=max_length))
+    file = (cache or cache_folder("teachers")) / f"{key}.npy"
     try:
         return written_once(file, read=_read, write=partial(_write, teacher, corpus, max_length))
     except OSError as problem:
@@ -101,19 +102,18 @@ def teacher_vectors(
         raise BackboneError(cannot_store(what, file, problem)) from problem
 
 
-def _key(teacher: TeacherSpec, corpus: Corpus, max_length: int) -> str:
+def vectors_depend_on(teacher: TeacherSpec, corpus: Corpus, *, max_length: int) -> dict[str, Any]:
+    """All that the vectors of a teacher depend on, as JSON."""
     source = resolve_backbone(teacher.model)
     folder = fetch_backbone(source)
     own = own_pooling(source, folder)
-    return cache_key(
-        {
-            "revision": _REVISION,
-            "weights": weights_sha256(folder),
-            "corpus": corpus.sha256,
-            "pooling": asdict(own) | ({"pooler": teacher.pooler} if teacher.pooler else {}),
-            "max_length": max_length,
-        }
-    )
+    return {
+        "revision": _REVISION,
+        "weights": weights_sha256(folder),
+        "corpus": corpus.sha256,
+        "pooling": asdict(own) | ({"pooler": teacher.pooler} if teacher.pooler else {}),
+        "max_length": max_length,
+    }
 
 
 def _read(file: Path) -> NDArray[np.float32] | None:

@@ -1,0 +1,111 @@
+"""Batches of similar sentences: the right neighbours, found once, and the same after a resume."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.data.corpus_spec import CorpusSpec
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.registry import get_method
+from cse_methods.training.neighbours import (
+    MOST_NEIGHBOURS,
+    nearest_sentences,
+    with_neighbours,
+)
+from cse_methods.training.teachers import TeacherRanking, TeacherSpec
+
+CORPUS = load_corpus([CorpusSpec(name="builtin", first=30)], "builtin")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CSE_CACHE", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("at_once", [1, 70, 2**26])
+def test_the_nearest_are_those_of_the_teacher_s_cosines(
+    at_once: int, tiny_bert: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cse_methods.training.neighbours._COSINES_AT_ONCE", at_once)
+    nearest = nearest_sentences(TeacherSpec(model=str(tiny_bert)), CORPUS, max_length=16)
+    assert nearest.shape == (30, MOST_NEIGHBOURS)
+    vectors = load_encoder(str(tiny_bert)).encode(CORPUS.sentences, max_length=16)
+    unit = torch.nn.functional.normalize(vectors, dim=1)
+    cosines = (unit @ unit.T).fill_diagonal_(-2)
+    found = cosines.gather(1, torch.from_numpy(nearest.astype(np.int64)))
+    best = cosines.sort(dim=1, descending=True).values[:, :MOST_NEIGHBOURS]
+    torch.testing.assert_close(found, best, rtol=0, atol=1e-5)
+
+
+def test_they_are_found_once_for_a_teacher_and_a_corpus(tiny_bert: Path, cache: Path) -> None:
+    teacher = TeacherSpec(model=str(tiny_bert))
+    nearest_sentences(teacher, CORPUS, max_length=16)
+    (file,) = cache.glob("neighbours/*.npy")
+    written = file.stat().st_mtime_ns
+    nearest_sentences(teacher, CORPUS, max_length=16)
+    assert file.stat().st_mtime_ns == written
+    nearest_sentences(teacher, CORPUS, max_length=8)
+    nearest_sentences(teacher, Corpus("four", CORPUS.sentences[:4], "b2"), max_length=16)
+    shapes = sorted(np.load(one).shape for one in cache.glob("neighbours/*.npy"))
+    assert shapes == [(4, 3), (30, MOST_NEIGHBOURS), (30, MOST_NEIGHBOURS)]
+
+
+def test_a_batch_by_hand() -> None:
+    nearest = np.array([[1, 2], [0, 2], [1, 0], [4, 5], [3, 5], [3, 4]], dtype=np.int32)
+    assert with_neighbours(np.array([3, 0, 5, 1]), nearest).tolist() == [3, 4, 5, 0]
+    assert with_neighbours(np.array([1, 0, 3, 4]), nearest[:, :1]).tolist() == [1, 0, 3, 4]
+
+
+@given(
+    st.integers(2, 20).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n - 1))), st.data()
+)
+def test_a_batch_is_whole_and_has_no_sentence_twice(
+    sizes: tuple[int, int], data: st.DataObject
+) -> None:
+    count, neighbours = sizes
+    random = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    nearest = np.array([random.permutation(count)[:neighbours] for _ in range(count)], np.int32)
+    drawn = random.permutation(count)[: data.draw(st.integers(1, count))]
+    batch = with_neighbours(drawn, nearest)
+    assert len(set(batch.tolist())) == len(drawn) == len(batch)
+    assert batch[0] == drawn[0]
+
+
+def test_rankcse_trains_on_them(
+    tiny_bert: Path, cache: Path, new_run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = []
+    similarities = TeacherRanking.similarities
+
+    def recorded(ranking: TeacherRanking, rows: NDArray[np.int64]) -> Tensor:
+        batches.append(rows.tolist())
+        return similarities(ranking, rows)
+
+    monkeypatch.setattr(TeacherRanking, "similarities", recorded)
+    settings = {
+        "backbone": str(tiny_bert),
+        "corpus": {"name": "builtin", "first": 30},
+        "data": "builtin",
+        "dev": {"checkpoint": "sickr", "search": "sickr", "also": []},
+        "teachers": [str(tiny_bert)],
+        "max_length": 16,
+        "batch_size": 8,
+        "max_steps": 2,
+        "neighbours": 3,
+    }
+    method = get_method("rankcse")
+    method.train(method.config.model_validate(settings), new_run(seed=5))
+    nearest = nearest_sentences(TeacherSpec(model=str(tiny_bert)), CORPUS, max_length=16)
+    order = np.random.default_rng([5, 0]).permutation(30)
+    expected = [with_neighbours(order[place : place + 8], nearest[:, :3]) for place in (0, 8)]
+    assert batches == [batch.tolist() for batch in expected]
