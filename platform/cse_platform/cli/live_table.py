@@ -75,7 +75,7 @@ def _cells(trial: TrialHistory, best_value: Value, stalled: bool) -> tuple[str, 
         percent(trial.curve.get(trial.step)),
         percent(best_value(trial)),
         str(trial.seed),
-        trial.error or short_settings(trial.searched_values),
+        trial.error or short_settings(trial.searched_values) + (f": {trial.why}" * bool(trial.why)),
     )
 
 

@@ -144,7 +144,7 @@ class SweepProgress:
             same = "same code" if trial.code else "code unknown"
             return f"  reused from {trial.reused_from} ({same})"
         if not trial.error:
-            return ""
+            return f": {trial.why}" if trial.why else ""
         traceback = self.errors / f"trial-{trial.number}.txt"
         where = f", traceback {traceback}" if traceback.exists() else ""
         return f": {trial.error} (key {trial.key[:HASH_DIGITS]}{where})"

@@ -1,6 +1,6 @@
 """What comes back from the trials: the one place that receives every report.
 
-The journal first, then the search store, then the pruner's verdict.
+The journal first, then the search store, then whether the trial goes on.
 """
 
 import logging
@@ -12,6 +12,7 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_platform.runner.disk_full import wait_for_room
 from cse_platform.runner.failures import End, Failure
 from cse_platform.runner.models import delete_folder, keep_model
+from cse_platform.runner.pruning import Pruning
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_text
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialState
@@ -21,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 MAX_CRASHES = 3
 STOPPED = "it was stopped by hand"
-"""The error of a trial that a person has ended before it reported."""
+"""Why a trial has ended that a person stopped: its error, if it had not reported before."""
 GOES_ON: dict[End, int] = {"error": 0, "crash": MAX_CRASHES, "limit": 1}
 """How often a trial goes on from its last checkpoint, by what ended it."""
 
@@ -35,7 +36,9 @@ class Results:
 
     def __init__(self, state: SweepState, *, models: str, errors: Path) -> None:
         self.state, self.models, self.errors = state, models, errors
-        self._pruned: set[str] = set()
+        self.pruning = Pruning(state)
+        self._pruned: dict[str, str] = {}
+        """By trial, why it was stopped."""
         self._stopped: set[str] = set()
         self._waiting: set[str] = set()
         self._refused: dict[str, str] = {}
@@ -79,10 +82,10 @@ class Results:
         )
         if before is not None and checkpoint is not None:  # the journal names the newer one now
             delete_folder(before[1])
-        prune = self.state.with_search(lambda: self.state.search.report(trial, step=step))
-        if not prune or metrics.get("train/progress") == 1:
+        why = self.pruning.why_stop(trial, step=step)
+        if why is None or metrics.get("train/progress") == 1:
             return False
-        self._pruned.add(key)
+        self._pruned[key] = why
         return True
 
     def stop(self, key: str) -> None:
@@ -107,8 +110,8 @@ class Results:
             early = key in self._stopped
             why = STOPPED if early else "it reported no dev score that is a number"
             self._finish(trial, "FAIL", error=why)
-        elif key in self._pruned | self._stopped:
-            self._finish(trial, "PRUNED")
+        elif key in self._pruned or key in self._stopped:
+            self._finish(trial, "PRUNED", why=self._pruned.get(key, STOPPED))
         else:
             self._finish(trial, "COMPLETE")
 
@@ -117,7 +120,7 @@ class Results:
 
         The whole traceback goes into a file in the sweep's folder.
         """
-        if key in self._pruned | self._stopped or key in self._refused:
+        if any(key in ends for ends in (self._pruned, self._stopped, self._refused)):
             self.ended(key)  # it was being stopped already
             return
         trial = self.state.history.trials[key]
@@ -138,7 +141,14 @@ class Results:
         else:
             self._finish(trial, "FAIL", error=failure.said)
 
-    def _finish(self, trial: TrialHistory, state: TrialState, *, error: str | None = None) -> None:
+    def _finish(
+        self,
+        trial: TrialHistory,
+        state: TrialState,
+        *,
+        error: str | None = None,
+        why: str | None = None,
+    ) -> None:
         best = trial.best(checkpoint=self.state.spec.dev.checkpoint)
         model = None
         if state == "COMPLETE" and trial.checkpoint is not None:
@@ -158,6 +168,7 @@ class Results:
                 best_metrics={} if best is None else best.metrics,
                 model=model,
                 error=error,
+                why=why,
                 wall_seconds=trial.busy_seconds,
                 gpus=self.state.slot.gpu,
                 provenance=self._provenance.pop(trial.key, {}),
@@ -167,7 +178,7 @@ class Results:
             # Whole checkpoints of a long search would fill a disk.
             delete_folder(trial.checkpoint[1])
         self.state.live.discard(trial.key)
-        self._pruned.discard(trial.key)  # it can be tried again
+        self._pruned.pop(trial.key, None)  # it can be tried again
         self._stopped.discard(trial.key)
         self._refused.pop(trial.key, None)
         self.state.with_search(lambda: self.state.search.tell(trial))

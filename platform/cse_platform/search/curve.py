@@ -32,6 +32,8 @@ ALIKE = 3
 """So many earlier trials must be as far out as a trial is, or its own rise is believed."""
 OPTIMISM = 1.25
 """By so much more than its straight continuation may a trial rise that is believed."""
+LONGER = 2.0
+"""Trials of more than so many times as many steps go on otherwise."""
 COLLAPSED = -0.05
 """Uniformity above which all sentences have nearly one vector; it is 0 where they have."""
 
@@ -74,6 +76,7 @@ class PastCurves:
     def __init__(self) -> None:
         self._shares: list[_Floats] = []
         self._states: list[_Floats] = []
+        self._lengths: list[int] = []
         self._numbers: dict[str, int] = {}
         self._configurations: list[int] = []
         self._table: tuple[_Floats, _Floats, _Floats, _Counts] | None = None
@@ -91,20 +94,23 @@ class PastCurves:
             last = max(curve)
             self._shares.append(np.array([step / last for step, _ in points]))
             self._states.append(_states(points, last, curve.get(0)))
+            self._lengths.append(last)
             number = self._numbers.setdefault(configuration, len(self._numbers))
             self._configurations.append(number)
             self._table = None
 
-    def at(self, share: float) -> tuple[_Floats, _Floats, _Counts]:
-        """Of the curves with a point so early: states there, gains until the end, configurations.
+    def at(self, share: float, *, steps: int) -> tuple[_Floats, _Floats, _Counts]:
+        """Of the comparable curves: states there, gains until the end, configurations.
 
-        Curves of other lengths or evaluation steps are read at their last point until there.
+        A curve is comparable with a trial of so many steps if it is at most `LONGER` times as long
+        or as short, and has a point so early: it is read at its last point until there.
         """
         if not self._states:
             return np.empty((0, 3)), np.empty(0), np.empty(0, dtype=np.intp)
         shares, states, finals, configurations = self._stacked()
         reached = (shares <= share + 1e-9).sum(axis=1)
-        rows = np.flatnonzero(reached)
+        lengths = np.array(self._lengths)
+        rows = np.flatnonzero((reached > 0) & (abs(np.log(lengths / steps)) <= math.log(LONGER)))
         there = states[rows, reached[rows] - 1]
         return there, finals[rows] - there[:, 0], configurations[rows]
 
@@ -145,7 +151,7 @@ def judge(
     bar = sorted(best, reverse=True)[rule.top - 1]
     if state[0] >= bar:
         return Verdict(False, "among the best")
-    states, gains, configurations = past.at(share)
+    states, gains, configurations = past.at(share, steps=steps)
     if len(gains) < rule.startup_trials:
         return Verdict(False, f"only {len(gains)} complete curves came as far")
     noise = _noise(gains, configurations, left=1 - share)

@@ -138,6 +138,8 @@ class TrialFinished(TrialEvent):
     """Folder of the best checkpoint, in the sentence-transformers format."""
     error: str | None = None
     """One line, for FAIL."""
+    why: str | None = None
+    """One line, for PRUNED: why it was stopped. None in older journals."""
     wall_seconds: float | None = None
     gpus: float = 0.0
     """Its share of a GPU."""

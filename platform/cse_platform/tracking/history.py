@@ -49,6 +49,8 @@ class TrialHistory:
     model: str | None = None
     """Folder of the best checkpoint, where it was kept."""
     error: str | None = None
+    why: str | None = None
+    """Why it was stopped early, where it was."""
     finished: datetime | None = None
     busy_seconds: float = 0.0
     """Time it ran, interruptions left out."""
@@ -228,6 +230,7 @@ class History:
         trial = self.trials[event.trial]
         trial.ran_until(event.time)
         trial.state, trial.error, trial.finished = event.state, event.error, event.time
+        trial.why = event.why
         trial.best_step, trial.best_value = event.best_step, event.best_value
         trial.model = event.model
 

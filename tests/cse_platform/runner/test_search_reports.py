@@ -43,6 +43,13 @@ def test_optuna_alone_sees_the_truth(tmp_path: Path, new_spec: NewSpec) -> None:
         ({"kind": "none"}, None),
         # Below the median of two at its first look, which is at step 2.
         ({"kind": "median", "startup_trials": 2, "min_step": 2}, 2),
+        # Not in the best half.
+        ({"kind": "percentile", "percentile": 50.0, "startup_trials": 2, "min_step": 2}, 2),
+        ({"kind": "threshold", "lower": 0.3, "min_step": 2}, 2),
+        # No higher at step 3 than at step 1.
+        ({"kind": "patient", "patience": 2}, 3),
+        ({"kind": "patient", "patience": 2, "min_step": 4}, 4),
+        ({"kind": "patient", "patience": 2, "pruner": {"kind": "threshold", "lower": 0.1}}, None),
         # One of two passes a rung: rungs at 1, 2, 4, and it is the worst of three at the first.
         ({"kind": "successive_halving", "min_step": 1, "reduction_factor": 2}, 1),
         # One bracket, which is a successive halving from step 2.
@@ -55,9 +62,10 @@ def test_pruners_stop_the_worst(
     search = opened(tmp_path, new_spec(pruner=pruner))
     asked(search, 3)
     for number, level in enumerate((0.7, 0.8)):
-        verdicts = tell_live(search, lived(number, [0.1, *[level] * 4], state="COMPLETE"))
+        curve = [0.1, *(level + 0.01 * step for step in range(4))]
+        verdicts = tell_live(search, lived(number, curve, state="COMPLETE"))
         assert number == 0 or not any(verdicts)
-    verdicts = tell_live(search, lived(2, [0.1, *[0.2] * 4]))
+    verdicts = tell_live(search, lived(2, [0.9, *[0.2] * 4]))
     assert verdicts.index(True) == stopped_at if stopped_at else not any(verdicts)
 
 

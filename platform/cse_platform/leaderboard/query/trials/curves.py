@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from cse_platform.leaderboard.store.tables import DevPointRecord, TrialRecord
+from cse_platform.leaderboard.store.tables import (
+    ConfigurationRecord,
+    DevPointRecord,
+    GroupRecord,
+    TrialRecord,
+)
 
 
 @dataclass(frozen=True)
@@ -43,3 +48,52 @@ def dev_curves(session: Session, trials: Sequence[str]) -> dict[str, list[DevPoi
 def dev_point(stored: DevPointRecord, *, best_step: int | None) -> DevPoint:
     """A stored point of the curve of a trial with that best step."""
     return DevPoint(stored.step, stored.value, stored.metrics, kept=stored.step == best_step)
+
+
+@dataclass(frozen=True)
+class CompleteCurve:
+    """The dev curve of a complete trial, and nothing else of it."""
+
+    trial: str
+    """Its key."""
+    configuration: str
+    """Its hash: equal for all seeds."""
+    values: dict[int, float]
+    """The dev score by step, a fraction; steps where it was NaN are left out."""
+
+
+def complete_curves(
+    session: Session, *, method: str, backbone: str, dev_identity: str, corpus: str, limit: int
+) -> list[CompleteCurve]:
+    """The curves of the newest complete trials of a method on a backbone, in all sweeps.
+
+    Only trials that were trained on that corpus, and whose dev scores can be compared.
+    """
+    newest = (
+        select(TrialRecord.id)
+        .join(TrialRecord.configuration)
+        .join(ConfigurationRecord.group)
+        .where(
+            GroupRecord.method == method,
+            GroupRecord.backbone == backbone,
+            GroupRecord.dev_identity == dev_identity,
+            ConfigurationRecord.corpus == corpus,
+            TrialRecord.state == "COMPLETE",
+        )
+        .order_by(TrialRecord.finished.desc(), TrialRecord.id.desc())
+        .limit(limit)
+        .subquery()
+    )
+    query = (
+        select(TrialRecord.key, ConfigurationRecord.hash, DevPointRecord.step, DevPointRecord.value)
+        .join(TrialRecord.points)
+        .join(TrialRecord.configuration)
+        .where(TrialRecord.id.in_(select(newest.c.id)))
+        .order_by(TrialRecord.id, DevPointRecord.step)
+    )
+    found: dict[str, CompleteCurve] = {}
+    for trial, configuration, step, value in session.execute(query):
+        curve = found.setdefault(trial, CompleteCurve(trial, configuration, {}))
+        if value is not None:
+            curve.values[step] = value
+    return list(found.values())

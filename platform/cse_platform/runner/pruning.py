@@ -1,0 +1,104 @@
+"""Whether a trial is stopped after a dev point: by Optuna's pruners, or by the rule `curve`."""
+
+import logging
+from collections.abc import Iterator
+
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.query.trials.curves import complete_curves
+from cse_platform.runner.state import SweepState
+from cse_platform.search.curve import PastCurves, Rule, collapsed, judge
+from cse_platform.sweep.pruners import CurvePruner
+from cse_platform.tracking.history import TrialHistory
+
+_log = logging.getLogger(__name__)
+
+MOST_CURVES = 1000
+"""So many of the newest trials of other sweeps are read."""
+
+
+class Pruning:
+    """Tells the study of each dev point, and decides by its answer or by earlier curves.
+
+    It keeps nothing that the journal and the leaderboard do not have, so it resumes with them. What
+    the leaderboard has is read once; the sweep's own trials are taken from its history.
+    """
+
+    def __init__(self, state: SweepState) -> None:
+        self.state = state
+        self._past = PastCurves()
+        self._known: set[str] = set()
+        """Keys of the trials in it."""
+        if isinstance(state.spec.pruner, CurvePruner):
+            self._read_other_sweeps()
+
+    def why_stop(self, trial: TrialHistory, *, step: int) -> str | None:
+        """Why a trial is stopped after this step, in a line; None if it goes on.
+
+        Trials of further seeds are never stopped.
+        """
+        pruner = self.state.spec.pruner
+        stops = self.state.with_search(lambda: self.state.search.report(trial, step=step))
+        if isinstance(pruner, CurvePruner) and trial.role == "search" and step > 0:
+            return self._by_curve(pruner, trial, step)
+        return f"stopped by {pruner.kind} at step {step}" if stops else None
+
+    def _by_curve(self, pruner: CurvePruner, trial: TrialHistory, step: int) -> str | None:
+        if broken := collapsed(trial.curve[step], trial.last_metrics):
+            return broken
+        progress = trial.last_metrics.get("train/progress", 0.0)
+        if progress <= 0:
+            return None  # of a method that does not say how far it is
+        self._add_own()
+        confirm = self.state.spec.seeds.confirm
+        verdict = judge(
+            trial.curve,
+            steps=max(round(step / progress), step),
+            past=self._past,
+            best=list(self._best_values(trial)),
+            rule=Rule(
+                chance=pruner.chance,
+                top=pruner.top or (confirm.top if confirm else 1),
+                min_step=pruner.min_step,
+                startup_trials=pruner.startup_trials,
+            ),
+        )
+        return verdict.why if verdict.stop else None
+
+    def _best_values(self, judged: TrialHistory) -> Iterator[float]:
+        """The best value of each other configuration that has one, running ones included."""
+        values: dict[str, list[float]] = {}
+        for trial in self.state.history.trials.values():
+            best = trial.best_value
+            if trial.state == "RUNNING":
+                kept = trial.best(checkpoint=self.state.spec.dev.checkpoint)
+                best = None if kept is None else kept.value
+            if best is not None and trial.state != "FAIL":
+                values.setdefault(trial.configuration, []).append(best)
+        values.pop(judged.configuration, None)
+        return (sum(seeds) / len(seeds) for seeds in values.values())
+
+    def _add_own(self) -> None:
+        for trial in self.state.history.trials.values():
+            if trial.state == "COMPLETE" and trial.key not in self._known:
+                self._known.add(trial.key)
+                self._past.add(trial.curve, configuration=trial.configuration)
+
+    def _read_other_sweeps(self) -> None:
+        state = self.state
+        try:
+            with state.leaderboard.session() as session:
+                found = complete_curves(
+                    session,
+                    method=state.spec.method,
+                    backbone=state.spec.backbone,
+                    dev_identity=state.identity.dev["identity"],
+                    corpus=state.identity.dev["corpus"],
+                    limit=MOST_CURVES,
+                )
+        except StoreError as error:
+            _log.warning("%s; curves of other sweeps are not compared", error)
+            return
+        for curve in found:
+            if curve.trial not in state.history.trials:
+                self._known.add(curve.trial)
+                self._past.add(curve.values, configuration=curve.configuration)
