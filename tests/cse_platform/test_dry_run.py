@@ -42,9 +42,9 @@ def dry_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Re
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
 
-    def run(**changes: Any) -> Result:
+    def run(*options: str, **changes: Any) -> Result:
         (tmp_path / "sweep.yaml").write_text(json.dumps(SWEEP | changes))
-        result = CliRunner().invoke(main, ["sweep.yaml", "--dry-run"])
+        result = CliRunner().invoke(main, ["sweep.yaml", "--dry-run", *options])
         assert result.exception is None or isinstance(result.exception, SystemExit), result
         return result
 
@@ -120,7 +120,7 @@ def test_a_supervised_trial_is_measured(dry_run: Callable[..., Result], tmp_path
     (tmp_path / "nli.csv").write_text("a,b,c\n" + "".join(rows))
     corpus = {"name": "nli.csv", "columns": ["a", "b", "c"]}
     fixed = {"batch_size": 4, "supervision": "triples"}
-    result = dry_run(corpus=corpus, fixed=fixed)
+    result = dry_run("--probe", corpus=corpus, fixed=fixed)
     assert told(result, "corpus") == "nli.csv, 20 rows of 3 sentences"
     assert "from 2 steps" in told(result, "time")
     refused = dry_run(corpus=corpus, fixed={"batch_size": 4})
@@ -141,7 +141,9 @@ def test_stores_are_asked(dry_run: Callable[..., Result], tmp_path: Path) -> Non
 
 
 def test_a_trial_is_measured_where_none_is_known(dry_run: Callable[..., Result]) -> None:
-    line = told(dry_run(fixed={"batch_size": 2, "max_steps": 4}), "time")
+    fixed = {"batch_size": 2, "max_steps": 4}
+    assert told(dry_run(fixed=fixed), "time").endswith("unknown; --probe measures it")
+    line = told(dry_run("--probe", fixed=fixed), "time")
     assert re.fullmatch(
         r"6 trials, \d+ at once: .* (s|min|h) \(from 2 steps on this machine\)", line
     )
@@ -211,3 +213,30 @@ def test_hours_come_from_past_trials(
     assert line == f"6 trials, 1 at once: {expected} (from 2 past trials)"
     pruned = dry_run(pruner={"kind": "median"}, **NOT_HERE)
     assert "less what the pruner stops" in told(pruned, "time")
+
+
+def test_a_budget_says_how_many_trials_there_is_room_for(
+    dry_run: Callable[..., Result],
+    tmp_path: Path,
+    empty_leaderboard: Callable[[Path], str],
+    sweep_started: Callable[..., Event],
+    trial_life: Life,
+) -> None:
+    """A trial takes 600 s: six of them an hour; and then two further seeds."""
+    with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
+        tell(board, [sweep_started(), *ran(trial_life, 0, 320.0), *ran(trial_life, 1, 320.0)])
+    search = {"sampler": "random", "budget": {"time": "1h"}}
+    result = dry_run(search=search, **NOT_HERE)
+    assert result.output.splitlines()[0].startswith("tiny: simcse on mini, 1h of trials")
+    expected = span(time_left([600.0, 600.0], trials=8, at_once=1))
+    line = told(result, "time")
+    assert line == f"about 8 trials, 1 at once: {expected} (from 2 past trials)"
+    more = dry_run(search=search | {"trials": 4}, **NOT_HERE)
+    assert told(more, "time").startswith("6 trials, 1 at once")
+    gain = {"sampler": "random", "budget": {"improvement": 0.001}}
+    assert " each " in told(dry_run(search=gain, **NOT_HERE), "time")
+
+
+def test_a_probe_belongs_to_a_dry_run(dry_run: Callable[..., Result]) -> None:
+    dry_run(**NOT_HERE)
+    assert CliRunner().invoke(main, ["sweep.yaml", "--probe"]).exit_code == 2

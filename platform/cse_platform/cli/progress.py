@@ -14,6 +14,7 @@ from rich.text import Text
 from cse_platform.cli.live_table import screen
 from cse_platform.forecast.time_left import TimeInterval, span, time_left
 from cse_platform.render.formats import HASH_DIGITS, percent, short_settings
+from cse_platform.runner.planning.budgets import trials_left
 from cse_platform.runner.state import SweepState
 from cse_platform.tracking.events import now
 from cse_platform.tracking.history import TrialHistory
@@ -68,8 +69,10 @@ class SweepProgress:
         return list(self.state.history.trials.values())
 
     @property
-    def planned(self) -> int:
-        return max(self.state.planned, len(self.trials))
+    def planned(self) -> int | None:
+        """How many trials there will be, as far as that is known."""
+        known = self.state.planned
+        return None if known is None else max(known, len(self.trials))
 
     @property
     def best(self) -> TrialHistory | None:
@@ -85,7 +88,8 @@ class SweepProgress:
     def summary(self) -> str:
         """One line: how far, the best so far, elapsed and remaining time."""
         finished = sum(trial.state != "RUNNING" for trial in self.trials)
-        parts = [f"{self.state.spec.sweep}: {finished} of {self.planned} trials"]
+        of = "" if self.planned is None else f"of {self.planned} "
+        parts = [f"{self.state.spec.sweep}: {finished} {of}trials"]
         if (best := self.best) is not None:
             parts.append(f"best {percent(self.best_value(best))} (trial {best.number})")
         if not self.is_ray_up():
@@ -124,13 +128,20 @@ class SweepProgress:
         if not (known := durations or projected):
             return None
         mean = sum(known) / len(known)
-        parts = (max(1 - _busy_until_now(trial) / mean, LEAST_LEFT) for trial in running)
+        parts = (max(1 - trial.busy_until(now()) / mean, LEAST_LEFT) for trial in running)
         waiting = len(self.state.left_over) + len(self.state.to_retry)
-        left = self.planned - len(trials) + waiting + sum(parts)
         at_once = max(len(running), 1)
+        search = trials_left(self.state, seconds=mean, at_once=at_once)
+        if search is None:
+            return None
+        left = search + self._further_left() + waiting + sum(parts)
         if left <= 0:
             return None
         return time_left(known, trials=left, at_once=at_once, finished=bool(durations))
+
+    def _further_left(self) -> int:
+        further = sum(trial.role == "confirm" for trial in self.trials)
+        return 0 if self.state.finished else max(self.state.spec.confirming - further, 0)
 
     def line(self, trial: TrialHistory) -> str:
         """What became of a trial; of a failed one also where to look."""
@@ -202,11 +213,6 @@ def _print_end(view: SweepProgress, console: Console) -> None:
 
 def _progress(trial: TrialHistory) -> float:
     return trial.last_metrics.get("train/progress", 0.0)
-
-
-def _busy_until_now(trial: TrialHistory) -> float:
-    since = now() - (trial.last_heard or now())
-    return trial.busy_seconds + since.total_seconds()
 
 
 def _clock(seconds: float) -> str:

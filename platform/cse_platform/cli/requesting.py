@@ -76,6 +76,11 @@ def _refuse_other_trials(sweep: AskedSweep, action: SweepAction, numbers: Sequen
 
 
 def _refuse_budget(spec: SweepSpec, trials: int) -> None:
+    if spec.search.trials is None and spec.search.budget is not None:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} takes as many trials as its search.budget allows; give a larger "
+            "one in its file"
+        )
     if spec.search.trials is None:
         raise SweepRefusedError(f"sweep {spec.sweep!r} takes every point of its grid")
     if trials <= spec.search.trials:

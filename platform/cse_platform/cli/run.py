@@ -112,6 +112,8 @@ def _summary(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
         outcome.state, "is complete already; a larger --trials extends it"
     )
     yield f"{spec.sweep}: {state}, {len(trials)} trials ({listed})"
+    if outcome.history.spent:
+        yield f"the search was ended by its budget: {outcome.history.spent}"
     complete = [trial for trial in trials if trial.state == "COMPLETE"]
     best = max(complete, key=lambda trial: trial.best_value or 0.0, default=None)
     if best is not None and best.best_value is not None:

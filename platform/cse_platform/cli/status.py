@@ -44,6 +44,8 @@ def _details(sweep: SweepOverview, running: Sequence[TrialSummary]) -> Page:
                 f"{clock(held.silent)} ago; its journal is in {held.folder}"
             )
         )
+    if sweep.ended_by:
+        blocks.append(Paragraph(f"its search was ended by its budget: {sweep.ended_by}"))
     if sweep.asked:
         blocks.append(Paragraph(f"asked, and not heard yet: {', '.join(sweep.asked)}"))
     if running and sweep.state == "RUNNING":

@@ -61,6 +61,7 @@ def main() -> None:
 @main.command(context_settings=CONTEXT)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Check everything, start nothing.")
+@click.option("--probe", is_flag=True, help="With --dry-run: measure a trial if none is known.")
 @click.option("--offline", is_flag=True, help="Refuse to download anything.")
 @click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Change the file.")
 @click.option("--trials", type=click.IntRange(min=1), help="Same as --set search.trials=N.")
@@ -78,6 +79,7 @@ def main() -> None:
 def run(
     file: Path,
     dry_run: bool,
+    probe: bool,
     offline: bool,
     overrides: tuple[str, ...],
     trials: int | None,
@@ -99,6 +101,8 @@ def run(
     """
     if no_reuse and reuse_unknown:
         raise click.UsageError("--no-reuse and --reuse-unknown exclude each other")
+    if probe and not dry_run:
+        raise click.UsageError("--probe belongs to --dry-run")
     if offline:
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1")
     say(f"reading {file} and loading its methods")  # torch takes seconds
@@ -110,7 +114,7 @@ def run(
     if dry_run:
         from cse_platform.cli.dry_run import dry_run as check
 
-        check(sweeps, runs=runs, address=address, offline=offline)
+        check(sweeps, runs=runs, address=address, offline=offline, probe=probe)
     else:
         from cse_platform.cli.run import run_stages
 

@@ -65,26 +65,31 @@ class SweepState:
         self.slot = self.spec.resources.slot
 
     @property
-    def budget(self) -> int:
-        """How many trials the search takes, those included that a person has put in."""
-        return self.spec.budget + len(self.history.enqueued)
+    def budget(self) -> int | None:
+        """How many trials the search takes, those included that a person has put in.
+
+        None while no number limits it.
+        """
+        if self.history.search_limit is not None:
+            return self.history.search_limit
+        return None if self.spec.budget is None else self.spec.budget + len(self.history.enqueued)
 
     @property
-    def searched(self) -> int:
-        """How many trials the search has begun."""
-        return sum(trial.role != "confirm" for trial in self.history.trials.values())
+    def searches_on(self) -> bool:
+        """Whether the search takes more trials than it has begun."""
+        return self.budget is None or self.history.searched < self.budget
 
     @property
     def wants_more(self) -> bool:
         """Whether trials are to be run beside those that have been."""
-        return bool(self.to_retry) or self.searched < self.budget
+        return bool(self.to_retry) or self.searches_on
 
     @property
-    def planned(self) -> int:
-        """How many trials there will be, further seeds included; at most, where these race."""
+    def planned(self) -> int | None:
+        """How many trials there will be at most, further seeds included; None while none knows."""
         if self.finished:
             return len(self.history.trials)
-        return self.spec.planned + len(self.history.enqueued)
+        return None if self.budget is None else self.budget + self.spec.confirming
 
     def record(self, event: Event) -> None:
         """Write to the journal; returns when it is written.

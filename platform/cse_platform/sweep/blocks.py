@@ -1,6 +1,5 @@
 """The blocks of a sweep file: `search:`, `seeds:`, `resources:`, `evaluate:` and `stores:`."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
@@ -22,11 +21,10 @@ from cse_methods.errors import EvaluationError
 from cse_methods.settings import Settings
 from cse_methods.tasks import Tasks, parse_tasks
 from cse_platform.secrets import hide
+from cse_platform.sweep.budget import Budget
+from cse_platform.sweep.durations import Duration
 from cse_platform.sweep.reading.problems import Problem, ProblemsError, format_value
 from cse_platform.sweep.samplers import Sampler, Tpe
-
-_UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
-_DURATION = re.compile(rf"(?P<count>\d+(\.\d+)?) ?(?P<unit>{'|'.join(_UNITS)})")
 
 
 def _slug(value: str) -> str:
@@ -46,15 +44,6 @@ def _start_point(value: Any) -> Any:
     return value
 
 
-def _seconds(value: Any) -> Any:
-    if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
-        return float(found["count"]) * _UNITS[found["unit"]]
-    if isinstance(value, str | bool):
-        got = format_value(value)
-        raise ValueError(f"expected a time such as 90s, 20min, 2h or 1d, got {got}")
-    return value
-
-
 def _hide(value: Any) -> Any:
     """Mask these URLs from now on, before anything is said of them."""
     for url in value if isinstance(value, (list, tuple)) else [value]:
@@ -68,8 +57,6 @@ Slug = Annotated[str, Field(min_length=1), AfterValidator(_slug)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**32)]
 Share = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Duration = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
-"""Seconds; a file writes `90s`, `20min`, `2h` or `1d`."""
 StartPoint = Annotated[Literal["published"] | dict[str, Any], PlainValidator(_start_point)]
 
 
@@ -82,7 +69,14 @@ class Search(Settings):
 
     sampler: Sampler = Tpe()
     trials: Count | None = Field(
-        default=None, description="configurations to try; a grid may leave it out and try all"
+        default=None,
+        description="configurations to try; a grid may leave it out and try all, and so may a "
+        "search with another budget",
+    )
+    budget: Budget | None = Field(
+        default=None,
+        exclude_if=lambda budget: budget is None,  # as in the journals of older versions
+        description="what else ends the search: `time`, `gpu_hours`, `improvement`",
     )
     seed: Seed = Field(default=42, description="of the sampler")
     start_from: tuple[StartPoint, ...] = Field(
@@ -96,8 +90,10 @@ class Search(Settings):
 
     @model_validator(mode="after")
     def _check_trials(self) -> Self:
-        if self.trials is None and self.sampler.kind != "grid":
-            raise ValueError(f"sampler {self.sampler.kind!r} needs 'trials', how many to try")
+        if self.trials is None and self.budget is None and self.sampler.kind != "grid":
+            raise ValueError(
+                f"sampler {self.sampler.kind!r} needs 'trials', how many to try, or 'budget'"
+            )
         return self
 
 

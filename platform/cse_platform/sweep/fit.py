@@ -67,7 +67,7 @@ def doubts(spec: SweepSpec, method: Method, sizes: Sizes | None) -> list[str]:
         ("seeds.confirm.top", confirm and confirm.top),
         ("evaluate.top", evaluate and evaluate.top),
     ):
-        if top and top > spec.budget:
+        if top and spec.budget is not None and top > spec.budget:
             found.append(f"{name} is {top}, and the search tries {spec.budget} configurations")
     least = spec.pruner.min_step
     if sizes and not isinstance(spec.pruner, NoPruner) and least >= sizes.most_steps:

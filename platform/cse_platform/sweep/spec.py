@@ -101,6 +101,14 @@ class SweepSpec(Settings):
         return self
 
     @model_validator(mode="after")
+    def _check_gpu_hours(self) -> Self:
+        budget = self.search.budget
+        if budget is not None and budget.gpu_hours is not None and self.resources.gpu == 0:
+            text = "a trial takes no GPU; set resources.gpu, or give a time"
+            raise ProblemsError([Problem(("search", "budget", "gpu_hours"), text)])
+        return self
+
+    @model_validator(mode="after")
     def _check_secrets(self) -> Self:
         """What the file says stands in the journal and the stores; of `stores:` it does not."""
         said = self.model_dump(mode="json", exclude={"stores"})
@@ -109,21 +117,30 @@ class SweepSpec(Settings):
         return self
 
     @property
-    def budget(self) -> int:
-        """How many trials the search takes; of a grid at most one a point."""
+    def budget(self) -> int | None:
+        """How many trials the search takes at most; of a grid one a point.
+
+        None where only time, GPU-hours or improvement limit it.
+        """
         if self.search.sampler.kind != "grid":
-            return self.search.trials or 0
+            return self.search.trials
         points = sum(1 for _ in self.space.grid_points())
         return min(points, self.search.trials or points)
 
     @property
-    def planned(self) -> int:
-        """How many trials there will be: those of the search, and further seeds of the best.
+    def planned(self) -> int | None:
+        """How many trials there will be at most: of the search, and further seeds of the best.
 
-        At most, where these race.
+        None where no number of trials limits the search.
         """
+        return None if self.budget is None else self.budget + self.confirming
+
+    @property
+    def confirming(self) -> int:
+        """How many further seeds there will be, all in all; at most, where configurations race."""
         top = 0 if self.seeds.confirm is None else self.seeds.confirm.top
-        return self.budget + min(top, self.budget) * len(self.seeds.further)
+        tried = top if self.budget is None else min(top, self.budget)
+        return tried * len(self.seeds.further)
 
     def with_budget(self, trials: int) -> Self:
         """The sweep whose search takes at least so many trials."""

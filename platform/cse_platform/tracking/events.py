@@ -147,6 +147,12 @@ class TrialFinished(TrialEvent):
     """Of the worker: versions, CPU or GPU, attention kernel, dtype, threads, peak memory."""
 
 
+class ModelDeleted(TrialEvent):
+    """A sweep has deleted a trial's kept model, because others are better (`keep: {models: …}`)."""
+
+    kind: Literal["model_deleted"] = "model_deleted"
+
+
 class TrialReused(TrialEvent):
     """A sweep takes over a trial that another sweep has completed."""
 
@@ -225,6 +231,14 @@ class TrialEvaluated(TrialEvent):
     """`encoding`, and each task's own time."""
 
 
+class SearchEnded(SweepEvent):
+    """A search proposes no more trials: another budget than their number is spent."""
+
+    kind: Literal["search_ended"] = "search_ended"
+    budget: str
+    """Which one, in words."""
+
+
 class SweepFinished(SweepEvent):
     """A sweep has spent its budget, or was interrupted."""
 
@@ -251,9 +265,11 @@ Event = Annotated[
     | TrialStarted
     | TrialPoint
     | TrialFinished
+    | ModelDeleted
     | TrialReused
     | TestAccessed
     | TrialEvaluated
+    | SearchEnded
     | SweepFinished,
     Field(discriminator="kind"),
 ]

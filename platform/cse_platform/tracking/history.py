@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_platform.tracking import events
+from cse_platform.tracking.effort import SearchEffort
 
 
 @dataclass
@@ -76,6 +77,10 @@ class TrialHistory:
             self.busy_seconds += (time - self.last_heard).total_seconds()
         self.last_heard = time
 
+    def busy_until(self, now: datetime) -> float:
+        """How long it has run, in seconds, where it runs now."""
+        return self.busy_seconds + (now - (self.last_heard or now)).total_seconds()
+
     def best(self, *, checkpoint: str) -> events.TrialPoint | None:
         """The best checkpoint among trained steps, as it was reported; None if there is none.
 
@@ -115,6 +120,11 @@ class History:
         """How many trials the search was asked to take while it ran; its file may ask for more."""
         self.enqueued: dict[str, dict[str, Any]] = {}
         """Configurations that were asked for beside the search's own, by request."""
+        self.spent: str | None = None
+        """The budget that has ended the search, in words, where it was not the number of trials."""
+        self.search_limit: int | None = None
+        """How many trials the search takes from then on."""
+        self.effort = SearchEffort()
         self.requests: set[str] = set()
         """All that were heard."""
         self.trials: dict[str, TrialHistory] = {}
@@ -123,8 +133,11 @@ class History:
 
     def apply(self, event: events.Event) -> None:
         """Apply one event; an event that is repeated changes nothing."""
+        self.effort.apply(event)
         match event:
             case events.SweepStarted():
+                if self.spec is not None and self.spec.get("search") != event.spec.get("search"):
+                    self.spent = self.search_limit = None
                 self.spec, self.best, self.complete = event.spec, event.best, False
                 self.content, self.environment = event.content, event.environment
                 for trial in self.unfinished():
@@ -132,6 +145,8 @@ class History:
             case events.SweepRequested() if event.request not in self.requests:
                 self.requests.add(event.request)
                 self._request(event)
+            case events.SearchEnded():
+                self.spent, self.search_limit = event.budget, self.searched
             case events.SweepFinished():
                 self.complete = event.state == "COMPLETE"
             case events.TrialStarted():
@@ -142,6 +157,8 @@ class History:
                 self._point(event)
             case events.TrialFinished():
                 self._finish(event)
+            case events.ModelDeleted():
+                self.trials[event.trial].model = None
             case events.TrialEvaluated():
                 done = self.trials[event.trial].evaluated.setdefault(event.settings, set())
                 done |= set(event.tasks)
@@ -149,6 +166,11 @@ class History:
     def unfinished(self) -> list[TrialHistory]:
         """Trials that were started and have no end, oldest first."""
         return [trial for trial in self.trials.values() if trial.state == "RUNNING"]
+
+    @property
+    def searched(self) -> int:
+        """How many trials the search has begun."""
+        return sum(trial.role != "confirm" for trial in self.trials.values())
 
     def configurations(self) -> dict[str, list[TrialHistory]]:
         found: dict[str, list[TrialHistory]] = {}
@@ -173,9 +195,12 @@ class History:
                     self.complete = False
                     self.asked_trials = event.trials
                     self.spec = event.with_budget(self.spec)
+                    self.spent = self.search_limit = None
             case "enqueue":
                 self.complete = False
                 self.enqueued[event.request] = event.values
+                if self.search_limit is not None:
+                    self.search_limit += 1
             case "retry":
                 for trial in self.trials.values():
                     asked = trial.number in event.numbers and trial.state == "PRUNED"

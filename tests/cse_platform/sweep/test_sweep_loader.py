@@ -225,6 +225,18 @@ ONE_PROBLEM = [
     ("fixed: {epochs: 2}", "fixed: {epochs: 2}\nfixed: {}", [
         "line 6, fixed: a second 'fixed'; the first is on line 5",
     ]),
+    ("trials: 4", "budget: {time: soon}", [
+        "line 11, search.budget.time: expected a time such as 90s, 20min, 2h or 1d, got 'soon'",
+    ]),
+    ("trials: 4", "budget: {}", [
+        "line 11, search.budget: expected one or more of 'time', 'gpu_hours' and 'improvement'",
+    ]),
+    ("trials: 4", "budget: {gpu_hours: 3}", [
+        "line 11, search.budget.gpu_hours: a trial takes no GPU; set resources.gpu, or give a time",
+    ]),
+    ("trials: 4", "budget: {improvement: 5}", [
+        "line 11, search.budget.improvement: expected less than 1, got 5",
+    ]),
     ("corpus: builtin", "corpus: builtin\n7: x", ["line 5: a key must be text, got '7'"]),
     ("corpus: builtin", "corpus: !!python/name:os.system x", [
         "line 4, corpus: no such kind of value: tag:yaml.org,2002:python/name:os.system",

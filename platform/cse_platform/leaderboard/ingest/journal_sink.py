@@ -15,12 +15,14 @@ from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_iden
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.ingest.sweep_events import (
     change_budget,
+    end_search,
     finish_sweep,
     start_sweep,
 )
 from cse_platform.leaderboard.ingest.test_access import add_test_access
 from cse_platform.leaderboard.ingest.trial_events import (
     add_points,
+    delete_model,
     finish_trial,
     has_another_model,
     link,
@@ -32,6 +34,8 @@ from cse_platform.leaderboard.store.tables import JournalCursorRecord
 from cse_platform.secrets import mask_text
 from cse_platform.tracking.events import (
     Event,
+    ModelDeleted,
+    SearchEnded,
     SweepFinished,
     SweepRequested,
     SweepStarted,
@@ -143,6 +147,8 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
             start_sweep(session, journal, event)
         case SweepFinished():
             finish_sweep(session, journal, event)
+        case SearchEnded():
+            end_search(session, journal, event)
         case SweepRequested() if event.trials:
             change_budget(session, journal, event)
         case TrialStarted():
@@ -152,6 +158,8 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
             add_points(session, journal, [event])
         case TrialFinished():
             finish_trial(session, journal, event)
+        case ModelDeleted():
+            delete_model(session, journal, event)
         case TrialReused() | TestAccessed() | TrialEvaluated():
             _apply_later(session, journal, position, event)
 

@@ -5,7 +5,7 @@ from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.upserts import insert_once, sweep_of
 from cse_platform.leaderboard.store.tables import SweepRecord, SweepStartRecord, SweepTagRecord
-from cse_platform.tracking.events import SweepFinished, SweepRequested, SweepStarted
+from cse_platform.tracking.events import SearchEnded, SweepFinished, SweepRequested, SweepStarted
 
 
 def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
@@ -21,6 +21,8 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
     last = select(func.max(SweepStartRecord.started)).where(SweepStartRecord.sweep_id == sweep.id)
     # A clock that was set back does not keep a journal from going on.
     if sweep.journal in ("", journal) or session.scalar(last) == event.time:
+        if sweep.spec.get("search") != event.spec.get("search"):
+            sweep.ended_by = None
         sweep.journal, sweep.spec = journal, event.spec
         sweep.state, sweep.finished = "RUNNING", None
         session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
@@ -32,7 +34,14 @@ def change_budget(session: Session, journal: str, event: SweepRequested) -> None
     """Store how many trials a sweep takes from now on, unless another journal started it later."""
     sweep = sweep_of(session, event.sweep)
     if sweep.journal in ("", journal):
-        sweep.spec = event.with_budget(sweep.spec)
+        sweep.spec, sweep.ended_by = event.with_budget(sweep.spec), None
+
+
+def end_search(session: Session, journal: str, event: SearchEnded) -> None:
+    """Store which budget ended the search, unless another journal started the sweep later."""
+    sweep = sweep_of(session, event.sweep)
+    if sweep.journal in ("", journal):
+        sweep.ended_by = event.budget
 
 
 def finish_sweep(session: Session, journal: str, event: SweepFinished) -> None:

@@ -33,7 +33,13 @@ from cse_platform.leaderboard.store.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialReused, TrialStarted
+from cse_platform.tracking.events import (
+    ModelDeleted,
+    TrialFinished,
+    TrialPoint,
+    TrialReused,
+    TrialStarted,
+)
 
 
 def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
@@ -114,6 +120,12 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
     else:
         finish(session, trial, metrics)
     settle(session, trial)
+
+
+def delete_model(session: Session, journal: str, event: ModelDeleted) -> None:
+    """Store that a journal's attempt has its model no longer."""
+    attempt = attempt_of(session, trial_of(session, event.trial), journal, at=event.time)
+    attempt.model, attempt.model_deleted = None, event.time
 
 
 def link(

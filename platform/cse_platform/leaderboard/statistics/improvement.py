@@ -21,7 +21,7 @@ def expected_improvement(values: Sequence[float]) -> float | None:
               s = \Big(1 + \frac{1}{\sqrt k}\Big) \frac 1 k \sum_{i=1}^{k} (v_{(i)} - u)
 
     for the best value b of all, m values and k = 5. The later half stands for what is proposed
-    now, because a sampler that learns proposes better ones than at first. The factor is one standard
+    now, because a sampler that learns proposes better ones than at first. The factor is a standard
     error of the mean excess: a search asks after each trial and stops at the first low answer.
 
     A value includes the luck of its seed, and so does its improvement: noise makes a search go on.

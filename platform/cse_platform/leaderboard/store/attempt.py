@@ -20,6 +20,8 @@ class AttemptColumns:
     start_value: Mapped[float | None]
     """The dev score at step 0: the untrained backbone."""
     model: Mapped[str | None]
+    model_deleted: Mapped[datetime | None]
+    """When the sweep deleted its model, to save disk; `model` is NULL then."""
     error: Mapped[str | None]
     wall_seconds: Mapped[float | None]
     machine_id: Mapped[int | None] = mapped_column(ForeignKey("machines.id"))

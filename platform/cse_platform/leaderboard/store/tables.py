@@ -37,6 +37,8 @@ class SweepRecord(Base):
     state: Mapped[str]
     started: Mapped[datetime]
     finished: Mapped[datetime | None]
+    ended_by: Mapped[str | None]
+    """The budget that ended its search, in words, where it was not the number of trials."""
     journal: Mapped[str] = mapped_column(default="")
     """The one that has its last start: that decides the file and the state."""
 

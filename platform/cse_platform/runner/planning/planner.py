@@ -8,6 +8,7 @@ from typing import Any
 from cse_methods.contract import MethodConfig
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.models import exists
+from cse_platform.runner.planning.budgets import spent_budget
 from cse_platform.runner.planning.confirmation import further_seeds
 from cse_platform.runner.planning.content import same_trial
 from cse_platform.runner.planning.giving_up import common_cause
@@ -16,7 +17,7 @@ from cse_platform.runner.state import SweepState
 from cse_platform.search.proposals import Proposal
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.identity import ConfigurationIdentity
-from cse_platform.tracking.events import Role, TrialFinished, TrialStarted, asked_of
+from cse_platform.tracking.events import Role, SearchEnded, TrialFinished, TrialStarted, asked_of
 from cse_platform.tracking.history import TrialHistory
 
 _log = logging.getLogger(__name__)
@@ -52,7 +53,10 @@ class Planner:
             return None
         if not self._begin_enqueued():
             return None
-        while self.state.searched < self.state.budget:
+        while self.state.searches_on:
+            if (spent := spent_budget(self.state)) and not self._enqueued_wait():
+                self.state.record(SearchEnded(sweep=self.state.spec.sweep, budget=spent))
+                break
             proposal = self.state.with_search(self._propose)
             if proposal is None:
                 return None
@@ -100,6 +104,11 @@ class Planner:
     def _unstarted(self) -> list[int]:
         known = {trial.search_number for trial in self.state.history.trials.values()}
         return [number for number in self.state.search.running() if number not in known]
+
+    def _enqueued_wait(self) -> bool:
+        """Whether something that a person has put in was not started yet, or that is unknown."""
+        unstarted = self.state.with_search(self._unstarted)
+        return unstarted is None or not {*unstarted}.isdisjoint(self._begun.values())
 
     def _close_surplus(self) -> bool:
         """Leave nothing RUNNING in the study; reached only while the search store answers."""

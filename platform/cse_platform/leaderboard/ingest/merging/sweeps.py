@@ -19,7 +19,7 @@ from cse_platform.leaderboard.store.tables import (
 from cse_platform.sweep.changes import changes
 from cse_platform.sweep.reading.problems import did_you_mean, format_value
 
-OVERWRITTEN = ("spec", "state", "finished", "journal")
+OVERWRITTEN = ("spec", "state", "finished", "journal", "ended_by")
 """What the sweep's last start decides."""
 
 LINK = [column for column in SweepTrialRecord.__table__.c if column.key != "sweep_id"]
@@ -131,7 +131,7 @@ def _by_name(session: Session) -> dict[str, SweepRecord]:
 def _row(pair: SweepPair) -> dict[str, object]:
     sweep = pair.theirs
     named = {"sweep": pair.name} if "sweep" in sweep.spec else {}
-    names = ("method", "backbone", "state", "started", "finished", "journal")
+    names = ("method", "backbone", "state", "started", "finished", "journal", "ended_by")
     copied = {name: getattr(sweep, name) for name in names}
     return {**copied, "name": pair.name, "spec": {**sweep.spec, **named}}
 

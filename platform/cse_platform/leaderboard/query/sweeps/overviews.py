@@ -49,6 +49,8 @@ class SweepOverview:
     finished: datetime | None
     counts: dict[str, int]
     """Trials by state: RUNNING, COMPLETE, PRUNED, FAIL, each there, maybe 0."""
+    ended_by: str | None
+    """The budget that ended its search, in words, where it was not the number of trials."""
     planned: int
     """How many trials there will be, further seeds included; of a complete sweep, and where its
     file does not say, how many there are."""
@@ -119,6 +121,7 @@ def _overviews(session: Session, only: int | None, now: datetime | None) -> list
                 restarted=restarted,
                 finished=record.finished,
                 counts=counts,
+                ended_by=record.ended_by,
                 planned=trials if record.state == "COMPLETE" else max(plan or 0, trials),
                 best=best.get(record.name),
                 elapsed=elapsed,
@@ -140,11 +143,13 @@ def _state(record: SweepRecord, holder: Holder | None) -> str:
 
 
 def _planned(record: SweepRecord, asked: Asked) -> int | None:
-    """How many trials it is to have; None of a file of another version, or imported."""
+    """How many trials it is to have; None of a file of another version, or imported, and where
+    no number limits it."""
     try:
-        return SweepSpec.model_validate(record.spec).planned + asked.enqueued
+        planned = SweepSpec.model_validate(record.spec).planned
     except ValidationError:
         return None
+    return None if planned is None else planned + asked.enqueued
 
 
 def running_trials(session: Session, name: str) -> list[TrialSummary]:

@@ -83,7 +83,7 @@ def dev_set(group: GroupRecord) -> DevSets:
 def _copied(trial: TrialRecord) -> dict[str, Any]:
     names = (
         *("key", "seed", "state", "error", "started", "finished", "wall_seconds"),
-        *("best_step", "best_value", "model", "provenance"),
+        *("best_step", "best_value", "model", "model_deleted", "provenance"),
     )
     return {name: getattr(trial, name) for name in names}
 

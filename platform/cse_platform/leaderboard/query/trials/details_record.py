@@ -69,6 +69,8 @@ class TrialDetails:
     """The dev score at step 0."""
     model: str | None
     """Place of the best checkpoint."""
+    model_deleted: datetime | None
+    """When the sweep deleted it; None where it did not."""
     provenance: dict[str, str]
     """Of the worker."""
     sweeps: tuple[SweepPlace, ...]
@@ -97,6 +99,11 @@ class TrialDetails:
         """Why `model` is None, in a few words."""
         if self.imported_from is not None:
             return "it was imported, without its model"
+        if self.model_deleted is not None:
+            day = f"{self.model_deleted:%Y-%m-%d}"
+            return (
+                f"it was deleted on {day}, because its sweep keeps those of the best trials alone"
+            )
         return _WHY_NO_MODEL[self.state]
 
     @property
