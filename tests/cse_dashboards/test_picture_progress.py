@@ -24,6 +24,7 @@ def overview(*, planned: int = 10, **counts: int) -> SweepOverview:
         restarted=NOON,
         finished=None,
         counts={"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | counts,
+        ended_by=None,
         planned=planned,
         best=None,
         elapsed=60.0,

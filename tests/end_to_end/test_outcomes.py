@@ -12,10 +12,12 @@ from typing import Any, BinaryIO
 import cheap as _registers_it  # noqa: F401
 import pytest
 import ray
+from click.testing import CliRunner
 from ray import tune
 from store_contents import assert_stores_agree
 from sweeps import TINY
 
+from cse_platform.cli.sweep import main
 from cse_platform.runner import launch, trainable
 from cse_platform.runner.processes.cluster import worker_environment
 from cse_platform.tracking.events import TrialPoint
@@ -255,3 +257,16 @@ def test_a_worker_with_other_code_than_the_driver_trains_nothing(
     )
     (error,) = other.fit().errors
     assert "the code of cheap" in str(error)
+
+
+def test_a_search_that_its_time_ends_says_so(run_here, new_sweep, tmp_path: Path) -> None:
+    search = {"sampler": "random", "budget": {"time": "0.01s"}}
+    sweep = new_sweep(tmp_path, search=search, seeds={"confirm": {"top": 1, "seeds": [0]}})
+    result = run_here(sweep)
+    assert result.exit_code == 0, result.output
+    assert "ended by its budget: 0.01s of trials" in result.output
+    *searched, last = [trial.role for trial in sweep.history().trials.values()]
+    assert (set(searched), last) == ({"search"}, "confirm")
+    told = CliRunner().invoke(main, ["status", "tiny", "--runs", str(sweep.runs)])
+    assert "0.01s of trials" in told.output
+    assert "is complete already" in run_here(sweep).output
