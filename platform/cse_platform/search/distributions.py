@@ -35,7 +35,8 @@ def suggest(trial: Trial, name: str, dimension: Dimension) -> Any:
     asked = _of_numbers(dimension)
     if isinstance(asked, IntDistribution):
         return trial.suggest_int(name, asked.low, asked.high, step=asked.step, log=asked.log)
-    value = trial.suggest_float(name, asked.low, asked.high, step=asked.step, log=asked.log)
+    drawn = trial.suggest_float(name, asked.low, asked.high, step=asked.step, log=asked.log)
+    value = float(drawn)  # some samplers give numpy's
     return value if asked.step is None else _exact(value, low=asked.low, step=asked.step)
 
 

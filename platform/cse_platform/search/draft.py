@@ -1,13 +1,16 @@
 """One trial while it is drawn: nothing of it is in the study before all its values are settled."""
 
 import copy
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Any, cast
 
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+
+from cse_platform.search.distributions import distribution, encode
+from cse_platform.sweep.space.dimensions import Dimension
 
 _NEW = -1
 """Id of a trial that the storage does not have yet."""
@@ -49,6 +52,16 @@ class Draft:
         self.trial.system_attrs = dict(self._begun.system_attrs)
         return Trial(self.study, self.trial._trial_id)
 
+    @property
+    def given(self) -> Collection[str]:
+        """The dimensions whose values are not drawn."""
+        return {*self._begun.params, *self._begun.system_attrs.get("fixed_params", {})}
+
+    def settle(self, values: Mapping[str, tuple[Dimension, Any]]) -> None:
+        """Give the trial these values of dimensions instead of those that were drawn last."""
+        self.trial.params = {name: encode(value) for name, (_, value) in values.items()}
+        self.trial.distributions = {name: distribution(one) for name, (one, _) in values.items()}
+
     def accept(self) -> None:
         """Write to the storage what was drawn last."""
         for key, value in self._changed.items():
@@ -62,10 +75,10 @@ class Draft:
         for key, value in self.trial.system_attrs.items():
             if key not in begun.system_attrs or begun.system_attrs[key] != value:
                 self._storage.set_trial_system_attr(known, key, value)
-        for name, distribution in self.trial.distributions.items():
+        for name, one in self.trial.distributions.items():
             if name not in begun.distributions:
-                internal = distribution.to_internal_repr(self.trial.params[name])
-                self._storage.set_trial_param(known, name, internal, distribution)
+                internal = one.to_internal_repr(self.trial.params[name])
+                self._storage.set_trial_param(known, name, internal, one)
 
     # What follows is the part of Optuna's storage that a sampler and a trial call.
 

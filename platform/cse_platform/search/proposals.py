@@ -10,6 +10,8 @@ from optuna.trial import FrozenTrial, TrialState
 from cse_platform.search import samplers
 from cse_platform.search.distributions import encode, suggest
 from cse_platform.search.draft import Draft
+from cse_platform.sweep.samplers import chosen
+from cse_platform.sweep.space.satisfying import Satisfying
 from cse_platform.sweep.spec import SweepSpec
 
 ProposedPoints = Sequence[Mapping[str, Any]]
@@ -42,7 +44,7 @@ def enqueue_points(study: optuna.Study, spec: SweepSpec, start_points: ProposedP
     """Queue the start points, each once. A grid queues its points that agree with them first."""
     points = start_points
     if spec.search.sampler.kind == "grid":
-        grid = list(spec.space.grid_points())
+        grid = list(spec.grid_points())
         points = [p for start in points for p in grid if start.items() <= p.items()] + grid
     # Optuna's own skip_if_exists takes numbers as equal if they differ by less than 1e-5 of them.
     known = [t.system_attrs.get("fixed_params", t.params) for t in study.get_trials(deepcopy=False)]
@@ -67,9 +69,27 @@ def complete(
 ) -> Proposal:
     """Draw the values that a trial lacks, and write them; `begun` is None for a new trial."""
     draft = Draft(study, trials, begun)
-    assignment = _draw(draft, spec, attempt=0)
+    assignment = _allowed(draft, spec)
     draft.accept()
     return Proposal(draft.number, assignment)
+
+
+def _allowed(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
+    """Draw until `require` allows the point; the nearest allowed one where that takes too long.
+
+    A sampler that learns nothing shall be evenly at random there, so it gets none that is near.
+    """
+    requirements, objectives = spec.requirements, len(draft.study.directions)
+    suited = chosen(spec.search.sampler, spec.space, trial=draft.number, objectives=objectives)
+    for attempt in range(suited.redraws):
+        assignment = _draw(draft, spec, attempt=attempt)
+        if requirements.broken_by(assignment) is None:
+            return assignment
+    given = {name: value for name, value in assignment.items() if name in draft.given}
+    points = Satisfying(requirements, given, seed=f"{spec.search.seed} {draft.number}")
+    settled = points.near(assignment) if suited.learns else points.anywhere()
+    draft.settle({name: (spec.space[name], value) for name, value in settled.items()})
+    return settled
 
 
 def _draw(draft: Draft, spec: SweepSpec, *, attempt: int) -> dict[str, Any]:

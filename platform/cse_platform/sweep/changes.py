@@ -9,7 +9,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.reading.problems import format_value
 
 IDENTITY_KEYS = (
-    *("method", "backbone", "corpus", "dev", "fixed", "space"),
+    *("method", "backbone", "corpus", "dev", "fixed", "space", "require"),
     *("search.sampler", "search.seed", "seeds.search"),
 )
 """Keys that every trial depends on: with the name, they are the identity of a sweep."""

@@ -106,7 +106,7 @@ def rule_problems(spec: SweepSpec, method: Method, *, refused: list[Path]) -> li
     if missing := _missing(spec, method):
         return missing
     blamed: dict[tuple[Path, str], Problem] = {}
-    for assignment in _representatives(spec.space, sound, _parents(spec, method)):
+    for assignment in _representatives(spec, sound, _parents(spec, method)):
         for problem in _objections(spec, method, assignment):
             # One rule can refuse many values of a setting: its first problem is enough.
             blamed.setdefault((problem.path, "" if problem.path else problem.text), problem)
@@ -114,9 +114,12 @@ def rule_problems(spec: SweepSpec, method: Method, *, refused: list[Path]) -> li
 
 
 def representatives(spec: SweepSpec, method: Method) -> Iterator[dict[str, Any]]:
-    """Active assignments that between them have each choice and bound, up to `MAX_TRIED`."""
+    """Active assignments that between them have each choice and bound, up to `MAX_TRIED`.
+
+    Choices and bounds that no trial can have, because of `require`, are in none of them.
+    """
     sound = {name: [v for _, v in _corners(name, d)] for name, d in spec.space.items()}
-    return _representatives(spec.space, sound, _parents(spec, method))
+    return _representatives(spec, sound, _parents(spec, method))
 
 
 def _parents(spec: SweepSpec, method: Method) -> set[str]:
@@ -162,12 +165,14 @@ def _placed(problem: Problem, spec: SweepSpec) -> Problem:
 
 
 def _representatives(
-    space: Space, sound: Mapping[str, list[Any]], parents: set[str]
+    spec: SweepSpec, sound: Mapping[str, list[Any]], parents: set[str]
 ) -> Iterator[dict[str, Any]]:
     """An assignment for each outcome of the conditions, then for each further value of a dimension.
 
-    The other dimensions have their first values there: all combinations would be too many.
+    The other dimensions have their first values there: all combinations would be too many. Where
+    `require` excludes these, the dimensions that it names have others.
     """
+    space = spec.space
     first = {name: values[0] for name, values in sound.items()}
     outcomes = list(islice(_outcomes(space, sound, parents), MAX_TRIED // 4))
     varied = (
@@ -177,8 +182,27 @@ def _representatives(
         if name not in parents
         for value in values[1:]
     )
-    active = (space.active(first | chosen) for chosen in chain(outcomes, varied))
-    return islice(_distinct(active), MAX_TRIED)
+    allowed = _allowed(spec, first, chain(outcomes, varied))
+    return islice(_distinct(allowed), MAX_TRIED)
+
+
+def _allowed(
+    spec: SweepSpec, first: Mapping[str, Any], chosen: Iterable[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Active assignments with the chosen values, and the first ones where `require` lets them."""
+    requirements = spec.requirements
+    named = requirements.deciding
+    others: dict[str, dict[str, Any] | None] = {}
+    for values in chosen:
+        assignment = spec.space.active({**first, **values})
+        if requirements.broken_by(assignment) is not None:
+            given = {name: value for name, value in values.items() if name in named}
+            if (key := canonical_json(given)) not in others:
+                others[key] = requirements.some_point(given)
+            if (found := others[key]) is None:
+                continue
+            assignment = spec.space.active({**first, **values, **found})
+        yield assignment
 
 
 def _distinct(assignments: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -24,6 +24,8 @@ class _Sampler(Settings):
 
     learns: ClassVar[bool] = True
     """Whether what it proposes follows from what the trials before have given."""
+    redraws: ClassVar[int] = 10
+    """How often it is asked for a point that `require` allows."""
 
     @model_validator(mode="before")
     @classmethod
@@ -53,6 +55,7 @@ class Tpe(_Sampler):
 class Gp(_Sampler):
     """A Gaussian process and the expected improvement on it; running trials count as fantasies."""
 
+    redraws = 3  # its best point stays where it is
     kind: Literal["gp"] = "gp"
     startup_trials: NotNegative = Field(default=10, description="drawn at random, to begin with")
     deterministic: Switch = Field(default=False, description="scores have no noise")
@@ -83,6 +86,7 @@ class Qmc(_Sampler):
     """Points of a sequence that fills the space evenly; learns nothing."""
 
     learns = False
+    redraws = 100
     kind: Literal["qmc"] = "qmc"
     sequence: Literal["sobol", "halton"] = Field(
         default="sobol", description="sobol is best with 16, 32, 64, … trials"
@@ -94,6 +98,7 @@ class Random(_Sampler):
     """Each dimension for itself, by chance."""
 
     learns = False
+    redraws = 100
     kind: Literal["random"] = "random"
 
 

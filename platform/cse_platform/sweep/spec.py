@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from cse_methods.contract import MethodConfig
 from cse_methods.data.corpus_spec import Corpora
@@ -38,6 +38,8 @@ from cse_platform.sweep.reading.problems import (
 )
 from cse_platform.sweep.reading.pydantic_errors import problems_in
 from cse_platform.sweep.space.dimensions import Choices
+from cse_platform.sweep.space.expressions import Expression
+from cse_platform.sweep.space.require import Requirements
 from cse_platform.sweep.space.space import Space
 
 METHOD_WIDE = ("backbone", "corpus", "data", "dev")
@@ -62,6 +64,10 @@ def _secrets(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[st
             yield from _secrets(inner, (*place, number))
 
 
+def _one_or_more(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
 class SweepSpec(Settings):
     """One sweep: a method on a backbone, what is fixed, what is searched, and how."""
 
@@ -73,6 +79,11 @@ class SweepSpec(Settings):
     dev: DevSelection = DevSelection()
     fixed: dict[str, Any] = Field(default={}, description="settings that every trial shares")
     space: Space = Field(default=Space({}), description="settings that are searched")
+    require: Annotated[tuple[str, ...], BeforeValidator(_one_or_more)] = Field(
+        default=(),
+        exclude_if=lambda texts: not texts,  # as in the journals of older versions
+        description="what must hold between settings, e.g. `tau2 >= tau3`",
+    )
     search: Search
     pruner: Pruner = NoPruner()
     seeds: TrialSeeds = TrialSeeds()
@@ -101,11 +112,23 @@ class SweepSpec(Settings):
         return self
 
     @model_validator(mode="after")
+<<<<<<< HEAD
     def _check_gpu_hours(self) -> Self:
         budget = self.search.budget
         if budget is not None and budget.gpu_hours is not None and self.resources.gpu == 0:
             text = "a trial takes no GPU; set resources.gpu, or give a time"
             raise ProblemsError([Problem(("search", "budget", "gpu_hours"), text)])
+=======
+    def _check_require(self) -> Self:
+        unread = []
+        for place, text in enumerate(self.require):
+            try:
+                Expression(text)
+            except ValueError as error:
+                unread.append(Problem(("require", place), str(error)))
+        if problems := unread or [p.under(("require",)) for p in self.requirements.problems()]:
+            raise ProblemsError(problems)
+>>>>>>> c164cab (require: what must hold between hyperparameters, refused where nothing satisfies it, and drawn without wasted trials)
         return self
 
     @model_validator(mode="after")
@@ -117,6 +140,7 @@ class SweepSpec(Settings):
         return self
 
     @property
+<<<<<<< HEAD
     def budget(self) -> int | None:
         """How many trials the search takes at most; of a grid one a point.
 
@@ -125,6 +149,26 @@ class SweepSpec(Settings):
         if self.search.sampler.kind != "grid":
             return self.search.trials
         points = sum(1 for _ in self.space.grid_points())
+=======
+    def requirements(self) -> Requirements:
+        """What must hold in every trial."""
+        return Requirements(self.require, self.space, self.fixed)
+
+    def grid_points(self) -> Iterator[dict[str, Any]]:
+        """The points of the space, each once, without those that `require` excludes."""
+        points = self.space.grid_points()
+        if not self.require:
+            return points
+        requirements = self.requirements
+        return (point for point in points if requirements.broken_by(point) is None)
+
+    @property
+    def budget(self) -> int:
+        """How many trials the search takes; of a grid at most one a point."""
+        if self.search.sampler.kind != "grid":
+            return self.search.trials or 0
+        points = sum(1 for _ in self.grid_points())
+>>>>>>> c164cab (require: what must hold between hyperparameters, refused where nothing satisfies it, and drawn without wasted trials)
         return min(points, self.search.trials or points)
 
     @property

@@ -6,11 +6,9 @@ from typing import Any
 
 import optuna
 import pytest
-from optuna.trial import TrialState
-from search_studies import lived, opened, tell_live
+from search_studies import in_memory, lived, opened, score, tell_live
 
 from cse_platform.search.cmaes import ReplayedCmaEs
-from cse_platform.search.proposals import propose
 from cse_platform.sweep.samplers import KINDS
 from cse_platform.sweep.spec import SweepSpec
 
@@ -64,34 +62,6 @@ OPTIONS: dict[tuple[str, str], tuple[Any, str]] = {
 
 def label(sampler: Any) -> str:
     return "-".join(map(str, sampler.values()))
-
-
-def score(point: dict[str, Any]) -> float:
-    """Best at (0.3, 0.7), where `kind` is b."""
-    bonus = 0.1 * (point.get("kind") == "b") - point.get("depth", 0) / 1000
-    return 0.6 - (point["x"] - 0.3) ** 2 - (point["y"] - 0.7) ** 2 + bonus
-
-
-def in_memory(spec: SweepSpec, trials: int, how: str = "") -> list[dict[str, Any]]:
-    """The points of a search, each scored before the next is drawn, or as `how` says."""
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    several = how == "two objectives"
-    study = optuna.create_study(directions=["maximize"] * (1 + several))
-    points, told = [], 0
-    for number in range(trials):
-        points.append(propose(study, spec, study.get_trials(deepcopy=False)).assignment)
-        if how == "at once" and number % 3 != 2:
-            continue
-        for ended in range(told, number + 1):
-            value = score(points[ended])
-            if how == "pruned" and ended % 2:
-                trial = study.get_trials(deepcopy=False)[ended]
-                optuna.Trial(study, trial._trial_id).report(value, 0)
-                study.tell(ended, state=TrialState.PRUNED)
-                continue
-            study.tell(ended, [value, points[ended]["x"]] if several else value)
-        told = number + 1
-    return points
 
 
 @pytest.mark.parametrize("sampler", [{"kind": "random"}, {"kind": "qmc"}, *LEARNING], ids=label)

@@ -131,3 +131,20 @@ def test_representatives_have_every_corner_once(toy: Method) -> None:
         {"temperature": 0.05, "rank_loss": "listnet", "tau3": 0.3},
         {"temperature": 0.1, "rank_loss": "listmle"},
     ]
+
+
+def test_representatives_satisfy_what_is_required(toy: Method) -> None:
+    """The first values of all are excluded together here; each value is tried beside others."""
+    spec = sweep(require=["temperature > 0.05 or rank_loss == 'listmle'", "tau3 <= 0.2"])
+    tried = list(representatives(spec, toy))
+    assert all(spec.requirements.broken_by(point) is None for point in tried)
+    assert {point["temperature"] for point in tried} == {0.05, 0.1}
+    assert {point["rank_loss"] for point in tried} == {"listnet", "listmle"}
+    assert {point.get("tau3") for point in tried} == {None, 0.1}  # 0.3 is in no trial
+
+
+def test_a_published_point_that_breaks_a_requirement_is_refused(toy: Method) -> None:
+    spec = sweep("published", space={"temperature": [0.05, 0.1]}, require=["temperature > 0.05"])
+    (problem,) = start_problems(spec, toy)
+    assert problem.path == ("search", "start_from", 0)
+    assert "breaks require 'temperature > 0.05'; leave 'published' out" in problem.text

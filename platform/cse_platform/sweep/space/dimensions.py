@@ -82,6 +82,14 @@ class Choices(_Conditional):
     def grid_values(self) -> tuple[Any, ...]:
         return self.choices
 
+    def at(self, share: float) -> Any:
+        """The choice at a share of the way, from 0 to 1, through the list."""
+        return self.choices[min(int(share * len(self.choices)), len(self.choices) - 1)]
+
+    def share(self, value: Any) -> float:
+        """How far a choice lies through the list, from 0 to 1."""
+        return self.choices.index(value) / len(self.choices)
+
     def __str__(self) -> str:
         return format_value(list(self.choices))
 
@@ -149,6 +157,23 @@ class Range(_Conditional):
         step = Decimal(str(self.step or 1))
         kind = int if self.whole else float
         return (kind(low + step * i) for i in range(int((high - low) / step) + 1))
+
+    def at(self, share: float) -> int | float:
+        """The number at a share of the way, from 0 to 1, from low to high, as it is sampled."""
+        if self.log:
+            number = float(self.low * (self.high / self.low) ** share)
+            return round(number) if self.whole else min(number, float(self.high))
+        if self.step is None and not self.whole:
+            return float(self.low + (self.high - self.low) * share)
+        low, step = Decimal(str(self.low)), Decimal(str(self.step or 1))
+        count = int((Decimal(str(self.high)) - low) / step) + 1
+        return (int if self.whole else float)(low + step * min(int(share * count), count - 1))
+
+    def share(self, value: float) -> float:
+        """How far a number lies from low to high, from 0 to 1; on a log scale by logarithms."""
+        if self.log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
 
     def __str__(self) -> str:
         step = f" in steps of {self.step}" if self.step is not None else ""

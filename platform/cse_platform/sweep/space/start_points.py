@@ -34,12 +34,7 @@ def start_points(spec: SweepSpec, method: Method) -> list[dict[str, Any]]:
     """
     points: dict[str, dict[str, Any]] = {}
     for candidate in _candidates(spec, method):
-        point = {
-            name: spec.space[name].find(value)
-            for name, value in candidate.values.items()
-            if not spec.space.is_excluded(name, candidate.values)
-        }
-        if point:
+        if point := _point(spec, candidate):
             points.setdefault(canonical_json(point), point)
     return list(points.values())
 
@@ -47,10 +42,7 @@ def start_points(spec: SweepSpec, method: Method) -> list[dict[str, Any]]:
 def start_problems(spec: SweepSpec, method: Method) -> list[Problem]:
     """What is wrong with `search.start_from`; paths start at the sweep."""
     problems = [
-        problem
-        for candidate in _candidates(spec, method)
-        for name in candidate.values
-        if (problem := _objection(spec, candidate, name))
+        problem for candidate in _candidates(spec, method) for problem in _problems(spec, candidate)
     ]
     if "published" in spec.search.start_from and (text := _nothing_published(spec, method)):
         position = spec.search.start_from.index("published")
@@ -64,7 +56,7 @@ def point_to_try(spec: SweepSpec, values: Mapping[str, Any]) -> dict[str, Any]:
     Dimensions that are left out are drawn.
     """
     candidate = _Candidate((), values, source=None)
-    if problems := [p for name in values if (p := _objection(spec, candidate, name))]:
+    if problems := _problems(spec, candidate):
         raise SweepRefusedError(f"sweep {spec.sweep!r} cannot try {joined_problems(problems)}")
     return {name: spec.space[name].find(value) for name, value in values.items()}
 
@@ -125,6 +117,36 @@ def _nothing_published(spec: SweepSpec, method: Method) -> str | None:
         return f"{whose} agree with 'fixed' and 'space'; they are of {variants}"
     there = f"there are some for {', '.join(backbones)}" if backbones else "there are none at all"
     return f"{whose}; {there}; leave 'published' out or give values"
+
+
+def _problems(spec: SweepSpec, candidate: _Candidate) -> list[Problem]:
+    values = candidate.values
+    found = [problem for name in values if (problem := _objection(spec, candidate, name))]
+    return found or _broken(spec, candidate)
+
+
+def _broken(spec: SweepSpec, candidate: _Candidate) -> list[Problem]:
+    """What `require` has against a point; the values that it leaves open may still satisfy it."""
+    requirements = spec.requirements
+    point = _point(spec, candidate)
+    if (text := requirements.broken_by(point)) is not None:
+        broken = f"breaks require {text!r}"
+    elif spec.require and requirements.some_point(point) is None:
+        broken = "breaks 'require', whatever values the other hyperparameters have"
+    else:
+        return []
+    if candidate.source:
+        whose = f"the published point ({candidate.source}) {broken}; leave 'published' out"
+        return [Problem(candidate.path, whose)]
+    return [Problem(candidate.path, f"{broken}, got {format_value(point)}")]
+
+
+def _point(spec: SweepSpec, candidate: _Candidate) -> dict[str, Any]:
+    return {
+        name: spec.space[name].find(value)
+        for name, value in candidate.values.items()
+        if not spec.space.is_excluded(name, candidate.values)
+    }
 
 
 def _objection(spec: SweepSpec, candidate: _Candidate, name: str) -> Problem | None:

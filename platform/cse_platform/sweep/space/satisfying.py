@@ -1,0 +1,119 @@
+"""Points that `require` allows, where a sampler finds none: at random, or near one of its own."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from cse_platform.sweep.space.dimensions import Choices, Dimension
+from cse_platform.sweep.space.require import Requirements, random_point
+
+TRIES = 200
+"""Points at random, before one is moved about inside what is allowed."""
+ROUNDS = 5
+"""How often each dimension is moved."""
+STEPS = 30
+"""How often a move is made smaller."""
+
+Values = Mapping[str, Any]
+
+
+class Satisfying:
+    """Finds points; they hold what is given, and the seed decides about the rest.
+
+    Args:
+        requirements: that some point with the given values satisfies.
+        given: values of dimensions that stay.
+        seed: of what is drawn.
+    """
+
+    def __init__(self, requirements: Requirements, given: Values, *, seed: int | str) -> None:
+        self.requirements, self.given = requirements, given
+        self.space, self.rng = requirements.space, random.Random(seed)
+
+    def anywhere(self) -> dict[str, Any]:
+        """A point at random among all that are allowed.
+
+        Where these are too few to be met by chance: from one that is known, each dimension in turn
+        is drawn anew in what the others leave it (slice sampling, Neal 2003).
+        """
+        for _ in range(TRIES):
+            point = self._with({})
+            if self._allows(point):
+                return point
+        point = self._with(self.requirements.some_point(self.given) or {})
+        for _ in range(ROUNDS):
+            for name in self._movable(point):
+                point = self._drawn_anew(point, name)
+        return point
+
+    def near(self, target: Values) -> dict[str, Any]:
+        """An allowed point that differs little from the target.
+
+        The nearest of some that have half of the target's values, each dimension moved towards the
+        target as far as the others let it.
+        """
+        mixed = (self._with(self._half(target)) for _ in range(TRIES))
+        allowed = [point for point in mixed if self._allows(point)] or [self.anywhere()]
+        point = min(allowed, key=lambda point: self._distance(point, target))
+        for name in self._movable(point):
+            if name in target:
+                point = self._moved(point, name, target[name])
+        return point
+
+    def _with(self, values: Values) -> dict[str, Any]:
+        return random_point(self.space, {**values, **self.given}, self.rng)
+
+    def _allows(self, point: Values) -> bool:
+        return self.requirements.broken_by(point) is None
+
+    def _half(self, target: Values) -> dict[str, Any]:
+        return {name: value for name, value in target.items() if self.rng.random() < 0.5}
+
+    def _movable(self, point: Values) -> list[str]:
+        names = [name for name in point if name not in self.given]
+        return self.rng.sample(names, len(names))
+
+    def _drawn_anew(self, point: dict[str, Any], name: str) -> dict[str, Any]:
+        if name not in point:  # another choice has put it out of action
+            return point
+        dimension = self.space[name]
+        here, low, high = dimension.share(point[name]), 0.0, 1.0
+        for _ in range(STEPS):
+            share = self.rng.uniform(low, high)
+            other = self._with({**point, name: dimension.at(share)})
+            if self._allows(other):
+                return other
+            if not isinstance(dimension, Choices):
+                low, high = (share, high) if share < here else (low, share)
+        return point
+
+    def _moved(self, point: dict[str, Any], name: str, goal: Any) -> dict[str, Any]:
+        there = self._with({**point, name: goal})
+        if name not in point or self._allows(there):
+            return there if name in point else point
+        dimension = self.space[name]
+        if isinstance(dimension, Choices):
+            return point
+        here, away = dimension.share(point[name]), dimension.share(goal)
+        for _ in range(STEPS):
+            middle = (here + away) / 2
+            other = self._with({**point, name: dimension.at(middle)})
+            if self._allows(other):
+                here, point = middle, other
+            else:
+                away = middle
+        return point
+
+    def _distance(self, point: Values, target: Values) -> float:
+        return sum(
+            _apart(self.space[name], point[name], target[name])
+            if name in point and name in target
+            else 1.0
+            for name in {*point, *target}
+        )
+
+
+def _apart(dimension: Dimension, one: Any, other: Any) -> float:
+    if isinstance(dimension, Choices):
+        return float(one != other)
+    return abs(dimension.share(one) - dimension.share(other))
