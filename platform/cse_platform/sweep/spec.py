@@ -38,8 +38,7 @@ from cse_platform.sweep.reading.problems import (
 )
 from cse_platform.sweep.reading.pydantic_errors import problems_in
 from cse_platform.sweep.space.dimensions import Choices
-from cse_platform.sweep.space.expressions import Expression
-from cse_platform.sweep.space.require import Requirements
+from cse_platform.sweep.space.require import Requirements, require_problems
 from cse_platform.sweep.space.space import Space
 
 METHOD_WIDE = ("backbone", "corpus", "data", "dev")
@@ -112,23 +111,17 @@ class SweepSpec(Settings):
         return self
 
     @model_validator(mode="after")
-<<<<<<< HEAD
     def _check_gpu_hours(self) -> Self:
         budget = self.search.budget
         if budget is not None and budget.gpu_hours is not None and self.resources.gpu == 0:
             text = "a trial takes no GPU; set resources.gpu, or give a time"
             raise ProblemsError([Problem(("search", "budget", "gpu_hours"), text)])
-=======
+        return self
+
+    @model_validator(mode="after")
     def _check_require(self) -> Self:
-        unread = []
-        for place, text in enumerate(self.require):
-            try:
-                Expression(text)
-            except ValueError as error:
-                unread.append(Problem(("require", place), str(error)))
-        if problems := unread or [p.under(("require",)) for p in self.requirements.problems()]:
-            raise ProblemsError(problems)
->>>>>>> c164cab (require: what must hold between hyperparameters, refused where nothing satisfies it, and drawn without wasted trials)
+        if problems := require_problems(self.require, self.space, self.fixed):
+            raise ProblemsError([problem.under(("require",)) for problem in problems])
         return self
 
     @model_validator(mode="after")
@@ -140,16 +133,6 @@ class SweepSpec(Settings):
         return self
 
     @property
-<<<<<<< HEAD
-    def budget(self) -> int | None:
-        """How many trials the search takes at most; of a grid one a point.
-
-        None where only time, GPU-hours or improvement limit it.
-        """
-        if self.search.sampler.kind != "grid":
-            return self.search.trials
-        points = sum(1 for _ in self.space.grid_points())
-=======
     def requirements(self) -> Requirements:
         """What must hold in every trial."""
         return Requirements(self.require, self.space, self.fixed)
@@ -163,12 +146,14 @@ class SweepSpec(Settings):
         return (point for point in points if requirements.broken_by(point) is None)
 
     @property
-    def budget(self) -> int:
-        """How many trials the search takes; of a grid at most one a point."""
+    def budget(self) -> int | None:
+        """How many trials the search takes at most; of a grid one a point.
+
+        None where only time, GPU-hours or improvement limit it.
+        """
         if self.search.sampler.kind != "grid":
-            return self.search.trials or 0
+            return self.search.trials
         points = sum(1 for _ in self.grid_points())
->>>>>>> c164cab (require: what must hold between hyperparameters, refused where nothing satisfies it, and drawn without wasted trials)
         return min(points, self.search.trials or points)
 
     @property

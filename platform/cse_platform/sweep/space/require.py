@@ -114,6 +114,17 @@ class Requirements:
         return math.prod(len(values) or MOST_TRIED + 1 for values in few) <= MOST_TRIED
 
 
+def require_problems(texts: Sequence[str], space: Space, fixed: Values) -> list[Problem]:
+    """What is wrong with expressions; paths start at the list of them."""
+    unread = []
+    for place, text in enumerate(texts):
+        try:
+            Expression(text)
+        except ValueError as error:
+            unread.append(Problem((place,), str(error)))
+    return unread or Requirements(texts, space, fixed).problems()
+
+
 def _few(dimension: Dimension) -> tuple[Any, ...]:
     """All values of a dimension; empty where they are many."""
     if isinstance(dimension, Range) and dimension.step is None and not dimension.whole:
