@@ -17,6 +17,8 @@ from ray import tune
 from store_contents import assert_stores_agree
 from sweeps import TINY
 
+from cse_platform.cli.evaluate import main as evaluate
+from cse_platform.cli.leaderboard import main as leaderboard
 from cse_platform.cli.sweep import main
 from cse_platform.runner import launch, trainable
 from cse_platform.runner.processes.cluster import worker_environment
@@ -269,4 +271,24 @@ def test_a_search_that_its_time_ends_says_so(run_here, new_sweep, tmp_path: Path
     assert (set(searched), last) == ({"search"}, "confirm")
     told = CliRunner().invoke(main, ["status", "tiny", "--runs", str(sweep.runs)])
     assert "0.01s of trials" in told.output
+    assert "is complete already" in run_here(sweep).output
+
+
+def test_models_beyond_the_best_are_deleted_and_everything_says_so(
+    run_here, new_sweep, tmp_path: Path
+) -> None:
+    sweep = new_sweep(tmp_path, search={"sampler": "random", "trials": 2}, keep={"models": 1})
+    result = run_here(sweep)
+    assert result.exit_code == 0, result.output
+    assert "the models of 1 trials were deleted" in result.output
+    (folder,) = (sweep.runs / "artifacts" / "models").iterdir()
+    (gone,) = [one for one in sweep.history().trials.values() if one.model_deleted]
+    assert not gone.key.startswith(folder.name)
+    where = ["--runs", str(sweep.runs)]
+    for command, words in ((evaluate, [gone.key]), (leaderboard, ["show", gone.key])):
+        said = CliRunner().invoke(command, [*words, *where]).output
+        assert "it was deleted on" in said and "reproduce" in said
+    exported = CliRunner().invoke(leaderboard, ["export", gone.key, str(tmp_path / "x"), *where])
+    assert exported.exit_code == 1 and "it was deleted on" in exported.output
+    assert_stores_agree(sweep)
     assert "is complete already" in run_here(sweep).output

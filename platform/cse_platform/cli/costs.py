@@ -35,11 +35,16 @@ def disk_line(checked: Checked, at_once: int) -> str:
     needed = disk_bytes(spec.backbone, trials=spec.planned, at_once=at_once)
     if needed is None:
         return "unknown until the encoder is fetched"
+    kept = ""
+    if spec.kept_trials is not None:
+        left = disk_bytes(spec.backbone, trials=spec.kept_trials, at_once=0) or 0
+        kept = f", then {gigabytes(left)} of the best {spec.kept} configurations"
     if "://" in where.models:
-        return f"up to {gigabytes(needed)} in {where.models}"
+        return f"up to {gigabytes(needed)} in {where.models}{kept}"
     free = disk_usage(nearest_existing(Path(where.models))).free
     short = ", which is not enough" if needed > free else ""
-    return f"up to {gigabytes(needed)} of models and checkpoints; {gigabytes(free)} are free{short}"
+    total = f"up to {gigabytes(needed)} of models and checkpoints{kept}"
+    return f"{total}; {gigabytes(free)} are free{short}"
 
 
 def time_line(

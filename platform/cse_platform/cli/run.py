@@ -114,6 +114,11 @@ def _summary(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
     yield f"{spec.sweep}: {state}, {len(trials)} trials ({listed})"
     if outcome.history.spent:
         yield f"the search was ended by its budget: {outcome.history.spent}"
+    if deleted := sum(trial.model_deleted for trial in trials):
+        yield (
+            f"the models of {deleted} trials were deleted; the best {spec.kept} configurations "
+            "keep theirs (keep: {models: all} keeps all)"
+        )
     complete = [trial for trial in trials if trial.state == "COMPLETE"]
     best = max(complete, key=lambda trial: trial.best_value or 0.0, default=None)
     if best is not None and best.best_value is not None:

@@ -42,7 +42,7 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
     waiting = [trial for trial in chosen if not tasks.parts <= trial.evaluated.get(under, set())]
     state.scored = (len(chosen) - len(waiting), len(chosen))
     running = {_open(state, t, spec.evaluate): t for t in waiting if t.model is not None}
-    problems = [f"trial {t.number}: its model was not kept" for t in waiting if t.model is None]
+    problems = [f"trial {t.number}: {_why_no_model(t)}" for t in waiting if t.model is None]
     while running:
         heed()
         refuse_lost_ray()
@@ -66,6 +66,15 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
             f"sweep {spec.sweep!r} could not be scored on its test sets: {'; '.join(problems)}; "
             "the same command tries these trials again, and without `evaluate:` it is complete"
         )
+
+
+def _why_no_model(trial: TrialHistory) -> str:
+    if trial.model_deleted:
+        return (
+            "its model was deleted when the sweep was complete; another sweep (--set "
+            "sweep=NEWNAME) trains it again, and `keep: {models: all}` keeps all"
+        )
+    return "its model was not kept"
 
 
 def _settings(spec: SweepSpec) -> str:

@@ -14,6 +14,7 @@ from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.query.trials.find import best_kept_trial
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.runner.evaluation import evaluate_selected
+from cse_platform.runner.keeping import delete_surplus_models
 from cse_platform.runner.models import delete_folder
 from cse_platform.runner.planning.content import (
     environment_hash,
@@ -176,6 +177,7 @@ def run_to_end(
                 evaluate_selected(state, heed=lambda: requests.heed(state))
                 done = not state.wants_more  # which can have been asked for meanwhile
         if done:
+            delete_surplus_models(state)
             end = "COMPLETE"
             delete_folder(places.checkpoints)
     finally:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cse_methods.data.dev_selection import dev_metric
+from cse_platform.leaderboard.query.trials.model_uses import MODEL_DIGITS
 from cse_platform.runner.disk_full import wait_for_room
 from cse_platform.runner.failures import End, Failure
 from cse_platform.runner.models import delete_folder, keep_model
@@ -152,7 +153,7 @@ class Results:
         best = trial.best(checkpoint=self.state.spec.dev.checkpoint)
         model = None
         if state == "COMPLETE" and trial.checkpoint is not None:
-            target = f"{self.models}/{trial.key[:16]}"
+            target = f"{self.models}/{trial.key[:MODEL_DIGITS]}"
             place = trial.checkpoint[1]
             model = wait_for_room(
                 lambda: keep_model(place, target, trial=trial.key),

@@ -18,6 +18,7 @@ from cse_methods.transfer.protocol import TransferProtocol
 from cse_platform.cli.common import RUNS
 from cse_platform.errors import NoStoreError, NotFoundError
 from cse_platform.leaderboard.query.sweeps.find import find_sweep
+from cse_platform.leaderboard.query.trials.details import trial_details
 from cse_platform.leaderboard.query.trials.find import (
     find_trial,
     is_trial_reference,
@@ -92,12 +93,20 @@ def _belongs(model: str, key: str) -> str:
     )
 
 
+def _why_no_model(board: Store, trial: TrialSummary) -> str:
+    with board.session() as session:
+        told = trial_details(session, trial.key)
+    return (
+        f"trial {trial.key[:16]} has no model: {told.why_no_model}; "
+        f"cse-leaderboard reproduce {trial.key[:8]} writes {told.again}"
+    )
+
+
 def _score_trial(
     request: ScoringRequest, trial: TrialSummary, board: Store, runs: Path
 ) -> Evaluation:
     if trial.model is None:
-        why = "kept no checkpoint; only a complete trial's can be scored"
-        raise NotFoundError(f"trial {trial.key[:16]} {why}")
+        raise NotFoundError(_why_no_model(board, trial))
     with board.session() as session:
         dev = DevSelection.model_validate(find_sweep(session, trial.sweep).spec.get("dev") or {})
     refuse_dev_as_test(dev.files.values(), request.tasks.own)

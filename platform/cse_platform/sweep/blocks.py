@@ -233,6 +233,16 @@ class Evaluate(Settings):
         return words
 
 
+class Keep(Settings):
+    """What stays on disk when the sweep is complete."""
+
+    models: Count | Literal["all"] = Field(
+        default=10,
+        description="models are kept of the trials of so many configurations, the best on dev, or "
+        "`all`",
+    )
+
+
 class Stores(Settings):
     """Database and server URLs; None takes the environment's, else a file under `runs/`."""
 

@@ -17,7 +17,7 @@ IDENTITY_KEYS = (
 READ_BY_CONTENT = ("corpus", "dev")
 """Keys that name data files: these may move, and what they hold is compared by hash."""
 
-GROWING = ("search", "seeds", "evaluate", "tags")
+GROWING = ("search", "seeds", "evaluate", "tags", "keep")
 """Keys that may change between two starts, and then give a complete sweep more to do."""
 
 Change = tuple[str, Any, Any]
@@ -56,7 +56,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Cha
 def asks_for_no_more(stored: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> bool:
     """Whether a complete sweep has nothing to add: the same budget, seeds and test sets."""
     return stored is not None and all(
-        (stored.get(name) or None) == (asked[name] or None) for name in GROWING
+        (stored.get(name) or None) == (asked.get(name) or None) for name in GROWING
     )
 
 

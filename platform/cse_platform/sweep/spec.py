@@ -22,6 +22,7 @@ from cse_platform.sweep.best import (
 )
 from cse_platform.sweep.blocks import (
     Evaluate,
+    Keep,
     Resources,
     Search,
     SecretUrls,
@@ -88,6 +89,11 @@ class SweepSpec(Settings):
     seeds: TrialSeeds = TrialSeeds()
     resources: Resources = Resources()
     evaluate: Evaluate | None = None
+    keep: Keep = Field(
+        default=Keep(),
+        exclude_if=lambda keep: keep == Keep(),  # as in the journals of older versions
+        description="what stays on disk when the sweep is complete",
+    )
     stores: Stores = Stores()
     storage: str | None = Field(default=None, min_length=1, description="where checkpoints go")
     notify: SecretUrls = Field(
@@ -170,6 +176,23 @@ class SweepSpec(Settings):
         top = 0 if self.seeds.confirm is None else self.seeds.confirm.top
         tried = top if self.budget is None else min(top, self.budget)
         return tried * len(self.seeds.further)
+
+    @property
+    def kept(self) -> int | None:
+        """Of how many configurations the models stay when the sweep is complete; None: of all."""
+        if self.keep.models == "all":
+            return None
+        confirmed, evaluated = self.seeds.confirm, self.evaluate
+        tops = [block.top for block in (confirmed, evaluated) if block is not None]
+        return max([self.keep.models, *tops])
+
+    @property
+    def kept_trials(self) -> int | None:
+        """Of how many trials that is at most; None where all stay."""
+        confirm = self.seeds.confirm
+        if self.kept is None or (self.budget is not None and self.budget <= self.kept):
+            return None
+        return self.kept + (0 if confirm is None else confirm.top * len(self.seeds.further))
 
     def with_budget(self, trials: int) -> Self:
         """The sweep whose search takes at least so many trials."""

@@ -49,6 +49,8 @@ class TrialHistory:
     best_value: float | None = None
     model: str | None = None
     """Folder of the best checkpoint, where it was kept."""
+    model_deleted: bool = False
+    """Whether it was deleted since, because other trials were better."""
     error: str | None = None
     why: str | None = None
     """Why it was stopped early, where it was."""
@@ -158,7 +160,8 @@ class History:
             case events.TrialFinished():
                 self._finish(event)
             case events.ModelDeleted():
-                self.trials[event.trial].model = None
+                trial = self.trials[event.trial]
+                trial.model, trial.model_deleted = None, True
             case events.TrialEvaluated():
                 done = self.trials[event.trial].evaluated.setdefault(event.settings, set())
                 done |= set(event.tasks)
@@ -257,7 +260,7 @@ class History:
         trial.state, trial.error, trial.finished = event.state, event.error, event.time
         trial.why = event.why
         trial.best_step, trial.best_value = event.best_step, event.best_value
-        trial.model = event.model
+        trial.model, trial.model_deleted = event.model, False
 
 
 def _kept(reused: events.TrialReused) -> dict[int, float]:

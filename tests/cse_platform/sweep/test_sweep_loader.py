@@ -102,7 +102,7 @@ ONE_PROBLEM = [
         "line 11, search.trails: no such key; did you mean 'trials'?",
     ]),
     ("search: {trials: 4}", "search: {}", [
-        "line 11, search: sampler 'tpe' needs 'trials', how many to try",
+        "line 11, search: sampler 'tpe' needs 'trials', how many to try, or 'budget'",
     ]),
     ("search: {trials: 4}", "search: {trials: 0}", [
         "line 11, search.trials: expected at least 1, got 0",
@@ -160,7 +160,8 @@ ONE_PROBLEM = [
         "line 1, seep: no such key; did you mean 'sweep'?",
     ]),
     ("corpus: builtin", "corpus: {name: a, part: 3}", [
-        "line 4, corpus.part: no such key; known: column, columns, drop_empty, name, split_at",
+        "line 4, corpus.part: no such key; known: column, columns, drop_empty, first, "
+        "name, split_at",
     ]),
     ("log: true", "log: true, setp: 3", [
         "line 7, space.temperature.setp: no such key; did you mean 'step'?",

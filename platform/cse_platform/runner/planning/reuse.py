@@ -22,6 +22,8 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
                     continue
                 if done.step is None or done.value is None:
                     continue
+                if done.model is None and state.spec.evaluate is not None:
+                    continue  # it was deleted, and the test sets may want it
                 points = dev_curve(session, wanted.trial)
                 return TrialReused(
                     sweep=wanted.sweep,

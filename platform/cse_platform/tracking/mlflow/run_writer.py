@@ -51,6 +51,8 @@ class RunWriter:
                 self._start_trial(event)
             case events.TrialFinished():
                 self._finish_trial(event)
+            case events.ModelDeleted():
+                self._delete_model(event)
             case events.TrialReused():
                 self._reuse_trial(event)
             case events.TestAccessed() | events.TrialEvaluated():
@@ -124,6 +126,10 @@ class RunWriter:
             self._client.log_batch(run_id, metrics=metrics.end_metrics(event), tags=ended)
             end = milliseconds(event.time)
             self._client.set_terminated(run_id, _STATUS[event.state], end_time=end)
+
+    def _delete_model(self, event: events.ModelDeleted) -> None:
+        if run_id := self._trial(event):
+            self._client.log_batch(run_id, tags=_run_tags(tags.deletion_tags(event)))
 
     def _evaluate_trial(self, event: events.TestAccessed | events.TrialEvaluated) -> None:
         """Add to a trial's run, which has ended; adding it again changes nothing."""

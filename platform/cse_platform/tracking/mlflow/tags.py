@@ -95,6 +95,10 @@ def end_tags(event: events.TrialFinished) -> dict[str, str]:
     return _texts(tags | _provenance_tags(event.provenance))
 
 
+def deletion_tags(event: events.ModelDeleted) -> dict[str, str]:
+    return {"model": "", "model_deleted": event.time.isoformat()}
+
+
 def model_version_tags(trial: str, tags: Mapping[str, str]) -> dict[str, str]:
     """Tags of a trial's model in the model registry: the trial's key, and these."""
     return _texts({TRIAL: trial, **tags})

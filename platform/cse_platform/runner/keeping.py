@@ -1,0 +1,54 @@
+"""Deletes kept models that nobody needs, when a sweep is complete."""
+
+import logging
+from collections.abc import Collection
+
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.query.trials.model_uses import used_elsewhere
+from cse_platform.runner.evaluation import selected
+from cse_platform.runner.models import delete_folder
+from cse_platform.runner.state import SweepState
+from cse_platform.tracking.events import ModelDeleted
+from cse_platform.tracking.history import History, TrialHistory
+
+_log = logging.getLogger(__name__)
+
+
+def delete_surplus_models(state: SweepState) -> None:
+    """Keep the models of the best configurations, and those that other sweeps need.
+
+    The journal has each deletion before it happens: no record ever names a model that is gone.
+    While the leaderboard is down, which knows what others need, nothing is deleted.
+    """
+    if state.spec.kept is None:
+        return
+    surplus = surplus_models(state.history, configurations=state.spec.kept)
+    try:
+        with state.leaderboard.session() as session:
+            used = used_elsewhere(session, [one.key for one in surplus], sweep=state.spec.sweep)
+    except StoreError as error:
+        _log.warning("%s; so no model was deleted", error)
+        return
+    for trial in surplus:
+        if trial.key not in used and trial.model is not None:
+            place = trial.model
+            state.record(ModelDeleted(sweep=state.spec.sweep, trial=trial.key))
+            delete_folder(place)
+
+
+def surplus_models(history: History, *, configurations: int) -> Collection[TrialHistory]:
+    """The trials that ran here and kept a model, and are none of the best configurations.
+
+    The trial with the highest value keeps its model in any case: it is what `best:` stands for.
+    """
+    trials = history.trials.values()
+    best = {trial.key for trial in selected(history, top=configurations)}
+    highest = max((t.best_value or 0.0 for t in trials if t.model is not None), default=0.0)
+    return [
+        trial
+        for trial in trials
+        if trial.model is not None
+        and trial.reused_from is None
+        and trial.key not in best
+        and trial.best_value != highest
+    ]
