@@ -256,7 +256,7 @@ def test_status_lists_sweeps_and_their_states(
 def test_a_sweep_below_its_untrained_backbone_says_so(
     trial_life: Callable[..., list[Event]], best: float, untrained: float, said: bool
 ) -> None:
-    from cse_platform.cli.run import below_untrained
+    from cse_platform.cli.best import below_untrained
 
     *events, end = trial_life(0, {0: untrained, 10: best})
     history = History([*events, end.model_copy(update={"best_value": best})])

@@ -1,19 +1,44 @@
-"""What a search climbs: the mean of several dev sets."""
+"""What a search is after: the mean of several dev sets, several objectives, constraints."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import cheap as _registers_it  # noqa: F401
+import optuna
 import pytest
 from click.testing import CliRunner
+from processes import end_of
 from store_contents import assert_stores_agree
+from sweeps import Sweep
 
 from cse_platform.cli.leaderboard import main as cse_leaderboard
-from cse_platform.tracking.events import TrialPoint
+from cse_platform.cli.sweep import main as cse_sweep
+from cse_platform.tracking.events import TrialFinished, TrialPoint
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
 BOTH = {"checkpoint": "stsb", "search": ["sickr", "stsb"]}
+COLD, HOT, WARM = ({"temperature": one} for one in (0.1, 0.9, 0.5))
+"""The lower the temperature, the higher both scores."""
+AIMS = {
+    "sampler": "random",
+    "trials": 3,
+    "start_from": [COLD, HOT, WARM],
+    "objectives": ["stsb", {"name": "sickr", "direction": "minimize"}],
+    "constraints": ["sickr >= 0.15"],
+}
+"""All three would be on the front, and the hot one breaks the constraint."""
+
+
+def asked(command: Any, sweep: Sweep, *words: str) -> Any:
+    result = CliRunner().invoke(command, [*words, "--runs", str(sweep.runs), "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def study_of(sweep: Sweep) -> optuna.Study:
+    return optuna.load_study(study_name=sweep.name, storage=sweep.stores["search"])
 
 
 def test_the_mean_of_two_dev_sets(run_here, new_sweep, tmp_path: Path) -> None:
@@ -25,11 +50,98 @@ def test_the_mean_of_two_dev_sets(run_here, new_sweep, tmp_path: Path) -> None:
         stsb, sickr = (point.metrics[f"dev/{name}_spearman"] for name in ("stsb", "sickr"))
         assert point.value == point.metrics["dev/stsb_sickr_mean"] == (stsb + sickr) / 2
     assert_stores_agree(sweep)
-    board = CliRunner().invoke(cse_leaderboard, ["--runs", str(sweep.runs), "--json"])
-    (row,) = json.loads(board.output)
+    (row,) = asked(cse_leaderboard, sweep)
     assert (row["dev"]["checkpoint"], row["dev"]["search"]) == ("stsb", "stsb+sickr")
     assert row["dev_mean"] == max(one.best_value for one in sweep.history().trials.values())
     sweep.change(dev={**BOTH, "search": ["stsb", "sickr"]})  # the same mean
     assert "complete already" in run_here(sweep).output
     sweep.change(dev={**BOTH, "search": "stsb"})
     assert 'dev.search = ["stsb", "sickr"], and now it is ' in run_here(sweep).output
+
+
+def test_a_front_under_a_constraint(run_here, new_sweep, tmp_path: Path) -> None:
+    sweep = new_sweep(
+        tmp_path, search=AIMS, seeds={"search": 42, "confirm": {"top": 3, "seeds": [1]}}
+    )
+    planned = run_here(sweep, "--dry-run")
+    assert "; objectives stsb (maximize), sickr (minimize); with sickr >= 0.15" in planned.output
+    result = run_here(sweep)
+    assert result.exit_code == 0, result.output
+    trials = list(sweep.history().trials.values())
+    assert [trial.state for trial in trials] == ["COMPLETE"] * 5
+    assert [one.values["temperature"] for one in trials[3:]] == [0.1, 0.5]  # not the hot one
+    assert "2 configurations are on the Pareto front of stsb (maximize), sickr (minimize):" in (
+        result.output
+    )
+    assert_stores_agree(sweep)
+
+    for told, trial in zip(study_of(sweep).trials, trials, strict=False):
+        stsb, sickr = (trial.best_metrics[f"dev/{name}_spearman"] for name in ("stsb", "sickr"))
+        assert told.values == [stsb, sickr]
+        assert told.constraints == {"sickr >= 0.15": pytest.approx(0.15 - sickr)}
+
+    front = asked(cse_leaderboard, sweep, "--front", sweep.name)
+    rows = {row["trial"]: row for row in front["rows"]}
+    assert [rows[n]["on_front"] for n in range(3)] == [True, False, True]
+    assert [rows[n]["feasible"] for n in range(3)] == [True, False, True]
+    assert rows[0]["seeds"] == [42, 1]
+    mean = (trials[0].best_value + trials[3].best_value) / 2
+    assert rows[0]["measured"]["stsb"] == pytest.approx(mean)
+
+    (overview,) = asked(cse_sweep, sweep, "status", sweep.name)
+    assert (overview["infeasible"], overview["best"]["values"]) == (1, COLD)
+    sweep.change(search={**AIMS, "constraints": []})
+    assert "search.constraints" in run_here(sweep).output
+
+
+def test_the_best_of_an_infeasible_sweep_is_none(run_here, new_sweep, tmp_path: Path) -> None:
+    search = {"sampler": "random", "trials": 1, "constraints": ["sickr >= 0.9"]}
+    sweep = new_sweep(tmp_path, search=search, evaluate={"top": 1, "tasks": ["sts"]})
+    result = run_here(sweep)
+    assert result.exit_code == 0, result.output
+    assert "no complete trial keeps sickr >= 0.9" in result.output
+    (overview,) = asked(cse_sweep, sweep, "status", sweep.name)
+    assert (overview["infeasible"], overview["best"]) == (1, None)
+    assert not any(trial.evaluated for trial in sweep.history().trials.values())
+    (row,) = asked(cse_leaderboard, sweep)  # its numbers are true
+    assert row["n"] == 1
+
+
+def test_a_reused_trial_has_what_it_measured(run_here, new_sweep, tmp_path: Path) -> None:
+    first = new_sweep(tmp_path, search={**AIMS, "trials": 1})
+    assert run_here(first).exit_code == 0
+    first.change(sweep="second", search={**AIMS, "trials": 1, "objectives": ["stsb", "seconds"]})
+    assert "reused from tiny" in run_here(first).output
+    second = Sweep(first.file, first.runs, "second")
+    (trial,) = second.history().trials.values()
+    (ran,) = first.history().trials.values()
+    assert trial.wall_seconds == ran.wall_seconds > 0
+    assert study_of(second).trials[0].values == [ran.best_value, ran.wall_seconds]
+
+
+@pytest.mark.slow
+def test_a_killed_sweep_goes_on_with_its_objectives(new_sweep, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    gate.write_text("6")
+    sweep = new_sweep(
+        tmp_path, search=AIMS, fixed={"gate": str(gate)}, resources={"cpu": 2},
+        seeds={"search": 42, "confirm": {"top": 3, "seeds": [1]}},
+    )  # fmt: skip
+    with end_of(sweep.start()) as process:
+        sweep.wait_for(process, TrialFinished, 1)
+        gate.write_text("2")
+        sweep.wait_for(process, TrialPoint, 6)
+        process.kill()
+        process.wait()
+    gate.write_text("6")
+    ended = sweep.run()
+    assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout
+    assert "2 configurations are on the Pareto front" in ended.stdout
+    study = study_of(sweep)
+    assert [one.name for one in study.directions] == ["MAXIMIZE", "MINIMIZE"]
+    assert [len(trial.values) for trial in study.trials] == [2, 2, 2]
+    assert [trial.constraints["sickr >= 0.15"] <= 0 for trial in study.trials] == [
+        True, False, True,
+    ]  # fmt: skip
+    assert [trial.role for trial in sweep.history().trials.values()].count("confirm") == 2
+    assert_stores_agree(sweep)

@@ -1,4 +1,4 @@
-"""What `cse-leaderboard` prints: a board, a comparison, or a paper's table."""
+"""What `cse-leaderboard` prints: a board, a comparison, a paper's table or a Pareto front."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -36,6 +36,7 @@ class Question:
     compare: tuple[str, str] | None
     on: Literal["test", "dev"]
     compare_all: bool
+    front: str | None
     paper: str | None
     table: str | None
     format: Format
@@ -46,7 +47,7 @@ def answer(asked: Question, *, url: str) -> None:
     try:
         reader = open_leaderboard(url, published=asked.published_files)
     except NoStoreError as error:
-        ours_only = asked.compare or asked.compare_all or asked.against
+        ours_only = asked.compare or asked.compare_all or asked.against or asked.front
         if ours_only or not (asked.published or asked.paper):
             raise
         click.echo(f"{error}; what papers say is all there is", err=True)
@@ -60,6 +61,8 @@ def _document(asked: Question, reader: Leaderboard) -> Document:
     tasks = asked.tasks or "sts"
     if asked.paper and asked.table:
         return reader.paper_table(asked.paper, asked.table, asked.filters)
+    if asked.front:
+        return reader.front(asked.front)
     with progress_bar("resampling") as move:
 
         def progress(done: int, total: int) -> None:

@@ -121,7 +121,16 @@ def _head(spec: SweepSpec) -> str:
     limits = trials if spec.search.budget is None else [*trials, *spec.search.budget.words()]
     at_most = "at most " if len(limits) > 1 else ""
     head = f"{spec.sweep}: {spec.method} on {spec.backbone}, {at_most}{', '.join(limits)}"
-    return head + further + tested
+    return head + further + _after(spec) + tested
+
+
+def _after(spec: SweepSpec) -> str:
+    """What the search is after, beside the dev score."""
+    objectives = ", ".join(map(str, spec.search.objectives))
+    told = [f"; objectives {objectives}"] if objectives else []
+    if spec.search.constraints:
+        told.append(f"; with {' and '.join(spec.search.constraints)}")
+    return "".join(told)
 
 
 def _range(low: int, high: int) -> str:

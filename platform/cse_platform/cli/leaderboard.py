@@ -53,6 +53,7 @@ _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
     help="What --compare compares: test scores, or dev, which opens no test set.",
 )
 @click.option("--compare-all", is_flag=True, help="Every row against every other.")
+@click.option("--front", metavar="SWEEP", help="Pareto front of a search of several objectives.")
 @click.option("--paper", help="Lay ours out as a table of this paper, e.g. rankcse.")
 @click.option("--table", help="Which of the paper's tables, e.g. 2.")
 @click.option("--format", type=click.Choice(_FORMATS), default="table", show_default=True)
@@ -95,7 +96,7 @@ def main(context: click.Context, /, since: datetime | None, **asked: Any) -> Non
 
 
 _FILTERS = ("backbone", "method", "sweep", "tag", "identity", "hardware")
-_QUESTIONS = ("compare", "compare_all", "paper")
+_QUESTIONS = ("compare", "compare_all", "front", "paper")
 _OF_THE_BOARD = ("published", "against", "sort")
 """Options that another question than the board has no use for."""
 

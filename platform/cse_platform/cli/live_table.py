@@ -1,6 +1,6 @@
 """The trials of a running sweep as a table that fits on a terminal, and its best ones in full."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from textwrap import wrap
@@ -11,6 +11,7 @@ from rich.text import Text
 from cse_platform.render.formats import percent, short_settings
 from cse_platform.tracking.history import TrialHistory
 
+STALLED, INFEASIBLE = "stalled", "infeasible"
 SHOWN_TRIALS = 12
 LEAST_TRIALS = 3
 """So many are shown on the lowest terminal."""
@@ -31,27 +32,29 @@ def screen(
     summary: str,
     best_value: Value,
     *,
-    stalled: Collection[str],
+    marks: Mapping[str, str],
     width: int,
     height: int,
 ) -> Text:
     """The summary, the newest trials in a line each, and the best and confirmed ones in full.
 
-    `stalled` are the keys of the running trials that have said nothing for long.
+    `marks` are words that stand for the states of some trials, by their keys: `stalled` of those
+    that have said nothing for long, `infeasible` of those that break a constraint.
     """
-    above, below = _wrapped(summary, width), _in_full(trials, best_value, width)
+    choice = [trial for trial in trials if marks.get(trial.key) != INFEASIBLE]
+    above, below = _wrapped(summary, width), _in_full(trials, choice, best_value, width)
     free = height - len(above) - len(below) - 2  # the table's head, and the cursor's line
     newest = sorted(trials, key=lambda t: (t.state != "RUNNING", -t.number))
     rows = newest[: min(SHOWN_TRIALS, max(free, LEAST_TRIALS))]
-    lines = [*above, *_table(rows, best_value, stalled, width), *below]
+    lines = [*above, *_table(rows, best_value, marks, width), *below]
     return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
 
 
 def _table(
-    trials: Iterable[TrialHistory], best_value: Value, stalled: Collection[str], width: int
+    trials: Iterable[TrialHistory], best_value: Value, marks: Mapping[str, str], width: int
 ) -> list[str]:
     """A head and a line a trial; only the settings are cut, at the end of the line."""
-    cells = [_HEADS, *(_cells(trial, best_value, trial.key in stalled) for trial in trials)]
+    cells = [_HEADS, *(_cells(trial, best_value, marks) for trial in trials)]
     columns = zip(_LEAST, *cells, strict=True)
     *widths, _ = (max(least, *map(len, column)) for least, *column in columns)
     lines = []
@@ -65,12 +68,12 @@ def _table(
     return lines
 
 
-def _cells(trial: TrialHistory, best_value: Value, stalled: bool) -> tuple[str, ...]:
+def _cells(trial: TrialHistory, best_value: Value, marks: Mapping[str, str]) -> tuple[str, ...]:
     starting = trial.state == "RUNNING" and not trial.curve
     state = "starting" if starting else trial.state.lower()
     return (
         str(trial.number),
-        "stalled" if stalled else state,
+        marks.get(trial.key, state),
         str(trial.step),
         percent(trial.curve.get(trial.step)),
         percent(best_value(trial)),
@@ -89,9 +92,17 @@ def _fitting(text: str, width: int) -> str:
     return " ".join([*words, "…"])
 
 
-def _in_full(trials: Sequence[TrialHistory], best_value: Value, width: int) -> list[str]:
-    """The best trial, and the configurations that the search has picked for further seeds."""
-    scored = [trial for trial in trials if best_value(trial) is not None]
+def _in_full(
+    trials: Sequence[TrialHistory],
+    choice: Sequence[TrialHistory],
+    best_value: Value,
+    width: int,
+) -> list[str]:
+    """The best trial, and the configurations that the search has picked for further seeds.
+
+    `choice` are those of the trials that can be the best.
+    """
+    scored = [trial for trial in choice if best_value(trial) is not None]
     best = max(scored, key=lambda trial: best_value(trial) or 0.0, default=None)
     if best is None:
         return []

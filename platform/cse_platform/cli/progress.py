@@ -11,11 +11,12 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from cse_platform.cli.live_table import screen
+from cse_platform.cli.live_table import INFEASIBLE, STALLED, screen
 from cse_platform.forecast.time_left import TimeInterval, span, time_left
 from cse_platform.render.formats import HASH_DIGITS, percent, short_settings
 from cse_platform.runner.planning.budgets import trials_left
 from cse_platform.runner.state import SweepState
+from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import now
 from cse_platform.tracking.history import TrialHistory
 
@@ -76,14 +77,23 @@ class SweepProgress:
 
     @property
     def best(self) -> TrialHistory | None:
-        """The trial with the best dev score so far, finished or not."""
-        scored = [trial for trial in self.trials if self.best_value(trial) is not None]
+        """The trial with the best dev score so far, finished or not; none that is infeasible."""
+        scored = [
+            trial
+            for trial in self.trials
+            if self.best_value(trial) is not None and not self._breaks_constraint(trial)
+        ]
         return max(scored, key=lambda trial: self.best_value(trial) or 0.0, default=None)
 
     def best_value(self, trial: TrialHistory) -> float | None:
         """A trial's best dev score so far, a fraction."""
         found = trial.best(checkpoint=self.state.spec.dev.checkpoint)
         return trial.best_value if found is None else found.value
+
+    def _breaks_constraint(self, trial: TrialHistory) -> bool:
+        """What a trial measures is known at its end."""
+        ended = trial.state in ("COMPLETE", "PRUNED")
+        return ended and not is_feasible(self.state.spec.search.constraints, [trial])
 
     def summary(self) -> str:
         """One line: how far, the best so far, elapsed and remaining time."""
@@ -148,7 +158,8 @@ class SweepProgress:
         value = percent(self.best_value(trial))
         at = f" at step {trial.best_step}" if trial.best_step is not None else ""
         head = f"trial {trial.number:>3} {trial.state:<8} dev {value:>6}{at}  seed {trial.seed}"
-        return f"{head}  {short_settings(trial.searched_values)}{self._why(trial)}"
+        infeasible = "  infeasible" * self._breaks_constraint(trial)
+        return f"{head}  {short_settings(trial.searched_values)}{infeasible}{self._why(trial)}"
 
     def _why(self, trial: TrialHistory) -> str:
         if trial.reused_from is not None:
@@ -171,11 +182,12 @@ class SweepProgress:
 
     def screen(self, *, width: int, height: int) -> Text:
         """All that fits on a terminal: the summary, the trials, and the best ones in full."""
+        broken = (trial.key for trial in self.trials if self._breaks_constraint(trial))
         return screen(
             self.trials,
             self.summary(),
             self.best_value,
-            stalled=self.state.stalled,
+            marks=dict.fromkeys(self.state.stalled, STALLED) | dict.fromkeys(broken, INFEASIBLE),
             width=width,
             height=height,
         )

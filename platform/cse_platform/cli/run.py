@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from cse_platform.cli.best import best_lines
 from cse_platform.cli.checks import check_stages
 from cse_platform.cli.common import say
 from cse_platform.cli.progress import watching
@@ -19,7 +20,6 @@ from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.document import print_document
 from cse_platform.leaderboard.row import family_of
-from cse_platform.render.formats import percent, short_settings
 from cse_platform.runner.launch import Outcome, Watch, run_sweep
 from cse_platform.runner.notifying import Notifier
 from cse_platform.runner.publishing import Publisher
@@ -29,7 +29,7 @@ from cse_platform.signals import heed_sigterm
 from cse_platform.sweep.prerequisites import fetch_missing
 from cse_platform.sweep.spec import SweepFile, SweepSpec
 from cse_platform.sweep.stores import SweepStores
-from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.history import History
 from cse_platform.tracking.mlflow.saved_view import view_link
 from cse_platform.tracking.mlflow.store import experiment_id, is_server
 
@@ -104,7 +104,7 @@ def _print_outcome(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
 
 
 def _summary(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
-    """How many trials there are of each state, and which one is the best."""
+    """How many trials there are of each state, and which ones are the best."""
     trials = list(outcome.history.trials.values())
     counts = Counter(trial.state.lower() for trial in trials)
     listed = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
@@ -119,29 +119,7 @@ def _summary(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
             f"the models of {deleted} trials were deleted; the best {spec.kept} configurations "
             "keep theirs (keep: {models: all} keeps all)"
         )
-    complete = [trial for trial in trials if trial.state == "COMPLETE"]
-    best = max(complete, key=lambda trial: trial.best_value or 0.0, default=None)
-    if best is not None and best.best_value is not None:
-        settings = ", " * bool(best.searched) + short_settings(best.searched_values)
-        yield (
-            f"best dev {spec.dev.search_name}: {percent(best.best_value)} at step {best.best_step} "
-            f"(trial {best.number}, seed {best.seed}{settings})"
-        )
-        if said := below_untrained(best):
-            yield said
-
-
-def below_untrained(best: TrialHistory) -> str | None:
-    """What to try where even the best trial is below the backbone before training; else None."""
-    untrained = best.curve.get(0)
-    if best.best_value is None or untrained is None or best.best_value >= untrained:
-        return None
-    rate = best.values.get("learning_rate")
-    lower = f"a learning_rate below {rate:.2g}" if rate else "a lower learning rate"
-    return (
-        f"this is below the untrained backbone, {percent(untrained)} at step 0: training made it "
-        f"worse; try {lower}, more steps than {best.step}, larger batches, or another pooler"
-    )
+    yield from best_lines(spec, outcome.history)
 
 
 def _print_leaderboard(spec: SweepSpec, where: SweepStores, console: Console) -> None:

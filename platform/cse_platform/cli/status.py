@@ -46,6 +46,12 @@ def _details(sweep: SweepOverview, running: Sequence[TrialSummary]) -> Page:
         )
     if sweep.ended_by:
         blocks.append(Paragraph(f"its search was ended by its budget: {sweep.ended_by}"))
+    if sweep.objectives:
+        blocks.append(Paragraph(f"objectives: {', '.join(sweep.objectives)}"))
+    if sweep.constraints:
+        of = sweep.counts["COMPLETE"]
+        kept = f"{sweep.infeasible} of {of} complete trials are infeasible"
+        blocks.append(Paragraph(f"constraints: {', '.join(sweep.constraints)}; {kept}"))
     if sweep.asked:
         blocks.append(Paragraph(f"asked, and not heard yet: {', '.join(sweep.asked)}"))
     if running and sweep.state == "RUNNING":

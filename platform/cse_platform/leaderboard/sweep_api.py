@@ -10,6 +10,7 @@ from cse_platform.leaderboard.store.opening import Store
 
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Similarities
+    from cse_platform.leaderboard.query.sweeps.front import ParetoFront
     from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
     from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
     from cse_platform.leaderboard.query.trials.details_record import TrialDetails
@@ -66,6 +67,21 @@ class SweepQueries:
 
         with self._store.session() as session:
             return search_history(session, sweep, limit=limit)
+
+    def front(self, sweep: str) -> "ParetoFront":
+        """The Pareto front of a search with several objectives, and its other configurations.
+
+        Args:
+            sweep: its name.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+            QueryError: if its search has one objective alone.
+        """
+        from cse_platform.leaderboard.query.sweeps.front import sweep_front
+
+        with self._store.session() as session:
+            return sweep_front(session, sweep)
 
     def sweep_spec(self, sweep: str) -> dict[str, Any]:
         """The sweep file as it was last started, as JSON.

@@ -1,7 +1,6 @@
 """Test sets, opened for the trials that a sweep's `evaluate:` selects on dev, and only then."""
 
 import json
-import statistics
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +9,15 @@ import ray
 from cse_methods.data.source import source_name
 from cse_methods.tasks import Tasks
 from cse_platform.errors import SweepRefusedError
-from cse_platform.leaderboard.query.board.best import BestKey, best_key
 from cse_platform.runner.failures import one_line
 from cse_platform.runner.models import local_copy
+from cse_platform.runner.planning.choice import best_trials
 from cse_platform.runner.processes.own_ray import refuse_lost_ray
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.blocks import Evaluate
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TestAccessed
-from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.packing import accessed_source, evaluation_event
 from cse_platform.tracking.provenance import user_and_host
 
@@ -38,7 +37,7 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
     if spec.evaluate is None:
         return
     tasks, under = spec.evaluate.asked, _settings(spec)
-    chosen = selected(state.history, top=spec.evaluate.top)
+    chosen = best_trials(state.history, spec, top=spec.evaluate.top)
     waiting = [trial for trial in chosen if not tasks.parts <= trial.evaluated.get(under, set())]
     state.scored = (len(chosen) - len(waiting), len(chosen))
     running = {_open(state, t, spec.evaluate): t for t in waiting if t.model is not None}
@@ -81,22 +80,6 @@ def _settings(spec: SweepSpec) -> str:
     """All that scores follow from beside the trial and the tasks."""
     slicing = None if spec.evaluate is None else spec.evaluate.slicing_length
     return json.dumps({"data": spec.data, "slicing_length": slicing})
-
-
-def selected(history: History, *, top: int) -> list[TrialHistory]:
-    """Every complete trial of the best configurations, by the rule of the leaderboard.
-
-    Only this sweep's seeds count.
-    """
-
-    def key(found: tuple[str, list[TrialHistory]]) -> BestKey:
-        configuration, trials = found
-        values = [trial.best_value for trial in trials if trial.best_value is not None]
-        mean = statistics.fmean(values)
-        return best_key(seeds=len(values), mean=mean, configuration=configuration)
-
-    best = sorted(history.configurations().items(), key=key, reverse=True)[:top]
-    return [trial for _, trials in best for trial in trials]
 
 
 def _open(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:

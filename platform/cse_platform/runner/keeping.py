@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Collection
+from itertools import chain
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.query.trials.model_uses import used_elsewhere
-from cse_platform.runner.evaluation import selected
 from cse_platform.runner.models import delete_folder
+from cse_platform.runner.planning.choice import best_trials, pareto_front
 from cse_platform.runner.state import SweepState
+from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import ModelDeleted
 from cse_platform.tracking.history import History, TrialHistory
 
@@ -22,7 +24,7 @@ def delete_surplus_models(state: SweepState) -> None:
     """
     if state.spec.kept is None:
         return
-    surplus = surplus_models(state.history, configurations=state.spec.kept)
+    surplus = surplus_models(state.history, state.spec, configurations=state.spec.kept)
     try:
         with state.leaderboard.session() as session:
             used = used_elsewhere(session, [one.key for one in surplus], sweep=state.spec.sweep)
@@ -36,13 +38,18 @@ def delete_surplus_models(state: SweepState) -> None:
             delete_folder(place)
 
 
-def surplus_models(history: History, *, configurations: int) -> Collection[TrialHistory]:
+def surplus_models(
+    history: History, spec: SweepSpec, *, configurations: int
+) -> Collection[TrialHistory]:
     """The trials that ran here and kept a model, and are none of the best configurations.
 
-    The trial with the highest value keeps its model in any case: it is what `best:` stands for.
+    Those on the Pareto front keep theirs, too. The trial with the highest value keeps its model in
+    any case: it is what `best:` stands for.
     """
     trials = history.trials.values()
-    best = {trial.key for trial in selected(history, top=configurations)}
+    front = pareto_front(history, spec.search) if spec.search.objectives else []
+    chosen = [*best_trials(history, spec, top=configurations), *chain.from_iterable(front)]
+    best = {trial.key for trial in chosen}
     highest = max((t.best_value or 0.0 for t in trials if t.model is not None), default=0.0)
     return [
         trial

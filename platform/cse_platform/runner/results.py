@@ -4,6 +4,7 @@ The journal first, then the search store, then whether the trial goes on.
 """
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,8 @@ from cse_platform.runner.models import delete_folder, keep_model
 from cse_platform.runner.pruning import Pruning
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_text
+from cse_platform.sweep.objectives import is_metric, metric_of
+from cse_platform.sweep.reading.problems import did_you_mean
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialState
 from cse_platform.tracking.history import TrialHistory
 
@@ -107,12 +110,14 @@ class Results:
         trial = self.state.history.trials[key]
         if key in self._refused:
             self._finish(trial, "FAIL", error=self._refused[key])
-        elif trial.best(checkpoint=self.state.spec.dev.checkpoint) is None:
+        elif (best := trial.best(checkpoint=self.state.spec.dev.checkpoint)) is None:
             early = key in self._stopped
-            why = STOPPED if early else "it reported no dev score that is a number"
-            self._finish(trial, "FAIL", error=why)
+            said = STOPPED if early else "it reported no dev score that is a number"
+            self._finish(trial, "FAIL", error=said)
         elif key in self._pruned or key in self._stopped:
             self._finish(trial, "PRUNED", why=self._pruned.get(key, STOPPED))
+        elif why := self._unmeasured(best):
+            self._finish(trial, "FAIL", error=why)
         else:
             self._finish(trial, "COMPLETE")
 
@@ -199,6 +204,22 @@ class Results:
                 return f"it reported no {name} at step {step}"
             if abs(metrics[name]) > 1:
                 return f"it reported {name} = {metrics[name]:g} at step {step}, no fraction"
+        known = dev.with_mean(metrics)
+        for name in self._metrics() if step > 0 else ():
+            if name not in known:
+                hint = did_you_mean(name, known)
+                return f"it reported no {name} at step {step}, which the search is after{hint}"
+        return None
+
+    def _metrics(self) -> list[str]:
+        """The metrics that the search's objectives and constraints are about."""
+        return [metric_of(name) for name in self.state.spec.search.measured if is_metric(name)]
+
+    def _unmeasured(self, best: TrialPoint) -> str | None:
+        """Why a trial cannot count: what the search is after is no number at its best step."""
+        for name in self._metrics():
+            if not math.isfinite(best.metrics[name]):
+                return f"its {name} is {best.metrics[name]} at its best step, {best.step}"
         return None
 
 

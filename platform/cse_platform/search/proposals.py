@@ -31,12 +31,12 @@ class Proposal:
 def preview(spec: SweepSpec, *, start_points: ProposedPoints, count: int) -> list[dict[str, Any]]:
     """The first configurations that a search would try if every trial scored the same."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(direction="maximize")
+    study = optuna.create_study(directions=spec.search.directions)
     enqueue_points(study, spec, start_points)
     drawn = []
     for number in range(count):
         drawn.append(propose(study, spec, study.get_trials(deepcopy=False)).assignment)
-        study.tell(number, 0.0)
+        study.tell(number, [0.0] * len(spec.search.directions))
     return drawn
 
 

@@ -26,6 +26,7 @@ from cse_platform.search.proposals import (
     propose,
 )
 from cse_platform.secrets import mask_url
+from cse_platform.sweep.objectives import DEV, excesses, measure
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
 
@@ -50,7 +51,7 @@ class SearchStudy:
             self.study = optuna.create_study(
                 study_name=spec.sweep,
                 storage=_storage(url),
-                direction="maximize",
+                directions=spec.search.directions,
                 load_if_exists=True,
                 pruner=pruning.pruner(spec.pruner),
             )
@@ -104,9 +105,12 @@ class SearchStudy:
 
         Optuna's pruners take the highest value so far for what a trial has reached. So step 0,
         where nothing is trained, is not reported, and a fall after the peak is none. Trials of
-        further seeds, and trials that have ended in the study, are never stopped.
+        further seeds, and trials that have ended in the study, are never stopped. Of a search with
+        several objectives Optuna takes no curves.
         """
         if trial.role != "search" or trial.search_number is None or step not in trial.kept:
+            return False
+        if self.spec.search.objectives:
             return False
         with self._store():
             frozen = self._frozen(trial.search_number)
@@ -121,20 +125,33 @@ class SearchStudy:
             return bool(self.study.pruner.prune(self.study, frozen))
 
     def tell(self, trial: TrialHistory) -> None:
-        """Report how a trial ended: COMPLETE has its best value, which is never NaN.
+        """Report how a trial ended: COMPLETE has its best values, which are never NaN.
 
-        Trials of further seeds are not reported.
+        By how much it is beyond each constraint is reported before. Trials of further seeds are not
+        reported.
         """
         if trial.role != "search" or trial.search_number is None:
             return
         with self._store():
-            self._frozen(trial.search_number)
+            frozen = self._frozen(trial.search_number)
+            if trial.state != "FAIL" and not frozen.state.is_finished():
+                self._constrain(frozen, trial)
             self.study.tell(
                 trial.search_number,
-                trial.best_value if trial.state == "COMPLETE" else None,
+                self._values(trial) if trial.state == "COMPLETE" else None,
                 state=TrialState[trial.state],
                 skip_if_finished=True,
             )
+
+    def _values(self, trial: TrialHistory) -> list[float]:
+        names = [one.name for one in self.spec.search.objectives] or [DEV]
+        found = (measure(trial, name) for name in names)
+        return [value for value in found if value is not None]
+
+    def _constrain(self, frozen: FrozenTrial, trial: TrialHistory) -> None:
+        found = excesses(self.spec.search.constraints, [trial]) or {}
+        for text in [text for text in found if text not in frozen.constraints]:
+            Trial(self.study, frozen._trial_id).set_constraint(text, found[text])
 
     def close(self, number: int, *, why: str) -> None:
         """End a trial that will not be run as FAIL; the reason becomes a user attribute."""

@@ -23,6 +23,7 @@ from cse_methods.tasks import Tasks, parse_tasks
 from cse_platform.secrets import hide
 from cse_platform.sweep.budget import Budget
 from cse_platform.sweep.durations import Duration
+from cse_platform.sweep.objectives import Constraint, ConstraintText, Direction, Objective
 from cse_platform.sweep.reading.problems import Problem, ProblemsError, format_value
 from cse_platform.sweep.samplers import Sampler, Tpe
 
@@ -82,11 +83,42 @@ class Search(Settings):
     start_from: tuple[StartPoint, ...] = Field(
         default=(), description="configurations tried first: `published`, or values by name"
     )
+    objectives: tuple[Objective, ...] = Field(
+        default=(),
+        exclude_if=lambda objectives: not objectives,
+        description="several at once; left out, what `dev.search` names is the only one",
+    )
+    constraints: tuple[ConstraintText, ...] = Field(
+        default=(),
+        exclude_if=lambda constraints: not constraints,
+        description="on what a trial measured, such as `uniformity <= -1.5`",
+    )
     give_up_after: Count = Field(
         default=GIVE_UP_AFTER,
         exclude_if=lambda count: count == GIVE_UP_AFTER,  # as in the journals of older versions
         description="stop where so many trials have failed alike and no other has ended",
     )
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """In which direction each objective is better; a dev score is the higher, the better."""
+        return tuple(one.direction for one in self.objectives) or ("maximize",)
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """What objectives and constraints are about, by their names, each once."""
+        bounded = (Constraint.parse(text).name for text in self.constraints)
+        return tuple(dict.fromkeys((*(one.name for one in self.objectives), *bounded)))
+
+    @field_validator("objectives")
+    @classmethod
+    def _check_several(cls, objectives: tuple[Objective, ...]) -> tuple[Objective, ...]:
+        if len(objectives) == 1:
+            raise ValueError(
+                f"one objective, {objectives[0].name!r}, is no choice between several; leave it "
+                "out and write dev: {search: …} for what the search is to climb, or name two"
+            )
+        return objectives
 
     @model_validator(mode="after")
     def _check_trials(self) -> Self:
@@ -117,10 +149,19 @@ class Confirmation(Settings):
         return seeds
 
 
+SeedsValue = Literal["mean", "lower_bound"]
+
+
 class TrialSeeds(Settings):
-    """Which seeds trials are trained with."""
+    """Which seeds trials are trained with, and what several of them are worth together."""
 
     search: Seed = Field(default=42, description="of every trial of the search")
+    value: SeedsValue = Field(
+        default="mean",
+        exclude_if=lambda value: value == "mean",  # as in the journals of older versions
+        description="of a configuration, where the sweep takes the best one: the `mean` over its "
+        "seeds, or the `lower_bound` of that mean at 95 %",
+    )
     confirm: Confirmation | None = None
 
     @property

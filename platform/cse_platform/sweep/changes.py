@@ -10,7 +10,8 @@ from cse_platform.sweep.reading.problems import format_value
 
 IDENTITY_KEYS = (
     *("method", "backbone", "corpus", "dev", "fixed", "space", "require"),
-    *("search.sampler", "search.seed", "seeds.search"),
+    *("search.sampler", "search.seed", "search.objectives", "search.constraints"),
+    "seeds.search",
 )
 """Keys that every trial depends on: with the name, they are the identity of a sweep."""
 

@@ -14,6 +14,7 @@ from cse_methods.registry import get_method
 from cse_methods.settings import Settings
 from cse_platform.errors import SweepRefusedError
 from cse_platform.secrets import mask_text
+from cse_platform.sweep.aims import aim_problems
 from cse_platform.sweep.best import (
     BestReference,
     references_in,
@@ -128,6 +129,14 @@ class SweepSpec(Settings):
     def _check_require(self) -> Self:
         if problems := require_problems(self.require, self.space, self.fixed):
             raise ProblemsError([problem.under(("require",)) for problem in problems])
+        return self
+
+    @model_validator(mode="after")
+    def _check_aims(self) -> Self:
+        pruner = None if isinstance(self.pruner, NoPruner) else self.pruner.kind
+        has_gpu = self.resources.gpu != 0
+        if problems := aim_problems(self.search, self.dev, has_gpu=has_gpu, pruner=pruner):
+            raise ProblemsError(problems)
         return self
 
     @model_validator(mode="after")

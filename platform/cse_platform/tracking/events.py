@@ -171,6 +171,10 @@ class TrialReused(TrialEvent):
     """The search's dev score by step."""
     best_step: int
     best_value: float
+    best_metrics: dict[str, float] = Field(default_factory=dict)
+    """As of `TrialFinished`, and so are the next two; unknown in older journals."""
+    wall_seconds: float | None = None
+    gpus: float = 0.0
     model: str | None
 
 

@@ -47,6 +47,12 @@ class TrialHistory:
     """Step and place of the last whole checkpoint."""
     best_step: int | None = None
     best_value: float | None = None
+    best_metrics: dict[str, float] = field(default_factory=dict)
+    """All metrics of the best step."""
+    wall_seconds: float | None = None
+    """What it took, once it has ended."""
+    gpus: float = 0.0
+    """Its share of a GPU, once it has ended."""
     model: str | None = None
     """Folder of the best checkpoint, where it was kept."""
     model_deleted: bool = False
@@ -240,6 +246,9 @@ class History:
             kept=_kept(event),
             best_step=event.best_step,
             best_value=event.best_value,
+            best_metrics=event.best_metrics,
+            wall_seconds=event.wall_seconds,
+            gpus=event.gpus,
             model=event.model,
             reused_from=event.reused_from,
             **events.asked_of(event),
@@ -260,7 +269,9 @@ class History:
         trial.state, trial.error, trial.finished = event.state, event.error, event.time
         trial.why = event.why
         trial.best_step, trial.best_value = event.best_step, event.best_value
+        trial.best_metrics = event.best_metrics
         trial.model, trial.model_deleted = event.model, False
+        trial.wall_seconds, trial.gpus = event.wall_seconds, event.gpus
 
 
 def _kept(reused: events.TrialReused) -> dict[int, float]:

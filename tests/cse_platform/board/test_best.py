@@ -23,7 +23,7 @@ from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.query.board.rows import board_rows
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.score_tables import ScoreRecord
-from cse_platform.runner.evaluation import selected
+from cse_platform.runner.planning.choice import best_first as chosen_by_sweep
 from cse_platform.tracking.events import Event, SweepStarted
 from cse_platform.tracking.history import History
 
@@ -52,7 +52,7 @@ def test_the_sweep_selects_what_the_leaderboard_shows(
     store = empty_store()
     LeaderboardSink(store).apply("j", list(enumerate(events, start=1)))
 
-    best = {trial.configuration for trial in selected(History(events), top=1)}
+    best = {trial.configuration for trial in chosen_by_sweep(History(events))[0]}
 
     with store.session() as session:
         for filters in (Filters(), Filters(sweep="first")):

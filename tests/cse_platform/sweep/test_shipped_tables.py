@@ -183,7 +183,7 @@ def test_all_else_is_as_published(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_a_file_is_a_whole_grid_on_the_papers_dev_sets(name: str) -> None:
     for stage in stages(name):
-        assert stage.search.sampler == "grid" and stage.search.trials is None
+        assert stage.search.sampler.kind == "grid" and stage.search.trials is None
         picks = {"rankcse-table10": "transfer_dev"}.get(name, "stsb")
         assert stage.dev.checkpoint == picks
         assert stage.dev.search == ("sickr" if name.startswith("hicl") else picks)

@@ -285,6 +285,9 @@ SECTIONS = [
     ("dev: {search: stsbb}",
      "dev.search: expected 'stsb', 'sickr', 'transfer_dev' or a file of scored pairs such as "
      "'./my-dev.tsv', got 'stsbb'. Did you mean 'stsb'?"),
+    ("dev: {search: 3}", "dev.search: expected text or a list, got 3"),
+    ("seeds: {value: median}",
+     "seeds.value: expected 'mean' or 'lower_bound', got 'median'; did you mean 'mean'?"),
     ("data: 3", "data: expected text, got 3"),
 ]  # fmt: skip
 
@@ -292,6 +295,46 @@ SECTIONS = [
 @pytest.mark.parametrize(("section", "expected"), SECTIONS)
 def test_each_section_in_its_words(tmp_path: Path, section: str, expected: str) -> None:
     assert problems(tmp_path, f"{GOOD}{section}\n") == [f"  line 12, {expected}"]
+
+
+UNMEASURED = "no trial measures 'secnods'; did you mean 'seconds'?"
+AIMS = [
+    ("objectives: [stsb, secnods]", [f"search.objectives.1: {UNMEASURED}"]),
+    ("objectives: [stsb]", ["search.objectives: one objective, 'stsb', is no choice between"]),
+    ("objectives: [stsb, train/lr]", ["search.objectives.1: whether 'train/lr' is to be high or"]),
+    ("objectives: [dev, dev/stsb_spearman]",
+     ["search.objectives.1: 'dev/stsb_spearman' is what 'dev' is; name each objective once"]),
+    ("objectives: [stsb, {name: seconds, direction: lower}]",
+     ["search.objectives.1.direction: expected 'maximize' or 'minimize', got 'lower'"]),
+    ("objectives: [stsb, gpu_hours]", ["search.objectives.1: gpu_hours is 0 for every trial"]),
+    ("objectives: [stsb, seconds], budget: {improvement: 0.001}",
+     ["search.budget.improvement: an improvement is of one value, and this search has 2;"]),
+    ("constraints: [secnods <= 3]", [f"search.constraints.0: {UNMEASURED}"]),
+    ("constraints: [heat <= 3]",
+     ["search.constraints.0: no trial measures 'heat'; known: stsb, sickr, dev, alignment, "]),
+    ("constraints: [seconds < 3]",
+     ["search.constraints.0: expected NAME <= NUMBER or NAME >= NUMBER"]),
+    ("constraints: [seconds <= an hour]", ["search.constraints.0: expected NAME <= NUMBER or"]),
+    ("constraints: [seconds <= 3], sampler: cmaes",
+     ["search.sampler: 'cmaes' knows no constraints; take"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("aims", "expected"), AIMS)
+def test_objectives_and_constraints_that_mean_nothing(
+    tmp_path: Path, aims: str, expected: list[str]
+) -> None:
+    text = edited("search: {trials: 4}", f"search: {{trials: 4, {aims}}}")
+    found = problems(tmp_path, text)
+    assert len(found) == len(expected)
+    for line, start in zip(found, expected, strict=True):
+        assert line.startswith(f"  line 11, {start}"), line
+
+
+def test_a_pruner_needs_one_objective(tmp_path: Path) -> None:
+    text = edited("search: {trials: 4}", "search: {trials: 4, objectives: [stsb, seconds]}")
+    (line,) = problems(tmp_path, text + "pruner: {kind: median}\n")
+    assert line.startswith("  line 12, pruner.kind: 'median' compares trials by one value")
 
 
 def test_all_problems_at_once_in_the_order_of_the_lines(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""A leaderboard, a comparison, a matrix or a paper's table, in any format."""
+"""A leaderboard, a comparison, a matrix, a paper's table or a Pareto front, in any format."""
 
 import sys
 from typing import Any, Literal
 
 from cse_platform.leaderboard.published.paper_tables import PaperTable
+from cse_platform.leaderboard.query.sweeps.front import ParetoFront
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_data import board_records, data_columns, data_rows
 from cse_platform.leaderboard.render.board_tables import board_tables
@@ -13,6 +14,7 @@ from cse_platform.leaderboard.render.comparison import (
     matrix_csv,
     matrix_table,
 )
+from cse_platform.leaderboard.render.front import front_csv, front_record, front_table
 from cse_platform.leaderboard.render.paper import paper_csv, paper_layout, paper_record
 from cse_platform.leaderboard.statistics.results import Comparison, Matrix
 from cse_platform.render.serialise import to_csv, to_json
@@ -22,7 +24,7 @@ from cse_platform.render.text import to_html, to_latex, to_markdown
 
 TextFormat = Literal["json", "csv", "markdown", "latex", "html"]
 Format = TextFormat | Literal["table"]
-Document = Board | Comparison | Matrix | PaperTable
+Document = Board | Comparison | Matrix | PaperTable | ParetoFront
 
 
 def print_document(document: Document, *, format: Format, wide: bool = False) -> None:
@@ -61,6 +63,8 @@ def document_tables(document: Document, *, wide: bool) -> list[Table]:
             return [matrix_table(document)]
         case PaperTable():
             return [paper_layout(document)]
+        case ParetoFront():
+            return [front_table(document)]
 
 
 def _record(document: Document) -> Any:
@@ -69,6 +73,8 @@ def _record(document: Document) -> Any:
             return board_records(document)
         case PaperTable():
             return paper_record(document)
+        case ParetoFront():
+            return front_record(document)
     return document
 
 
@@ -82,3 +88,5 @@ def _csv(document: Document) -> str:
             return matrix_csv(document)
         case PaperTable():
             return paper_csv(document)
+        case ParetoFront():
+            return front_csv(document)

@@ -26,13 +26,31 @@ def seed_interval(values: Sequence[float]) -> Interval | None:
     Source:
         Student 1908, The probable error of a mean.
     """
-    n = len(values)
-    if n < 2:
+    if len(values) < 2:
         return None
+    mean = fsum(values) / len(values)
+    reach = _reach(values, confidence=TAILS[1])
+    return Interval(mean - reach, mean + reach, "seeds")
+
+
+def lower_bound(values: Sequence[float]) -> float | None:
+    r"""What the mean over all seeds is above, with 95 % confidence; None of a single seed.
+
+    .. math:: \bar x - t_{n-1,\,0.95} \; s / \sqrt n
+
+    It takes the assumptions of `seed_interval`, and is its lower end at 90 %.
+    """
+    if len(values) < 2:
+        return None
+    return fsum(values) / len(values) - _reach(values, confidence=0.95)
+
+
+def _reach(values: Sequence[float], *, confidence: float) -> float:
+    """How far Student's one-sided bound of a mean over two seeds or more is from that mean."""
+    n = len(values)
     mean = fsum(values) / n
     std = sqrt(fsum((value - mean) ** 2 for value in values) / (n - 1))
-    reach = float(stdtrit(n - 1, TAILS[1])) * std / sqrt(n)
-    return Interval(mean - reach, mean + reach, "seeds")
+    return float(stdtrit(n - 1, confidence)) * std / sqrt(n)
 
 
 def pairs_interval(draws: NDArray[np.floating[Any]]) -> Interval:

@@ -7,6 +7,7 @@ from cse_platform.forecast.pace import Pace
 from cse_platform.leaderboard.statistics.improvement import expected_improvement
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.durations import format_duration
+from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import now as this_moment
 
 
@@ -53,5 +54,6 @@ def trials_left(state: SweepState, *, seconds: float, at_once: int) -> float | N
 def _values(state: SweepState) -> Iterator[float]:
     for trial in state.history.trials.values():
         ended = trial.state in ("COMPLETE", "PRUNED")
-        if ended and trial.role != "confirm" and trial.best_value is not None:
+        feasible = ended and is_feasible(state.spec.search.constraints, [trial])
+        if feasible and trial.role != "confirm" and trial.best_value is not None:
             yield trial.best_value

@@ -5,15 +5,19 @@ from collections.abc import Callable, Collection, Iterator
 
 from cse_platform.leaderboard.query.board.best import BestKey, best_key
 from cse_platform.leaderboard.statistics.race import SeedValues, still_racing
-from cse_platform.sweep.blocks import TrialSeeds
+from cse_platform.sweep.objectives import is_feasible
+from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
 
 
-def to_confirm(history: History, *, top: int) -> list[TrialHistory]:
+def to_confirm(
+    history: History, *, top: int, constraints: Collection[str] = ()
+) -> list[TrialHistory]:
     """The first trial of each of the configurations with the highest means of the search.
 
-    The best comes first. Confirmation is what gives a configuration several seeds. How often the
-    search proposed one again says nothing about it, so all count as of one seed.
+    The best comes first; one that broke a constraint in the search is left out. Confirmation is
+    what gives a configuration several seeds. How often the search proposed one again says nothing
+    about it, so all count as of one seed.
     """
     found = {
         name: [trial for trial in trials if trial.role != "confirm"]
@@ -22,7 +26,7 @@ def to_confirm(history: History, *, top: int) -> list[TrialHistory]:
     means = {
         name: statistics.fmean(t.best_value for t in trials if t.best_value is not None)
         for name, trials in found.items()
-        if trials
+        if trials and is_feasible(constraints, trials)
     }
 
     def key(name: str) -> BestKey:
@@ -32,7 +36,7 @@ def to_confirm(history: History, *, top: int) -> list[TrialHistory]:
 
 
 def further_seeds(
-    history: History, asked: TrialSeeds, *, hashes: Callable[[TrialHistory], Collection[str]]
+    history: History, spec: SweepSpec, *, hashes: Callable[[TrialHistory], Collection[str]]
 ) -> Iterator[tuple[TrialHistory, int]]:
     """First trials of configurations with a seed that each of them still lacks, in order.
 
@@ -41,10 +45,11 @@ def further_seeds(
     does not wait for the end of a round: what runs on a device that is free anyway costs no time.
     What is recorded during the iteration counts in its next step.
     """
-    confirm = asked.confirm
+    asked, confirm = spec.seeds, spec.seeds.confirm
     if confirm is None:
         return
-    best = {first.key: first for first in to_confirm(history, top=confirm.top)}
+    first_trials = to_confirm(history, top=confirm.top, constraints=spec.search.constraints)
+    best = {first.key: first for first in first_trials}
     known = {key: hashes(first) for key, first in best.items()}
 
     def tried(key: str) -> list[TrialHistory]:

@@ -165,9 +165,9 @@ class Planner:
 
     def _confirmations(self) -> Iterator[TrialStarted]:
         """Further seeds of the best configurations of the search."""
-        seeds = self.state.spec.seeds
-        for first, seed in further_seeds(self.state.history, seeds, hashes=self._hashes):
-            config = self.state.spec.config_of(first.values)
+        spec = self.state.spec
+        for first, seed in further_seeds(self.state.history, spec, hashes=self._hashes):
+            config = spec.config_of(first.values)
             identity = self.state.identity.of(config)
             yield self._plan(config, identity, "confirm", seed, first.searched)
 

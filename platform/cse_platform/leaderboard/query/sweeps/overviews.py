@@ -1,5 +1,6 @@
 """What a sweep is doing: how far it is, how long it will take, and which trials run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +13,12 @@ from cse_platform.leaderboard.query.sweeps.asked import Asked, requests_by_sweep
 from cse_platform.leaderboard.query.sweeps.counts import best_trials, count_by_state, news
 from cse_platform.leaderboard.query.sweeps.find import find_sweep
 from cse_platform.leaderboard.query.sweeps.holders import Holder, holders
+from cse_platform.leaderboard.query.sweeps.measured import (
+    Aims,
+    MeasuredTrial,
+    aims_of,
+    measured_trials,
+)
 from cse_platform.leaderboard.query.sweeps.search_history import search_dev, space_of
 from cse_platform.leaderboard.query.trials.summary import select_trials, summarize
 from cse_platform.leaderboard.store.tables import (
@@ -22,6 +29,7 @@ from cse_platform.leaderboard.store.tables import (
     TrialRecord,
 )
 from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.spec import SweepSpec
 
 
@@ -55,6 +63,12 @@ class SweepOverview:
     """How many trials there will be, further seeds included; of a complete sweep, and where its
     file does not say, how many there are."""
     best: TrialSummary | None
+    """The complete trial with the highest dev score, of those that keep its constraints."""
+    objectives: tuple[str, ...]
+    """What its search is after, if that is more than the dev score, e.g. `seconds (minimize)`."""
+    constraints: tuple[str, ...]
+    infeasible: int
+    """How many complete trials break its constraints."""
     elapsed: float
     """Seconds from the last start to the end, or until now."""
     left: float | None
@@ -105,6 +119,9 @@ def _overviews(session: Session, only: int | None, now: datetime | None) -> list
         elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
         heard = news(session, record.id, since=restarted) if runs else None
         pace = elapsed / heard.ended if heard and heard.ended else None
+        aims = aims_of(record.spec)
+        feasible = _feasible(session, record.id, aims) if aims.constraints else None
+        top = best.get(record.name) if feasible is None else _best(session, record, feasible)
         missing = None if plan is None else max(plan, trials) - trials + counts["RUNNING"]
         found.append(
             SweepOverview(
@@ -123,13 +140,34 @@ def _overviews(session: Session, only: int | None, now: datetime | None) -> list
                 counts=counts,
                 ended_by=record.ended_by,
                 planned=trials if record.state == "COMPLETE" else max(plan or 0, trials),
-                best=best.get(record.name),
+                best=top,
+                objectives=tuple(map(str, aims.objectives)),
+                constraints=aims.constraints,
+                infeasible=0 if feasible is None else counts["COMPLETE"] - len(feasible),
                 elapsed=elapsed,
                 left=None if pace is None or missing is None else pace * missing,
                 quiet=(now - heard.last).total_seconds() if heard else None,
             )
         )
     return found
+
+
+def _feasible(session: Session, sweep: int, aims: Aims) -> list[MeasuredTrial]:
+    """The complete trials that keep the constraints."""
+    every = measured_trials(session, sweep)
+    return [trial for trial in every if is_feasible(aims.constraints, [trial])]
+
+
+def _best(
+    session: Session, record: SweepRecord, feasible: Sequence[MeasuredTrial]
+) -> TrialSummary | None:
+    best = max(feasible, key=lambda trial: (trial.best_value or 0.0, -trial.number), default=None)
+    if best is None:
+        return None
+    query = select_trials().where(
+        SweepTrialRecord.sweep_id == record.id, SweepTrialRecord.number == best.number
+    )
+    return summarize(session.execute(query).one())
 
 
 def _state(record: SweepRecord, holder: Holder | None) -> str:

@@ -1,0 +1,79 @@
+"""The Pareto front of a search: as a table for people, as CSV."""
+
+from typing import Any
+
+from cse_platform.leaderboard.query.sweeps.front import FrontRow, ParetoFront
+from cse_platform.render.formats import HASH_DIGITS, clock, percent, short_settings
+from cse_platform.render.serialise import to_csv
+from cse_platform.render.table import Column, Table, to_table
+from cse_platform.sweep.objectives import SECONDS, is_fraction
+
+
+def measured(name: str, value: float) -> str:
+    """What a trial measured, by the name of an objective or a constraint, for people."""
+    if is_fraction(name):
+        return percent(value)
+    return clock(value) if name == SECONDS else f"{value:.4g}"
+
+
+def front_table(front: ParetoFront) -> Table:
+    """The configurations that are on the front, and how many others there are."""
+    on_front = [row for row in front.rows if row.on_front]
+    others = len(front.rows) - len(on_front)
+    broken = sum(not row.feasible for row in front.rows)
+    infeasible = f", {broken} of them infeasible: {' and '.join(front.constraints)}"
+    note = f"{others} other configurations are not on it{infeasible * bool(front.constraints)}."
+    columns = [
+        Column[FrontRow]("trial", lambda row: row.trial, align="right"),
+        Column[FrontRow]("configuration", lambda row: row.configuration[:HASH_DIGITS]),
+        *(_column(one.name, front) for one in front.objectives),
+        Column[FrontRow]("seeds", lambda row: len(row.seeds), align="right"),
+        Column[FrontRow]("settings", lambda row: short_settings(row.values)),
+    ]
+    objectives = ", ".join(map(str, front.objectives))
+    return to_table(
+        columns, [on_front], title=f"Pareto front of {front.sweep}: {objectives}", notes=[note]
+    )
+
+
+def _column(name: str, front: ParetoFront) -> Column[FrontRow]:
+    shown = f"dev {front.dev}" if name == "dev" else name
+    return Column(
+        name,
+        lambda row: row.measured[name],
+        lambda value: measured(name, value),
+        title=f"{shown} x 100" if is_fraction(name) else shown,
+        align="right",
+    )
+
+
+def front_record(front: ParetoFront) -> dict[str, Any]:
+    """What JSON has of it."""
+    return {
+        "sweep": front.sweep,
+        "dev": front.dev,
+        "objectives": [one.model_dump() for one in front.objectives],
+        "constraints": front.constraints,
+        "rows": front.rows,
+    }
+
+
+def front_csv(front: ParetoFront) -> str:
+    """A line a configuration, on the front or not; its hyperparameters come last."""
+    names = dict.fromkeys(name for row in front.rows for name in row.values)
+
+    def of(name: str) -> Column[FrontRow]:
+        return Column(name, lambda row: getattr(row, name))
+
+    def setting(name: str) -> Column[FrontRow]:
+        return Column(name, lambda row: row.values.get(name))
+
+    def objective(name: str) -> Column[FrontRow]:
+        return Column(name, lambda row: row.measured[name])
+
+    columns = [
+        *map(of, ("configuration", "trial", "key", "seeds", "feasible", "on_front")),
+        *(objective(one.name) for one in front.objectives),
+        *map(setting, names),
+    ]
+    return to_csv(columns, front.rows)

@@ -1,0 +1,253 @@
+"""Several objectives and constraints: what the study is told, and what a sweep then chooses."""
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from search_studies import alone, asked, opened
+
+from cse_platform.cli.best import best_lines
+from cse_platform.runner.planning.choice import best_first, pareto_front
+from cse_platform.runner.planning.confirmation import to_confirm
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted, TrialState
+from cse_platform.tracking.history import History
+
+NewSpec = Callable[..., SweepSpec]
+
+TWO = {"objectives": ["stsb", {"name": "seconds", "direction": "minimize"}]}
+EVEN = {"constraints": ["uniformity <= -1.5", "seconds <= 3600"]}
+
+
+def ended(
+    number: int,
+    value: float,
+    *,
+    seconds: float = 60.0,
+    uniformity: float = -2.0,
+    state: TrialState = "COMPLETE",
+    **start: Any,
+) -> list[Any]:
+    """The events of one trial that reported once."""
+    key, metrics = f"t{number}", {"dev/stsb_spearman": value, "dev/uniformity": uniformity}
+    asked_for = {
+        "number": number, "role": "search", "search_number": number, "seed": 43,
+        "configuration": f"c{number}", "values": {"temperature": number}, "searched": (),
+    }  # fmt: skip
+    started = TrialStarted.model_validate({
+        "sweep": "small", "trial": key, "method": "cheap", "revision": 1, "backbone": "mini",
+        "dev": {}, **asked_for, **start,
+    })  # fmt: skip
+    return [
+        started,
+        TrialPoint(sweep="small", trial=key, step=2, value=value, metrics=metrics),
+        TrialFinished(
+            sweep="small", trial=key, state=state, best_step=2, best_value=value,
+            best_metrics=metrics, wall_seconds=seconds, gpus=0.5,
+        ),
+    ]  # fmt: skip
+
+
+def history(*trials: list[Any]) -> History:
+    return History(event for events in trials for event in events)
+
+
+def numbers(configurations: list[Any]) -> list[int]:
+    return [seeds[0].number for seeds in configurations]
+
+
+def test_the_study_has_the_values_and_directions(tmp_path: Path, new_spec: NewSpec) -> None:
+    search = opened(tmp_path, new_spec(search=TWO))
+    asked(search, 3)
+    found = history(
+        ended(0, 0.5, seconds=20), ended(1, 0.4, state="PRUNED"), ended(2, math.nan, state="FAIL")
+    )
+    for trial in found.trials.values():
+        assert search.report(trial, step=2) is False
+        search.tell(trial)
+    study = alone(tmp_path)
+    assert [one.name for one in study.directions] == ["MAXIMIZE", "MINIMIZE"]
+    complete, pruned, failed = study.get_trials()
+    assert (complete.values, complete.intermediate_values) == ([0.5, 20], {})
+    assert (pruned.state.name, pruned.values, failed.state.name) == ("PRUNED", None, "FAIL")
+    assert [one.number for one in study.best_trials] == [0]
+    assert search.ask().assignment  # the sampler takes what it was told
+
+
+@pytest.mark.parametrize("objectives", [{}, TWO])
+def test_the_study_knows_which_trials_are_infeasible(
+    tmp_path: Path, new_spec: NewSpec, objectives: dict[str, Any]
+) -> None:
+    search = opened(tmp_path, new_spec(search=EVEN | objectives))
+    asked(search, 3)
+    found = history(
+        ended(0, 0.9, uniformity=-1.0),
+        ended(1, 0.8, seconds=4000, state="PRUNED"),
+        ended(2, 0.5, seconds=3600),
+    )
+    for trial in found.trials.values():
+        search.tell(trial)
+    uneven, slow, kept = (trial.constraints for trial in alone(tmp_path).get_trials())
+    assert uneven == {"uniformity <= -1.5": 0.5, "seconds <= 3600": pytest.approx(-3540)}
+    assert slow["seconds <= 3600"] == 400
+    assert kept["seconds <= 3600"] == 0
+    assert [one.number for one in alone(tmp_path).best_trials] == [2]
+
+
+def test_tpe_turns_away_from_what_is_infeasible(tmp_path: Path, new_spec: NewSpec) -> None:
+    """The higher temperature, the higher the score, and above 0.5 every trial is infeasible."""
+    space = {"temperature": {"low": 0.01, "high": 1.0}}
+    means = []
+    for constraints in ([], ["uniformity <= -1.5"]):
+        folder = tmp_path / str(len(constraints))
+        folder.mkdir()
+        spec = new_spec(space=space, search={"sampler": "tpe", "constraints": constraints})
+        search, proposed = opened(folder, spec), []
+        for number in range(40):
+            (values,) = asked(search, 1)
+            proposed.append(hot := values["temperature"])
+            told = ended(number, hot / 2, uniformity=-1.0 if hot > 0.5 else -2.0)
+            (trial,) = history(told).trials.values()
+            search.tell(trial)
+        means.append(sum(hot > 0.5 for hot in proposed[20:]))
+    free, bound = means
+    assert bound < free / 2
+
+
+@pytest.mark.parametrize("kind", ["tpe", "gp", "qmc", "random", "nsgaii", "nsgaiii", "auto"])
+def test_samplers_take_objectives_and_constraints(
+    tmp_path: Path, new_spec: NewSpec, kind: str
+) -> None:
+    """Past their first trials at random, one of them infeasible."""
+    sampler = kind if kind in ("qmc", "random", "auto") else _early(kind)
+    space = {"temperature": {"low": 0.01, "high": 1.0}}
+    spec = new_spec(space=space, search={"sampler": sampler, **TWO, **EVEN})
+    search = opened(tmp_path, spec)
+    for number in range(8):
+        (values,) = asked(search, 1)
+        told = ended(number, values["temperature"] / 2, seconds=100 + number, uniformity=-number)
+        (trial,) = history(told).trials.values()
+        search.tell(trial)
+    assert len({trial.params["temperature"] for trial in alone(tmp_path).get_trials()}) == 8
+
+
+def _early(kind: str) -> dict[str, Any]:
+    return {"kind": kind, **({"population": 4} if "nsga" in kind else {"startup_trials": 4})}
+
+
+@pytest.mark.parametrize("killed_after", ["the constraint", "nothing"])
+def test_what_the_study_missed_is_told_once(
+    tmp_path: Path, new_spec: NewSpec, killed_after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = new_spec(search=TWO | EVEN)
+    search = opened(tmp_path, spec)
+    asked(search, 1)
+    told = history(ended(0, 0.5, uniformity=-1.0))
+    if killed_after == "the constraint":
+        monkeypatch.setattr(optuna.Study, "tell", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            search.reconcile(told)
+        monkeypatch.undo()
+    again = opened(tmp_path, spec)
+    again.reconcile(told)
+    again.reconcile(told)
+    (trial,) = alone(tmp_path).get_trials()
+    assert (trial.state.name, trial.values) == ("COMPLETE", [0.5, 60])
+    assert trial.constraints["uniformity <= -1.5"] == 0.5
+
+
+def _killed(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_infeasible_configurations_are_not_chosen() -> None:
+    found = history(ended(0, 0.9, uniformity=-1.0), ended(1, 0.5), ended(2, 0.6, seconds=4000))
+    chosen = best_first(found, constraints=EVEN["constraints"])
+    assert numbers(chosen) == [1]
+    confirmed = to_confirm(found, top=3, constraints=EVEN["constraints"])
+    assert [trial.number for trial in confirmed] == [1]
+    assert numbers(best_first(found)) == [0, 2, 1]
+
+
+def test_a_configuration_is_feasible_by_the_mean_of_its_seeds() -> None:
+    seeds = [-1.8, -1.4, -1.2]
+    trials = [ended(n, 0.5, uniformity=u, configuration="c", seed=n) for n, u in enumerate(seeds)]
+    two, three = history(*trials[:2]), history(*trials)
+    assert numbers(best_first(two, constraints=["uniformity <= -1.5"])) == [0]
+    assert best_first(three, constraints=["uniformity <= -1.5"]) == []
+
+
+def test_the_lower_bound_over_seeds_orders_configurations() -> None:
+    """Means 0.60 and 0.58; one varies by 0.1 and the other by 0.01. A single seed comes last."""
+    values = {"wide": (0.5, 0.7), "narrow": (0.57, 0.59), "single": (0.9,)}
+    trials = [
+        ended(10 * place + seed, value, configuration=name, seed=seed)
+        for place, (name, found) in enumerate(values.items())
+        for seed, value in enumerate(found)
+    ]
+    found = history(*trials)
+    assert numbers(best_first(found)) == [0, 10, 20]
+    assert numbers(best_first(found, value="lower_bound")) == [10, 0, 20]
+
+
+def test_the_front_is_over_feasible_means(new_spec: NewSpec) -> None:
+    found = history(
+        ended(0, 0.60, seconds=30),
+        ended(1, 0.62, seconds=90),
+        ended(2, 0.59, seconds=40),  # worse than the first one in both
+        ended(3, 0.70, seconds=20, uniformity=-1.0),  # infeasible
+        ended(4, 0.64, seconds=90, configuration="c1", seed=44),
+    )
+    spec = new_spec(search=TWO | EVEN)
+    assert numbers(pareto_front(found, spec.search)) == [1, 0]
+    lines = list(best_lines(spec, found))
+    assert lines[0].startswith("2 configurations are on the Pareto front of stsb (maximize), ")
+    assert "stsb 63.00, seconds 1 min 30 s, means of 2 seeds (trial 1" in lines[1]
+    assert "stsb 60.00, seconds 30 s (trial 0" in lines[2]
+
+
+def test_where_nothing_is_feasible_the_end_says_so(new_spec: NewSpec) -> None:
+    spec = new_spec(search=EVEN)
+    (line,) = best_lines(spec, history(ended(0, 0.9, uniformity=-1.0)))
+    assert "no complete trial keeps uniformity <= -1.5 and seconds <= 3600" in line
+    assert list(best_lines(spec, history())) == []
+
+
+def test_the_best_line_is_of_a_feasible_trial(new_spec: NewSpec) -> None:
+    found = history(ended(0, 0.9, uniformity=-1.0), ended(1, 0.5))
+    (line,) = best_lines(new_spec(search=EVEN), found)
+    assert line.startswith("best dev stsb: 50.00 at step 2 (trial 1")
+
+
+def test_a_trial_that_lacks_what_is_wanted_fails_at_its_first_trained_step(
+    tmp_path: Path, new_drive: Callable[..., Any], new_spec: NewSpec
+) -> None:
+    objectives = ["stsb", "dev/sikcr_spearman"]
+    drive = new_drive(tmp_path, new_spec(search={"trials": 1, "objectives": objectives}))
+    (plan,) = drive.start()
+    known = {"dev/stsb_spearman": 0.5, "dev/sickr_spearman": 0.4}
+    assert drive.report(plan.key, 0, **known) is False
+    assert drive.report(plan.key, 2, **known) is True
+    drive.results.ended(plan.key)
+    (trial,) = drive.history.trials.values()
+    assert trial.state == "FAIL"
+    assert "no dev/sikcr_spearman at step 2" in trial.error
+    assert "did you mean 'dev/sickr_spearman'?" in trial.error
+
+
+def test_a_trial_whose_objective_is_no_number_has_failed(
+    tmp_path: Path, new_drive: Callable[..., Any], new_spec: NewSpec
+) -> None:
+    drive = new_drive(
+        tmp_path, new_spec(search={"trials": 1, "objectives": ["stsb", "uniformity"]})
+    )
+    (plan,) = drive.start()
+    known: Mapping[str, float] = {"dev/stsb_spearman": 0.5, "dev/uniformity": math.nan}
+    drive.report(plan.key, 2, **known)
+    drive.results.ended(plan.key)
+    (trial,) = drive.history.trials.values()
+    assert (trial.state, trial.error) == ("FAIL", "its dev/uniformity is nan at its best step, 2")
+    assert drive.study().trials[0].state.name == "FAIL"
