@@ -98,6 +98,25 @@ def test_what_does_nothing_is_noted(dry_run: Callable[..., Result]) -> None:
     assert "pruner.min_step is 500" in told(result, "note")
 
 
+def test_where_a_search_starts_is_told(
+    dry_run: Callable[..., Result],
+    tmp_path: Path,
+    empty_leaderboard: Callable[[Path], str],
+    sweep_started: Callable[..., Event],
+    trial_life: Life,
+) -> None:
+    search = {**SWEEP["search"], "start_from": ["leaderboard"]}
+    nothing = dry_run(search=search, **NOT_HERE)
+    assert told(nothing, "note") == "start_from: the leaderboard has no other trial of simcse"
+    past = trial_life(0, {10: 0.7}, method="simcse", values={"temperature": 0.06})
+    with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
+        tell(board, [sweep_started(), *past])
+    result = dry_run(search=search, **NOT_HERE)
+    assert "note: start_from: number 1 on mini, of first (dev 70.00, 1 seed)\n" in result.output
+    assert "temperature=0.06 is not in space.temperature" in result.output
+    assert "  temperature=0.05\n" in result.output
+
+
 @pytest.mark.parametrize(
     ("name", "line", "datum"),
     [

@@ -5,17 +5,19 @@ from pathlib import Path
 
 import click
 
+from cse_methods.errors import CseError
 from cse_methods.registry import get_method
 from cse_platform.cli.checks import Checked, check_stages
 from cse_platform.cli.common import say
 from cse_platform.cli.costs import disk_line, time_line
-from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.errors import StoreError
+from cse_platform.leaderboard.store.opening import open_read_only, open_store
 from cse_platform.search.proposals import preview
 from cse_platform.sweep import fit, prerequisites
 from cse_platform.sweep.changes import refuse_changes
-from cse_platform.sweep.identity import DevData, Identity
+from cse_platform.sweep.identity import DevData, Identity, dev_identity
 from cse_platform.sweep.reading.problems import format_value
-from cse_platform.sweep.space.start_points import start_points
+from cse_platform.sweep.space.start_points import Leaders, leader_notes, start_points
 from cse_platform.sweep.spec import SweepFile, SweepSpec, best_references, with_best
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.history import History
@@ -84,7 +86,8 @@ def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: SweepStores) -
 
 def _print_plan(checked: Checked, *, at_once: int, probe: bool) -> None:
     spec, method = checked.spec, get_method(checked.spec.method)
-    points = start_points(spec, method)
+    leading = _leaders(checked)
+    points = start_points(spec, method, leading or {})
     drawn = preview(spec, start_points=points, count=min(SAMPLES, spec.budget or SAMPLES))
     configs = [spec.config(assignment) for assignment in drawn]
     click.echo(_head(spec))
@@ -104,7 +107,7 @@ def _print_plan(checked: Checked, *, at_once: int, probe: bool) -> None:
         click.echo(f"  corpus: {corpus.name}, {len(corpus.sentences):,} {what}")
         click.echo(f"  steps: {_range(sizes.fewest_steps, sizes.most_steps)} a trial")
     click.echo(f"  disk: {disk_line(checked, at_once)}")
-    for line in checked.doubts:
+    for line in [*checked.doubts, *leader_notes(spec, leading)]:
         click.echo(f"  note: {line}")
     if checked.shortage:
         click.echo(f"  not here: {checked.shortage}")
@@ -131,6 +134,22 @@ def _after(spec: SweepSpec) -> str:
     if spec.search.constraints:
         told.append(f"; with {' and '.join(spec.search.constraints)}")
     return "".join(told)
+
+
+def _leaders(checked: Checked) -> Leaders | None:
+    """What `start_from: [leaderboard]` stands for; None where it is not asked for."""
+    spec, where = checked.spec, checked.where
+    if "leaderboard" not in spec.search.start_from:
+        return None
+    from cse_platform.runner.planning.evidence import leaders
+
+    past = read_journal(where.journal) if where.journal.exists() else ()
+    try:
+        with open_read_only(where.leaderboard) as store:
+            identity = dev_identity(spec.dev, spec.data)
+            return leaders(History(e for _, e in past), spec, store, dev_identity=identity)
+    except (StoreError, CseError):
+        return {}  # no leaderboard yet, or dev data that are still to be fetched
 
 
 def _range(low: int, high: int) -> str:

@@ -35,6 +35,8 @@ def watching(state: SweepState, console: Console, *, errors: Path) -> Iterator[N
     done = threading.Event()
     if state.to_retry:
         console.print(f"trying {len(state.to_retry)} failed trials again")
+    for line in state.notes:
+        console.print(line, soft_wrap=True)
     target = _live if console.is_terminal else _lines
     thread = threading.Thread(target=target, args=(view, console, done), daemon=True)
     thread.start()

@@ -56,6 +56,8 @@ class SweepState:
     are; None before."""
     search_error: str | None = None
     """Why the search store does not answer; None while it does."""
+    notes: list[str] = field(default_factory=list)
+    """What a person has to know of this start, a line each."""
     throughput: tuple[Throughput, ...] = ()
     """How fast so many trials at once are, where that decided what one of them occupies."""
     slot: Slot = field(init=False)

@@ -24,7 +24,7 @@ from cse_platform.secrets import hide
 from cse_platform.sweep.budget import Budget
 from cse_platform.sweep.durations import Duration
 from cse_platform.sweep.objectives import Constraint, ConstraintText, Direction, Objective
-from cse_platform.sweep.reading.problems import Problem, ProblemsError, format_value
+from cse_platform.sweep.reading.problems import Problem, ProblemsError, did_you_mean, format_value
 from cse_platform.sweep.samplers import Sampler, Tpe
 
 
@@ -39,9 +39,13 @@ def _slug(value: str) -> str:
 
 
 def _start_point(value: Any) -> Any:
-    if value != "published" and not isinstance(value, Mapping):
-        got = format_value(value)
-        raise ValueError(f"expected 'published' or a mapping name -> value, got {got}")
+    words = ("published", "leaderboard")
+    if value not in words and not isinstance(value, Mapping):
+        hint = did_you_mean(value, words) if isinstance(value, str) else ""
+        raise ValueError(
+            "expected 'published', 'leaderboard' or a mapping name -> value, got "
+            f"{format_value(value)}{hint}"
+        )
     return value
 
 
@@ -58,7 +62,9 @@ Slug = Annotated[str, Field(min_length=1), AfterValidator(_slug)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**32)]
 Share = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-StartPoint = Annotated[Literal["published"] | dict[str, Any], PlainValidator(_start_point)]
+StartPoint = Annotated[
+    Literal["published", "leaderboard"] | dict[str, Any], PlainValidator(_start_point)
+]
 
 
 GIVE_UP_AFTER = 3
@@ -81,7 +87,8 @@ class Search(Settings):
     )
     seed: Seed = Field(default=42, description="of the sampler")
     start_from: tuple[StartPoint, ...] = Field(
-        default=(), description="configurations tried first: `published`, or values by name"
+        default=(),
+        description="configurations tried first: `published`, `leaderboard`, or values by name",
     )
     objectives: tuple[Objective, ...] = Field(
         default=(),

@@ -14,6 +14,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.check import representatives
 from cse_platform.sweep.pruners import NoPruner
+from cse_platform.sweep.space.start_points import published_notes
 from cse_platform.sweep.spec import SweepSpec
 
 
@@ -77,7 +78,7 @@ def doubts(spec: SweepSpec, method: Method, sizes: Sizes | None) -> list[str]:
         )
     if sizes:
         found += corpus_doubts(sizes.corpus, spec.corpus, backbone=spec.backbone)
-    return found + _dropout_doubts(spec, method)
+    return found + published_notes(spec, method) + _dropout_doubts(spec, method)
 
 
 def _dropout_doubts(spec: SweepSpec, method: Method) -> list[str]:

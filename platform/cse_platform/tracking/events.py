@@ -52,6 +52,9 @@ class SweepStarted(SweepEvent):
     """The checked sweep file, as JSON."""
     best: dict[str, str] = Field(default_factory=dict)
     """The folder that each reference to a best encoder stands for, by its placeholder."""
+    leaders: dict[str, dict[str, Any]] | None = None
+    """What `start_from: [leaderboard]` stands for, since it was first asked for; None before. All
+    hyperparameters of each configuration, by where it was found."""
     content: dict[str, Any] = Field(default_factory=dict)
     """What the numbers of all its trials follow from: revision and hashes, by name. It is empty in
     older journals."""

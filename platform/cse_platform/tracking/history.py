@@ -117,6 +117,8 @@ class History:
     def __init__(self, past: Iterable[events.Event] = ()) -> None:
         self.spec: dict[str, Any] | None = None
         self.best: dict[str, str] = {}
+        self.leaders: dict[str, dict[str, Any]] | None = None
+        """What `start_from: [leaderboard]` stands for; None where it was never asked for."""
         self.content: dict[str, Any] = {}
         """What the numbers of the trials follow from, at the last start."""
         self.environment: str | None = None
@@ -148,6 +150,7 @@ class History:
                     self.spent = self.search_limit = None
                 self.spec, self.best, self.complete = event.spec, event.best, False
                 self.content, self.environment = event.content, event.environment
+                self.leaders = event.leaders if event.leaders is not None else self.leaders
                 for trial in self.unfinished():
                     trial.last_heard = None  # nothing ran while the driver was away
             case events.SweepRequested() if event.request not in self.requests:

@@ -22,6 +22,7 @@ from cse_platform.runner.planning.content import (
     refuse_other_content,
     to_try_again,
 )
+from cse_platform.runner.planning.evidence import leaders
 from cse_platform.runner.planning.planner import Planner
 from cse_platform.runner.results import Results
 from cse_platform.runner.state import Reuse, SweepState
@@ -94,10 +95,11 @@ class Drive:
             environment = environment_hash(asked, content, packages or {})
             failed = to_try_again(history, environment)
             refuse_other_content(history, spec, identity, unknown_code=reuse == "unknown code too")
+            leading = leaders(history, spec, leaderboard, dev_identity=identity.dev["identity"])
             search = SearchStudy(
                 spec,
                 url=f"sqlite:///{folder / 'search.db'}",
-                start_points=start_points(spec, method),
+                start_points=start_points(spec, method, leading or {}),
             )
             stores = (self.recorder, search, leaderboard, self.lease)
             self.state = SweepState(spec, method, identity, history, *stores, reuse, failed)
@@ -105,6 +107,7 @@ class Drive:
                 SweepStarted(
                     sweep=spec.sweep, method=spec.method, backbone=spec.backbone,
                     spec=asked, content=content, environment=environment, provenance={},
+                    leaders=leading,
                 )
             )  # fmt: skip
             self.planner = Planner(self.state, capacity=lambda: capacity)

@@ -8,7 +8,13 @@ from cse_methods.contract import Method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.check import representatives
-from cse_platform.sweep.space.start_points import start_points, start_problems
+from cse_platform.sweep.space.space import Space
+from cse_platform.sweep.space.start_points import (
+    leader_notes,
+    published_notes,
+    start_points,
+    start_problems,
+)
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 
 SPACE: dict[str, Any] = {
@@ -63,12 +69,72 @@ def told(spec: SweepSpec, method: Method) -> list[tuple[Any, str]]:
     return [(problem.path[2:], problem.text) for problem in start_problems(spec, method)]
 
 
-def test_a_published_value_outside_its_dimension(toy: Method) -> None:
+def test_a_published_value_outside_its_dimension_is_converted(toy: Method) -> None:
     spec = sweep("published", space=SPACE | {"temperature": [0.1, 0.2]})
-    assert told(spec, toy) == [
-        ((0,), "the published temperature=0.05 (table 1) is not in space.temperature, which is "
-         "[0.1, 0.2]; add it there, or leave 'published' out")
-    ]  # fmt: skip
+    assert start_problems(spec, toy) == []
+    assert start_points(spec, toy)[0] == {"temperature": 0.1, "rank_loss": "listnet", "tau3": 0.2}
+    assert published_notes(spec, toy) == [
+        "published (table 1): temperature=0.05 is not in space.temperature, which is [0.1, 0.2]; "
+        "0.1 is tried instead"
+    ]
+    assert published_notes(sweep("published"), toy) == published_notes(sweep(), toy) == []
+
+
+LEADERS = {"number 1": {"temperature": 0.07, "rank_loss": "listfold", "tau3": 0.2, "views": 2}}
+
+
+def test_what_has_no_near_value_is_left_to_the_sampler(toy: Method) -> None:
+    """So is what is not searched here."""
+    spec = sweep("leaderboard")
+    assert start_points(spec, toy) == []
+    assert start_points(spec, toy, LEADERS) == [{"temperature": 0.05, "tau3": 0.2}]
+    assert leader_notes(spec, LEADERS) == [
+        "start_from: number 1",
+        "number 1: temperature=0.07 is not in space.temperature, which is [0.05, 0.1]; 0.05 is "
+        "tried instead",
+        "number 1: rank_loss='listfold' is not in space.rank_loss, which is "
+        '["listnet", "listmle"]; the sampler draws it',
+    ]
+    assert leader_notes(spec, None) == []
+    assert leader_notes(spec, {}) == ["start_from: the leaderboard has no other trial of toy"]
+
+
+def test_a_converted_point_that_the_method_refuses_is_left_out(toy: Method) -> None:
+    spec = sweep(
+        "leaderboard",
+        space={"temperature": [0.1, 0.2]},
+        fixed={"tau3": 0.1, "rank_loss": "listmle"},
+    )
+    assert start_points(spec, toy, LEADERS) == []
+    assert "is left out: sweep 'a' cannot try" in leader_notes(spec, LEADERS)[-1]
+
+
+@pytest.mark.parametrize(
+    ("dimension", "value", "nearest"),
+    [
+        ([1e-5, 3e-5, 1e-4], 2e-5, 3e-5),  # by their ratio
+        ([-1, 0, 5], 2, 0),
+        ([None, 0.1, 0.2], 0.17, 0.2),
+        (["x", "y"], "x", "x"),
+        ({"low": 0.1, "high": 0.4, "step": 0.1}, 0.26, 0.3),
+        ({"low": 0.1, "high": 0.4, "step": 0.1}, 9, 0.4),
+        ({"low": 8, "high": 64}, 20.6, 21),
+        ({"low": 8, "high": 64, "step": 8}, 21, 24),
+        ({"low": 1e-5, "high": 1e-3, "log": True}, 2, 1e-3),
+    ],
+)
+def test_the_nearest_value_of_a_dimension(dimension: Any, value: Any, nearest: Any) -> None:
+    found = Space.model_validate({"a": dimension})["a"].nearest(value)
+    assert (found, type(found)) == (nearest, type(nearest))
+
+
+@pytest.mark.parametrize(
+    ("dimension", "value"),
+    [(["x", "y"], 3), ([True, False], 1), ([1, 2], "x"), ({"low": 1, "high": 3}, True)],
+)
+def test_what_has_no_near_value(dimension: Any, value: Any) -> None:
+    with pytest.raises(LookupError):
+        Space.model_validate({"a": dimension})["a"].nearest(value)
 
 
 def test_nothing_published_for_the_backbone(toy: Method) -> None:
@@ -143,8 +209,9 @@ def test_representatives_satisfy_what_is_required(toy: Method) -> None:
     assert {point.get("tau3") for point in tried} == {None, 0.1}  # 0.3 is in no trial
 
 
-def test_a_published_point_that_breaks_a_requirement_is_refused(toy: Method) -> None:
+def test_a_published_point_that_breaks_a_requirement_is_left_out(toy: Method) -> None:
     spec = sweep("published", space={"temperature": [0.05, 0.1]}, require=["temperature > 0.05"])
-    (problem,) = start_problems(spec, toy)
-    assert problem.path == ("search", "start_from", 0)
-    assert "breaks require 'temperature > 0.05'; leave 'published' out" in problem.text
+    assert start_problems(spec, toy) == []
+    assert start_points(spec, toy) == []
+    (note,) = published_notes(spec, toy)
+    assert note.endswith("is left out: breaks require 'temperature > 0.05'")

@@ -39,6 +39,14 @@ def _alternatives(value: Any) -> Any:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _apart(one: float, other: float, *, ratios: bool) -> float:
+    return abs(math.log(one / other)) if ratios else abs(one - other)
+
+
 _Number = Annotated[int | float, PlainValidator(_number)]
 Alternatives = Annotated[tuple[Any, ...], Field(min_length=1), BeforeValidator(_alternatives)]
 
@@ -78,6 +86,17 @@ class Choices(_Conditional):
             if canonical_json(choice) == canonical_json(value):
                 return choice
         raise LookupError(value)
+
+    def nearest(self, value: Any) -> Any:
+        """The choice that comes nearest to a number; LookupError where a value has no near ones.
+
+        Positive numbers are compared by their ratio.
+        """
+        numbers = [choice for choice in self.choices if _is_number(choice)]
+        if not _is_number(value) or not numbers:
+            return self.find(value)
+        ratios = min(*numbers, value) > 0
+        return min(numbers, key=lambda choice: _apart(choice, value, ratios=ratios))
 
     def grid_values(self) -> tuple[Any, ...]:
         return self.choices
@@ -142,6 +161,16 @@ class Range(_Conditional):
             if offset % Decimal(str(self.step or 1)):
                 raise LookupError(value)
         return int(value) if self.whole else float(value)
+
+    def nearest(self, value: Any) -> int | float:
+        """The number of this range that comes nearest; LookupError for what is no number."""
+        if not _is_number(value):
+            raise LookupError(value)
+        number = min(max(value, self.low), self.high)
+        if self.step is None and not self.whole:
+            return self.find(number)
+        low, step = Decimal(str(self.low)), Decimal(str(self.step or 1))
+        return self.find(float(low + step * round((Decimal(str(number)) - low) / step)))
 
     def as_real(self) -> "Range":
         """The same range, sampled in real numbers."""

@@ -1,6 +1,6 @@
-"""Configurations that a search tries first: a paper's own, and those the file gives."""
+"""Configurations that a search tries first: a paper's own, the leaderboard's, and given ones."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from cse_platform.sweep.reading.problems import (
     format_value,
     joined_problems,
 )
+from cse_platform.sweep.space.conversion import converted
 from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.sweep.spec import SweepSpec
 
@@ -22,21 +23,44 @@ from cse_platform.sweep.spec import SweepSpec
 class _Candidate:
     path: Path
     values: Mapping[str, Any]
-    source: str | None
-    """Of the paper; None for a point that the file gives."""
+    notes: Sequence[str] = ()
+    """What had to be changed of a point that is not the file's own."""
 
 
-def start_points(spec: SweepSpec, method: Method) -> list[dict[str, Any]]:
+Leaders = Mapping[str, Mapping[str, Any]]
+"""What `leaderboard` stands for: all hyperparameters of configurations, by where each was found."""
+NO_LEADERS: Leaders = {}
+
+
+def start_points(
+    spec: SweepSpec, method: Method, leaders: Leaders = NO_LEADERS
+) -> list[dict[str, Any]]:
     """The distinct start points of a sweep that `start_problems` finds nothing against.
 
     A point holds values of dimensions, as these sample them; it may leave dimensions out, and
     those that are inactive beside its other values are left out.
     """
     points: dict[str, dict[str, Any]] = {}
-    for candidate in _candidates(spec, method):
+    for candidate in _candidates(spec, method, leaders):
         if point := _point(spec, candidate):
             points.setdefault(canonical_json(point), point)
     return list(points.values())
+
+
+def published_notes(spec: SweepSpec, method: Method) -> list[str]:
+    """What had to be changed of a paper's settings, a line each."""
+    asked = "published" in spec.search.start_from
+    return [note for one in _published(spec, method, ()) for note in one.notes] if asked else []
+
+
+def leader_notes(spec: SweepSpec, leaders: Leaders | None) -> list[str]:
+    """What `leaderboard` stands for and what had to be changed of it; None: it is not asked for."""
+    if leaders is None:
+        return []
+    if not leaders:
+        return [f"start_from: the leaderboard has no other trial of {spec.method}"]
+    found = [note for one in _leading(spec, leaders, ()) for note in one.notes]
+    return [*(f"start_from: {whose}" for whose in leaders), *found]
 
 
 def start_problems(spec: SweepSpec, method: Method) -> list[Problem]:
@@ -55,22 +79,50 @@ def point_to_try(spec: SweepSpec, values: Mapping[str, Any]) -> dict[str, Any]:
 
     Dimensions that are left out are drawn.
     """
-    candidate = _Candidate((), values, source=None)
+    candidate = _Candidate((), values)
     if problems := _problems(spec, candidate):
         raise SweepRefusedError(f"sweep {spec.sweep!r} cannot try {joined_problems(problems)}")
     return {name: spec.space[name].find(value) for name, value in values.items()}
 
 
-def _candidates(spec: SweepSpec, method: Method) -> Iterator[_Candidate]:
+def _candidates(
+    spec: SweepSpec, method: Method, leaders: Leaders = NO_LEADERS
+) -> Iterator[_Candidate]:
     for position, entry in enumerate(spec.search.start_from):
         path: Path = ("search", "start_from", position)
-        if entry != "published":
-            yield _Candidate(path, entry, source=None)
-            continue
-        for column in _columns(spec, method):
-            settings = {**column.settings, **column.variant}
-            values = {name: settings[name] for name in spec.space if name in settings}
-            yield _Candidate(path, _defaults(spec, method) | values, source=column.source)
+        if entry == "published":
+            yield from _published(spec, method, path)
+        elif entry == "leaderboard":
+            yield from _leading(spec, leaders, path)
+        else:
+            yield _Candidate(path, entry)
+
+
+def _published(spec: SweepSpec, method: Method, path: Path) -> Iterator[_Candidate]:
+    for column in _columns(spec, method):
+        settings = {**column.settings, **column.variant}
+        values = {name: settings[name] for name in spec.space if name in settings}
+        whose = f"published ({column.source})"
+        yield _nearest(spec, path, _defaults(spec, method) | values, whose)
+
+
+def _leading(spec: SweepSpec, leaders: Leaders, path: Path) -> Iterator[_Candidate]:
+    for whose, values in leaders.items():
+        yield _nearest(spec, path, values, whose)
+
+
+def _nearest(spec: SweepSpec, path: Path, values: Mapping[str, Any], whose: str) -> _Candidate:
+    """The nearest point of the space; none where `require` or the method refuses that."""
+    point, notes = converted(spec.space, values, whose=whose)
+    refusal = _broken(spec, point)
+    try:
+        if notes and all(n in point or spec.space.is_excluded(n, point) for n in spec.space):
+            spec.config(point)
+    except SweepRefusedError as error:
+        refusal = str(error)
+    if refusal is not None:
+        return _Candidate(path, {}, [*notes, f"{whose} is left out: {refusal}"])
+    return _Candidate(path, point, notes)
 
 
 def _defaults(spec: SweepSpec, method: Method) -> dict[str, Any]:
@@ -121,24 +173,20 @@ def _nothing_published(spec: SweepSpec, method: Method) -> str | None:
 
 def _problems(spec: SweepSpec, candidate: _Candidate) -> list[Problem]:
     values = candidate.values
-    found = [problem for name in values if (problem := _objection(spec, candidate, name))]
-    return found or _broken(spec, candidate)
-
-
-def _broken(spec: SweepSpec, candidate: _Candidate) -> list[Problem]:
-    """What `require` has against a point; the values that it leaves open may still satisfy it."""
-    requirements = spec.requirements
+    if found := [problem for name in values if (problem := _objection(spec, candidate, name))]:
+        return found
     point = _point(spec, candidate)
-    if (text := requirements.broken_by(point)) is not None:
-        broken = f"breaks require {text!r}"
-    elif spec.require and requirements.some_point(point) is None:
-        broken = "breaks 'require', whatever values the other hyperparameters have"
-    else:
-        return []
-    if candidate.source:
-        whose = f"the published point ({candidate.source}) {broken}; leave 'published' out"
-        return [Problem(candidate.path, whose)]
-    return [Problem(candidate.path, f"{broken}, got {format_value(point)}")]
+    broken = _broken(spec, point)
+    return [Problem(candidate.path, f"{broken}, got {format_value(point)}")] if broken else []
+
+
+def _broken(spec: SweepSpec, point: Mapping[str, Any]) -> str | None:
+    """What `require` has against a point; the values that it leaves open may still satisfy it."""
+    if (text := spec.requirements.broken_by(point)) is not None:
+        return f"breaks require {text!r}"
+    if spec.require and spec.requirements.some_point(point) is None:
+        return "breaks 'require', whatever values the other hyperparameters have"
+    return None
 
 
 def _point(spec: SweepSpec, candidate: _Candidate) -> dict[str, Any]:
@@ -155,18 +203,11 @@ def _objection(spec: SweepSpec, candidate: _Candidate, name: str) -> Problem | N
         fixed = "; it is fixed" if name in spec.fixed else did_you_mean(name, spec.space)
         return Problem(path, f"no such dimension in space{fixed}")
     if spec.space.is_excluded(name, candidate.values):
-        if candidate.source:
-            return None
         return Problem(path, f"inactive beside the point's other values, got {format_value(value)}")
     if problems := reference_problems(value):
         return problems[0].under(path)
     if _has(spec, name, value):
         return None
-    dimension = spec.space[name]
-    if candidate.source:
-        text = (
-            f"the published {name}={format_value(value)} ({candidate.source}) is not in "
-            f"space.{name}, which is {dimension}; add it there, or leave 'published' out"
-        )
-        return Problem(candidate.path, text)
-    return Problem(path, f"{format_value(value)} is not in space.{name}, which is {dimension}")
+    return Problem(
+        path, f"{format_value(value)} is not in space.{name}, which is {spec.space[name]}"
+    )
