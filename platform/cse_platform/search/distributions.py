@@ -28,16 +28,27 @@ def distribution(dimension: Dimension) -> BaseDistribution:
 
 
 def suggest(trial: Trial, name: str, dimension: Dimension) -> Any:
-    """Let Optuna choose a value of the dimension; choices come back as the file has them."""
+    """Let Optuna choose a value of the dimension; it comes back as the file has it."""
     if isinstance(dimension, Choices):
-        chosen = trial.suggest_categorical(name, [encode(choice) for choice in dimension.choices])
-        return next(choice for choice in dimension.choices if encode(choice) == chosen)
+        choices = [encode(choice) for choice in dimension.choices]
+        return decode(dimension, trial.suggest_categorical(name, choices))
     asked = _of_numbers(dimension)
     if isinstance(asked, IntDistribution):
         return trial.suggest_int(name, asked.low, asked.high, step=asked.step, log=asked.log)
     drawn = trial.suggest_float(name, asked.low, asked.high, step=asked.step, log=asked.log)
-    value = float(drawn)  # some samplers give numpy's
-    return value if asked.step is None else _exact(value, low=asked.low, step=asked.step)
+    return decode(dimension, drawn)
+
+
+def decode(dimension: Dimension, value: Any) -> Any:
+    """A value that Optuna gives or has stored, as the file has it."""
+    if isinstance(dimension, Choices):
+        return next((choice for choice in dimension.choices if encode(choice) == value), value)
+    if dimension.whole:
+        return int(value)
+    number = float(value)  # some samplers give numpy's
+    if dimension.step is None:
+        return number
+    return _exact(number, low=dimension.low, step=dimension.step)
 
 
 def _of_numbers(dimension: Range) -> IntDistribution | FloatDistribution:

@@ -34,7 +34,7 @@ class Draft:
     ) -> None:
         self._storage, self._study_id = study._storage, study._study_id
         self._begun = begun or _blank(len(trials))
-        self._others = [trial for trial in trials if trial.number != self._begun.number]
+        self.others = [trial for trial in trials if trial.number != self._begun.number]
         self._study_attrs = dict(self._storage.get_study_system_attrs(self._study_id))
         self._changed: dict[str, Any] = {}
         self.study = copy.copy(study)
@@ -88,7 +88,7 @@ class Draft:
         deepcopy: bool = True,
         states: Container[TrialState] | None = None,
     ) -> list[FrozenTrial]:
-        trials = sorted([*self._others, self.trial], key=lambda trial: trial.number)
+        trials = sorted([*self.others, self.trial], key=lambda trial: trial.number)
         found = [trial for trial in trials if states is None or trial.state in states]
         return copy.deepcopy(found) if deepcopy else found
 

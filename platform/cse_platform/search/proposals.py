@@ -1,5 +1,6 @@
 """What a search proposes: its start points, and what the sampler draws, dimension by dimension."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,14 +9,20 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from cse_platform.search import samplers
-from cse_platform.search.distributions import encode, suggest
+from cse_platform.search.distributions import decode, encode, suggest
 from cse_platform.search.draft import Draft
 from cse_platform.sweep.samplers import chosen
+from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.sweep.space.satisfying import Satisfying
+from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
 
 ProposedPoints = Sequence[Mapping[str, Any]]
 """Values of dimensions, by name."""
+
+
+MOST_PROPOSED = 3
+"""How often a sampler that learns proposes a point: once, and for two more seeds of it."""
 
 
 @dataclass(frozen=True)
@@ -69,27 +76,43 @@ def complete(
 ) -> Proposal:
     """Draw the values that a trial lacks, and write them; `begun` is None for a new trial."""
     draft = Draft(study, trials, begun)
-    assignment = _allowed(draft, spec)
+    assignment = _settled(draft, spec)
     draft.accept()
     return Proposal(draft.number, assignment)
 
 
-def _allowed(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
-    """Draw until `require` allows the point; the nearest allowed one where that takes too long.
+def _settled(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
+    """Draw until the point is one to try; one near the last where that takes too long.
 
-    A sampler that learns nothing shall be evenly at random there, so it gets none that is near.
+    One to try satisfies `require`, and has not been proposed `MOST_PROPOSED` times: what a further
+    seed gives is not told to a sampler that learns, so it would propose its best point for ever. A
+    sampler that learns nothing draws evenly at random, so it gets no point that is near.
     """
     requirements, objectives = spec.requirements, len(draft.study.directions)
     suited = chosen(spec.search.sampler, spec.space, trial=draft.number, objectives=objectives)
+    worn = _worn(draft.others, spec.space) if suited.learns else set()
     for attempt in range(suited.redraws):
-        assignment = _draw(draft, spec, attempt=attempt)
-        if requirements.broken_by(assignment) is None:
-            return assignment
-    given = {name: value for name, value in assignment.items() if name in draft.given}
-    points = Satisfying(requirements, given, seed=f"{spec.search.seed} {draft.number}")
-    settled = points.near(assignment) if suited.learns else points.anywhere()
+        point = _draw(draft, spec, attempt=attempt)
+        given = {name: value for name, value in point.items() if name in draft.given}
+        known = given == point or canonical_json(point) not in worn
+        if known and requirements.broken_by(point) is None:
+            return point
+    points = Satisfying(requirements, given, seed=f"{spec.search.seed} {draft.number}", worn=worn)
+    settled = points.near(point) if suited.learns else points.anywhere()
     draft.settle({name: (spec.space[name], value) for name, value in settled.items()})
     return settled
+
+
+def _worn(trials: Sequence[FrozenTrial], space: Space) -> set[str]:
+    """The points that were proposed so often that others are to be tried, as canonical JSON."""
+    if any(dimension.is_real and not dimension.when for _, dimension in space.items()):
+        return set()  # no point comes twice
+    assignments = (
+        {name: decode(space[name], value) for name, value in trial.params.items() if name in space}
+        for trial in trials
+    )
+    proposed = Counter(map(canonical_json, assignments))
+    return {point for point, times in proposed.items() if times >= MOST_PROPOSED}
 
 
 def _draw(draft: Draft, spec: SweepSpec, *, attempt: int) -> dict[str, Any]:

@@ -61,10 +61,20 @@ def test_a_larger_budget_extends_and_a_smaller_one_starts_nothing(
     assert third.start() == [] and third.state.finished
 
 
+@pytest.mark.parametrize("sampler", ["random", "tpe", "gp", "cmaes", "qmc", "nsgaii", "nsgaiii"])
 def test_a_configuration_that_is_proposed_again_gets_another_seed(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, sampler: str
 ) -> None:
-    drive = new_drive(tmp_path, new_spec(space={"kind": ["a", "b"]}, search={"trials": 4}))
+    """Also where the first driver ends after three of the trials."""
+    search = {"sampler": sampler, "trials": 4}
+    spec = new_spec(space={"kind": ["a", "b"]}, search=search)
+    first = new_drive(tmp_path, spec)
+    for _ in range(3):
+        for plan in first.start():
+            while plan.key in first.running:
+                first.advance(plan.key)
+    first.close()
+    drive = new_drive(tmp_path, spec)
     drive.run()
     drive.assert_sound()
     repeats = [t for t in drive.history.trials.values() if t.role == "repeat"]

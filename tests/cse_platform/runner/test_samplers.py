@@ -1,5 +1,6 @@
 """What each sampler proposes: by its seed, by its options, and by what the trials have given."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,17 @@ def test_what_learns_comes_nearer(
     points = in_memory(new_spec(space=space, search={"sampler": sampler, "trials": 60}), 60)
     scores = [score(point) for point in points]
     assert sum(scores[-20:]) / 20 > sum(scores[:10]) / 10 + 0.05
+
+
+@pytest.mark.parametrize("sampler", LEARNING, ids=label)
+def test_what_learns_does_not_stay_with_its_best_point(
+    new_spec: NewSpec, sampler: dict[str, Any]
+) -> None:
+    """A further seed's value is not told to it: after two of them it tries the other points."""
+    space = {"x": [0.1, 0.3, 0.9], "y": [0.2, 0.7]}
+    points = in_memory(new_spec(space=space, search={"sampler": sampler}), 17)
+    times = Counter(map(str, points))
+    assert (len(times), max(times.values())) == (6, 3)
 
 
 def test_every_option_has_a_case() -> None:

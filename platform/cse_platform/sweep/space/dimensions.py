@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, model_validator
 
@@ -61,6 +61,8 @@ class Choices(_Conditional):
     """A dimension that takes one of some values; lists and mappings are values too."""
 
     choices: tuple[Any, ...] = Field(min_length=1, description="distinct values")
+    is_real: ClassVar[bool] = False
+    """Whether values are drawn from all real numbers between two."""
 
     @model_validator(mode="before")
     @classmethod
@@ -128,6 +130,11 @@ class Range(_Conditional):
         """Whether only whole numbers are meant: every number of the range is written as one."""
         return all(isinstance(n, int) for n in (self.low, self.high, self.step or 0))
 
+    @property
+    def is_real(self) -> bool:
+        """Whether values are drawn from all real numbers between the bounds."""
+        return self.step is None and not self.whole
+
     @model_validator(mode="after")
     def _check_bounds(self) -> Self:
         if not self.low < self.high:
@@ -180,7 +187,7 @@ class Range(_Conditional):
 
     def grid_values(self) -> Iterator[int | float]:
         """The values of a grid, from low to high; ValueError for real numbers without a step."""
-        if self.step is None and not self.whole:
+        if self.is_real:
             raise ValueError("a grid needs choices, whole numbers or a step")
         low, high = Decimal(str(self.low)), Decimal(str(self.high))
         step = Decimal(str(self.step or 1))
@@ -192,7 +199,7 @@ class Range(_Conditional):
         if self.log:
             number = float(self.low * (self.high / self.low) ** share)
             return round(number) if self.whole else min(number, float(self.high))
-        if self.step is None and not self.whole:
+        if self.is_real:
             return float(self.low + (self.high - self.low) * share)
         low, step = Decimal(str(self.low)), Decimal(str(self.step or 1))
         count = int((Decimal(str(self.high)) - low) / step) + 1

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from cse_platform.sweep.reading.problems import Problem, did_you_mean
-from cse_platform.sweep.space.dimensions import Choices, Dimension, Range
+from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.expression_kinds import kind_problems
 from cse_platform.sweep.space.expressions import Expression
 from cse_platform.sweep.space.space import Space
@@ -127,7 +127,7 @@ def require_problems(texts: Sequence[str], space: Space, fixed: Values) -> list[
 
 def _few(dimension: Dimension) -> tuple[Any, ...]:
     """All values of a dimension; empty where they are many."""
-    if isinstance(dimension, Range) and dimension.step is None and not dimension.whole:
+    if dimension.is_real:
         return ()
     values = tuple(islice(dimension.grid_values(), MANY + 1))
     return values if len(values) <= MANY else ()

@@ -1,10 +1,10 @@
 """Points that `require` allows, where a sampler finds none: at random, or near one of its own."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
-from cse_platform.sweep.space.dimensions import Choices, Dimension
+from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_json
 from cse_platform.sweep.space.require import Requirements, random_point
 
 TRIES = 200
@@ -24,10 +24,18 @@ class Satisfying:
         requirements: that some point with the given values satisfies.
         given: values of dimensions that stay.
         seed: of what is drawn.
+        worn: points that are to be avoided where others are found, as canonical JSON.
     """
 
-    def __init__(self, requirements: Requirements, given: Values, *, seed: int | str) -> None:
-        self.requirements, self.given = requirements, given
+    def __init__(
+        self,
+        requirements: Requirements,
+        given: Values,
+        *,
+        seed: int | str,
+        worn: Container[str] = (),
+    ) -> None:
+        self.requirements, self.given, self.worn = requirements, given, worn
         self.space, self.rng = requirements.space, random.Random(seed)
 
     def anywhere(self) -> dict[str, Any]:
@@ -64,7 +72,7 @@ class Satisfying:
         return random_point(self.space, {**values, **self.given}, self.rng)
 
     def _allows(self, point: Values) -> bool:
-        return self.requirements.broken_by(point) is None
+        return self.requirements.broken_by(point) is None and canonical_json(point) not in self.worn
 
     def _half(self, target: Values) -> dict[str, Any]:
         return {name: value for name, value in target.items() if self.rng.random() < 0.5}

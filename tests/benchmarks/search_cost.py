@@ -1,0 +1,142 @@
+"""What one ask, one report and one tell cost beside so many trials, for each sampler.
+
+Launch: make bench-search-cost [BENCH="--trials 200 --samplers tpe gp"]
+The study lies in SQLite and has a median pruner; seven other trials run. Its trials were proposed
+by the sampler itself, for those that keep count of them, and have three dev points each. The target
+is 100 ms each at 1,000 trials. Seconds of the CPU are printed beside those of the clock, for other
+work may run on the machine.
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "fixtures"))
+
+import cheap as _registers_it  # noqa: F401
+from evaluation_cost import say
+from search_studies import in_memory, lived
+
+from cse_platform.search.study import SearchStudy
+from cse_platform.sweep.spec import SweepSpec
+
+SAMPLERS = ("random", "qmc", "tpe", "gp", "cmaes", "nsgaii", "nsgaiii", "auto")
+COUNTS_ITS_OWN = ("cmaes", "nsgaii", "nsgaiii")
+RUNNING = 7
+ASKS = 9
+SPACE: dict[str, Any] = {
+    **{name: {"low": 0.0, "high": 1.0} for name in "xyabc"},
+    "rate": {"low": 1e-5, "high": 1e-2, "log": True},
+    "kind": ["a", "b", "c"],
+}
+
+
+def main() -> None:
+    """Print a line for each sampler, and write all where `--json` says."""
+    asked, found = arguments(), {}
+    for sampler in asked.samplers:
+        found[sampler] = cost(sampler, asked.trials)
+        said = "; ".join(
+            f"{name} {ms['clock']:.0f} ms (CPU {ms['cpu']:.0f})"
+            for name, ms in found[sampler].items()
+        )
+        say(f"{sampler} at {asked.trials} trials: {said}")
+    if asked.json:
+        asked.json.write_text(json.dumps(found, indent=2) + "\n")
+
+
+def cost(sampler: str, trials: int) -> dict[str, dict[str, float]]:
+    """Median milliseconds of an ask, a report and a tell."""
+    with tempfile.TemporaryDirectory() as folder:
+        search = SearchStudy(
+            spec(sampler, trials + ASKS + RUNNING),
+            url=f"sqlite:///{folder}/search.db",
+            start_points=(),
+        )
+        search.study.add_trials(former(sampler, trials))
+        for _ in range(RUNNING + 1):  # the first one reads the whole study, once a start
+            search.ask()
+        times = Times()
+        for _ in range(ASKS):
+            proposal = times.of("ask", search.ask)
+            (trial,) = lived(proposal.number, [0.1, 0.2, 0.3], state="COMPLETE").trials.values()
+            for step in trial.curve:
+                times.of("report", partial(search.report, trial, step=step))
+            times.of("tell", partial(search.tell, trial))
+        return times.medians()
+
+
+def spec(sampler: str, trials: int) -> SweepSpec:
+    """A search of seven dimensions."""
+    return SweepSpec.model_validate(
+        {
+            "sweep": "small",
+            "method": "cheap",
+            "backbone": "mini",
+            "corpus": "builtin",
+            "space": SPACE,
+            "search": {"sampler": sampler, "trials": trials, "seed": 1},
+            "pruner": {"kind": "median"},
+        }
+    )
+
+
+def former(sampler: str, trials: int) -> list[FrozenTrial]:
+    """Ended trials with three dev points each."""
+    drawn_by = sampler if sampler in COUNTS_ITS_OWN else "random"
+    study = optuna.create_study(direction="maximize")
+    in_memory(spec(drawn_by, trials), trials, study=study)
+    ended = study.get_trials()
+    for trial in ended:
+        assert trial.state == TrialState.COMPLETE and trial.value is not None
+        trial.intermediate_values = {step: trial.value - 0.01 * (3 - step) for step in (1, 2, 3)}
+    return ended
+
+
+class Times:
+    """Milliseconds of what was called, by its name."""
+
+    def __init__(self) -> None:
+        self.clock: dict[str, list[float]] = {}
+        self.cpu: dict[str, list[float]] = {}
+
+    def of(self, name: str, call: Callable[[], Any]) -> Any:
+        """Call it and note its time."""
+        clock, cpu = time.perf_counter(), time.process_time()
+        answer = call()
+        self.clock.setdefault(name, []).append(1000 * (time.perf_counter() - clock))
+        self.cpu.setdefault(name, []).append(1000 * (time.process_time() - cpu))
+        return answer
+
+    def medians(self) -> dict[str, dict[str, float]]:
+        """Of each name, by the clock and of the CPU."""
+        return {
+            name: {
+                "clock": statistics.median(self.clock[name]),
+                "cpu": statistics.median(self.cpu[name]),
+            }
+            for name in self.clock
+        }
+
+
+def arguments() -> Namespace:
+    """What was asked for on the command line."""
+    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=SAMPLERS)
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
