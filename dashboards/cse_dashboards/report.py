@@ -13,6 +13,7 @@ from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.rows import PANELS
 from cse_dashboards.figures.search.contour import contour
 from cse_dashboards.figures.search.effect import hyperparameter_effects
+from cse_dashboards.figures.search.front import pareto_front_picture
 from cse_dashboards.figures.search.history import search_history_picture
 from cse_dashboards.figures.search.importances import hyperparameter_importances
 from cse_dashboards.figures.search.parallel import parallel_coordinates
@@ -72,7 +73,7 @@ def chapters(
     study = ReplayedSearch(reader.search(sweep))
     papers = reader.published(backbone=overview.backbone)
     yield Chapter("Ranking", tuple(leaderboard_pictures(rows, papers)), _table(rows))
-    yield Chapter("Search", (*search_pictures(overview, study), contour(study)))
+    yield Chapter("Search", (*search_pictures(reader, overview, study), contour(study)))
     yield Chapter(
         "Hyperparameters", (*hyperparameter_effects(study.history), surface(study.history))
     )
@@ -114,12 +115,17 @@ def render_picture(picture: Picture) -> str:
     return _document(picture.title, [], [Chapter("", (picture,))])
 
 
-def search_pictures(overview: SweepOverview, study: ReplayedSearch) -> list[Picture]:
+def search_pictures(
+    reader: Leaderboard, overview: SweepOverview, study: ReplayedSearch
+) -> list[Picture]:
     """How far a sweep is, and what its search has tried."""
+    several = overview.objectives
+    front = [pareto_front_picture(reader.front(overview.name))] if several else []
     return [
         state_picture(overview),
         best_so_far(study.history),
         search_history_picture(study),
+        *front,
         parallel_coordinates(study),
         hyperparameter_importances(study),
         slices(study),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from cse_methods.data.dev_selection import climbed_sets
 from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, TRANSFER_TASKS
+from cse_platform.sweep.objectives import DEV, GPU_HOURS, SECONDS, is_metric, metric_of
 
 TASKS = {
     **{f"sts{year}": f"STS{year}" for year in range(12, 17)},
@@ -30,6 +31,8 @@ _MEASURED = {
     "train/learning_rate": "learning rate",
     "perf/sentences_per_second": "sentences per second",
 }
+
+_COSTS = {SECONDS: "seconds of training", GPU_HOURS: "GPU-hours"}
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,13 @@ def dev_quantity(task: str) -> Quantity:
     """Of what a search climbs: `stsb`, `transfer_dev`, a lab's own, a mean `stsb+sickr`."""
     mean = "_mean" * (len(climbed_sets(task)) > 1)
     return score_quantity(task + mean, split="dev")
+
+
+def objective_quantity(name: str, dev: str) -> Quantity:
+    """Of an objective of a search that climbs `dev`."""
+    if name == DEV:
+        return dev_quantity(dev)
+    return metric_quantity(metric_of(name)) if is_metric(name) else Quantity(_COSTS[name])
 
 
 def metric_quantity(metric: str) -> Quantity:

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
-from cse_platform.leaderboard.statistics.intervals import pairs_interval, seed_errors, seed_interval
+from cse_platform.leaderboard.statistics.intervals import (
+    lower_bound,
+    pairs_interval,
+    seed_errors,
+    seed_interval,
+)
 from cse_platform.leaderboard.statistics.results import Interval
 
 
@@ -31,6 +36,20 @@ def test_interval_holds_the_truth_in_95_of_100(n: int) -> None:
     runs = np.random.default_rng(n).normal(0.76, 0.01, size=(20_000, n))
     intervals = [seed_interval(values) for values in runs]
     held = [i is not None and i.low <= 0.76 <= i.high for i in intervals]
+    assert 0.94 <= np.mean(held) <= 0.96
+
+
+def test_lower_bound_by_hand_and_of_fewer_seeds() -> None:
+    # As above; t with 1 df at 95 % is 6.3138.
+    assert lower_bound([0.75, 0.77]) == pytest.approx(0.76 - 0.063138, abs=1e-6)
+    assert lower_bound([0.75]) is lower_bound([]) is None
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_the_mean_is_above_the_lower_bound_in_95_of_100(n: int) -> None:
+    runs = np.random.default_rng(n).normal(0.76, 0.01, size=(20_000, n))
+    bounds = [lower_bound(values) for values in runs]
+    held = [bound is not None and bound <= 0.76 for bound in bounds]
     assert 0.94 <= np.mean(held) <= 0.96
 
 

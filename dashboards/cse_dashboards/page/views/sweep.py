@@ -84,7 +84,7 @@ def sweep_search(name: str) -> str:
     from cse_dashboards.report import search_pictures
 
     study = _study(name)
-    return _pictures("Search", search_pictures(reader().sweep(name), study))
+    return _pictures("Search", search_pictures(reader(), reader().sweep(name), study))
 
 
 @pages.get("/parts/settings/sweeps/<name>")

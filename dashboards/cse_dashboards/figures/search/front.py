@@ -1,0 +1,82 @@
+"""The Pareto front of a search with several objectives, among all that it has tried."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from cse_dashboards.figures.look import colour, faded, make_figure
+from cse_dashboards.figures.naming import objective_quantity
+from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.search.study import TRIAL_COLUMN
+from cse_platform.leaderboard.query.sweeps.front import ParetoFront
+
+FRONT, DOMINATED, INFEASIBLE = "on the front", "dominated", "infeasible"
+STANDING = "standing"
+_MARKERS = {
+    DOMINATED: {"color": faded(0, 0.5), "size": 7},
+    INFEASIBLE: {"color": colour(6), "size": 8, "symbol": "x-thin-open"},
+    FRONT: {"color": colour(5), "size": 11, "symbol": "diamond"},
+}
+_TITLE = "Pareto front"
+
+
+def pareto_front_picture(front: ParetoFront) -> Picture:
+    """The first objective against the second; of more, the others are in the data."""
+    caption = (
+        "A marker a configuration, by the means over its seeds. None is better than one on the "
+        "front in every objective: " + ", ".join(map(str, front.objectives)) + "."
+    )
+    if front.constraints:
+        caption += f" Infeasible ones break {' or '.join(front.constraints)}."
+    if len(front.objectives) > 2:
+        caption += " The axes are the first two; the front is one in all of them."
+    blank = Picture("search_front", _TITLE, caption)
+    if not front.rows:
+        why = f"no trial of the search of sweep {front.sweep} is complete yet"
+        return Picture(blank.name, blank.title, caption, missing=why)
+    return Picture(blank.name, blank.title, caption, *_draw(front))
+
+
+def _draw(front: ParetoFront) -> Drawn:
+    quantities = {one.name: objective_quantity(one.name, front.dev) for one in front.objectives}
+    records = [
+        {
+            TRIAL_COLUMN: row.trial,
+            "configuration": row.configuration[:8],
+            "seeds": len(row.seeds),
+            STANDING: FRONT if row.on_front else DOMINATED if row.feasible else INFEASIBLE,
+            **{one.title: one.factor * row.measured[name] for name, one in quantities.items()},
+        }
+        for row in front.rows
+    ]
+    data = pd.DataFrame(records)
+    upwards, across, *others = (one.title for one in quantities.values())
+    if not others:
+        data = data.sort_values(across, ignore_index=True)
+    traces = _traces(data, x=across, y=upwards, joined=not others)
+    legend = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1.08}
+    figure = make_figure(*traces, title=_TITLE, x=across, y=upwards, legend=legend)
+    return Drawn(figure, data)
+
+
+def _traces(data: pd.DataFrame, *, x: str, y: str, joined: bool) -> Iterator[go.Scatter]:
+    """A trace for each standing; the front's markers can be joined."""
+    for standing, marker in _MARKERS.items():
+        shown = data[data[STANDING] == standing]
+        if shown.empty:
+            continue
+        lines = joined and standing == FRONT
+        yield go.Scatter(
+            name=standing,
+            x=shown[x].tolist(),
+            y=shown[y].tolist(),
+            customdata=shown[[TRIAL_COLUMN, "configuration", "seeds"]].to_numpy().tolist(),
+            mode="lines+markers" if lines else "markers",
+            line={"color": faded(5, 0.5), "width": 1.5},
+            marker=marker,
+            hovertemplate=(
+                "%{x:.4g}, %{y:.4g}<br>trial %{customdata[0]}, configuration %{customdata[1]}, "
+                "%{customdata[2]} seeds<extra></extra>"
+            ),
+        )

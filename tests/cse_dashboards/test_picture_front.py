@@ -1,0 +1,94 @@
+"""The picture of a Pareto front, and the page of a sweep that has one."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from page_text import text, told
+
+from cse_dashboards.figures.search.front import pareto_front_picture
+from cse_dashboards.page.app import create_app
+from cse_platform.errors import QueryError
+from cse_platform.leaderboard import open_leaderboard
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.sweeps.front import ParetoFront
+from cse_platform.leaderboard.store.opening import open_store as open_store
+from cse_platform.tracking.events import Event, SweepStarted
+
+FILE = {
+    "sweep": "both",
+    "method": "simcse",
+    "backbone": "mini",
+    "corpus": "builtin",
+    "space": {"temperature": [0.05, 0.1]},
+    "search": {
+        "trials": 4,
+        "objectives": [
+            {"name": "dev", "direction": "maximize"},
+            {"name": "alignment", "direction": "minimize"},
+        ],
+        "constraints": ["uniformity <= -1.5"],
+    },
+}
+# Dev, alignment, uniformity: two on the front, one below both, one that breaks the constraint.
+TRIALS = ((0.70, 0.30, -2.0), (0.60, 0.20, -2.0), (0.55, 0.25, -2.0), (0.90, 0.10, -1.0))
+
+
+@pytest.fixture(scope="module")
+def url(
+    tmp_path_factory: pytest.TempPathFactory,
+    empty_leaderboard: Callable[[Path], str],
+    sweep_started: Callable[..., SweepStarted],
+    trial_life: Callable[..., list[Event]],
+) -> str:
+    events: list[Event] = [sweep_started("both", spec=FILE), sweep_started("one", spec={})]
+    for number, (value, alignment, uniformity) in enumerate(TRIALS):
+        measured = {"dev/alignment": alignment, "dev/uniformity": uniformity}
+        events += trial_life(
+            number,
+            {0: 0.5, 10: value},
+            sweep="both",
+            trial=f"{number:x}" * 64,
+            configuration=f"{number + 6:x}" * 64,
+            values={"temperature": 0.05},
+            searched=("temperature",),
+            measured=measured,
+        )
+    url = empty_leaderboard(tmp_path_factory.mktemp("front") / "leaderboard.db")
+    with open_store(url) as board:
+        LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+    return url
+
+
+@pytest.fixture(scope="module")
+def front(url: str) -> ParetoFront:
+    with open_leaderboard(url) as reader:
+        with pytest.raises(QueryError, match="'one' has one objective"):
+            reader.front("one")
+        return reader.front("both")
+
+
+def test_the_front_is_marked_among_the_others(front: ParetoFront) -> None:
+    picture = pareto_front_picture(front)
+    assert picture.figure is not None and picture.data is not None
+    shown = {
+        trace.name: sorted(zip(trace.x, trace.y, strict=True)) for trace in picture.figure.data
+    }
+    assert shown == {
+        "on the front": [(0.2, 60.0), (0.3, 70.0)],
+        "dominated": [(0.25, pytest.approx(55.0))],
+        "infeasible": [(0.1, 90.0)],
+    }
+    assert list(picture.data["trial"]) == [3, 1, 2, 0]
+    assert "break uniformity <= -1.5" in picture.caption
+    axes = picture.figure.layout
+    assert axes.yaxis.title.text == "STS-B dev, Spearman × 100"
+    assert axes.xaxis.title.text == "dev, alignment"
+
+
+def test_the_page_of_the_sweep_shows_it(url: str) -> None:
+    page = create_app(url).test_client()
+    assert "search_front" in told(page, "/parts/search/sweeps/both")
+    progress = text(told(page, "/parts/live/sweeps/both"))
+    assert "1 of 4 complete trials break uniformity <= -1.5" in progress
+    assert "70.00, trial 0" in progress  # the best that keeps it
