@@ -6,36 +6,66 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from browser import free_port
 from processes import end_of
+from search_studies import lived
 
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.reading.loader import load_sweep
 
 SWEEPS = Path(__file__).parents[2] / "sweeps"
+AIMS = [
+    'stages.0.search.objectives=["dev", "seconds"]',
+    'stages.0.search.constraints=["uniformity <= -1"]',
+]
 SECONDS = 60
 """A program that takes longer hangs."""
 
 
-def test_optuna_dashboard_shows_a_search_under_way_and_cannot_change_it(tmp_path) -> None:
-    pytest.importorskip("optuna_dashboard", reason="pip install optuna-dashboard")
+def test_optuna_dashboard_shows_a_search_under_way_and_cannot_change_it(tmp_path: Path) -> None:
     spec = load_sweep(SWEEPS / "quickstart.yaml").stages[0]
     search = SearchStudy(spec, url=f"sqlite:///{tmp_path}/search.db", start_points=())
-    port = str(free_port())
-    program = Path(sys.executable).with_name("optuna-dashboard")
-    store = f"sqlite:///file:{tmp_path}/search.db?mode=ro&uri=true"
-    command = [str(program), store, "--port", port, "--quiet"]
-    with end_of(subprocess.Popen(command, start_new_session=True)) as process:
-        studies = f"http://127.0.0.1:{port}/api/studies"
+    with shown(tmp_path) as (process, studies):
         assert _names(process, studies) == [spec.sweep]
         search.ask()  # it writes while the other reads
         with pytest.raises(urllib.error.HTTPError, match="500"):
             urllib.request.urlopen(urllib.request.Request(f"{studies}/1", method="DELETE"))
         assert _names(process, studies) == [spec.sweep]
         assert search.running() == [0]
+
+
+def test_optuna_dashboard_shows_several_objectives(tmp_path: Path) -> None:
+    spec = load_sweep(SWEEPS / "quickstart.yaml", overrides=AIMS).stages[0]
+    search = SearchStudy(spec, url=f"sqlite:///{tmp_path}/search.db", start_points=())
+    for number, value in enumerate((0.5, 0.6, 0.7)):
+        search.ask()
+        told = lived(number, [0.1, value], state="COMPLETE")
+        (trial,) = told.trials.values()
+        trial.best_metrics, trial.wall_seconds = {"dev/uniformity": -number}, 30.0 * number
+        search.tell(trial)
+    with shown(tmp_path) as (process, studies):
+        assert _names(process, studies) == [spec.sweep]
+        with urllib.request.urlopen(f"{studies}/1", timeout=SECONDS) as answer:
+            study = json.load(answer)
+    assert study["directions"] == ["maximize", "minimize"]
+    assert [trial["values"] for trial in study["trials"]] == [[0.5, 0], [0.6, 30], [0.7, 60]]
+
+
+@contextmanager
+def shown(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """The program on the search store of a folder, and the address of its studies."""
+    pytest.importorskip("optuna_dashboard", reason="pip install optuna-dashboard")
+    port = str(free_port())
+    program = Path(sys.executable).with_name("optuna-dashboard")
+    store = f"sqlite:///file:{folder}/search.db?mode=ro&uri=true"
+    command = [str(program), store, "--port", port, "--quiet"]
+    with end_of(subprocess.Popen(command, start_new_session=True)) as process:
+        yield process, f"http://127.0.0.1:{port}/api/studies"
 
 
 def _names(process: subprocess.Popen[bytes], studies: str) -> list[str]:
