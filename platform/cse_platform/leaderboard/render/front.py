@@ -21,8 +21,8 @@ def front_table(front: ParetoFront) -> Table:
     on_front = [row for row in front.rows if row.on_front]
     others = len(front.rows) - len(on_front)
     broken = sum(not row.feasible for row in front.rows)
-    infeasible = f", {broken} of them infeasible: {' and '.join(front.constraints)}"
-    note = f"{others} other configurations are not on it{infeasible * bool(front.constraints)}."
+    infeasible = f", {broken} of them infeasible by {' and '.join(front.constraints)}"
+    notes = [f"Not on it: {others} others{infeasible * (broken > 0)}."] if others else []
     columns = [
         Column[FrontRow]("trial", lambda row: row.trial, align="right"),
         Column[FrontRow]("configuration", lambda row: row.configuration[:HASH_DIGITS]),
@@ -32,7 +32,7 @@ def front_table(front: ParetoFront) -> Table:
     ]
     objectives = ", ".join(map(str, front.objectives))
     return to_table(
-        columns, [on_front], title=f"Pareto front of {front.sweep}: {objectives}", notes=[note]
+        columns, [on_front], title=f"Pareto front of {front.sweep}: {objectives}", notes=notes
     )
 
 
