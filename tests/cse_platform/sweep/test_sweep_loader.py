@@ -347,7 +347,7 @@ def test_all_problems_at_once_in_the_order_of_the_lines(tmp_path: Path) -> None:
         "  line 7, space.temperature: a log scale needs low > 0, got low=0.0",
         "  line 11, search.trials: expected a whole number, got 'no'",
         "  line 12, budget: no such key; known: backbone, corpus, data, dev, evaluate, experiment, "
-        "fixed, method, notify, pruner, require, resources, search, seeds, space, storage, "
+        "fixed, keep, method, notify, pruner, require, resources, search, seeds, space, storage, "
         "stores, sweep, tags",
     ]
 
@@ -378,8 +378,8 @@ def test_stages_are_sweeps_in_order(tmp_path: Path) -> None:
     same = text.replace("toy-2", "toy-mini").replace("- sweep", "- budget: 1\n  sweep", 1)
     assert problems(tmp_path, same + "method: toy\n") == [
         "  line 2, stages.0.budget: no such key; known: backbone, corpus, data, dev, evaluate, "
-        "experiment, fixed, method, notify, pruner, require, resources, search, seeds, space, "
-        "storage, stores, sweep, tags",
+        "experiment, fixed, keep, method, notify, pruner, require, resources, search, seeds, "
+        "space, storage, stores, sweep, tags",
         "  line 14, stages.1.sweep: 'toy-mini' names stages.0 too; each stage needs its own name",
         "  line 25, method: stands beside 'stages'; a file is one sweep, or 'stages:' and "
         "nothing else",
