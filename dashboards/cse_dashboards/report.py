@@ -13,6 +13,7 @@ from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.rows import PANELS
 from cse_dashboards.figures.search.contour import contour
 from cse_dashboards.figures.search.effect import hyperparameter_effects
+from cse_dashboards.figures.search.expected import expected_best_picture
 from cse_dashboards.figures.search.front import pareto_front_picture
 from cse_dashboards.figures.search.history import search_history_picture
 from cse_dashboards.figures.search.importances import hyperparameter_importances
@@ -126,6 +127,7 @@ def search_pictures(
         best_so_far(study.history),
         search_history_picture(study),
         *front,
+        expected_best_picture(study),
         parallel_coordinates(study),
         hyperparameter_importances(study),
         slices(study),

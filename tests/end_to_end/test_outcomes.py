@@ -292,3 +292,18 @@ def test_models_beyond_the_best_are_deleted_and_everything_says_so(
     assert exported.exit_code == 1 and "it was deleted on" in exported.output
     assert_stores_agree(sweep)
     assert "is complete already" in run_here(sweep).output
+
+
+@pytest.mark.slow
+def test_the_end_of_a_search_says_how_far_it_can_be_trusted(
+    run_here, new_sweep, tmp_path: Path
+) -> None:
+    search = {"sampler": "random", "trials": 10}
+    sweep = new_sweep(tmp_path, search=search, seeds={"confirm": {"top": 1, "seeds": [0, 1]}})
+    result = run_here(sweep)
+    assert result.exit_code == 0, result.output
+    told = [line.strip() for line in result.output.splitlines()]
+    assert any(line.startswith("best of 10 trials ") for line in told)
+    assert any("2 fresh seeds" in line for line in told)
+    asked = CliRunner().invoke(leaderboard, ["search", "tiny", "--runs", str(sweep.runs)])
+    assert {*asked.output.splitlines()} <= {*told}

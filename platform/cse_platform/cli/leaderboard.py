@@ -15,6 +15,7 @@ from cse_platform.cli.common import (
     store_options,
     version_option,
 )
+from cse_platform.cli.findings import search_command
 from cse_platform.cli.imports import import_log, import_mlflow, merge_command
 from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
 
@@ -132,6 +133,7 @@ def _option(name: str) -> str:
 
 for command in (
     show_command,
+    search_command,
     reproduce_command,
     export_command,
     register_command,

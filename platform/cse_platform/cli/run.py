@@ -13,6 +13,7 @@ from rich.console import Console
 from cse_platform.cli.best import best_lines
 from cse_platform.cli.checks import check_stages
 from cse_platform.cli.common import say
+from cse_platform.cli.findings import MOST
 from cse_platform.cli.progress import watching
 from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
@@ -24,6 +25,8 @@ from cse_platform.runner.launch import Outcome, Watch, run_sweep
 from cse_platform.runner.notifying import Notifier
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import Reuse, SweepState
+from cse_platform.search.finding_lines import finding_lines
+from cse_platform.search.findings import search_findings
 from cse_platform.secrets import mask_url
 from cse_platform.signals import heed_sigterm
 from cse_platform.sweep.prerequisites import fetch_missing
@@ -74,6 +77,8 @@ def run_stages(
                     spec, where, publisher, address=address, reuse=reuse, watch=watch
                 )
                 _print_outcome(spec, outcome, console)
+                if outcome.state != "INTERRUPTED":
+                    _print_findings(spec, where, console)
                 if outcome.state == "INTERRUPTED":
                     raise KeyboardInterrupt
                 if not outcome.history.configurations():
@@ -120,6 +125,18 @@ def _summary(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
             "keep theirs (keep: {models: all} keeps all)"
         )
     yield from best_lines(spec, outcome.history)
+
+
+def _print_findings(spec: SweepSpec, where: SweepStores, console: Console) -> None:
+    """How far what the search has found can be trusted; nothing of a short search."""
+    try:
+        with open_leaderboard(where.leaderboard) as board:
+            found = search_findings(board.search(spec.sweep, limit=MOST))
+    except StoreError as error:
+        click.echo(f"what the search has found cannot be shown: {error}", err=True)
+        return
+    for line in [] if found is None else finding_lines(found):
+        console.print(f"  {line}", soft_wrap=True)
 
 
 def _print_leaderboard(spec: SweepSpec, where: SweepStores, console: Console) -> None:

@@ -1,30 +1,22 @@
-"""How much each hyperparameter decides whether a trial is among the best.
-
-By PED-ANOVA (Watanabe, Bansal and Hutter, IJCAI 2023): of 1000 trials it takes 0.1 s, where fANOVA
-takes minutes.
-"""
+"""How much each hyperparameter decides whether a trial is among the best."""
 
 from dataclasses import replace
 
 import pandas as pd
 import plotly.graph_objects as go
-from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
 from cse_dashboards.figures.look import colour, make_figure
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.study import ReplayedSearch, search_picture
-
-TOP, LEAST, HALF = 0.1, 5, 0.5
-"""Importance is for being among the best tenth of the complete trials, or the best 5 where these
-are more, but never more than half of them."""
+from cse_platform.search.importance import EVALUATOR, share_of_best, unsure_importances
 
 
 def hyperparameter_importances(study: ReplayedSearch) -> Picture:
     """How much each hyperparameter decides; the evaluator is named."""
     caption = (
         "How much each hyperparameter decides whether a trial is among the best, by Optuna's "
-        "PED-ANOVA: it compares the best trials with all, fits no model and takes no time. Unsure "
-        "below some 50 trials."
+        "PED-ANOVA: it compares the best trials with all, and fits no model. The lines go from the "
+        "5 to the 95 percentile over resamples of the trials."
     )
     shown = study.even
     if shown is not study:
@@ -36,20 +28,16 @@ def hyperparameter_importances(study: ReplayedSearch) -> Picture:
     return search_picture(blank, shown, lambda: _draw(shown), hyperparameters=2)
 
 
-def importances_of(study: ReplayedSearch) -> dict[str, float]:
-    """By hyperparameter, the most important one first; all together 1."""
-    evaluator = PedAnovaImportanceEvaluator(target_quantile=share_of_best(study))
-    return get_param_importances(study.optuna, evaluator=evaluator)
-
-
-def share_of_best(study: ReplayedSearch) -> float:
-    """The share of the complete trials that counts as the best: in (0, 0.5]."""
-    return max(TOP, min(HALF, LEAST / len(study.replayed)))
-
-
 def _draw(study: ReplayedSearch) -> Drawn:
-    found = importances_of(study)
-    data = pd.DataFrame({"hyperparameter": list(found), "importance": list(found.values())})
+    found = unsure_importances(study.optuna)
+    data = pd.DataFrame(
+        {
+            "hyperparameter": [one.name for one in found],
+            "importance": [one.value for one in found],
+            "low": [one.low for one in found],
+            "high": [one.high for one in found],
+        }
+    )
     upwards = data[::-1]  # the most important one on top
     bars = go.Bar(
         name="importance",
@@ -57,12 +45,17 @@ def _draw(study: ReplayedSearch) -> Drawn:
         y=upwards["hyperparameter"].tolist(),
         orientation="h",
         marker={"color": colour(0)},
+        error_x={
+            "array": (upwards["high"] - upwards["importance"]).clip(lower=0).tolist(),
+            "arrayminus": (upwards["importance"] - upwards["low"]).clip(lower=0).tolist(),
+        },
         texttemplate="%{x:.2f}",
         hovertemplate="%{y}: %{x:.2f}<extra></extra>",
     )
+    best = f"{share_of_best(study.optuna):.0%}"
     figure = make_figure(
         bars,
-        title=f"Importance of hyperparameters for the best {share_of_best(study):.0%} (PED-ANOVA)",
+        title=f"Importance of hyperparameters for the best {best} ({EVALUATOR})",
         x="importance, all together 1",
         y="hyperparameter",
     )

@@ -6,9 +6,9 @@ from optuna import visualization
 
 from cse_dashboards.figures.look import LIGHT, SCALE, colour
 from cse_dashboards.figures.picture import Drawn, Picture
-from cse_dashboards.figures.search.importances import importances_of
 from cse_dashboards.figures.search.study import TRIAL_COLUMN, ReplayedSearch, search_picture
 from cse_dashboards.figures.search.values import log_axis
+from cse_platform.search.importance import importances_of
 from cse_platform.search.replay import trial_numbers
 
 MOST_PANELS = 6
@@ -26,7 +26,7 @@ def slices(study: ReplayedSearch) -> Picture:
 
     def draw() -> Drawn:
         data = study.data
-        names = [*importances_of(study)][:MOST_PANELS] if many else space
+        names = [*importances_of(study.optuna)][:MOST_PANELS] if many else space
         tried = [name for name in names if name in data]
         return _draw(study, tried)
 

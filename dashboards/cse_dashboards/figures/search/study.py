@@ -14,6 +14,7 @@ from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.values import by_value
 from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.search.findings import SearchFindings, search_findings
 from cse_platform.search.replay import NUMBER, Replay, replayed_study
 
 MOST_MARKS = 200
@@ -62,6 +63,11 @@ class ReplayedSearch:
         ]
         names = [name for name in self.history.space if any(name in one for one in records)]
         return pd.DataFrame(records, columns=[TRIAL_COLUMN, score, *names], dtype=object)
+
+    @cached_property
+    def findings(self) -> SearchFindings | None:
+        """What the search has found; None of one that is too short."""
+        return search_findings(self.history)
 
     @cached_property
     def fewer(self) -> "ReplayedSearch":

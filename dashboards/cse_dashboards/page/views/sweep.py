@@ -1,6 +1,7 @@
 """One sweep: what it is doing, its best configurations, its search, and its file."""
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 from flask import redirect, render_template
@@ -82,9 +83,11 @@ def sweep_best(name: str) -> str:
 def sweep_search(name: str) -> str:
     """What the search has tried: Optuna's figures."""
     from cse_dashboards.report import search_pictures
+    from cse_platform.search.finding_lines import finding_lines
 
     study = _study(name)
-    return _pictures("Search", search_pictures(reader(), reader().sweep(name), study))
+    said = [] if study.findings is None else finding_lines(study.findings)
+    return _pictures("Search", search_pictures(reader(), reader().sweep(name), study), said=said)
 
 
 @pages.get("/parts/settings/sweeps/<name>")
@@ -136,5 +139,6 @@ def _study(name: str) -> ReplayedSearch:
     return site().studies.ask(name, history, lambda: ReplayedSearch(history))
 
 
-def _pictures(title: str, pictures: list[Picture]) -> str:
-    return render_template("pictures.html", title=title, pictures=pictures, newer=True)
+def _pictures(title: str, pictures: list[Picture], *, said: Sequence[str] = ()) -> str:
+    """Pictures under what is said of them, if anything is."""
+    return render_template("pictures.html", title=title, pictures=pictures, said=said, newer=True)

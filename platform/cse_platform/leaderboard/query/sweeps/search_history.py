@@ -30,6 +30,8 @@ class SearchHistory:
     ones on dev, and the others an even sample of the rest by their numbers."""
     total: int
     """How many trials the sweep holds."""
+    sampler: str = ""
+    """What proposed them; empty where the sweep's file is not known."""
 
     @property
     def is_sample(self) -> bool:
@@ -54,7 +56,8 @@ def search_history(session: Session, name: str, *, limit: int) -> SearchHistory:
     if total > limit:
         query = _some(session, query, sweep.id, limit=limit, total=total)
     trials = tuple(summarize(line, space) for line in session.execute(query))
-    return SearchHistory(name, search_dev(sweep.spec), space, trials, total)
+    sampler = sampler_of(sweep.spec)
+    return SearchHistory(name, search_dev(sweep.spec), space, trials, total, sampler)
 
 
 def search_dev(spec: Mapping[str, Any]) -> str:
@@ -63,6 +66,13 @@ def search_dev(spec: Mapping[str, Any]) -> str:
         return DevSelection.model_validate(spec.get("dev") or {}).search_name
     except ValidationError:  # of another version
         return DevSelection().search_name
+
+
+def sampler_of(spec: Mapping[str, Any]) -> str:
+    """What proposes a sweep's trials, by its stored file; empty where that does not say so."""
+    search = spec.get("search")
+    sampler = search.get("sampler", "") if isinstance(search, Mapping) else ""
+    return str(sampler.get("kind", "") if isinstance(sampler, Mapping) else sampler)
 
 
 def space_of(spec: Mapping[str, Any]) -> Space:

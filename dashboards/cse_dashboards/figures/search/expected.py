@@ -1,0 +1,76 @@
+"""The best so far against the number of trials, and the expected best of as many."""
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from cse_dashboards.figures.look import colour, faded, make_figure
+from cse_dashboards.figures.naming import Quantity
+from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.search.study import ReplayedSearch
+from cse_platform.search.findings import LEAST, SearchFindings
+
+TRIALS, EXPECTED, LOW, HIGH = "trials", "expected best", "low", "high"
+
+
+def expected_best_picture(study: ReplayedSearch) -> Picture:
+    """What more trials bring: after Dodge et al. 2019, figure 1."""
+    name, title = "search_expected", "Expected best of n trials"
+    caption = (
+        "The best dev score that n trials of the search are expected to reach, with the 95 % "
+        "interval of a bootstrap over the trials, and the best so far in the order in which they "
+        "were begun. After Dodge et al. 2019, figure 1."
+    )
+    found = study.findings
+    if found is None:
+        why = (
+            f"the search of sweep {study.history.sweep} has fewer than {LEAST} trials with a score"
+        )
+        return Picture(name, title, caption, missing=why)
+    if not found.independent:
+        caption += (
+            f" Trials of {found.sampler} depend on the ones before them: this is of n of these "
+            "trials, taken in any order."
+        )
+    return Picture(name, title, caption, *_draw(found, study.quantity, title))
+
+
+def _draw(found: SearchFindings, quantity: Quantity, title: str) -> Drawn:
+    factor = quantity.factor
+    data = pd.DataFrame(
+        [(o.trials, factor * o.mean, factor * o.low, factor * o.high) for o in found.expected],
+        columns=[TRIALS, EXPECTED, LOW, HIGH],
+    )
+    ends = [
+        go.Scatter(
+            name=end,
+            x=data[TRIALS].tolist(),
+            y=data[end].tolist(),
+            mode="lines",
+            line={"width": 0, "color": colour(5)},
+            fill="tonexty" if end == HIGH else None,
+            fillcolor=faded(5),
+            hoverinfo="skip",
+            showlegend=False,
+        )
+        for end in (LOW, HIGH)
+    ]
+    expected = go.Scatter(
+        name=EXPECTED,
+        x=data[TRIALS].tolist(),
+        y=data[EXPECTED].tolist(),
+        mode="lines",
+        line={"color": colour(5), "width": 2},
+        hovertemplate="%{x} trials: %{y:.2f}<extra></extra>",
+    )
+    reached = [(one.trials, factor * one.value) for one in found.best_so_far]
+    reached.append((max(found.trials, reached[-1][0]), reached[-1][1]))
+    best = go.Scatter(
+        name="best so far",
+        x=[trials for trials, _ in reached],
+        y=[value for _, value in reached],
+        mode="lines",
+        line={"color": colour(0), "shape": "hv"},
+        hovertemplate="%{x} trials: %{y:.2f}<extra></extra>",
+    )
+    figure = make_figure(*ends, expected, best, title=title, x=TRIALS, y=quantity.title)
+    return Drawn(figure, data.rename(columns={EXPECTED: quantity.title}))

@@ -1,0 +1,46 @@
+"""cse-leaderboard search: what a sweep's search has found, and how far that can be trusted."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from cse_platform.cli.common import CONTEXT, leaderboard_url, shows_errors, store_options
+
+MOST = 10_000
+"""Trials that are looked at; of more, a sample."""
+
+
+@click.command(context_settings=CONTEXT)
+@click.argument("sweep")
+@store_options
+@click.option("--json", "as_json", is_flag=True, help="Fractions, one object.")
+@shows_errors
+def search_command(sweep: str, runs: Path | None, store: str | None, as_json: bool) -> None:
+    """Show what the search of SWEEP has found, and how far that can be trusted.
+
+    The expected best of fewer trials; how much of the best is luck, by its further seeds; what
+    decides, with what a bootstrap leaves open; and which bounds the best trials lie at.
+
+    \b
+    Example:
+        cse-leaderboard search quickstart-rankcse
+    """
+    from cse_platform.errors import QueryError
+    from cse_platform.leaderboard.api import open_leaderboard
+    from cse_platform.render.serialise import to_json
+    from cse_platform.search.finding_lines import finding_lines
+    from cse_platform.search.findings import LEAST, search_findings
+
+    with open_leaderboard(leaderboard_url(runs, store)) as board:
+        found = search_findings(board.search(sweep, limit=MOST))
+    if found is None:
+        raise QueryError(
+            f"sweep {sweep!r} has fewer than {LEAST} trials of its search with a dev score, which "
+            "say nothing of it; a larger --trials extends it"
+        )
+    if as_json:
+        click.echo(to_json(asdict(found)), nl=False)
+    else:
+        for line in finding_lines(found):
+            click.echo(line)

@@ -1,0 +1,53 @@
+"""The expected best of n trials: by hand, by property, and how often its interval is right."""
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cse_platform.leaderboard.statistics.expected_best import expected_best
+
+fractions = st.floats(0, 1)
+
+
+def test_by_hand() -> None:
+    """Of three values there are three pairs: two of these hold the best."""
+    found = expected_best([0.9, 0.0, 0.6], [1, 2, 3])
+    assert [one.mean for one in found] == pytest.approx([0.5, (0.9 + 0.9 + 0.6) / 3, 0.9])
+    assert [one.trials for one in found] == [1, 2, 3]
+
+
+@given(st.lists(fractions, min_size=1, max_size=6), st.data())
+def test_it_is_the_mean_over_all_sets(values: list[float], data: st.DataObject) -> None:
+    size = data.draw(st.integers(1, len(values)))
+    (found,) = expected_best(values, [size], resamples=10)
+    assert found.mean == pytest.approx(np.mean([max(some) for some in combinations(values, size)]))
+
+
+@given(st.lists(fractions, min_size=2, max_size=30))
+def test_it_rises_from_the_mean_to_the_best(values: list[float]) -> None:
+    found = expected_best(values, range(1, len(values) + 1), resamples=50)
+    means = [one.mean for one in found]
+    assert all(later >= earlier - 1e-9 for earlier, later in pairwise(means))
+    assert (means[0], means[-1]) == (pytest.approx(np.mean(values)), pytest.approx(max(values)))
+    assert all(one.low <= one.high + 1e-12 for one in found)
+
+
+@pytest.mark.parametrize("sizes", [[0], [3]])
+def test_no_more_than_there_are(sizes: list[int]) -> None:
+    with pytest.raises(ValueError, match="from 1 to 2"):
+        expected_best([0.5, 0.6], sizes)
+
+
+@pytest.mark.parametrize(("trials", "of", "least"), [(5, 40, 0.78), (10, 100, 0.83)])
+def test_the_interval_holds_the_truth(trials: int, of: int, least: float) -> None:
+    """For n well below N; the less the nearer n is to N."""
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((100_000, trials)).max(axis=1).mean()
+    inside = 0
+    for _ in range(200):
+        (found,) = expected_best(rng.standard_normal(of).tolist(), [trials], resamples=300)
+        inside += found.low <= truth <= found.high
+    assert inside / 200 >= least

@@ -1,0 +1,192 @@
+"""What a search has found: the record, its sentences, and the command that prints it."""
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from searches import history_of, searched
+
+from cse_platform.cli.leaderboard import main
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.sweeps.search_history import sampler_of
+from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.search.finding_lines import finding_lines
+from cse_platform.search.findings import LEAST, SearchFindings, search_findings
+from cse_platform.search.replay import replayed_study
+from cse_platform.tracking.events import Event
+
+SPACE = {
+    "rate": {"low": 1e-5, "high": 1e-3, "log": True},
+    "layers": {"low": 1, "high": 12},
+    "tau2": [0.1, 0.05, 0.2],
+    "tau3": {"choices": [1.0, 2.0], "when": {"tau2": 0.2}},
+    "pooler": ["cls", "mask", "avg"],
+}
+
+
+def trials_of(count: int, *, by: str = "rate") -> list[TrialSummary]:
+    """The higher `by`, the better; values of the others mean nothing."""
+    rng, told = random.Random(0), []
+    for number in range(count):
+        share = (number * 7 % count) / count
+        values: dict[str, Any] = {
+            "rate": 10 ** (-5 + 2 * (share if by == "rate" else rng.random())),
+            "layers": rng.randint(1, 12),
+            "tau2": [0.05, 0.1, 0.2][int(3 * (share if by == "tau2" else rng.random()))],
+            "pooler": rng.choice(["cls", "mask", "avg"]),
+        }
+        if values["tau2"] == 0.2:
+            values["tau3"] = rng.choice([1.0, 2.0])
+        told.append(searched(number, values, value=0.5 + share / 10))
+    return told
+
+
+def found_in(trials: list[TrialSummary]) -> SearchFindings:
+    found = search_findings(history_of(trials, SPACE))
+    assert found is not None
+    return found
+
+
+def test_the_best_against_the_number_of_trials() -> None:
+    trials = trials_of(40)
+    pruned = searched(40, trials[0].values, state="PRUNED", value=0.3)
+    failed = searched(41, trials[0].values, state="FAIL", value=None)
+    found = found_in([*trials, pruned, failed])
+    assert found.trials == 41
+    assert found.best == max(one.value or 0 for one in trials)
+    reached = found.best_so_far
+    assert (reached[0].trials, reached[0].value) == (1, trials[0].value)
+    assert reached[-1].value == found.best
+    assert [one.trials for one in found.expected] == list(range(1, 21))
+    assert found.expected[0].mean == pytest.approx(
+        (sum(one.value or 0 for one in trials) + 0.3) / 41
+    )
+
+
+def test_a_short_search_says_nothing() -> None:
+    assert search_findings(history_of(trials_of(LEAST - 1), SPACE)) is None
+    assert search_findings(history_of([], SPACE)) is None
+
+
+def test_luck_is_told_from_seeds_that_did_not_choose_the_best() -> None:
+    trials = trials_of(20)
+    assert found_in(trials).curse is None
+    assert any("unknown" in line for line in finding_lines(found_in(trials)))
+    best, second = sorted(trials, key=lambda one: -(one.value or 0))[:2]
+    further = [
+        searched(
+            20 + place,
+            first.values,
+            role=role,
+            value=value,
+            configuration=first.configuration,
+            seed=place,
+        )
+        for place, (first, role, value) in enumerate(
+            [
+                (best, "confirm", 0.57),
+                (best, "confirm", 0.58),
+                (best, "repeat", 0.99),
+                (second, "confirm", 0.5),
+            ]
+        )
+    ]
+    curse = found_in([*trials, *further]).curse
+    assert curse is not None
+    assert (curse.best, curse.fresh) == (best.value, pytest.approx(0.575))
+    assert curse.seeds == 2
+    told = finding_lines(found_in([*trials, *further]))
+    assert any(line.startswith("luck in the best: 2.00") for line in told)
+
+
+def test_what_decides_has_its_uncertainty() -> None:
+    few, many = (found_in(trials_of(count)).importances for count in (12, 120))
+    assert few[0].name == many[0].name == "rate"
+    for found in (few, many):
+        assert {one.name for one in found} == set(SPACE)  # the conditional one, too
+        assert sum(one.value for one in found) == pytest.approx(1)
+        assert all(0 <= one.low <= one.high <= 1 for one in found)
+    assert many[0].high - many[0].low < few[0].high - few[0].low
+    assert many[0].low > 0.5
+
+
+@pytest.mark.parametrize(
+    ("by", "name", "bound", "words"),
+    [
+        ("rate", "rate", 1e-3, "in the outer tenth at high=0.001; move high up"),
+        ("tau2", "tau2", 0.2, "at 0.2; add a choice above"),
+    ],
+)
+def test_the_bound_to_move_is_named(by: str, name: str, bound: float, words: str) -> None:
+    found = found_in(trials_of(60, by=by))
+    (border,) = [one for one in found.borders if one.name == name]
+    assert (border.side, border.bound) == ("high", bound)
+    assert "pooler" not in {one.name for one in found.borders}  # it has no order
+    assert any(words in line for line in finding_lines(found))
+
+
+def test_whole_numbers_have_a_border_of_their_own_width() -> None:
+    """Of 1 to 3, a third of the trials are at each end by chance."""
+    trials = [searched(n, {"n": 3 if n < 4 else 1}, value=1 - n / 100) for n in range(20)]
+    space = {"n": {"low": 1, "high": 3}}
+    found = search_findings(history_of(trials, space))
+    assert found is not None and found.borders == ()
+    trials[4] = searched(4, {"n": 3}, value=0.96)
+    found = search_findings(history_of(trials, space))
+    assert found is not None and [one.name for one in found.borders] == ["n"]
+
+
+def test_a_sampler_that_learns_has_no_expected_best_of_its_own() -> None:
+    from dataclasses import replace
+
+    history = history_of(trials_of(20), SPACE)
+    for sampler, independent in (("random", True), ("tpe", False)):
+        found = search_findings(replace(history, sampler=sampler))
+        assert found is not None and found.independent == independent
+        assert ("in any order" in finding_lines(found)[0]) is not independent
+    assert sampler_of({"search": {"sampler": {"kind": "gp"}}}) == "gp"
+    assert sampler_of({"search": {"sampler": "tpe"}}) == "tpe"
+    assert sampler_of({}) == ""
+
+
+def test_the_same_importances_as_optuna_gives() -> None:
+    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+
+    history = history_of(trials_of(60), SPACE)
+    theirs = get_param_importances(
+        replayed_study(history).study, evaluator=PedAnovaImportanceEvaluator()
+    )
+    found = search_findings(history)
+    assert found is not None
+    assert {one.name: one.value for one in found.importances} == pytest.approx(theirs)
+
+
+def test_the_command(
+    tmp_path: Path,
+    empty_leaderboard: Callable[[Path], str],
+    sweep_started: Callable[..., Event],
+    trial_life: Callable[..., list[Event]],
+) -> None:
+    with open_store(empty_leaderboard(tmp_path / "leaderboard.db")) as board:
+        events = [sweep_started()]
+        for number in range(LEAST):
+            events += trial_life(number, {0: 0.3, 50: 0.5 + number / 100})
+            if number == 0:
+                LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+                short = CliRunner().invoke(main, ["search", "first", "--runs", str(tmp_path)])
+        sink = LeaderboardSink(board)
+        sink.apply("j", list(enumerate(events, start=1)))
+    assert short.exit_code == 1 and "fewer than 10 trials" in short.stderr
+    lines = CliRunner().invoke(main, ["search", "first", "--runs", str(tmp_path)])
+    assert lines.exit_code == 0, lines.output
+    assert lines.output.startswith("best of 10 trials 59.00")
+    told = CliRunner().invoke(main, ["search", "first", "--runs", str(tmp_path), "--json"])
+    found = json.loads(told.output)
+    assert (found["trials"], found["best"], found["curse"]) == (10, 0.59, None)
+    nobody = CliRunner().invoke(main, ["search", "nobody", "--runs", str(tmp_path)])
+    assert nobody.exit_code == 1 and "nobody" in nobody.stderr
