@@ -12,6 +12,7 @@ from searches import history_of, searched
 
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.contour import contour
+from cse_dashboards.figures.search.expected import expected_best_picture
 from cse_dashboards.figures.search.history import search_history_picture
 from cse_dashboards.figures.search.importances import hyperparameter_importances
 from cse_dashboards.figures.search.parallel import parallel_coordinates
@@ -251,3 +252,27 @@ def test_what_is_not_of_the_space_is_told() -> None:
     picture = search_history_picture(study_of(told, {"tau2": [0.05]}))
     assert "Left out: 1 trials with values that its space does not have." in picture.caption
     assert list(figure_of(picture).data[0].x) == [0]
+
+
+def test_the_expected_best_is_drawn_beside_the_best_so_far() -> None:
+    found = found_of(24)
+    picture = expected_best_picture(found)
+    figure = figure_of(picture)
+    assert picture.data is not None
+    assert picture.data["trials"].tolist() == list(range(1, 13))
+    reached = next(trace for trace in figure.data if trace.name == "best so far")
+    assert reached.y[-1] == pytest.approx(max(complete(found).values()))
+    assert (reached.x[0], reached.x[-1]) == (1, 24)
+    assert "in any order" in picture.caption  # nobody knows the sampler
+    assert expected_best_picture(found_of(6)).missing is not None
+
+
+def test_importances_have_intervals() -> None:
+    picture = hyperparameter_importances(found_of(24))
+    (bars,) = figure_of(picture).data
+    assert picture.data is not None
+    for place, name in enumerate(bars.y):
+        row = picture.data[picture.data["hyperparameter"] == name].iloc[0]
+        assert bars.x[place] + bars.error_x.array[place] == pytest.approx(
+            max(row["high"], row["importance"])
+        )
