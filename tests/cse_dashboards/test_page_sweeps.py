@@ -123,7 +123,7 @@ def test_best_configurations_with_their_curves(page: FlaskClient) -> None:
 
 def test_the_search_and_its_settings(page: FlaskClient) -> None:
     found = figures(told(page, "/parts/search/sweeps/grid"))
-    assert {"search_history", "search_expected", "search_importances", "search_slices"} <= {*found}
+    assert {"search_history", "search_parallel", "search_importances", "search_slices"} <= {*found}
     settings = figures(told(page, "/parts/settings/sweeps/grid"))
     assert {"setting_tau2", "setting_tau3"} <= {*settings}
 

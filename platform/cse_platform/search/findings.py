@@ -124,7 +124,7 @@ def _curse(history: SearchHistory, winner: TrialSummary, best: float) -> Winners
 def _importances(history: SearchHistory) -> list[Importance]:
     every = max(1, -(-len(history.trials) // MOST_FOR_IMPORTANCE))
     study = replayed_study(replace(history, trials=history.trials[::every])).study
-    values = {trial.value for trial in study.get_trials(deepcopy=False) if trial.value is not None}
+    values = {tuple(trial.values) for trial in study.get_trials(deepcopy=False) if trial.values}
     if len(history.space) < 2 or len(values) < 2:
         return []
     return unsure_importances(study)
