@@ -70,6 +70,11 @@ def doubts(spec: SweepSpec, method: Method, sizes: Sizes | None) -> list[str]:
     ):
         if top and spec.budget is not None and top > spec.budget:
             found.append(f"{name} is {top}, and the search tries {spec.budget} configurations")
+    if spec.seeds.value == "lower_bound" and not spec.seeds.confirm:
+        found.append(
+            "seeds.value is lower_bound, which takes several seeds, and no configuration gets a "
+            "second one; see seeds.confirm"
+        )
     least = spec.pruner.min_step
     if sizes and not isinstance(spec.pruner, NoPruner) and least >= sizes.most_steps:
         found.append(

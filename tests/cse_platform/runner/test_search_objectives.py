@@ -10,7 +10,8 @@ import pytest
 from search_studies import alone, asked, opened
 
 from cse_platform.cli.best import best_lines
-from cse_platform.runner.planning.choice import best_first, pareto_front
+from cse_platform.cli.progress import SweepProgress
+from cse_platform.runner.planning.choice import best_first, best_trials, pareto_front
 from cse_platform.runner.planning.confirmation import to_confirm
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted, TrialState
@@ -191,6 +192,39 @@ def test_the_lower_bound_over_seeds_orders_configurations() -> None:
     found = history(*trials)
     assert numbers(best_first(found)) == [0, 10, 20]
     assert numbers(best_first(found, value="lower_bound")) == [10, 0, 20]
+
+
+def test_evaluation_and_the_end_go_by_the_lower_bound(new_spec: NewSpec) -> None:
+    trials = [
+        ended(10 * place + seed, value, configuration=name, seed=seed)
+        for place, (name, found) in enumerate({"wide": (0.5, 0.7), "narrow": (0.57, 0.59)}.items())
+        for seed, value in enumerate(found)
+    ]
+    found = history(*trials)
+    by_mean, by_bound = new_spec(), new_spec(seeds={"value": "lower_bound"})
+    assert [one.number for one in best_trials(found, by_mean, top=1)] == [0, 1]
+    assert [one.number for one in best_trials(found, by_bound, top=1)] == [10, 11]
+    assert len(list(best_lines(by_mean, found))) == 1
+    _, line = best_lines(by_bound, found)
+    # t with 1 df at 95 % is 6.3138, and s / sqrt 2 is 0.01.
+    assert line.startswith("best by lower bound: 51.69, mean 58.00 over 2 seeds (trial 10")
+
+
+def test_an_infeasible_trial_is_marked_while_the_sweep_runs(
+    tmp_path: Path, new_drive: Callable[..., Any], new_spec: NewSpec
+) -> None:
+    bound = {"trials": 2, "constraints": ["sickr >= 0.3"]}
+    drive = new_drive(tmp_path, new_spec(search=bound))
+    for sickr in (0.2, 0.4):
+        (plan,) = drive.start()
+        drive.report(plan.key, 2, **{"dev/stsb_spearman": 1 - sickr, "dev/sickr_spearman": sickr})
+        drive.results.ended(plan.key)
+    view = SweepProgress(drive.state, errors=tmp_path)
+    assert view.best is not None and view.best.number == 1
+    lines = view.screen(width=120, height=20).plain.splitlines()
+    assert any(line.split()[:2] == ["0", "infeasible"] for line in lines)
+    assert any(line.startswith("best: trial 1") for line in lines)
+    assert "  infeasible" in view.line(drive.history.trials[next(iter(drive.history.trials))])
 
 
 def test_the_front_is_over_feasible_means(new_spec: NewSpec) -> None:

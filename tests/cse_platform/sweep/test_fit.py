@@ -86,6 +86,7 @@ def test_what_must_be_fetched_is_not_opened(spec: Callable[..., SweepSpec]) -> N
         ({}, []),
         ({"evaluate": {"top": 4, "tasks": ["sts"]}}, ["evaluate.top is 4", "3 configurations"]),
         ({"seeds": {"confirm": {"top": 9, "seeds": [0]}}}, ["seeds.confirm.top is 9"]),
+        ({"seeds": {"value": "lower_bound"}}, ["seeds.value is lower_bound"]),
         ({"pruner": {"kind": "median", "min_step": 9}}, []),
         ({"pruner": {"kind": "median", "min_step": 10}}, ["pruner.min_step is 10", "10 steps"]),
     ],
