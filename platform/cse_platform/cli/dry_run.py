@@ -2,26 +2,30 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from cse_methods.errors import CseError
+from cse_methods.errors import DataError
 from cse_methods.registry import get_method
 from cse_platform.cli.checks import Checked, check_stages
 from cse_platform.cli.common import say
 from cse_platform.cli.costs import disk_line, time_line
-from cse_platform.errors import StoreError
+from cse_platform.errors import NoStoreError, SweepRefusedError
 from cse_platform.leaderboard.store.opening import open_read_only, open_store
 from cse_platform.search.proposals import preview
 from cse_platform.sweep import fit, prerequisites
 from cse_platform.sweep.changes import refuse_changes
-from cse_platform.sweep.identity import DevData, Identity, dev_identity
+from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.reading.problems import format_value
-from cse_platform.sweep.space.start_points import Leaders, leader_notes, start_points
+from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepFile, SweepSpec, best_references, with_best
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal
+
+if TYPE_CHECKING:
+    from cse_platform.runner.planning.evidence import Evidence
 
 SAMPLES = 10
 """Configurations that a dry run shows."""
@@ -38,8 +42,9 @@ def dry_run(
     machine = _capacity(address, stages)
     for place, checked in enumerate(stages):
         _check_changes(checked)
-        _check_best(checked.spec, [one.spec for one in stages[:place]], checked.where)
-        _print_plan(checked, at_once=machine[place], probe=probe)
+        earlier = [one.spec for one in stages[:place]]
+        _check_best(checked.spec, earlier, checked.where)
+        _print_plan(checked, earlier, at_once=machine[place], probe=probe)
 
 
 def _capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
@@ -84,11 +89,17 @@ def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: SweepStores) -
         best_folders(spec, DevData(spec), leaderboard, wanted)
 
 
-def _print_plan(checked: Checked, *, at_once: int, probe: bool) -> None:
+def _print_plan(
+    checked: Checked, earlier: Sequence[SweepSpec], *, at_once: int, probe: bool
+) -> None:
     spec, method = checked.spec, get_method(checked.spec.method)
-    leading = _leaders(checked)
-    points = start_points(spec, method, leading or {})
-    drawn = preview(spec, start_points=points, count=min(SAMPLES, spec.budget or SAMPLES))
+    evidence = _evidence(checked, earlier)
+    drawn = preview(
+        spec,
+        start_points=start_points(spec, method, evidence.leaders or {}),
+        count=min(SAMPLES, spec.budget or SAMPLES),
+        learned=evidence.learned,
+    )
     configs = [spec.config(assignment) for assignment in drawn]
     click.echo(_head(spec))
     for assignment in drawn:
@@ -107,7 +118,7 @@ def _print_plan(checked: Checked, *, at_once: int, probe: bool) -> None:
         click.echo(f"  corpus: {corpus.name}, {len(corpus.sentences):,} {what}")
         click.echo(f"  steps: {_range(sizes.fewest_steps, sizes.most_steps)} a trial")
     click.echo(f"  disk: {disk_line(checked, at_once)}")
-    for line in [*checked.doubts, *leader_notes(spec, leading)]:
+    for line in [*checked.doubts, *evidence.notes(spec)]:
         click.echo(f"  note: {line}")
     if checked.shortage:
         click.echo(f"  not here: {checked.shortage}")
@@ -136,20 +147,27 @@ def _after(spec: SweepSpec) -> str:
     return "".join(told)
 
 
-def _leaders(checked: Checked) -> Leaders | None:
-    """What `start_from: [leaderboard]` stands for; None where it is not asked for."""
-    spec, where = checked.spec, checked.where
-    if "leaderboard" not in spec.search.start_from:
-        return None
-    from cse_platform.runner.planning.evidence import leaders
+def _evidence(checked: Checked, earlier: Sequence[SweepSpec]) -> "Evidence":
+    """What the search takes over from earlier sweeps; those of the same file are still to come."""
+    from cse_platform.runner.planning.evidence import Evidence, gather
 
+    where, search = checked.where, checked.spec.search
+    coming = {spec.sweep for spec in earlier}
+    there = tuple(name for name in search.learn_from if name not in coming)
+    if not there and "leaderboard" not in search.start_from:
+        return Evidence()
+    asked = search.model_copy(update={"learn_from": there})
+    spec = checked.spec.model_copy(update={"search": asked})
     past = read_journal(where.journal) if where.journal.exists() else ()
     try:
         with open_read_only(where.leaderboard) as store:
-            identity = dev_identity(spec.dev, spec.data)
-            return leaders(History(e for _, e in past), spec, store, dev_identity=identity)
-    except (StoreError, CseError):
-        return {}  # no leaderboard yet, or dev data that are still to be fetched
+            return gather(History(e for _, e in past), spec, store, dev=DevData(spec).columns)
+    except NoStoreError as error:
+        if there:
+            raise SweepRefusedError(f"nothing can be learned from {there[0]!r}: {error}") from error
+        return Evidence(leaders={})
+    except DataError:  # that are still to be fetched
+        return Evidence()
 
 
 def _range(low: int, high: int) -> str:

@@ -21,7 +21,7 @@ from cse_platform.runner.planning.content import (
     refuse_other_content,
     to_try_again,
 )
-from cse_platform.runner.planning.evidence import leaders
+from cse_platform.runner.planning.evidence import gather
 from cse_platform.runner.planning.requests import Requests
 from cse_platform.runner.processes.trials import run_trials
 from cse_platform.runner.publishing import Publisher
@@ -30,7 +30,7 @@ from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.changes import asks_for_no_more, refuse_changes
 from cse_platform.sweep.identity import DevData, Identity
-from cse_platform.sweep.space.start_points import leader_notes, start_points
+from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import SweepFinished, SweepStarted
@@ -135,16 +135,26 @@ def prepare(
     refuse_other_content(history, resolved, identity, unknown_code=unknown_code)
     if unchanged:
         return None
-    leading = leaders(history, resolved, leaderboard, dev_identity=dev.columns["identity"])
-    points = start_points(resolved, method, leading or {})
-    search = SearchStudy(resolved, url=places.search, start_points=points)
-    now = {"leaders": leading, "content": content, "environment": environment, "packages": packages}
+    evidence = gather(history, resolved, leaderboard, dev=dev.columns)
+    search = SearchStudy(
+        resolved,
+        url=places.search,
+        start_points=start_points(resolved, method, evidence.leaders or {}),
+        learned=evidence.learned,
+    )
+    now = {
+        "leaders": evidence.leaders,
+        "learned": evidence.learned,
+        "content": content,
+        "environment": environment,
+        "packages": packages,
+    }
     started = _started(spec, method, spec=asked, best=best, **now)
 
     def begin(recorder: Recorder, lease: Lease) -> SweepState:
         stores = (recorder, search, leaderboard, lease)
         state = SweepState(resolved, method, identity, history, *stores, reuse, list(failed))
-        state.notes += leader_notes(resolved, leading)
+        state.notes += evidence.notes(resolved)
         state.record(started)
         return state
 

@@ -1,12 +1,15 @@
 """Whether a trial is stopped after a dev point: by Optuna's pruners, or by the rule `curve`."""
 
 import logging
+import math
 from collections.abc import Iterator
+from statistics import fmean
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.query.trials.curves import complete_curves
 from cse_platform.runner.state import SweepState
 from cse_platform.search.curve import PastCurves, Rule, collapsed, judge
+from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.pruners import CurvePruner
 from cse_platform.tracking.history import TrialHistory
 
@@ -65,7 +68,10 @@ class Pruning:
         return verdict.why if verdict.stop else None
 
     def _best_values(self, judged: TrialHistory) -> Iterator[float]:
-        """The best value of each other configuration that has one, running ones included."""
+        """The best value of each other configuration that has one, running ones included.
+
+        One that keeps not all constraints, or may not, was tried and sets no bar.
+        """
         values: dict[str, list[float]] = {}
         for trial in self.state.history.trials.values():
             best = trial.best_value
@@ -73,9 +79,14 @@ class Pruning:
                 kept = trial.best(checkpoint=self.state.spec.dev.checkpoint)
                 best = None if kept is None else kept.value
             if best is not None and trial.state != "FAIL":
-                values.setdefault(trial.configuration, []).append(best)
+                counts = not self.state.spec.search.constraints or self._is_feasible(trial)
+                values.setdefault(trial.configuration, []).append(best if counts else -math.inf)
         values.pop(judged.configuration, None)
-        return (sum(seeds) / len(seeds) for seeds in values.values())
+        return (fmean(seeds) for seeds in values.values())
+
+    def _is_feasible(self, trial: TrialHistory) -> bool:
+        constraints = self.state.spec.search.constraints
+        return trial.state == "COMPLETE" and is_feasible(constraints, [trial])
 
     def _add_own(self) -> None:
         for trial in self.state.history.trials.values():

@@ -27,14 +27,21 @@ class Draft:
         study: that the trial belongs to.
         trials: all of it, by number.
         begun: the trial of the study that is drawn, with its known values; None for a new one.
+        learned: trials of other studies, which the sampler is shown as older ones of this study.
     """
 
     def __init__(
-        self, study: optuna.Study, trials: Sequence[FrozenTrial], begun: FrozenTrial | None = None
+        self,
+        study: optuna.Study,
+        trials: Sequence[FrozenTrial],
+        begun: FrozenTrial | None = None,
+        *,
+        learned: Sequence[FrozenTrial] = (),
     ) -> None:
         self._storage, self._study_id = study._storage, study._study_id
         self._begun = begun or _blank(len(trials))
         self.others = [trial for trial in trials if trial.number != self._begun.number]
+        self._learned = learned
         self._study_attrs = dict(self._storage.get_study_system_attrs(self._study_id))
         self._changed: dict[str, Any] = {}
         self.study = copy.copy(study)
@@ -89,7 +96,9 @@ class Draft:
         states: Container[TrialState] | None = None,
     ) -> list[FrozenTrial]:
         trials = sorted([*self.others, self.trial], key=lambda trial: trial.number)
-        found = [trial for trial in trials if states is None or trial.state in states]
+        found = [
+            trial for trial in [*self._learned, *trials] if states is None or trial.state in states
+        ]
         return copy.deepcopy(found) if deepcopy else found
 
     def get_trial(self, trial_id: int) -> FrozenTrial:

@@ -11,11 +11,13 @@ from optuna.trial import FrozenTrial, TrialState
 from cse_platform.search import samplers
 from cse_platform.search.distributions import decode, encode, suggest
 from cse_platform.search.draft import Draft
+from cse_platform.search.learning import learned_trials
 from cse_platform.sweep.samplers import chosen
 from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.sweep.space.satisfying import Satisfying
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.events import LearnedTrial
 
 ProposedPoints = Sequence[Mapping[str, Any]]
 """Values of dimensions, by name."""
@@ -35,14 +37,21 @@ class Proposal:
     """Values of the active dimensions, by name."""
 
 
-def preview(spec: SweepSpec, *, start_points: ProposedPoints, count: int) -> list[dict[str, Any]]:
+def preview(
+    spec: SweepSpec,
+    *,
+    start_points: ProposedPoints,
+    count: int,
+    learned: Sequence[LearnedTrial] = (),
+) -> list[dict[str, Any]]:
     """The first configurations that a search would try if every trial scored the same."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(directions=spec.search.directions)
     enqueue_points(study, spec, start_points)
     drawn = []
     for number in range(count):
-        drawn.append(propose(study, spec, study.get_trials(deepcopy=False)).assignment)
+        trials = study.get_trials(deepcopy=False)
+        drawn.append(propose(study, spec, trials, learned=learned).assignment)
         study.tell(number, [0.0] * len(spec.search.directions))
     return drawn
 
@@ -62,10 +71,16 @@ def enqueue_points(study: optuna.Study, spec: SweepSpec, start_points: ProposedP
             known.append(encoded)
 
 
-def propose(study: optuna.Study, spec: SweepSpec, trials: Sequence[FrozenTrial]) -> Proposal:
+def propose(
+    study: optuna.Study,
+    spec: SweepSpec,
+    trials: Sequence[FrozenTrial],
+    *,
+    learned: Sequence[LearnedTrial] = (),
+) -> Proposal:
     """Begin the next trial: one that waits, or a new one, with all its values at once."""
     waiting = (trial for trial in trials if trial.state == TrialState.WAITING)
-    return complete(study, spec, trials, next(waiting, None))
+    return complete(study, spec, trials, next(waiting, None), learned=learned)
 
 
 def complete(
@@ -73,9 +88,14 @@ def complete(
     spec: SweepSpec,
     trials: Sequence[FrozenTrial],
     begun: FrozenTrial | None,
+    *,
+    learned: Sequence[LearnedTrial] = (),
 ) -> Proposal:
-    """Draw the values that a trial lacks, and write them; `begun` is None for a new trial."""
-    draft = Draft(study, trials, begun)
+    """Draw the values that a trial lacks, and write them; `begun` is None for a new trial.
+
+    `learned` is what the sampler knows of other sweeps.
+    """
+    draft = Draft(study, trials, begun, learned=learned_trials(learned, spec.space, trials))
     assignment = _settled(draft, spec)
     draft.accept()
     return Proposal(draft.number, assignment)

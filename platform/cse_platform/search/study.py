@@ -3,7 +3,7 @@
 The journal decides. `reconcile` adds to the study what the journal has and the study lacks.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
 from cse_platform.search import pruning
 from cse_platform.search.distributions import distribution, encode
+from cse_platform.search.learning import SOURCE
 from cse_platform.search.proposals import (
     Proposal,
     ProposedPoints,
@@ -28,6 +29,7 @@ from cse_platform.search.proposals import (
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.objectives import DEV, excesses, measure
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.events import LearnedTrial
 from cse_platform.tracking.history import History, TrialHistory
 
 _RETRY_OF = "retry_of"
@@ -43,9 +45,18 @@ class SearchStudy:
     if the database answers and lacks a trial that it must have.
     """
 
-    def __init__(self, spec: SweepSpec, *, url: str, start_points: ProposedPoints) -> None:
+    def __init__(
+        self,
+        spec: SweepSpec,
+        *,
+        url: str,
+        start_points: ProposedPoints,
+        learned: Sequence[LearnedTrial] = (),
+    ) -> None:
         self.spec = spec
         self.url = url
+        self.learned = learned
+        """What the sampler knows of other sweeps; the study has no trials of it."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         with self._store():
             self.study = optuna.create_study(
@@ -55,12 +66,14 @@ class SearchStudy:
                 load_if_exists=True,
                 pruner=pruning.pruner(spec.pruner),
             )
+            if learned:
+                self.study.set_user_attr(SOURCE, [one.source for one in learned])
             enqueue_points(self.study, spec, start_points)
 
     def ask(self) -> Proposal:
         """The next configuration: a start point, or what the sampler draws."""
         with self._store():
-            return propose(self.study, self.spec, self._trials())
+            return propose(self.study, self.spec, self._trials(), learned=self.learned)
 
     def retry(self, number: int) -> int:
         """Begin a trial with the values of one that ended; its number.
@@ -93,7 +106,8 @@ class SearchStudy:
     def adopt(self, number: int) -> Proposal:
         """The configuration of an interrupted proposal; values that it lacks are drawn now."""
         with self._store():
-            return complete(self.study, self.spec, self._trials(), self._frozen(number))
+            begun, trials = self._frozen(number), self._trials()
+            return complete(self.study, self.spec, trials, begun, learned=self.learned)
 
     def running(self) -> list[int]:
         """Numbers of the trials that were proposed and have no result yet."""

@@ -90,6 +90,11 @@ class Search(Settings):
         default=(),
         description="configurations tried first: `published`, `leaderboard`, or values by name",
     )
+    learn_from: tuple[Slug, ...] = Field(
+        default=(),
+        exclude_if=lambda sweeps: not sweeps,  # as in the journals of older versions
+        description="sweeps of the same method whose trials the sampler gets to know",
+    )
     objectives: tuple[Objective, ...] = Field(
         default=(),
         exclude_if=lambda objectives: not objectives,

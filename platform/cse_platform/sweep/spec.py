@@ -43,6 +43,9 @@ from cse_platform.sweep.space.dimensions import Choices
 from cse_platform.sweep.space.require import Requirements, require_problems
 from cse_platform.sweep.space.space import Space
 
+LEARNERS = ("tpe", "gp", "auto")
+"""Samplers that make use of trials which they have not proposed."""
+
 METHOD_WIDE = ("backbone", "corpus", "data", "dev")
 """Settings of every method that stand at the top of a sweep, and so are never searched."""
 
@@ -137,6 +140,26 @@ class SweepSpec(Settings):
         has_gpu = self.resources.gpu != 0
         if problems := aim_problems(self.search, self.dev, has_gpu=has_gpu, pruner=pruner):
             raise ProblemsError(problems)
+        return self
+
+    @model_validator(mode="after")
+    def _check_learning(self) -> Self:
+        names, search = self.search.learn_from, self.search
+        problem = None
+        if self.sweep in names:
+            problem = "a sweep goes on with its own trials by itself; leave its name out"
+        elif len(set(names)) < len(names):
+            problem = f"sweeps must be distinct, got {format_value(list(names))}"
+        elif names and (search.objectives or search.constraints):
+            problem = (
+                "other sweeps are learned from by their dev scores alone; leave it out, or "
+                "'objectives' and 'constraints'"
+            )
+        elif names and search.sampler.kind not in LEARNERS:
+            kinds = f"{', '.join(LEARNERS[:-1])} or {LEARNERS[-1]}"
+            problem = f"sampler {search.sampler.kind!r} cannot learn from others; take {kinds}"
+        if problem:
+            raise ProblemsError([Problem(("search", "learn_from"), problem)])
         return self
 
     @model_validator(mode="after")

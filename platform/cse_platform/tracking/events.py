@@ -42,6 +42,21 @@ class TrialEvent(SweepEvent):
     """The trial's key: sha256 of all that its numbers follow from."""
 
 
+class LearnedTrial(Recorded):
+    """A configuration of another sweep that the sampler of this one learns from."""
+
+    source: str
+    """SWEEP#NUMBER."""
+    values: dict[str, Any]
+    """Of the dimensions of this sweep's space, as it samples them."""
+    value: float
+    """Its mean dev score there, a fraction."""
+    score: float
+    """By how many standard deviations that is above the mean of its sweep."""
+    alike: bool
+    """Whether it would be the same here: then its value is taken as it is."""
+
+
 class SweepStarted(SweepEvent):
     """A sweep begins, or begins again after an interruption or with a larger budget."""
 
@@ -55,6 +70,8 @@ class SweepStarted(SweepEvent):
     leaders: dict[str, dict[str, Any]] | None = None
     """What `start_from: [leaderboard]` stands for, since it was first asked for; None before. All
     hyperparameters of each configuration, by where it was found."""
+    learned: tuple[LearnedTrial, ...] | None = None
+    """What the sampler learns from the sweeps of `learn_from`. None in older journals."""
     content: dict[str, Any] = Field(default_factory=dict)
     """What the numbers of all its trials follow from: revision and hashes, by name. It is empty in
     older journals."""

@@ -119,6 +119,8 @@ class History:
         self.best: dict[str, str] = {}
         self.leaders: dict[str, dict[str, Any]] | None = None
         """What `start_from: [leaderboard]` stands for; None where it was never asked for."""
+        self.learned: tuple[events.LearnedTrial, ...] = ()
+        """What the sampler knows of other sweeps."""
         self.content: dict[str, Any] = {}
         """What the numbers of the trials follow from, at the last start."""
         self.environment: str | None = None
@@ -150,6 +152,7 @@ class History:
                     self.spent = self.search_limit = None
                 self.spec, self.best, self.complete = event.spec, event.best, False
                 self.content, self.environment = event.content, event.environment
+                self.learned = event.learned or ()
                 self.leaders = event.leaders if event.leaders is not None else self.leaders
                 for trial in self.unfinished():
                     trial.last_heard = None  # nothing ran while the driver was away

@@ -22,7 +22,7 @@ from cse_platform.runner.planning.content import (
     refuse_other_content,
     to_try_again,
 )
-from cse_platform.runner.planning.evidence import leaders
+from cse_platform.runner.planning.evidence import gather
 from cse_platform.runner.planning.planner import Planner
 from cse_platform.runner.results import Results
 from cse_platform.runner.state import Reuse, SweepState
@@ -95,11 +95,12 @@ class Drive:
             environment = environment_hash(asked, content, packages or {})
             failed = to_try_again(history, environment)
             refuse_other_content(history, spec, identity, unknown_code=reuse == "unknown code too")
-            leading = leaders(history, spec, leaderboard, dev_identity=identity.dev["identity"])
+            evidence = gather(history, spec, leaderboard, dev=identity.dev)
             search = SearchStudy(
                 spec,
                 url=f"sqlite:///{folder / 'search.db'}",
-                start_points=start_points(spec, method, leading or {}),
+                start_points=start_points(spec, method, evidence.leaders or {}),
+                learned=evidence.learned,
             )
             stores = (self.recorder, search, leaderboard, self.lease)
             self.state = SweepState(spec, method, identity, history, *stores, reuse, failed)
@@ -107,7 +108,7 @@ class Drive:
                 SweepStarted(
                     sweep=spec.sweep, method=spec.method, backbone=spec.backbone,
                     spec=asked, content=content, environment=environment, provenance={},
-                    leaders=leading,
+                    leaders=evidence.leaders, learned=evidence.learned,
                 )
             )  # fmt: skip
             self.planner = Planner(self.state, capacity=lambda: capacity)

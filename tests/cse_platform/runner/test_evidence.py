@@ -2,14 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
 
+from cse_platform.errors import NotFoundError, SweepRefusedError
 from cse_platform.leaderboard.query.board.leading import leading_configurations
 from cse_platform.sweep.space.start_points import leader_notes
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.history import History
 
 NewSpec = Callable[..., SweepSpec]
 NewDrive = Callable[..., Any]
@@ -101,9 +102,113 @@ def test_which_configurations_lead(
         assert leading_configurations(session, **asked | {"method": "toy"}) == []
 
 
-def test_a_journal_of_an_older_version_has_no_leaders(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+LEARNING = {"sampler": "tpe", "trials": 8, "learn_from": ["earlier"]}
+
+
+def learning(folder: Path, new_drive: NewDrive, spec: SweepSpec) -> Any:
+    board = folder.parent
+    return new_drive(folder, spec, leaderboard=board, score=colder_is_better, reuse="nothing")
+
+
+def test_the_sampler_learns_from_other_sweeps(
+    earlier: Any, tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
-    drive = new_drive(tmp_path, new_spec())
-    assert drive.history.leaders is None
-    assert History().leaders is None
+    """Its first trials are where the other's best were; alone it begins at random."""
+    means = []
+    for name, search in (("taught", LEARNING), ("alone", {**LEARNING, "learn_from": []})):
+        drive = learning(tmp_path / name, new_drive, new_spec(sweep=name, search=search))
+        drive.run()
+        means.append(fmean(tried(drive)))
+        assert len(tried(drive)) == 8
+    assert 2 * means[0] < means[1]
+
+
+def test_what_is_learned_is_no_trial_of_the_sweep(
+    earlier: Any, tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    drive = learning(tmp_path / "own", new_drive, new_spec(search=LEARNING))
+    drive.run()
+    drive.assert_sound()
+    study = drive.study()
+    assert [trial.number for trial in study.trials] == list(range(8))
+    assert study.user_attrs == {"learned_from": [f"earlier#{n}" for n in best_first(earlier)]}
+    assert [trial.number for trial in drive.history.trials.values()] == list(range(8))
+    assert study.best_value == max(t.best_value for t in drive.history.trials.values())
+
+
+def best_first(drive: Any) -> list[int]:
+    """Numbers of the trials."""
+    trials = drive.history.trials.values()
+    return [trial.number for trial in sorted(trials, key=lambda t: t.best_value, reverse=True)]
+
+
+def test_after_a_kill_the_sampler_knows_the_same(
+    earlier: Any, tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    """Though the other sweep has gone on: the configurations are those of an undisturbed sweep."""
+    calm = learning(tmp_path / "calm", new_drive, new_spec(sweep="calm", search=LEARNING))
+    calm.run()
+    spec = new_spec(search=LEARNING)
+    cut = learning(tmp_path / "cut", new_drive, spec)
+    for _ in range(3):
+        (plan,) = cut.start()
+        while plan.key in cut.running:
+            cut.advance(plan.key)
+    (plan,) = cut.start()
+    cut.report(plan.key, 0)
+    cut.close()
+    more = new_drive(tmp_path, earlier.spec.with_budget(20), score=colder_is_better)
+    more.run()
+    more.close()
+    again = learning(tmp_path / "cut", new_drive, spec)
+    again.run()
+    assert tried(again) == tried(calm)
+
+
+def test_what_can_be_learned(
+    earlier: Any, tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    """What lies in the space; what both have fixed may differ, and then the order alone counts."""
+    narrow = {"temperature": {"low": 0.01, "high": 0.1, "log": True}, "kind": ["a", "b"]}
+
+    def found(name: str, **changes: Any) -> Any:
+        spec = new_spec(sweep=name, search=LEARNING, **changes)
+        return learning(tmp_path / name, new_drive, spec).history.learned
+
+    inside = found("inside", space=narrow)
+    assert [one.values["temperature"] for one in inside] == [
+        value for value in coldest(earlier, 12) if value <= 0.1
+    ]
+    assert all(one.alike for one in inside) and inside[0].score > 0
+    kinds = {t.number: t.values["kind"] for t in earlier.history.trials.values()}
+    fixed = found("fixed", space={"temperature": narrow["temperature"]})
+    assert fixed and {kinds[int(one.source.split("#")[1])] for one in fixed} == {"a"}
+    other = found("other", space=narrow, fixed={"extra": {"x": 1.0}})
+    assert len(other) == len(inside) and not any(one.alike for one in other)
+
+
+@pytest.mark.parametrize(
+    ("name", "space", "error", "text"),
+    [
+        ("earlyer", {}, NotFoundError, r"did you mean 'earlier'\?"),
+        (
+            "earlier",
+            {"space": {"temperature": {"low": 2.0, "high": 3.0}}},
+            SweepRefusedError,
+            "none of its 12 complete configurations",
+        ),
+    ],
+)
+def test_what_cannot_be_learned(
+    earlier: Any,
+    tmp_path: Path,
+    new_drive: NewDrive,
+    new_spec: NewSpec,
+    name: str,
+    space: dict[str, Any],
+    error: type[Exception],
+    text: str,
+) -> None:
+    spec = new_spec(search=LEARNING | {"learn_from": [name]}, **space)
+    with pytest.raises(error, match=text):
+        learning(tmp_path / "own", new_drive, spec)

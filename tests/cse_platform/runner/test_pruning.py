@@ -137,6 +137,17 @@ def test_what_is_evidence(
             assert complete_curves(session, **same | {name: "other"}) == []
 
 
+def test_what_breaks_a_constraint_sets_no_bar(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    search = {"trials": 9, "constraints": ["uniformity <= -1"]}
+    drive = new_drive(tmp_path, new_spec(search=search, pruner=CURVE))
+    for _ in range(4):
+        ran(drive, GOOD, **{"dev/uniformity": -0.5})
+    assert ran(drive, BAD, **{"dev/uniformity": -2.0}).state == "COMPLETE"
+    assert ran(drive, (0.05, 0.06), **{"dev/uniformity": -2.0}).state == "PRUNED"
+
+
 def test_the_pruner_that_stopped_a_trial_is_named(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:

@@ -242,6 +242,25 @@ ONE_PROBLEM = [
     ("trials: 4", "budget: {improvement: 5}", [
         "line 11, search.budget.improvement: expected less than 1, got 5",
     ]),
+    ("search: {trials: 4}", "search: {trials: 4, start_from: [leaderbord]}", [
+        "line 11, search.start_from.0: expected 'published', 'leaderboard' or a mapping name -> "
+        "value, got 'leaderbord'; did you mean 'leaderboard'?",
+    ]),
+    ("search: {trials: 4}", "search: {trials: 4, learn_from: [toy-mini]}", [
+        "line 11, search.learn_from: a sweep goes on with its own trials by itself; leave its name "
+        "out",
+    ]),
+    ("search: {trials: 4}", "search: {trials: 4, learn_from: [a, b, a]}", [
+        "line 11, search.learn_from: sweeps must be distinct, got [\"a\", \"b\", \"a\"]",
+    ]),
+    ("search: {trials: 4}", "search: {trials: 4, sampler: random, learn_from: [a]}", [
+        "line 11, search.learn_from: sampler 'random' cannot learn from others; take tpe, gp or "
+        "auto",
+    ]),
+    ("search: {trials: 4}", "search: {trials: 4, learn_from: [a], constraints: [stsb >= 0.1]}", [
+        "line 11, search.learn_from: other sweeps are learned from by their dev scores alone; "
+        "leave it out, or 'objectives' and 'constraints'",
+    ]),
     ("corpus: builtin", "corpus: builtin\n7: x", ["line 5: a key must be text, got '7'"]),
     ("corpus: builtin", "corpus: !!python/name:os.system x", [
         "line 4, corpus: no such kind of value: tag:yaml.org,2002:python/name:os.system",

@@ -1,24 +1,63 @@
 """What a search takes over from earlier sweeps when it starts. It is looked up once."""
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+from typing import Any
+
+from cse_methods.contract import MethodConfig
+from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.query.board.leading import Leading, leading_configurations
+from cse_platform.leaderboard.query.sweeps.tried import Tried, tried_configurations
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.render.formats import percent
-from cse_platform.sweep.space.start_points import Leaders
+from cse_platform.sweep.space.start_points import Leaders, leader_notes
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.events import LearnedTrial
 from cse_platform.tracking.history import History
 
 MOST_LEADERS = 3
 """So many configurations `leaderboard` stands for."""
+MOST_LEARNED = 50
+"""So many configurations of each sweep the sampler learns from."""
 
 
-def leaders(
+@dataclass(frozen=True)
+class Evidence:
+    """What a search knows of earlier sweeps."""
+
+    leaders: Leaders | None = None
+    """What `start_from: [leaderboard]` stands for; None where it is not asked for."""
+    learned: tuple[LearnedTrial, ...] = ()
+    """What the sampler learns from the sweeps that `learn_from` names."""
+
+    def notes(self, spec: SweepSpec) -> list[str]:
+        """What was taken over, a line each."""
+        return [*leader_notes(spec, self.leaders), *_learned_notes(self.learned)]
+
+
+def gather(
+    history: History, spec: SweepSpec, leaderboard: Store, *, dev: Mapping[str, str]
+) -> Evidence:
+    """What a search takes over: what it took at the sweep's first start, by its journal.
+
+    While a sweep runs, the best of the leaderboard changes and other sweeps go on, so a later start
+    must not look again, unless it asks for something else. `dev` is as in TrialStarted.
+
+    Raises:
+        NotFoundError: if there is no sweep of a name in `learn_from`; names the nearest.
+        SweepRefusedError: if such a sweep trains another method.
+    """
+    return Evidence(
+        leaders=_leaders(history, spec, leaderboard, dev_identity=dev["identity"]),
+        learned=_learned(history, spec, leaderboard, dev),
+    )
+
+
+def _leaders(
     history: History, spec: SweepSpec, leaderboard: Store, *, dev_identity: str
 ) -> Leaders | None:
-    """What `start_from: [leaderboard]` stands for: what it stood for at the sweep's first start.
-
-    None if the sweep does not ask for it. While a sweep runs the best of the leaderboard changes,
-    so a later start must not look it up again.
-    """
     if "leaderboard" not in spec.search.start_from:
         return None
     if history.leaders is not None:
@@ -38,3 +77,90 @@ def leaders(
 def _whose(one: Leading, place: int) -> str:
     seeds = f"{one.seeds} seed{'s' * (one.seeds > 1)}"
     return f"number {place} on {one.backbone}, of {one.sweep} (dev {percent(one.mean)}, {seeds})"
+
+
+def _learned(
+    history: History, spec: SweepSpec, leaderboard: Store, dev: Mapping[str, str]
+) -> tuple[LearnedTrial, ...]:
+    before = ((history.spec or {}).get("search") or {}).get("learn_from", ())
+    if list(before) == list(spec.search.learn_from):
+        return history.learned
+    found: list[LearnedTrial] = []
+    for name in spec.search.learn_from:
+        with leaderboard.session() as session:
+            method, tried = tried_configurations(session, name)
+        if method != spec.method:
+            raise SweepRefusedError(
+                f"sweep {spec.sweep!r} cannot learn from {name!r}, which trains {method}, and not "
+                f"{spec.method}; leave it out of search.learn_from"
+            )
+        found += _usable(name, tried, spec, dev)
+    return tuple(found)
+
+
+def _learned_notes(found: Sequence[LearnedTrial]) -> list[str]:
+    sweeps = Counter(one.source.rpartition("#")[0] for one in found)
+    alike = Counter(one.source.rpartition("#")[0] for one in found if one.alike)
+    return [
+        f"learn_from: {count} configurations of {name}, {alike[name]} of them under the same "
+        "conditions as here"
+        for name, count in sweeps.items()
+    ]
+
+
+def _usable(
+    sweep: str, tried: Sequence[Tried], spec: SweepSpec, dev: Mapping[str, str]
+) -> list[LearnedTrial]:
+    """Those configurations that lie in the space, evenly from the best to the worst."""
+    mean = fmean(one.value for one in tried) if tried else 0.0
+    spread = (pstdev([one.value for one in tried], mean) if tried else 0.0) or 1.0
+    found = []
+    for one in sorted(tried, key=lambda each: each.value, reverse=True):
+        config = _in_space(one, spec)
+        if config is not None:
+            assignment, here = config
+            found.append(
+                LearnedTrial(
+                    source=f"{sweep}#{one.number}",
+                    values=assignment,
+                    value=one.value,
+                    score=(one.value - mean) / spread,
+                    alike=_alike(one, here, spec, dev),
+                )
+            )
+    if not found:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} has nothing to learn from {sweep!r}: none of its {len(tried)} "
+            "complete configurations lies in the space and agrees with 'fixed'; leave it out of "
+            "search.learn_from"
+        )
+    step = max(1.0, (len(found) - 1) / (MOST_LEARNED - 1))
+    places = range(min(len(found), MOST_LEARNED))
+    return [found[round(place * step)] for place in places]
+
+
+def _in_space(one: Tried, spec: SweepSpec) -> tuple[dict[str, Any], MethodConfig] | None:
+    """A configuration as this space has it; None where a value lies outside, or is fixed here.
+
+    What both sweeps have fixed may differ: then all values of the other one are told by their order
+    alone. What the other has searched, and this one has fixed, must be as here.
+    """
+    assignment: dict[str, Any] = {}
+    try:
+        for name in spec.space.ordered():
+            if spec.space.is_active(name, assignment):
+                assignment[name] = spec.space[name].find(one.values[name])
+        config = spec.config(assignment)
+    except (LookupError, SweepRefusedError):
+        return None
+    here = config.hyperparameters()
+    searched = [name for name in one.searched if name not in spec.space]
+    varied = any(one.values.get(name) != here.get(name) for name in searched)
+    broken = spec.requirements.broken_by(assignment) is not None
+    return None if varied or broken else (assignment, config)
+
+
+def _alike(one: Tried, config: MethodConfig, spec: SweepSpec, dev: Mapping[str, str]) -> bool:
+    """Whether the configuration would be the same here, with comparable scores."""
+    same = one.values == config.hyperparameters() and one.backbone == spec.backbone
+    return same and (one.corpus, one.dev_identity) == (dev["corpus"], dev["identity"])
