@@ -138,9 +138,6 @@ class Search(Settings):
             raise ValueError(
                 f"sampler {self.sampler.kind!r} needs 'trials', how many to try, or 'budget'"
             )
-        if self.objectives and self.budget is not None and self.budget.improvement is not None:
-            text = "of several objectives none alone says when to stop; give a time or trials"
-            raise ProblemsError([Problem(("budget", "improvement"), text)])
         return self
 
 
