@@ -237,4 +237,5 @@ def test_killed_driver_of_a_race(new_sweep, tmp_path: Path) -> None:
     seeds = Counter(trial.values["temperature"] for trial in further)
     assert seeds[0.1] == 6
     assert all(2 <= seeds[temperature] <= 4 for temperature in (0.5, 0.9))
+    assert f"the race took {len(further)} of 18 further seeds" in ended.stdout
     assert_stores_agree(sweep)

@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from cse_platform.signals import heed_sigterm
 from cse_platform.sweep.prerequisites import fetch_missing
 from cse_platform.sweep.spec import SweepFile, SweepSpec
 from cse_platform.sweep.stores import SweepStores
-from cse_platform.tracking.history import History
+from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.mlflow.saved_view import view_link
 from cse_platform.tracking.mlflow.store import experiment_id, is_server
 
@@ -119,12 +119,24 @@ def _summary(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
     yield f"{spec.sweep}: {state}, {len(trials)} trials ({listed})"
     if outcome.history.spent:
         yield f"the search was ended by its budget: {outcome.history.spent}"
+    if outcome.state != "INTERRUPTED":
+        yield from _saved(spec, trials)
     if deleted := sum(trial.model_deleted for trial in trials):
         yield (
             f"the models of {deleted} trials were deleted; the best {spec.kept} configurations "
             "keep theirs (keep: {models: all} keeps all)"
         )
     yield from best_lines(spec, outcome.history)
+
+
+def _saved(spec: SweepSpec, trials: Sequence[TrialHistory]) -> Iterator[str]:
+    """What a race did without."""
+    confirm, further = spec.seeds.confirm, sum(trial.role == "confirm" for trial in trials)
+    if confirm is not None and confirm.race and 0 < further < spec.confirming:
+        yield (
+            f"the race took {further} of {spec.confirming} further seeds; the other configurations "
+            "could no longer be the best"
+        )
 
 
 def _print_findings(spec: SweepSpec, where: SweepStores, console: Console) -> None:
