@@ -16,7 +16,7 @@ from cse_platform.leaderboard.query.sweeps.search_history import sampler_of
 from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.search.finding_lines import finding_lines
-from cse_platform.search.findings import LEAST, SearchFindings, search_findings
+from cse_platform.search.findings import LEAST_SEARCHED, SearchFindings, search_findings
 from cse_platform.search.replay import replayed_study
 from cse_platform.tracking.events import Event
 
@@ -69,7 +69,7 @@ def test_the_best_against_the_number_of_trials() -> None:
 
 
 def test_a_short_search_says_nothing() -> None:
-    assert search_findings(history_of(trials_of(LEAST - 1), SPACE)) is None
+    assert search_findings(history_of(trials_of(LEAST_SEARCHED - 1), SPACE)) is None
     assert search_findings(history_of([], SPACE)) is None
 
 
@@ -174,7 +174,7 @@ def test_the_command(
 ) -> None:
     with open_store(empty_leaderboard(tmp_path / "leaderboard.db")) as board:
         events = [sweep_started()]
-        for number in range(LEAST):
+        for number in range(LEAST_SEARCHED):
             events += trial_life(number, {0: 0.3, 50: 0.5 + number / 100})
             if number == 0:
                 LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))

@@ -30,14 +30,14 @@ def search_command(sweep: str, runs: Path | None, store: str | None, as_json: bo
     from cse_platform.leaderboard.api import open_leaderboard
     from cse_platform.render.serialise import to_json
     from cse_platform.search.finding_lines import finding_lines
-    from cse_platform.search.findings import LEAST, search_findings
+    from cse_platform.search.findings import LEAST_SEARCHED, search_findings
 
     with open_leaderboard(leaderboard_url(runs, store)) as board:
         found = search_findings(board.search(sweep, limit=MOST))
     if found is None:
         raise QueryError(
-            f"sweep {sweep!r} has fewer than {LEAST} trials of its search with a dev score, which "
-            "say nothing of it; a larger --trials extends it"
+            f"sweep {sweep!r} has fewer than {LEAST_SEARCHED} trials of its search with a dev "
+            "score, which say nothing of it; a larger --trials extends it"
         )
     if as_json:
         click.echo(to_json(asdict(found)), nl=False)

@@ -6,7 +6,7 @@ from cse_platform.leaderboard.statistics.expected_best import ExpectedBest
 from cse_platform.render.formats import percent, short_value
 from cse_platform.search.findings import AtBorder, SearchFindings
 
-SHOWN = 3
+_SHOWN = 3
 """Hyperparameters whose importance is told."""
 
 
@@ -52,7 +52,7 @@ def _importances(found: SearchFindings) -> Iterator[str]:
     if found.importances:
         told = ", ".join(
             f"{one.name} {one.value:.2f} [{one.low:.2f}, {one.high:.2f}]"
-            for one in found.importances[:SHOWN]
+            for one in found.importances[:_SHOWN]
         )
         yield f"what decides ({found.evaluator}): {told}"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
-from cse_platform.leaderboard.statistics.border import Side, border_side
+from cse_platform.leaderboard.statistics.border import BorderSide, border_side
 from cse_platform.leaderboard.statistics.expected_best import ExpectedBest, expected_best
 from cse_platform.leaderboard.statistics.winners_curse import WinnersCurse, winners_curse
 from cse_platform.leaderboard.trial import TrialSummary
@@ -14,7 +14,7 @@ from cse_platform.search.importance import EVALUATOR, Importance, unsure_importa
 from cse_platform.search.replay import replayed_study
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 
-LEAST = 10
+LEAST_SEARCHED = 10
 """Trials below which a search says nothing of itself."""
 MOST_SIZES = 40
 """Numbers of trials for which the expected best is told."""
@@ -40,7 +40,7 @@ class AtBorder:
     """A hyperparameter whose best values lie at the border of what was searched."""
 
     name: str
-    side: Side
+    side: BorderSide
     bound: Any
     """The bound to move, or the last of the choices."""
     choices: bool
@@ -80,7 +80,7 @@ def search_findings(history: SearchHistory) -> SearchFindings | None:
     ended = [one for one in tried if one.state in ("COMPLETE", "PRUNED")]
     scored = [(one, one.value) for one in ended if one.value is not None]
     complete = [(one, value) for one, value in scored if one.state == "COMPLETE"]
-    if len(scored) < LEAST or not complete:
+    if len(scored) < LEAST_SEARCHED or not complete:
         return None
     winner, best = max(complete, key=lambda pair: pair[1])
     return SearchFindings(
@@ -156,14 +156,14 @@ def _ends(dimension: Dimension) -> tuple[Any, Any] | None:
     return min(numbers), max(numbers)
 
 
-def _side(value: Any, dimension: Dimension, ends: tuple[Any, Any]) -> Side | None:
+def _side(value: Any, dimension: Dimension, ends: tuple[Any, Any]) -> BorderSide | None:
     if isinstance(dimension, Choices):
         return "low" if value == ends[0] else "high" if value == ends[1] else None
     share = dimension.share(value)
     return "low" if share <= OUTER else "high" if share >= 1 - OUTER else None
 
 
-def _chances(dimension: Dimension) -> dict[Side, float]:
+def _chances(dimension: Dimension) -> dict[BorderSide, float]:
     """The share of trials at each side, if they are spread evenly."""
     if isinstance(dimension, Choices):
         return {"low": 1 / len(dimension.choices), "high": 1 / len(dimension.choices)}

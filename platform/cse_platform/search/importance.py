@@ -16,11 +16,11 @@ EVALUATOR = "PED-ANOVA"
 TOP, LEAST, HALF = 0.1, 5, 0.5
 """Importance is for being among the best tenth of the complete trials, or the best 5 where these
 are more, but never more than half of them."""
-RESAMPLES = (20, 100)
+_RESAMPLES = (20, 100)
 """The fewest, and the most."""
 DRAWN = 8000
 """Trials in all resamples together: with more trials, fewer resamples do."""
-TAILS = (0.05, 0.95)
+_TAILS = (0.05, 0.95)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def unsure_importances(study: optuna.Study, *, seed: int = 0) -> list[Importance
     """
     complete, rng = _complete(study), np.random.default_rng(seed)
     found = importances_of(study)
-    fewest, most = RESAMPLES
+    fewest, most = _RESAMPLES
     resamples = max(fewest, min(most, DRAWN // len(complete)))
     drawn = []
     for _ in range(resamples):
@@ -64,7 +64,7 @@ def unsure_importances(study: optuna.Study, *, seed: int = 0) -> list[Importance
         resample.add_trials([complete[place] for place in some])
         again = importances_of(resample)
         drawn.append([again.get(name, 0.0) for name in found])
-    low, high = np.quantile(np.array(drawn), TAILS, axis=0)
+    low, high = np.quantile(np.array(drawn), _TAILS, axis=0)
     ends = zip(found.items(), low.tolist(), high.tolist(), strict=True)
     return [Importance(name, value, *span) for (name, value), *span in ends]
 

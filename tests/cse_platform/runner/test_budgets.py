@@ -9,7 +9,7 @@ import pytest
 
 from cse_platform.forecast.pace import Pace
 from cse_platform.leaderboard.query.sweeps.overviews import sweep_overview
-from cse_platform.leaderboard.statistics.improvement import LEAST
+from cse_platform.leaderboard.statistics.improvement import LEAST_TRIALS
 from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.runner.planning.budgets import gpu_seconds, spent_budget, trials_left
 from cse_platform.runner.planning.requests import act_on
@@ -110,7 +110,7 @@ def test_improvement_ends_the_search(
         tmp_path, limited(new_spec, {"improvement": 0.001}), score=lambda values, seed, step: 0.5
     )
     drive.run()
-    assert len(roles(drive)) == LEAST
+    assert len(roles(drive)) == LEAST_TRIALS
     assert "another trial adds 0 points, fewer than 0.1" in drive.history.spent
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from cse_platform.leaderboard.statistics.border import Side, border_side
+from cse_platform.leaderboard.statistics.border import BorderSide, border_side
 
-TENTH: dict[Side, float] = {"low": 0.1, "high": 0.1}
-THIRD: dict[Side, float] = {"low": 1 / 3, "high": 1 / 3}
+TENTH: dict[BorderSide, float] = {"low": 0.1, "high": 0.1}
+THIRD: dict[BorderSide, float] = {"low": 1 / 3, "high": 1 / 3}
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,9 @@ THIRD: dict[Side, float] = {"low": 1 / 3, "high": 1 / 3}
     ],
 )
 def test_cases(
-    sides: list[Side | None], chances: dict[Side, float], found: tuple[Side, int] | None
+    sides: list[BorderSide | None],
+    chances: dict[BorderSide, float],
+    found: tuple[BorderSide, int] | None,
 ) -> None:
     assert border_side(sides, chances=chances) == found
     assert border_side([*sides[:5], "low", "low"], chances=chances) == found or len(sides) < 5
@@ -32,7 +34,7 @@ def test_cases(
 def test_a_search_without_effect_is_seldom_said_to_be_at_the_border() -> None:
     rng, said = np.random.default_rng(0), 0
     for shares in rng.random((4000, 5)):
-        sides: list[Side | None] = [
+        sides: list[BorderSide | None] = [
             "low" if share <= 0.1 else "high" if share >= 0.9 else None for share in shares
         ]
         said += border_side(sides, chances=TENTH) is not None

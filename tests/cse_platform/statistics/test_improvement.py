@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cse_platform.leaderboard.statistics.improvement import LEAST, expected_improvement
+from cse_platform.leaderboard.statistics.improvement import LEAST_TRIALS, expected_improvement
 
 Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 
@@ -20,7 +20,7 @@ def test_by_hand() -> None:
     scale = 0.3 * (1 + 1 / sqrt(5))
     assert expected_improvement(values) == pytest.approx(6 / 20 * scale * exp(-0.5 / scale))
     assert expected_improvement(values[1:]) is None
-    assert expected_improvement([0.7] * LEAST) == 0
+    assert expected_improvement([0.7] * LEAST_TRIALS) == 0
 
 
 def test_the_later_half_counts() -> None:
@@ -32,7 +32,7 @@ def test_the_later_half_counts() -> None:
 
 
 @given(
-    st.lists(st.floats(0, 1), min_size=LEAST, max_size=60),
+    st.lists(st.floats(0, 1), min_size=LEAST_TRIALS, max_size=60),
     st.floats(0.01, 100),
     st.floats(-1, 1),
 )
@@ -68,10 +68,10 @@ def test_a_search_stops_neither_at_once_nor_never(name: str) -> None:
         values = draw(rng, 400)
         stop = next(
             n
-            for n in range(LEAST, 400)
+            for n in range(LEAST_TRIALS, 400)
             if (gain := expected_improvement(values[:n].tolist())) is not None and gain < asked
         )
         stops.append(stop)
         left.append(np.maximum(many - values[:stop].max(), 0).mean())
     assert np.mean(left) < 1.5 * asked
-    assert np.median(stops) > 1.5 * LEAST
+    assert np.median(stops) > 1.5 * LEAST_TRIALS

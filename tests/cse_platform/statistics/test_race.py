@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from cse_platform.leaderboard.statistics.race import ALPHA, still_racing
+from cse_platform.leaderboard.statistics.race import RACE_ALPHA, still_racing
 
 SEEDS = (0, 1, 2, 3, 4)
 
@@ -97,7 +97,7 @@ def share_dropped(
 
 
 RACES = 200
-SURE = ALPHA + 3 * (ALPHA * (1 - ALPHA) / RACES) ** 0.5
+SURE = RACE_ALPHA + 3 * (RACE_ALPHA * (1 - RACE_ALPHA) / RACES) ** 0.5
 """Three standard errors of the simulation above alpha."""
 
 

@@ -7,7 +7,7 @@ from cse_dashboards.figures.look import colour, faded, make_figure
 from cse_dashboards.figures.naming import Quantity
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.study import ReplayedSearch
-from cse_platform.search.findings import LEAST, SearchFindings
+from cse_platform.search.findings import LEAST_SEARCHED, SearchFindings
 
 TRIALS, EXPECTED, LOW, HIGH = "trials", "expected best", "low", "high"
 
@@ -22,9 +22,8 @@ def expected_best_picture(study: ReplayedSearch) -> Picture:
     )
     found = study.findings
     if found is None:
-        why = (
-            f"the search of sweep {study.history.sweep} has fewer than {LEAST} trials with a score"
-        )
+        few = f"fewer than {LEAST_SEARCHED} trials with a score"
+        why = f"the search of sweep {study.history.sweep} has {few}"
         return Picture(name, title, caption, missing=why)
     if not found.independent:
         caption += (

@@ -5,17 +5,17 @@ from typing import Literal
 
 from scipy.special import bdtrc  # the binomial distribution's upper tail
 
-Side = Literal["low", "high"]
+BorderSide = Literal["low", "high"]
 
-BEST = 5
+_BEST = 5
 """Trials that are looked at."""
-LEVEL = 0.01
+_LEVEL = 0.01
 """How often so many of them may lie at one side by chance alone."""
 
 
 def border_side(
-    sides: Sequence[Side | None], *, chances: dict[Side, float], level: float = LEVEL
-) -> tuple[Side, int] | None:
+    sides: Sequence[BorderSide | None], *, chances: dict[BorderSide, float], level: float = _LEVEL
+) -> tuple[BorderSide, int] | None:
     """The side of a dimension at which the best trials lie, and how many of them.
 
     It is told where the best trial lies there and so many of the best five that trials spread
@@ -31,9 +31,9 @@ def border_side(
     Returns:
         None where they do not, or fewer than five trials have the dimension.
     """
-    best = sides[:BEST]
-    if len(best) < BEST or (side := best[0]) is None:
+    best = sides[:_BEST]
+    if len(best) < _BEST or (side := best[0]) is None:
         return None
     there = sum(one == side for one in best)
-    by_chance = float(bdtrc(there - 1, BEST, chances[side])) if there else 1.0
+    by_chance = float(bdtrc(there - 1, _BEST, chances[side])) if there else 1.0
     return (side, there) if by_chance <= level else None

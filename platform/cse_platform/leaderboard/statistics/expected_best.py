@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from cse_platform.leaderboard.statistics.intervals import TAILS
 
-RESAMPLES = 1000
+_RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class ExpectedBest:
 
 
 def expected_best(
-    values: Sequence[float], sizes: Sequence[int], *, resamples: int = RESAMPLES, seed: int = 0
+    values: Sequence[float], sizes: Sequence[int], *, resamples: int = _RESAMPLES, seed: int = 0
 ) -> list[ExpectedBest]:
     r"""Expected validation performance of n of N trials, for each n of `sizes`.
 

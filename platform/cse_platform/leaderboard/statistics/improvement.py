@@ -5,9 +5,9 @@ from math import exp, sqrt
 
 import numpy as np
 
-LEAST = 20
+LEAST_TRIALS = 20
 """Trials before which nothing is said."""
-TOP = 5
+_TOP = 5
 """Values that the tail is taken from."""
 
 
@@ -33,11 +33,11 @@ def expected_improvement(values: Sequence[float]) -> float | None:
     Returns:
         None for fewer than 20 values. 0 where the highest are equal.
     """
-    if len(values) < LEAST:
+    if len(values) < LEAST_TRIALS:
         return None
-    recent = np.sort(np.asarray(values[-max(LEAST, len(values) // 2) :], dtype=np.float64))
-    tail, threshold = recent[-TOP:], recent[-TOP - 1]
-    scale = float((tail - threshold).mean()) * (1 + 1 / sqrt(TOP))
+    recent = np.sort(np.asarray(values[-max(LEAST_TRIALS, len(values) // 2) :], dtype=np.float64))
+    tail, threshold = recent[-_TOP:], recent[-_TOP - 1]
+    scale = float((tail - threshold).mean()) * (1 + 1 / sqrt(_TOP))
     if scale == 0:
         return 0.0
-    return (TOP + 1) / len(recent) * scale * exp(-(max(values) - float(threshold)) / scale)
+    return (_TOP + 1) / len(recent) * scale * exp(-(max(values) - float(threshold)) / scale)

@@ -6,9 +6,9 @@ from math import sqrt
 import numpy as np
 from scipy.special import stdtr  # Student's distribution function
 
-ALPHA = 0.05
+RACE_ALPHA = 0.05
 """The chance that the truly best configuration is dropped in a race is at most this."""
-FEWEST = 2
+_FEWEST = 2
 """Seeds that each configuration has before any is dropped: one says nothing of its spread."""
 
 SeedValues = Mapping[int, float | None]
@@ -16,7 +16,7 @@ SeedValues = Mapping[int, float | None]
 
 
 def still_racing(
-    values: Mapping[str, SeedValues], *, seeds: Sequence[int], alpha: float = ALPHA
+    values: Mapping[str, SeedValues], *, seeds: Sequence[int], alpha: float = RACE_ALPHA
 ) -> list[str]:
     r"""The configurations that may still be the best after the rounds so far.
 
@@ -57,8 +57,8 @@ def still_racing(
         algorithm for configuring metaheuristics.
     """
     racing, rounds_of = list(values), dict.fromkeys(values, 0)
-    tests = (len(seeds) - FEWEST) * (len(values) - 1)
-    for rounds in range(FEWEST, len(seeds)):
+    tests = (len(seeds) - _FEWEST) * (len(values) - 1)
+    for rounds in range(_FEWEST, len(seeds)):
         so_far = seeds[:rounds]
         if len(racing) < 2 or not all(values[name].keys() >= set(so_far) for name in racing):
             break
@@ -88,7 +88,7 @@ def _p(
 ) -> float:
     """One-sided, that the leader is no better; 1 where they share too few seeds, or are equal."""
     apart = np.array([leader[seed] - other[seed] for seed in leader.keys() & other.keys()])
-    if len(apart) < FEWEST or apart.mean() <= 0:
+    if len(apart) < _FEWEST or apart.mean() <= 0:
         return 1.0
     error = sqrt(max(2 * variance, float(apart.var(ddof=1))) / len(apart))
     return float(stdtr(freedom, -apart.mean() / error)) if error else 0.0
