@@ -7,7 +7,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadgroup --no
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart docs docs-record test check test-slow test-real test-postgres chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-eval bench-resampling bench-leaderboard bench-store bench-dashboard bench-search-cost clean
+.PHONY: help quickstart docs docs-record test check test-slow test-real test-postgres chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-eval bench-resampling bench-leaderboard bench-store bench-dashboard bench-search-cost bench-search-parallel clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -74,6 +74,9 @@ bench-store: .venv/installed-dev  ## what 64 busy workers cost the driver, into 
 
 bench-search-cost: .venv/installed  ## an ask, a report and a tell beside 1,000 trials, for each sampler; BENCH="--trials 200"
 	$(BIN)/python tests/benchmarks/search_cost.py $(BENCH)
+
+bench-search-parallel: .venv/installed  ## what eight trials at once cost a search, for each sampler; BENCH="--repetitions 5"
+	$(BIN)/python tests/benchmarks/search_parallel.py $(BENCH)
 
 bench-dashboard: .venv/installed-dev  ## every view of the page over 100,000 trials; BENCH="--trials 10000"
 	$(BIN)/python tests/benchmarks/dashboard_speed.py $(BENCH)

@@ -128,6 +128,10 @@ ONE_PROBLEM = [
         "line 11, search.sampler.sequence: expected 'sobol' or 'halton', got 'sobel'; "
         "did you mean 'sobol'?",
     ]),
+    ("search: {trials: 4}", "search: {trials: 4, sampler: cmaes, objectives: [stsb, sickr]}", [
+        "line 11, search: sampler 'cmaes' climbs one objective; for several take 'tpe', 'gp', "
+        "'nsgaii' or 'nsgaiii'",
+    ]),
     ("search: {trials: 4}", "search: {trials: 4, sampler: {kind: tpe, startup_trials: -1}}", [
         "line 11, search.sampler.startup_trials: expected at least 0, got -1",
     ]),
