@@ -1,5 +1,6 @@
 """Optuna's CMA-ES without its pickle."""
 
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -32,16 +33,17 @@ class ReplayedCmaEs(CmaEsSampler):
         )
         optimizer = self._init_optimizer(transform, direction)
         sign = 1 if direction == StudyDirection.MINIMIZE else -1
-        while True:
-            told = self._get_solution_trials(completed_trials, optimizer.generation)
-            if len(told) < optimizer.population_size:
-                return optimizer
+        members: dict[int, list[FrozenTrial]] = defaultdict(list)
+        for trial in completed_trials:
+            members[trial.system_attrs.get(self._attr_key_generation, -1)].append(trial)
+        while len(told := members[optimizer.generation]) >= optimizer.population_size:
             optimizer.tell(
                 [
                     (_vector(trial, transform), sign * float(trial.value or 0.0))
                     for trial in told[: optimizer.population_size]
                 ]
             )
+        return optimizer
 
 
 def _vector(trial: FrozenTrial, transform: _SearchSpaceTransform) -> Any:

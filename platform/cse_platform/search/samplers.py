@@ -9,7 +9,6 @@ from optuna.distributions import BaseDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import (
     BaseSampler,
-    GPSampler,
     NSGAIIISampler,
     NSGAIISampler,
     QMCSampler,
@@ -20,6 +19,7 @@ from optuna.trial import FrozenTrial
 
 from cse_platform.search.cmaes import ReplayedCmaEs
 from cse_platform.search.distributions import distribution
+from cse_platform.search.gaussian import GpOfPruned
 from cse_platform.sweep import samplers
 from cse_platform.sweep.blocks import Search
 from cse_platform.sweep.samplers import chosen
@@ -64,7 +64,7 @@ def _built(sampler: samplers.Sampler, seed: int, objectives: int) -> BaseSampler
                 constant_liar=sampler.count_running,
             )
         case samplers.Gp():
-            return GPSampler(
+            return GpOfPruned(
                 seed=seed,
                 n_startup_trials=sampler.startup_trials,
                 deterministic_objective=sampler.deterministic,
