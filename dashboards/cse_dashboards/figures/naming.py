@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from cse_methods.data.dev_selection import climbed_sets
 from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, TRANSFER_TASKS
-from cse_platform.sweep.objectives import DEV, GPU_HOURS, SECONDS, is_metric, metric_of
+from cse_platform.sweep.objectives import DEV_VALUE, GPU_HOURS, SECONDS, is_metric, metric_of
 
 TASKS = {
     **{f"sts{year}": f"STS{year}" for year in range(12, 17)},
@@ -66,7 +66,7 @@ def dev_quantity(task: str) -> Quantity:
 
 def objective_quantity(name: str, dev: str) -> Quantity:
     """Of an objective of a search that climbs `dev`."""
-    if name == DEV:
+    if name == DEV_VALUE:
         return dev_quantity(dev)
     return metric_quantity(metric_of(name)) if is_metric(name) else Quantity(_COSTS[name])
 

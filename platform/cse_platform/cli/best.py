@@ -7,34 +7,41 @@ from statistics import fmean
 from cse_platform.leaderboard.render.front import measured
 from cse_platform.leaderboard.statistics.intervals import lower_bound
 from cse_platform.render.formats import percent, short_settings
-from cse_platform.runner.planning.choice import Seeds, best_first, dev_values, pareto_front
+from cse_platform.runner.planning.choice import Seeds, best_configurations, dev_values, pareto_front
 from cse_platform.sweep.objectives import is_feasible, measure
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
 
-SHOWN = 10
+SHOWN_OF_FRONT = 10
 """Configurations of a front that are shown."""
 
 
 def best_lines(spec: SweepSpec, history: History) -> Iterator[str]:
     """What a sweep takes for the best; nothing while no trial is complete."""
-    trials = [trial for trial in history.trials.values() if trial.state == "COMPLETE"]
-    kept = [trial for trial in trials if is_feasible(spec.search.constraints, [trial])]
-    if trials and not kept:
+    ranked = best_configurations(
+        history, constraints=spec.search.constraints, value=spec.seeds.value
+    )
+    if not ranked and history.configurations():
         bounds = " and ".join(spec.search.constraints)
         yield (
-            f"no complete trial keeps {bounds}, so none is the best, and none gets further seeds "
+            f"no configuration keeps {bounds}, so none is the best, and none gets further seeds "
             "or is evaluated"
         )
     elif spec.search.objectives:
         yield from _front_lines(spec, history)
-    elif kept:
-        yield from _best_trial(spec, history, kept)
+    elif ranked:
+        yield from _best_trial(spec, ranked)
 
 
-def _best_trial(spec: SweepSpec, history: History, trials: list[TrialHistory]) -> Iterator[str]:
-    """The best trial and, where a lower bound decides, the configuration that has the highest."""
-    best = max(trials, key=lambda trial: trial.best_value or 0.0)
+def _best_trial(spec: SweepSpec, ranked: list[Seeds]) -> Iterator[str]:
+    """The best trial and, where a lower bound decides, the configuration that has the highest.
+
+    A trial that breaks a constraint, which the means over its seeds keep, is not named if another
+    one keeps it.
+    """
+    every = [trial for seeds in ranked for trial in seeds]
+    kept = [trial for trial in every if is_feasible(spec.search.constraints, [trial])]
+    best = max(kept or every, key=lambda trial: (trial.best_value or 0.0, -trial.number))
     yield (
         f"best dev {spec.dev.search_name}: {percent(best.best_value)} at step {best.best_step} "
         f"(trial {best.number}, seed {best.seed}{_settings(best)})"
@@ -43,7 +50,7 @@ def _best_trial(spec: SweepSpec, history: History, trials: list[TrialHistory]) -
         yield said
     if spec.seeds.value != "lower_bound":
         return
-    first, *_ = best_first(history, constraints=spec.search.constraints, value=spec.seeds.value)
+    first = ranked[0]
     values = dev_values(first)
     if (bound := lower_bound(values)) is not None:
         yield (
@@ -60,10 +67,10 @@ def _front_lines(spec: SweepSpec, history: History) -> Iterator[str]:
         f"{len(front)} {several} on the Pareto front of "
         f"{', '.join(map(str, spec.search.objectives))}:"
     )
-    for seeds in islice(front, SHOWN):
+    for seeds in islice(front, SHOWN_OF_FRONT):
         yield f"  {_means(seeds, names)} (trial {seeds[0].number}{_settings(seeds[0])})"
-    if len(front) > SHOWN:
-        yield f"  and {len(front) - SHOWN} more: cse-leaderboard --front {spec.sweep}"
+    if len(front) > SHOWN_OF_FRONT:
+        yield f"  and {len(front) - SHOWN_OF_FRONT} more: cse-leaderboard --front {spec.sweep}"
 
 
 def _means(seeds: Seeds, names: list[str]) -> str:

@@ -11,7 +11,7 @@ from cse_methods.tasks import Tasks
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.failures import one_line
 from cse_platform.runner.models import local_copy
-from cse_platform.runner.planning.choice import best_trials
+from cse_platform.runner.planning.choice import chosen_trials
 from cse_platform.runner.processes.own_ray import refuse_lost_ray
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.blocks import Evaluate
@@ -37,7 +37,7 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
     if spec.evaluate is None:
         return
     tasks, under = spec.evaluate.asked, _settings(spec)
-    chosen = best_trials(state.history, spec, top=spec.evaluate.top)
+    chosen = chosen_trials(state.history, spec, top=spec.evaluate.top)
     waiting = [trial for trial in chosen if not tasks.parts <= trial.evaluated.get(under, set())]
     state.scored = (len(chosen) - len(waiting), len(chosen))
     running = {_open(state, t, spec.evaluate): t for t in waiting if t.model is not None}

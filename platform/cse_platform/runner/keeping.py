@@ -7,7 +7,7 @@ from itertools import chain
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.query.trials.model_uses import used_elsewhere
 from cse_platform.runner.models import delete_folder
-from cse_platform.runner.planning.choice import best_trials, pareto_front
+from cse_platform.runner.planning.choice import chosen_trials, pareto_front
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import ModelDeleted
@@ -48,7 +48,7 @@ def surplus_models(
     """
     trials = history.trials.values()
     front = pareto_front(history, spec.search) if spec.search.objectives else []
-    chosen = [*best_trials(history, spec, top=configurations), *chain.from_iterable(front)]
+    chosen = [*chosen_trials(history, spec, top=configurations), *chain.from_iterable(front)]
     best = {trial.key for trial in chosen}
     highest = max((t.best_value or 0.0 for t in trials if t.model is not None), default=0.0)
     return [

@@ -27,7 +27,7 @@ from cse_platform.search.proposals import (
     propose,
 )
 from cse_platform.secrets import mask_url
-from cse_platform.sweep.objectives import DEV, excesses, measure
+from cse_platform.sweep.objectives import DEV_VALUE, excesses, measure
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import LearnedTrial
 from cse_platform.tracking.history import History, TrialHistory
@@ -158,7 +158,7 @@ class SearchStudy:
             )
 
     def _values(self, trial: TrialHistory) -> list[float]:
-        names = [one.name for one in self.spec.search.objectives] or [DEV]
+        names = [one.name for one in self.spec.search.objectives] or [DEV_VALUE]
         found = (measure(trial, name) for name in names)
         return [value for value in found if value is not None]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_platform.sweep.blocks import Search
-from cse_platform.sweep.objectives import DEV, GPU_HOURS, Constraint, metric_of, unknown_name
+from cse_platform.sweep.objectives import DEV_VALUE, GPU_HOURS, Constraint, metric_of, unknown_name
 from cse_platform.sweep.reading.problems import Problem
 
 
@@ -17,9 +17,6 @@ def aim_problems(
         if getattr(search, key):
             text = f"'cmaes' knows no {key}; take 'tpe', 'gp' or 'nsgaii'"
             found.append(Problem(("search", "sampler"), text))
-    if search.objectives and search.budget and search.budget.improvement is not None:
-        text = f"an improvement is of one value, and this search has {len(search.objectives)}"
-        found.append(Problem(("search", "budget", "improvement"), f"{text}; leave it out"))
     if search.objectives and pruner is not None:
         text = (
             f"{pruner!r} compares trials by one value, and this search has "
@@ -49,7 +46,7 @@ def _repeated(search: Search, dev: DevSelection) -> Iterator[Problem]:
     climbed = dev_metric(dev.search_name)
     seen: dict[str, str] = {}
     for place, one in enumerate(search.objectives):
-        meant = climbed if one.name == DEV else metric_of(one.name)
+        meant = climbed if one.name == DEV_VALUE else metric_of(one.name)
         if first := seen.get(meant):
             text = f"{one.name!r} is what {first!r} is; name each objective once"
             yield Problem(("search", "objectives", place), text)

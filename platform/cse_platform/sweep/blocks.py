@@ -23,7 +23,7 @@ from cse_methods.tasks import Tasks, parse_tasks
 from cse_platform.secrets import hide
 from cse_platform.sweep.budget import Budget
 from cse_platform.sweep.durations import Duration
-from cse_platform.sweep.objectives import Constraint, ConstraintText, Direction, Objective
+from cse_platform.sweep.objectives import Constraint, ConstraintText, Direction, SearchObjective
 from cse_platform.sweep.reading.problems import Problem, ProblemsError, did_you_mean, format_value
 from cse_platform.sweep.samplers import Sampler, Tpe
 
@@ -95,7 +95,7 @@ class Search(Settings):
         exclude_if=lambda sweeps: not sweeps,  # as in the journals of older versions
         description="sweeps of the same method whose trials the sampler gets to know",
     )
-    objectives: tuple[Objective, ...] = Field(
+    objectives: tuple[SearchObjective, ...] = Field(
         default=(),
         exclude_if=lambda objectives: not objectives,
         description="several at once; left out, what `dev.search` names is the only one",
@@ -124,7 +124,7 @@ class Search(Settings):
 
     @field_validator("objectives")
     @classmethod
-    def _check_several(cls, objectives: tuple[Objective, ...]) -> tuple[Objective, ...]:
+    def _check_several(cls, objectives: tuple[SearchObjective, ...]) -> tuple[SearchObjective, ...]:
         if len(objectives) == 1:
             raise ValueError(
                 f"one objective, {objectives[0].name!r}, is no choice between several; leave it "

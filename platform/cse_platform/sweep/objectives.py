@@ -15,7 +15,7 @@ from cse_platform.sweep.reading.problems import did_you_mean, format_value
 
 Direction = Literal["maximize", "minimize"]
 
-DEV = "dev"
+DEV_VALUE = "dev"
 """The name of what the search climbs, by `dev.search`."""
 SECONDS, GPU_HOURS = "seconds", "gpu_hours"
 GEOMETRY = {"alignment": "dev/alignment", "uniformity": "dev/uniformity"}
@@ -47,7 +47,7 @@ class Measured(Protocol):
 
 def measure(trial: Measured, name: str) -> float | None:
     """What an objective or a constraint calls by a name; None where it is no number."""
-    if name == DEV:
+    if name == DEV_VALUE:
         found = trial.best_value
     elif name in (SECONDS, GPU_HOURS):
         share = 1.0 if name == SECONDS else trial.gpus / 3600
@@ -59,7 +59,7 @@ def measure(trial: Measured, name: str) -> float | None:
 
 def is_metric(name: str) -> bool:
     """Whether it is something that a trial reports, and not what it costs or climbs."""
-    return name not in (DEV, SECONDS, GPU_HOURS)
+    return name not in (DEV_VALUE, SECONDS, GPU_HOURS)
 
 
 def metric_of(name: str) -> str:
@@ -79,7 +79,7 @@ def _direction_of(name: str) -> Direction | None:
     return "maximize" if is_fraction(name) else None
 
 
-class Objective(Settings):
+class SearchObjective(Settings):
     """One of several values that a search makes as high or as low as it can."""
 
     name: str = Field(min_length=1, description="a dev set, `uniformity`, `seconds` or a metric")
@@ -173,7 +173,7 @@ def unknown_name(name: str, dev: DevSelection) -> str | None:
     Metrics by their full names are taken as they are: a trial tells whether it reports them.
     """
     geometry = tuple(GEOMETRY) if dev.geometry else ()
-    known = (*dev.tasks, DEV, *geometry, SECONDS, GPU_HOURS)
+    known = (*dev.tasks, DEV_VALUE, *geometry, SECONDS, GPU_HOURS)
     if "/" in name or name in known:
         return None
     other = f"; known: {', '.join(known)}, or a metric by its whole name, as dev/stsb_spearman"

@@ -23,7 +23,7 @@ from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.query.board.rows import board_rows
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.score_tables import ScoreRecord
-from cse_platform.runner.planning.choice import best_first as chosen_by_sweep
+from cse_platform.runner.planning.choice import best_configurations as chosen_by_sweep
 from cse_platform.tracking.events import Event, SweepStarted
 from cse_platform.tracking.history import History
 

@@ -11,7 +11,7 @@ from search_studies import alone, asked, opened
 
 from cse_platform.cli.best import best_lines
 from cse_platform.cli.progress import SweepProgress
-from cse_platform.runner.planning.choice import best_first, best_trials, pareto_front
+from cse_platform.runner.planning.choice import best_configurations, chosen_trials, pareto_front
 from cse_platform.runner.planning.confirmation import to_confirm
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted, TrialState
@@ -166,19 +166,19 @@ def _killed(*_: Any, **__: Any) -> None:
 
 def test_infeasible_configurations_are_not_chosen() -> None:
     found = history(ended(0, 0.9, uniformity=-1.0), ended(1, 0.5), ended(2, 0.6, seconds=4000))
-    chosen = best_first(found, constraints=EVEN["constraints"])
+    chosen = best_configurations(found, constraints=EVEN["constraints"])
     assert numbers(chosen) == [1]
     confirmed = to_confirm(found, top=3, constraints=EVEN["constraints"])
     assert [trial.number for trial in confirmed] == [1]
-    assert numbers(best_first(found)) == [0, 2, 1]
+    assert numbers(best_configurations(found)) == [0, 2, 1]
 
 
 def test_a_configuration_is_feasible_by_the_mean_of_its_seeds() -> None:
     seeds = [-1.8, -1.4, -1.2]
     trials = [ended(n, 0.5, uniformity=u, configuration="c", seed=n) for n, u in enumerate(seeds)]
     two, three = history(*trials[:2]), history(*trials)
-    assert numbers(best_first(two, constraints=["uniformity <= -1.5"])) == [0]
-    assert best_first(three, constraints=["uniformity <= -1.5"]) == []
+    assert numbers(best_configurations(two, constraints=["uniformity <= -1.5"])) == [0]
+    assert best_configurations(three, constraints=["uniformity <= -1.5"]) == []
 
 
 def test_the_lower_bound_over_seeds_orders_configurations() -> None:
@@ -190,8 +190,8 @@ def test_the_lower_bound_over_seeds_orders_configurations() -> None:
         for seed, value in enumerate(found)
     ]
     found = history(*trials)
-    assert numbers(best_first(found)) == [0, 10, 20]
-    assert numbers(best_first(found, value="lower_bound")) == [10, 0, 20]
+    assert numbers(best_configurations(found)) == [0, 10, 20]
+    assert numbers(best_configurations(found, value="lower_bound")) == [10, 0, 20]
 
 
 def test_evaluation_and_the_end_go_by_the_lower_bound(new_spec: NewSpec) -> None:
@@ -202,8 +202,8 @@ def test_evaluation_and_the_end_go_by_the_lower_bound(new_spec: NewSpec) -> None
     ]
     found = history(*trials)
     by_mean, by_bound = new_spec(), new_spec(seeds={"value": "lower_bound"})
-    assert [one.number for one in best_trials(found, by_mean, top=1)] == [0, 1]
-    assert [one.number for one in best_trials(found, by_bound, top=1)] == [10, 11]
+    assert [one.number for one in chosen_trials(found, by_mean, top=1)] == [0, 1]
+    assert [one.number for one in chosen_trials(found, by_bound, top=1)] == [10, 11]
     assert len(list(best_lines(by_mean, found))) == 1
     _, line = best_lines(by_bound, found)
     # t with 1 df at 95 % is 6.3138, and s / sqrt 2 is 0.01.
@@ -246,8 +246,19 @@ def test_the_front_is_over_feasible_means(new_spec: NewSpec) -> None:
 def test_where_nothing_is_feasible_the_end_says_so(new_spec: NewSpec) -> None:
     spec = new_spec(search=EVEN)
     (line,) = best_lines(spec, history(ended(0, 0.9, uniformity=-1.0)))
-    assert "no complete trial keeps uniformity <= -1.5 and seconds <= 3600" in line
+    assert "no configuration keeps uniformity <= -1.5 and seconds <= 3600" in line
     assert list(best_lines(spec, history())) == []
+
+
+def test_a_seed_that_keeps_a_bound_does_not_make_its_configuration_keep_it(
+    new_spec: NewSpec,
+) -> None:
+    trials = [
+        ended(n, 0.5 + n / 10, uniformity=u, configuration="c", seed=n)
+        for n, u in enumerate((-1.6, -1.2))
+    ]
+    (line,) = best_lines(new_spec(search=EVEN, seeds={"value": "lower_bound"}), history(*trials))
+    assert line.startswith("no configuration keeps")
 
 
 def test_the_best_line_is_of_a_feasible_trial(new_spec: NewSpec) -> None:

@@ -330,8 +330,6 @@ AIMS = [
     ("objectives: [stsb, {name: seconds, direction: lower}]",
      ["search.objectives.1.direction: expected 'maximize' or 'minimize', got 'lower'"]),
     ("objectives: [stsb, gpu_hours]", ["search.objectives.1: gpu_hours is 0 for every trial"]),
-    ("objectives: [stsb, seconds], budget: {improvement: 0.001}",
-     ["search.budget.improvement: an improvement is of one value, and this search has 2;"]),
     ("constraints: [secnods <= 3]", [f"search.constraints.0: {UNMEASURED}"]),
     ("constraints: [heat <= 3]",
      ["search.constraints.0: no trial measures 'heat'; known: stsb, sickr, dev, alignment, "]),

@@ -15,7 +15,7 @@ Seeds = list[TrialHistory]
 """The complete trials of one configuration."""
 
 
-def best_first(
+def best_configurations(
     history: History, *, constraints: Iterable[str] = (), value: SeedsValue = "mean"
 ) -> list[Seeds]:
     """The configurations that keep the constraints, the best on dev first.
@@ -33,9 +33,9 @@ def best_first(
     return sorted(_feasible(history, constraints), key=key, reverse=True)
 
 
-def best_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialHistory]:
+def chosen_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialHistory]:
     """Every complete trial of the best configurations, by the sweep's own rule."""
-    best = best_first(history, constraints=spec.search.constraints, value=spec.seeds.value)
+    best = best_configurations(history, constraints=spec.search.constraints, value=spec.seeds.value)
     return [trial for seeds in best[:top] for trial in seeds]
 
 

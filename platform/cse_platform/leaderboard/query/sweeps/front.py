@@ -18,7 +18,7 @@ from cse_platform.leaderboard.query.sweeps.measured import (
 )
 from cse_platform.leaderboard.query.sweeps.search_history import search_dev, space_of
 from cse_platform.leaderboard.statistics.pareto import non_dominated
-from cse_platform.sweep.objectives import Objective, is_feasible, measure
+from cse_platform.sweep.objectives import SearchObjective, is_feasible, measure
 from cse_platform.sweep.space.space import Space
 
 
@@ -51,7 +51,7 @@ class ParetoFront:
     sweep: str
     dev: str
     """What the search climbs by itself, e.g. `stsb`: the objective `dev`."""
-    objectives: tuple[Objective, ...]
+    objectives: tuple[SearchObjective, ...]
     constraints: tuple[str, ...]
     rows: tuple[FrontRow, ...]
     """Those on the front first, and each part by the first objective, the best first. Those that

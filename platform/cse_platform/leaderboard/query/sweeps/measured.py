@@ -14,9 +14,9 @@ from cse_platform.leaderboard.store.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.sweep.objectives import ConstraintText, Objective
+from cse_platform.sweep.objectives import ConstraintText, SearchObjective
 
-_OBJECTIVES = TypeAdapter(tuple[Objective, ...])
+_OBJECTIVES = TypeAdapter(tuple[SearchObjective, ...])
 _CONSTRAINTS = TypeAdapter(tuple[ConstraintText, ...])
 
 
@@ -24,7 +24,7 @@ _CONSTRAINTS = TypeAdapter(tuple[ConstraintText, ...])
 class Aims:
     """What a search is after beside the dev score, by its stored file."""
 
-    objectives: tuple[Objective, ...] = ()
+    objectives: tuple[SearchObjective, ...] = ()
     constraints: tuple[str, ...] = ()
 
 
