@@ -117,11 +117,11 @@ def test_improvement_ends_the_search(
 def test_the_improvement_is_one_of_feasible_trials(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
-    budget = {"budget": {"improvement": 0.001}, "trials": LEAST + 3}
+    budget = {"budget": {"improvement": 0.001}, "trials": LEAST_TRIALS + 3}
     spec = new_spec(search={**budget, "constraints": ["stsb <= 0.4"]})
     drive = new_drive(tmp_path, spec, score=lambda values, seed, step: 0.5)
     drive.run()
-    assert (len(roles(drive)), drive.history.spent) == (LEAST + 3, None)
+    assert (len(roles(drive)), drive.history.spent) == (LEAST_TRIALS + 3, None)
 
 
 def test_gpu_hours_count_what_has_ended_and_what_runs(
