@@ -136,20 +136,11 @@ def prepare(
     if unchanged:
         return None
     evidence = gather(history, resolved, leaderboard, dev=dev.columns)
-    search = SearchStudy(
-        resolved,
-        url=places.search,
-        start_points=start_points(resolved, method, evidence.leaders or {}),
-        learned=evidence.learned,
-    )
-    now = {
-        "leaders": evidence.leaders,
-        "learned": evidence.learned,
-        "content": content,
-        "environment": environment,
-        "packages": packages,
-    }
-    started = _started(spec, method, spec=asked, best=best, **now)
+    points = start_points(resolved, method, evidence.leaders or {})
+    search = SearchStudy(resolved, url=places.search, start_points=points, learned=evidence.learned)
+    now = {"content": content, "environment": environment, "packages": packages}
+    taken = {"best": best, "leaders": evidence.leaders, "learned": evidence.learned}
+    started = _started(spec, method, spec=asked, **taken, **now)
 
     def begin(recorder: Recorder, lease: Lease) -> SweepState:
         stores = (recorder, search, leaderboard, lease)
