@@ -17,7 +17,9 @@ FILES = sorted((ROOT / "sweeps").rglob("*.yaml"))
 SEARCHES = [
     path
     for path in FILES
-    if path.parent.name != "papers" and path.stem not in ("quickstart", "untrained")
+    if path.parent.name != "papers"
+    and path.stem not in ("quickstart", "untrained")
+    and not path.stem.startswith("mini-")  # no paper has settings for it
 ]
 
 
