@@ -10,7 +10,8 @@ from cse_platform.render.formats import percent, short_settings
 from cse_platform.runner.planning.choice import Seeds, best_configurations, dev_values, pareto_front
 from cse_platform.sweep.objectives import is_feasible, measure
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.history import History
+from cse_platform.tracking.trial_history import TrialHistory
 
 SHOWN_OF_FRONT = 10
 """Configurations of a front that are shown."""

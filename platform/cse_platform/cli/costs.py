@@ -19,8 +19,9 @@ from cse_platform.forecast.time_left import span, time_left
 from cse_platform.leaderboard.query.trials.durations import past_trials
 from cse_platform.leaderboard.store.opening import open_read_only
 from cse_platform.sweep import fit
+from cse_platform.sweep.best_in_spec import best_references
 from cse_platform.sweep.pruners import NoPruner
-from cse_platform.sweep.spec import SweepSpec, best_references
+from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import nearest_existing
 
 

@@ -15,11 +15,12 @@ from cse_platform.errors import NoStoreError, SweepRefusedError
 from cse_platform.leaderboard.store.opening import open_read_only, open_store
 from cse_platform.search.proposals import preview
 from cse_platform.sweep import fit, prerequisites
+from cse_platform.sweep.best_in_spec import best_references, with_best
 from cse_platform.sweep.changes import refuse_changes
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.reading.problems import format_value
 from cse_platform.sweep.space.start_points import start_points
-from cse_platform.sweep.spec import SweepFile, SweepSpec, best_references, with_best
+from cse_platform.sweep.spec import SweepFile, SweepSpec
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from cse_platform.render.formats import percent, short_settings
-from cse_platform.tracking.history import TrialHistory
+from cse_platform.tracking.trial_history import TrialHistory
 
 STALLED, INFEASIBLE = "stalled", "infeasible"
 SHOWN_TRIALS = 12

@@ -18,7 +18,7 @@ from cse_platform.runner.planning.budgets import trials_left
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import now
-from cse_platform.tracking.history import TrialHistory
+from cse_platform.tracking.trial_history import TrialHistory
 
 LOOK_SECONDS = 0.5
 LEAST_LEFT = 0.05

@@ -32,9 +32,10 @@ from cse_platform.signals import heed_sigterm
 from cse_platform.sweep.prerequisites import fetch_missing
 from cse_platform.sweep.spec import SweepFile, SweepSpec
 from cse_platform.sweep.stores import SweepStores
-from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.history import History
 from cse_platform.tracking.mlflow.saved_view import view_link
 from cse_platform.tracking.mlflow.store import experiment_id, is_server
+from cse_platform.tracking.trial_history import TrialHistory
 
 HEAD = 5
 """Rows of the leaderboard shown at the end."""

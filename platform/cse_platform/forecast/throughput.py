@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cse_platform.sweep.blocks import Resources, Slot
+from cse_platform.sweep.resources import Resources, Slot
 
 TRIED_AT_ONCE = (1, 2, 4, 8)
 """So many trials at once are tried."""

@@ -17,9 +17,9 @@ from cse_platform.runner.state import SweepState
 from cse_platform.sweep.blocks import Evaluate
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TestAccessed
-from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.packing import accessed_source, evaluation_event
 from cse_platform.tracking.provenance import user_and_host
+from cse_platform.tracking.trial_history import TrialHistory
 
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Evaluation

@@ -11,7 +11,8 @@ from cse_platform.runner.planning.choice import chosen_trials, pareto_front
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import ModelDeleted
-from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.history import History
+from cse_platform.tracking.trial_history import TrialHistory
 
 _log = logging.getLogger(__name__)
 

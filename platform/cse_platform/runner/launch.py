@@ -28,10 +28,11 @@ from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.best import BestReference
+from cse_platform.sweep.best_in_spec import best_references, with_best
 from cse_platform.sweep.changes import asks_for_no_more, refuse_changes
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.space.start_points import start_points
-from cse_platform.sweep.spec import SweepSpec, best_references, with_best
+from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import SweepFinished, SweepStarted
 from cse_platform.tracking.history import History

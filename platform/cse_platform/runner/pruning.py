@@ -11,7 +11,7 @@ from cse_platform.runner.state import SweepState
 from cse_platform.search.curve import PastCurves, Rule, collapsed, judge
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.pruners import CurvePruner
-from cse_platform.tracking.history import TrialHistory
+from cse_platform.tracking.trial_history import TrialHistory
 
 _log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from cse_platform.secrets import mask_text
 from cse_platform.sweep.objectives import is_metric, metric_of
 from cse_platform.sweep.reading.problems import did_you_mean
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialState
-from cse_platform.tracking.history import TrialHistory
+from cse_platform.tracking.trial_history import TrialHistory
 
 _log = logging.getLogger(__name__)
 

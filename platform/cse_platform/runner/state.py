@@ -11,12 +11,13 @@ from cse_platform.forecast.throughput import Throughput
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.search.study import SearchStudy
-from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.identity import Identity
+from cse_platform.sweep.resources import Slot
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import Event
-from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.history import History
 from cse_platform.tracking.recorder import Recorder
+from cse_platform.tracking.trial_history import TrialHistory
 
 _log = logging.getLogger(__name__)
 

@@ -30,7 +30,8 @@ from cse_platform.secrets import mask_url
 from cse_platform.sweep.objectives import DEV_VALUE, excesses, measure
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import LearnedTrial
-from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.history import History
+from cse_platform.tracking.trial_history import TrialHistory
 
 _RETRY_OF = "retry_of"
 _REQUEST = "request"

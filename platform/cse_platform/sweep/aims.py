@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from cse_methods.data.dev_selection import DevSelection, dev_metric
-from cse_platform.sweep.blocks import Search
 from cse_platform.sweep.objectives import DEV_VALUE, GPU_HOURS, Constraint, metric_of, unknown_name
 from cse_platform.sweep.reading.problems import Problem
+from cse_platform.sweep.search_block import Search
 
 
 def aim_problems(

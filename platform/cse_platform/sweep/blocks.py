@@ -1,14 +1,12 @@
-"""The blocks of a sweep file: `search:`, `seeds:`, `resources:`, `evaluate:` and `stores:`."""
+"""The blocks `seeds:`, `evaluate:`, `keep:` and `stores:` of a sweep file."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    PlainValidator,
     SecretStr,
     ValidationInfo,
     field_validator,
@@ -21,11 +19,7 @@ from cse_methods.errors import EvaluationError
 from cse_methods.settings import Settings
 from cse_methods.tasks import Tasks, parse_tasks
 from cse_platform.secrets import hide
-from cse_platform.sweep.budget import Budget
-from cse_platform.sweep.durations import Duration
-from cse_platform.sweep.objectives import Constraint, ConstraintText, Direction, SearchObjective
-from cse_platform.sweep.reading.problems import Problem, ProblemsError, did_you_mean, format_value
-from cse_platform.sweep.samplers import Sampler, Tpe
+from cse_platform.sweep.reading.problems import Problem, ProblemsError, format_value
 
 
 def _slug(value: str) -> str:
@@ -34,17 +28,6 @@ def _slug(value: str) -> str:
         raise ValueError(
             "expected at most 100 letters, digits, '-', '_' and '.', the first a letter or digit, "
             f"got {format_value(value)}"
-        )
-    return value
-
-
-def _start_point(value: Any) -> Any:
-    words = ("published", "leaderboard")
-    if value not in words and not isinstance(value, Mapping):
-        hint = did_you_mean(value, words) if isinstance(value, str) else ""
-        raise ValueError(
-            "expected 'published', 'leaderboard' or a mapping name -> value, got "
-            f"{format_value(value)}{hint}"
         )
     return value
 
@@ -62,92 +45,6 @@ Slug = Annotated[str, Field(min_length=1), AfterValidator(_slug)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**32)]
 Share = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-StartPoint = Annotated[
-    Literal["published", "leaderboard"] | dict[str, Any], PlainValidator(_start_point)
-]
-
-
-GIVE_UP_AFTER = 3
-"""Failures of one cause that are no accident any more."""
-
-
-class Search(Settings):
-    """How configurations are proposed."""
-
-    sampler: Sampler = Tpe()
-    trials: Count | None = Field(
-        default=None,
-        description="configurations to try; a grid may leave it out and try all, and so may a "
-        "search with another budget",
-    )
-    budget: Budget | None = Field(
-        default=None,
-        exclude_if=lambda budget: budget is None,  # as in the journals of older versions
-        description="what else ends the search: `time`, `gpu_hours`, `improvement`",
-    )
-    seed: Seed = Field(default=42, description="of the sampler")
-    start_from: tuple[StartPoint, ...] = Field(
-        default=(),
-        description="configurations tried first: `published`, `leaderboard`, or values by name",
-    )
-    learn_from: tuple[Slug, ...] = Field(
-        default=(),
-        exclude_if=lambda sweeps: not sweeps,  # as in the journals of older versions
-        description="sweeps of the same method whose trials the sampler gets to know",
-    )
-    objectives: tuple[SearchObjective, ...] = Field(
-        default=(),
-        exclude_if=lambda objectives: not objectives,
-        description="several at once; left out, what `dev.search` names is the only one",
-    )
-    constraints: tuple[ConstraintText, ...] = Field(
-        default=(),
-        exclude_if=lambda constraints: not constraints,
-        description="on what a trial measured, such as `uniformity <= -1.5`",
-    )
-    give_up_after: Count = Field(
-        default=GIVE_UP_AFTER,
-        exclude_if=lambda count: count == GIVE_UP_AFTER,  # as in the journals of older versions
-        description="stop where so many trials have failed alike and no other has ended",
-    )
-
-    @property
-    def directions(self) -> tuple[Direction, ...]:
-        """In which direction each objective is better; a dev score is the higher, the better."""
-        return tuple(one.direction for one in self.objectives) or ("maximize",)
-
-    @property
-    def measured(self) -> tuple[str, ...]:
-        """What objectives and constraints are about, by their names, each once."""
-        bounded = (Constraint.parse(text).name for text in self.constraints)
-        return tuple(dict.fromkeys((*(one.name for one in self.objectives), *bounded)))
-
-    @field_validator("objectives")
-    @classmethod
-    def _check_several(cls, objectives: tuple[SearchObjective, ...]) -> tuple[SearchObjective, ...]:
-        if len(objectives) == 1:
-            raise ValueError(
-                f"one objective, {objectives[0].name!r}, is no choice between several; leave it "
-                "out and write dev: {search: …} for what the search is to climb, or name two"
-            )
-        return objectives
-
-    @model_validator(mode="after")
-    def _check_sampler(self) -> Self:
-        if self.sampler.kind == "cmaes" and self.objectives:
-            raise ValueError(
-                "sampler 'cmaes' climbs one objective; for several take 'tpe', 'gp', 'nsgaii' or "
-                "'nsgaiii'"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _check_trials(self) -> Self:
-        if self.trials is None and self.budget is None and self.sampler.kind != "grid":
-            raise ValueError(
-                f"sampler {self.sampler.kind!r} needs 'trials', how many to try, or 'budget'"
-            )
-        return self
 
 
 class Confirmation(Settings):
@@ -190,63 +87,6 @@ class TrialSeeds(Settings):
         """The seeds that the best configurations get beside the search's own."""
         seeds = () if self.confirm is None else self.confirm.seeds
         return tuple(seed for seed in seeds if seed != self.search)
-
-
-@dataclass(frozen=True)
-class Slot:
-    """What one running trial occupies."""
-
-    cpu: float
-    """CPU cores."""
-    gpu: float = 0.0
-    """Share of a GPU."""
-
-    @property
-    def threads(self) -> int:
-        """CPU threads of the trial."""
-        return max(1, int(self.cpu))
-
-
-class Resources(Settings):
-    """What one trial occupies; a trial runs on one device.
-
-    `auto` stands for as little as gives the most sentences a second of all trials together.
-    """
-
-    gpu: Annotated[Share, Field(ge=0, le=1)] | Literal["auto"] = Field(
-        default=0.0, description="share of a GPU, or `auto`"
-    )
-    cpu: Annotated[Share, Field(gt=0)] | Literal["auto"] = Field(
-        default=1.0, description="CPU cores, or `auto`"
-    )
-    fresh_process: bool = Field(
-        default=False,
-        strict=True,
-        description="start a process for every trial, as for a method that leaves something behind",
-    )
-    timeout: Duration | None = Field(
-        default=None,
-        exclude_if=lambda seconds: seconds is None,  # as in the journals of older versions
-        description="how long a trial may take, e.g. `2h`; one that takes longer goes on once from "
-        "its checkpoint, and then fails",
-    )
-    silent_for: Duration | None = Field(
-        default=None,
-        exclude_if=lambda seconds: seconds is None,
-        description="how long a trial may report nothing, e.g. `20min`; by default 20 times as "
-        "long as ever before, and never less than 10 minutes",
-    )
-
-    @property
-    def measured(self) -> bool:
-        """Whether a short run decides what a trial occupies."""
-        return "auto" in (self.cpu, self.gpu)
-
-    @property
-    def slot(self) -> Slot:
-        """What a trial occupies; where that is measured, a whole GPU and one core until then."""
-        cpu = 1.0 if self.cpu == "auto" else self.cpu
-        return Slot(cpu, 1.0 if self.gpu == "auto" else self.gpu)
 
 
 class Evaluate(Settings):

@@ -11,9 +11,9 @@ from cse_methods.encoders.backbones import backbone_width, locate_backbone, reso
 from cse_methods.errors import TrainingError
 from cse_methods.training.schedule import Schedule
 from cse_platform.errors import SweepRefusedError
-from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.check import representatives
 from cse_platform.sweep.pruners import NoPruner
+from cse_platform.sweep.resources import Slot
 from cse_platform.sweep.space.start_points import published_notes
 from cse_platform.sweep.spec import SweepSpec
 

@@ -11,8 +11,9 @@ from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import fetch_backbone, locate_backbone, resolve_backbone
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import BestReference
+from cse_platform.sweep.best_in_spec import best_references
 from cse_platform.sweep.check import representatives
-from cse_platform.sweep.spec import SweepSpec, best_references
+from cse_platform.sweep.spec import SweepSpec
 
 
 def with_data_source(spec: SweepSpec) -> SweepSpec:

@@ -16,21 +16,9 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.secrets import mask_text
 from cse_platform.sweep.aims import aim_problems
 from cse_platform.sweep.best import (
-    BestReference,
-    references_in,
-    replace_references,
     with_placeholders,
 )
-from cse_platform.sweep.blocks import (
-    Evaluate,
-    Keep,
-    Resources,
-    Search,
-    SecretUrls,
-    Slug,
-    Stores,
-    TrialSeeds,
-)
+from cse_platform.sweep.blocks import Evaluate, Keep, SecretUrls, Slug, Stores, TrialSeeds
 from cse_platform.sweep.pruners import NoPruner, Pruner
 from cse_platform.sweep.reading.problems import (
     Problem,
@@ -39,7 +27,8 @@ from cse_platform.sweep.reading.problems import (
     joined_problems,
 )
 from cse_platform.sweep.reading.pydantic_errors import problems_in
-from cse_platform.sweep.space.dimensions import Choices
+from cse_platform.sweep.resources import Resources
+from cse_platform.sweep.search_block import Search
 from cse_platform.sweep.space.require import Requirements, require_problems
 from cse_platform.sweep.space.space import Space
 
@@ -261,33 +250,6 @@ class SweepSpec(Settings):
 
     def _top(self) -> dict[str, Any]:
         return self.model_dump(mode="json", include=set(METHOD_WIDE))
-
-
-def best_references(spec: SweepSpec) -> list[BestReference]:
-    """The references that must be resolved before the sweep starts, each once, in file order."""
-    choices = [d.choices for _, d in spec.space.items() if isinstance(d, Choices)]
-    places = (spec.fixed, choices, spec.search.start_from)
-    return list(dict.fromkeys(reference for place in places for reference in references_in(place)))
-
-
-def with_best(spec: SweepSpec, folders: Mapping[BestReference, str]) -> SweepSpec:
-    """The sweep with references replaced by folders, wherever `folders` has one."""
-
-    if not folders:
-        return spec
-
-    def folder(reference: BestReference) -> Any:
-        unresolved = {"best": {"method": reference.method, "backbone": reference.backbone}}
-        return folders.get(reference, unresolved)
-
-    space = replace_references(spec.space.model_dump(mode="json"), folder)
-    start_from = replace_references(spec.search.start_from, folder)
-    changed = {
-        "fixed": replace_references(spec.fixed, folder),
-        "space": Space.model_validate(space),
-        "search": spec.search.model_copy(update={"start_from": tuple(start_from)}),
-    }
-    return spec.model_copy(update=changed)
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,10 @@ from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import SweepFinished, SweepStarted
-from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal, read_journal
 from cse_platform.tracking.recorder import Recorder
+from cse_platform.tracking.trial_history import TrialHistory
 
 STEPS = (0, 2, 4)
 """Where a trial reports."""

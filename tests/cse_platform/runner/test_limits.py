@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from cse_platform.runner.planning.limits import AWAY, LEAST_SILENCE, RHYTHM, TrialLimits
-from cse_platform.sweep.blocks import Resources
+from cse_platform.sweep.resources import Resources
 
 
 class Clock:

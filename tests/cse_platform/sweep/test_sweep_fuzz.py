@@ -7,8 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cse_platform.errors import SweepFileError
+from cse_platform.sweep.best_in_spec import best_references
 from cse_platform.sweep.reading.loader import load_sweep
-from cse_platform.sweep.spec import SweepSpec, best_references
+from cse_platform.sweep.spec import SweepSpec
 
 FULL = """\
 sweep: full

@@ -6,10 +6,12 @@ from statistics import fmean
 from cse_platform.leaderboard.query.board.best import BestKey, best_key
 from cse_platform.leaderboard.statistics.intervals import lower_bound
 from cse_platform.leaderboard.statistics.pareto import non_dominated
-from cse_platform.sweep.blocks import Search, SeedsValue
+from cse_platform.sweep.blocks import SeedsValue
 from cse_platform.sweep.objectives import is_feasible, measure
+from cse_platform.sweep.search_block import Search
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.history import History
+from cse_platform.tracking.trial_history import TrialHistory
 
 Seeds = list[TrialHistory]
 """The complete trials of one configuration."""

@@ -7,7 +7,8 @@ from cse_platform.leaderboard.query.board.best import BestKey, best_key
 from cse_platform.leaderboard.statistics.race import SeedValues, still_racing
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.history import History
+from cse_platform.tracking.trial_history import TrialHistory
 
 
 def to_confirm(

@@ -8,7 +8,8 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.changes import GROWING
 from cse_platform.sweep.identity import CODE, Identity, canonical_hash
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.history import History
+from cse_platform.tracking.trial_history import TrialHistory
 
 _SHOWN = 3
 """Changed modules that a message names."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from cse_platform.render.formats import clock
-from cse_platform.sweep.blocks import Resources
+from cse_platform.sweep.resources import Resources
 
 RHYTHM = 20
 """So many times the longest time between two reports is no rhythm any more."""

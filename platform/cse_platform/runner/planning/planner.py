@@ -18,7 +18,7 @@ from cse_platform.search.proposals import Proposal
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.identity import ConfigurationIdentity
 from cse_platform.tracking.events import Role, SearchEnded, TrialFinished, TrialStarted, asked_of
-from cse_platform.tracking.history import TrialHistory
+from cse_platform.tracking.trial_history import TrialHistory
 
 _log = logging.getLogger(__name__)
 

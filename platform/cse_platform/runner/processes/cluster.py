@@ -18,7 +18,7 @@ from cse_platform.runner.processes.own_ray import start_own, without_noise
 from cse_platform.runner.processes.worker import trainable
 from cse_platform.runner.processes.worker_process import reusable
 from cse_platform.signals import heed_sigterm, interrupt_handler_kept
-from cse_platform.sweep.blocks import Slot
+from cse_platform.sweep.resources import Slot
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
 

@@ -20,9 +20,9 @@ from cse_platform.forecast.throughput import Throughput, fewest_near_best, slots
 from cse_platform.runner.processes.worker import prepared
 from cse_platform.runner.processes.worker_process import as_found
 from cse_platform.runner.state import SweepState
-from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.check import representatives
 from cse_platform.sweep.identity import code_hash
+from cse_platform.sweep.resources import Slot
 from cse_platform.tracking.provenance import peak_memory
 
 _STEPS = 20
