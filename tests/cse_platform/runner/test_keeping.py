@@ -140,3 +140,15 @@ def test_a_trial_without_its_model_is_not_reused_where_test_sets_want_it(
         other.close()
         trials = other.history.trials.values()
         assert sum(trial.reused_from is not None for trial in trials) == reused
+
+
+def test_a_leaderboard_that_is_behind_the_journal_ends_no_sweep(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    drive = new_drive(tmp_path, four(new_spec, keep={"models": 1}), score=hot)
+    drive.run()
+    drive.state.leaderboard = open_store(f"sqlite:///{tmp_path / 'empty.db'}")
+    delete_surplus_models(drive.state)
+    assert [temperature for temperature, _ in kept(drive)] == [0.4]
+    drive.state.leaderboard.close()
+    drive.close()

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import Text, cast, select
 from sqlalchemy.orm import Session
 
-from cse_platform.leaderboard.query.sweeps.find import find_sweep
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
     GroupRecord,
+    SweepRecord,
     SweepTrialRecord,
     TrialRecord,
 )
@@ -32,8 +32,9 @@ def used_elsewhere(session: Session, keys: Sequence[str], *, sweep: str) -> set[
 
 
 def _held(session: Session, keys: Sequence[str], sweep: str) -> set[str]:
-    own = find_sweep(session, sweep).id if keys else 0
-    query = select(TrialRecord.key).join(TrialRecord.places).where(SweepTrialRecord.sweep_id != own)
+    # By name: the leaderboard may be behind the journal, and not have this sweep yet.
+    places = select(TrialRecord.key).join(TrialRecord.places).join(SweepTrialRecord.sweep)
+    query = places.where(SweepRecord.name != sweep)
     found: set[str] = set()
     for start in range(0, len(keys), _BATCH):
         some = keys[start : start + _BATCH]

@@ -1,0 +1,246 @@
+"""Response surfaces on which searches are simulated: recorded ones, and functions with noise.
+
+A surface says what dev curve a configuration has with a seed, and what its mean over seeds is. A
+configuration's score is the best value of its curve, as in a sweep.
+"""
+
+import csv
+import gzip
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+from cse_platform.sweep.space.dimensions import Choices
+from cse_platform.sweep.space.space import Space
+
+Array = NDArray[np.float64]
+Assignment = Mapping[str, Any]
+
+SEEDS = 400
+"""Noises over which the mean of a configuration is taken."""
+DRAWN = 20_000
+"""Configurations among which the best of a space is looked for."""
+
+
+class Surface(Protocol):
+    """What can be known of a space."""
+
+    name: str
+    space: Space
+    points: int
+    """Dev points of a whole trial, after step 0."""
+    start: Assignment
+    """What somebody who has not searched would take: the paper's settings, or the middle."""
+
+    def curve(self, assignment: Assignment, *, seed: int) -> Array:
+        """The dev curve of a trial, without step 0, shape (points,), fractions."""
+
+    def mean(self, assignments: list[Assignment]) -> Array:
+        """The mean score of each configuration over seeds, shape (N,)."""
+
+
+def unit(space: Space, assignment: Assignment) -> list[float]:
+    """Coordinates in [0, 1]: ranges by their own scale, a coordinate for each choice."""
+    found: list[float] = []
+    for name, dimension in space.items():
+        value = assignment[name]
+        if isinstance(dimension, Choices):
+            found += [float(value == choice) for choice in dimension.choices]
+        else:
+            low, high = float(dimension.low), float(dimension.high)
+            scale: Callable[[float], float] = np.log if dimension.log else float
+            found.append(float((scale(value) - scale(low)) / (scale(high) - scale(low))))
+    return found
+
+
+def drawn(space: Space, rng: np.random.Generator) -> dict[str, Any]:
+    """A configuration at random."""
+    found: dict[str, Any] = {}
+    for name, dimension in space.items():
+        if isinstance(dimension, Choices):
+            found[name] = dimension.choices[rng.integers(len(dimension.choices))]
+        elif dimension.log:
+            found[name] = float(np.exp(rng.uniform(np.log(dimension.low), np.log(dimension.high))))
+        else:
+            found[name] = float(rng.uniform(dimension.low, dimension.high))
+    return found
+
+
+def best_mean(surface: Surface) -> tuple[float, float]:
+    """The highest mean of a space, and the share of configurations within 0.3 points of it."""
+    rng = np.random.default_rng(0)
+    means = surface.mean([drawn(surface.space, rng) for _ in range(DRAWN)])
+    return float(means.max()), float((means >= means.max() - 0.003).mean())
+
+
+class RecordedSurface:
+    """Real dev curves, between which a Gaussian process interpolates.
+
+    The noise of a seed is that of a seed that was trained: the curves of a configuration that has
+    several, less their mean.
+    """
+
+    def __init__(
+        self, name: str, file: Path, *, space: Mapping[str, Any], start: Assignment, parts: int = 3
+    ) -> None:
+        self.name, self.space, self.start = name, Space.model_validate(space), start
+        curves = _read(file)
+        self.points = len(next(iter(next(iter(curves.values())).values())))
+        configurations = [json.loads(text) for text in curves]
+        means = np.array([np.mean(list(seeds.values()), axis=0) for seeds in curves.values()])
+        self.noise = _residuals(list(curves.values()))
+        self._middle = means.mean(axis=0)
+        _, _, axes = np.linalg.svd(means - self._middle, full_matrices=False)
+        self._axes: Array = axes[:parts]
+        inputs = np.array([unit(self.space, one) for one in configurations])
+        targets = (means - self._middle) @ self._axes.T
+        self._models = [_fitted(inputs, column) for column in targets.T]
+
+    def _expected(self, assignments: list[Assignment]) -> Array:
+        inputs = np.array([unit(self.space, one) for one in assignments])
+        parts = np.column_stack([model.predict(inputs) for model in self._models])
+        return np.asarray(parts @ self._axes + self._middle)
+
+    def curve(self, assignment: Assignment, *, seed: int) -> Array:
+        rng = _rng(assignment, seed)
+        noise = self.noise[rng.integers(len(self.noise))]
+        return np.asarray(self._expected([assignment])[0] + noise)
+
+    def mean(self, assignments: list[Assignment]) -> Array:
+        expected = self._expected(assignments)
+        return np.asarray(np.mean([(expected + noise).max(axis=1) for noise in self.noise], axis=0))
+
+
+class Analytic:
+    """A function of coordinates in [0, 1], which trials approach along curves that fall again.
+
+    The first coordinate is a learning rate: with a high one a curve peaks early and falls.
+    """
+
+    points = 8
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[[Array], Array],
+        *,
+        dimensions: int,
+        noise: float,
+        untrained: float = 0.62,
+    ) -> None:
+        self.name, self.function = name, function
+        ranges = {f"x{i}": {"low": 0.0, "high": 1.0} for i in range(dimensions)}
+        self.space = Space.model_validate(ranges)
+        self.start = dict.fromkeys(ranges, 0.5)
+        self.noise_level, self.untrained = noise, untrained
+
+    def _expected(self, inputs: Array) -> Array:
+        final = self.function(inputs)
+        share = np.arange(1, self.points + 1) / self.points
+        peak = 1.0 - 0.7 * inputs[:, :1]
+        rise = np.minimum(share / peak, 1.0) ** 0.5
+        fall = 0.1 * np.maximum(share - peak, 0.0)
+        return np.asarray(self.untrained + (final[:, None] - self.untrained) * rise - fall)
+
+    @cached_property
+    def _noises(self) -> Array:
+        rng = np.random.default_rng(1)
+        return self._draw(rng, SEEDS)
+
+    def _draw(self, rng: np.random.Generator, count: int) -> Array:
+        """Most of the noise is the seed's, the same at every point; the rest is the point's."""
+        seeds = rng.normal(0, self.noise_level, (count, 1))
+        return seeds + rng.normal(0, 0.4 * self.noise_level, (count, self.points))
+
+    def curve(self, assignment: Assignment, *, seed: int) -> Array:
+        inputs = np.array([unit(self.space, assignment)])
+        return np.asarray(self._expected(inputs)[0] + self._draw(_rng(assignment, seed), 1)[0])
+
+    def mean(self, assignments: list[Assignment]) -> Array:
+        inputs = np.array([unit(self.space, one) for one in assignments])
+        expected, total = self._expected(inputs), np.zeros(len(inputs))
+        for noise in self._noises:
+            total += (expected + noise).max(axis=1)
+        return total / len(self._noises)
+
+
+def bowl(inputs: Array) -> Array:
+    """A broad maximum off the middle, of unlike curvature by dimension, in five dimensions."""
+    centre = np.array([0.3, 0.7, 0.4, 0.6, 0.25])
+    weights = np.array([0.08, 0.05, 0.025, 0.012, 0.004])
+    return np.asarray(0.68 - ((inputs - centre) ** 2 * weights).sum(axis=1))
+
+
+def valley(inputs: Array) -> Array:
+    """Two coordinates that must go together, as two temperatures do, in four dimensions."""
+    together = inputs[:, 1] - inputs[:, 2]
+    height = inputs[:, 1] - 0.3
+    rest = 0.04 * (inputs[:, 0] - 0.6) ** 2 + 0.02 * (inputs[:, 3] - 0.5) ** 2
+    return np.asarray(0.68 - 0.08 * together**2 - 0.02 * height**2 - rest)
+
+
+def peaks(inputs: Array) -> Array:
+    """A broad lower hill and a narrower higher one, in three dimensions."""
+    broad = ((inputs - np.array([0.25, 0.3, 0.7])) ** 2).sum(axis=1)
+    narrow = ((inputs - np.array([0.75, 0.7, 0.3])) ** 2).sum(axis=1)
+    hills = 0.05 * np.exp(-broad / 0.9), 0.06 * np.exp(-narrow / 0.4)
+    return np.asarray(0.62 + np.maximum(*hills))
+
+
+def analytic_surfaces() -> list[Analytic]:
+    """The three functions; the noise of a seed has a standard deviation of 0.3 to 0.5 points."""
+    return [
+        Analytic("bowl", bowl, dimensions=5, noise=0.003),
+        Analytic("valley", valley, dimensions=4, noise=0.004),
+        Analytic("peaks", peaks, dimensions=3, noise=0.005),
+    ]
+
+
+def _rng(assignment: Assignment, seed: int) -> np.random.Generator:
+    """Of one trial: the same configuration and seed give the same curve."""
+    text = json.dumps([sorted(assignment.items()), seed])
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big"))
+
+
+def _read(file: Path) -> dict[str, dict[int, Array]]:
+    """The curves in a table, by configuration (as JSON) and seed."""
+    found: dict[str, dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+    with gzip.open(file, "rt", encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines):
+            if (step := int(row["step"])) > 0:
+                found[row["configuration"]][int(row["seed"])][step] = float(row["value"])
+    return {
+        configuration: {
+            seed: np.array([points[step] for step in sorted(points)])
+            for seed, points in seeds.items()
+        }
+        for configuration, seeds in found.items()
+    }
+
+
+def _residuals(curves: list[dict[int, Array]]) -> Array:
+    """What seeds add to the mean of their configuration; few seeds make the mean too near."""
+    found = []
+    for seeds in curves:
+        if (count := len(seeds)) > 1:
+            several = np.array(list(seeds.values()))
+            found += list((several - several.mean(axis=0)) * np.sqrt(count / (count - 1)))
+    return np.array(found)
+
+
+def _fitted(inputs: Array, targets: Array) -> GaussianProcessRegressor:
+    scale = np.ones(inputs.shape[1])
+    kernel = ConstantKernel(1.0) * Matern(scale, (0.05, 20.0), nu=2.5) + WhiteKernel(0.05)
+    model = GaussianProcessRegressor(
+        kernel, normalize_y=True, n_restarts_optimizer=2, random_state=0
+    )
+    return model.fit(inputs, targets)
