@@ -11,6 +11,8 @@ from types import FrameType
 
 PATIENCE = 25.0
 """Seconds from a SIGTERM to the end at the latest; whoever sends it often kills after 30."""
+REPEAT = 0.05
+"""Seconds after which an interrupt that was lost in a finaliser is repeated."""
 INTERRUPTED = "Interrupted; the same command goes on from here."
 
 _terminated = threading.Event()
@@ -23,6 +25,7 @@ def heed_sigterm() -> None:
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)
+        sys.unraisablehook = _interrupt_again
         _limit_patience()
 
 
@@ -47,6 +50,18 @@ def interrupt() -> None:
 def _terminate(_number: int, _frame: FrameType | None) -> None:
     _terminated.set()
     interrupt()
+
+
+def _interrupt_again(lost: "sys.UnraisableHookArgs") -> None:
+    """Repeat a KeyboardInterrupt that hit a finaliser, where Python would print and drop it.
+
+    It is repeated from a thread, because this hook's own caller would drop it once more.
+    """
+    if isinstance(lost.exc_value, KeyboardInterrupt):
+        main = threading.main_thread().ident
+        threading.Timer(REPEAT, signal.pthread_kill, [main, signal.SIGINT]).start()
+    else:
+        sys.__unraisablehook__(lost)
 
 
 @contextmanager

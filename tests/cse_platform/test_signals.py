@@ -1,10 +1,30 @@
 """What Ctrl-C does after a block that has set a handler of its own."""
 
 import signal
+import subprocess
+import sys
 
 import pytest
 
 from cse_platform.signals import interrupt, interrupt_handler_kept
+
+HIT_IN_A_FINALISER = """
+import signal, threading
+from cse_platform.signals import heed_sigterm
+
+class Hit:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+heed_sigterm()
+try:
+    del_me = Hit()
+    del del_me
+    threading.Event().wait(30)
+    print("lost")
+except KeyboardInterrupt:
+    print("heard")
+"""
 
 
 def test_a_handler_that_was_left_behind_swallows_nothing() -> None:
@@ -20,3 +40,10 @@ def test_it_works_where_sigint_is_ignored() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         with pytest.raises(KeyboardInterrupt):
             interrupt()
+
+
+def test_ctrl_c_that_hits_a_finaliser_is_not_lost() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", HIT_IN_A_FINALISER], capture_output=True, text=True, check=True
+    )
+    assert (ran.stdout, ran.stderr) == ("heard\n", "")

@@ -57,7 +57,7 @@ def test_killed_workers_then_ctrl_c(swept: Sweep, tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=MINUTE)
     went_on = [e.resumed_from for e in sweep.events() if isinstance(e, TrialStarted)][2:]
-    assert max(went_on) > 0
+    assert any(went_on)
     assert process.returncode == 130
     assert said.endswith(INTERRUPTED)
     assert "Traceback" not in said

@@ -46,7 +46,8 @@ def learned_trials(
     others = [one for one in learned if not one.alike]
     if others and len(done) >= LEAST_OWN:
         share = _guidance(others, space, done, values)
-        others = _evenly(others, min(round(share * len(others)), len(others) - len(done)))
+        count = min(round(share * len(others)), len(others) - len(done))
+        others = evenly(sorted(others, key=lambda one: one.score, reverse=True), max(0, count))
     moved = _moved(others, values)
     told = [*((one, one.value) for one in alike), *zip(others, moved, strict=True)]
     return [_frozen(one, value, space, place) for place, (one, value) in enumerate(told)]
@@ -73,11 +74,10 @@ def _guidance(
     return 0.0 if math.isnan(correlation) else min(max(2 * correlation, 0.0), 1.0)
 
 
-def _evenly(others: Sequence[LearnedTrial], count: int) -> list[LearnedTrial]:
-    """So many of the trials, evenly from the best to the worst; none where fewer than two."""
+def evenly(ranked: Sequence[LearnedTrial], count: int) -> list[LearnedTrial]:
+    """So many of the trials at even distances, the first and the last among them."""
     if count < 2:
-        return []
-    ranked = sorted(others, key=lambda one: one.score, reverse=True)
+        return list(ranked[:count])
     return [ranked[round(place * (len(ranked) - 1) / (count - 1))] for place in range(count)]
 
 

@@ -13,13 +13,6 @@ from cse_platform.sweep import pruners
 def pruner(spec: pruners.Pruner) -> optuna_pruners.BasePruner:
     """The pruner of a sweep; its steps are optimiser steps."""
     match spec:
-        case pruners.MedianPruner():
-            return optuna_pruners.MedianPruner(
-                n_startup_trials=spec.startup_trials,
-                n_warmup_steps=spec.min_step,
-                interval_steps=spec.interval_steps,
-                n_min_trials=spec.min_trials,
-            )
         case pruners.SuccessiveHalvingPruner():
             return optuna_pruners.SuccessiveHalvingPruner(
                 min_resource=spec.min_step,
@@ -33,7 +26,7 @@ def pruner(spec: pruners.Pruner) -> optuna_pruners.BasePruner:
                 max_resource=spec.max_step or "auto",
                 reduction_factor=spec.reduction_factor,
             )
-        case pruners.PercentilePruner():
+        case pruners.MedianPruner() | pruners.PercentilePruner():
             return optuna_pruners.PercentilePruner(
                 spec.percentile,
                 n_startup_trials=spec.startup_trials,

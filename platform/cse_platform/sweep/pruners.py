@@ -3,28 +3,24 @@
 All steps are optimiser steps. What is compared is what a trial would keep: see `search/pruning.py`.
 """
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag
 
-from cse_methods.settings import Settings
-from cse_platform.sweep.reading.problems import Problem, ProblemsError, did_you_mean, format_value
+from cse_platform.sweep.reading.by_kind import (
+    ByKind,
+    Kinds,
+    NotNegative,
+    Positive,
+    kind_among,
+    refusing_others,
+)
 
-NotNegative = Annotated[int, Field(strict=True, ge=0)]
-Positive = Annotated[int, Field(strict=True, ge=1)]
 Factor = Annotated[int, Field(strict=True, ge=2)]
 
 
-class _Pruner(Settings):
-    """A pruner by its `kind`. A file may write the name alone."""
-
+class _Pruner(ByKind):
     min_step: Positive = Field(default=1, description="no trial is stopped before this step")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_name(cls, value: Any) -> Any:
-        return {"kind": value} if isinstance(value, str) else value
 
 
 class NoPruner(_Pruner):
@@ -34,25 +30,28 @@ class NoPruner(_Pruner):
     min_step: Positive = Field(default=1, description="without effect; so `kind` can be changed")
 
 
-class PercentilePruner(_Pruner):
+class _AmongOthers(_Pruner):
+    """Compares a trial with the others at the same step."""
+
+    startup_trials: NotNegative = Field(default=5, description="trials that are never stopped")
+    interval_steps: Positive = Field(default=1, description="optimiser steps between two looks")
+    min_trials: Positive = Field(default=1, description="trials that must have reached the step")
+
+
+class PercentilePruner(_AmongOthers):
     """Stops a trial that is not in the best share of the others at the same step."""
 
     kind: Literal["percentile"]
     percentile: Annotated[float, Field(ge=0, le=100)] = Field(
         default=25.0, description="the best share of the trials, which goes on, in percent"
     )
-    startup_trials: NotNegative = Field(default=5, description="trials that are never stopped")
-    interval_steps: Positive = Field(default=1, description="optimiser steps between two looks")
-    min_trials: Positive = Field(default=1, description="trials that must have reached the step")
 
 
-class MedianPruner(_Pruner):
+class MedianPruner(_AmongOthers):
     """Stops a trial that is below the median of the others at the same step."""
 
     kind: Literal["median"]
-    startup_trials: NotNegative = Field(default=5, description="trials that are never stopped")
-    interval_steps: Positive = Field(default=1, description="optimiser steps between two looks")
-    min_trials: Positive = Field(default=1, description="trials that must have reached the step")
+    percentile: ClassVar[float] = 50.0
 
 
 class ThresholdPruner(_Pruner):
@@ -102,8 +101,6 @@ class CurvePruner(_Pruner):
     )
 
 
-Kinds = dict[str, type[_Pruner]]
-
 _INNER: Kinds = {
     "median": MedianPruner,
     "percentile": PercentilePruner,
@@ -111,34 +108,6 @@ _INNER: Kinds = {
     "successive_halving": SuccessiveHalvingPruner,
     "hyperband": HyperbandPruner,
 }
-
-
-def _kind_among(kinds: Kinds) -> Callable[[Any], str | None]:
-    """Names the class that a value is for; None if it is for none of these."""
-
-    def kind_of(value: Any) -> str | None:
-        if isinstance(value, _Pruner):
-            return type(value).__name__
-        kind = value.get("kind", "none") if isinstance(value, dict) else value
-        return kinds[kind].__name__ if isinstance(kind, str) and kind in kinds else None
-
-    return kind_of
-
-
-def _refusing_others(kinds: Kinds) -> BeforeValidator:
-    kind_of = _kind_among(kinds)
-
-    def refuse_others(value: Any) -> Any:
-        if kind_of(value) is None:
-            place = ("kind",) if isinstance(value, dict) and "kind" in value else ()
-            kind = value["kind"] if place else value
-            hint = did_you_mean(kind, kinds) if isinstance(kind, str) else ""
-            *first, last = kinds
-            text = f"expected {', '.join(first)} or {last}, got {format_value(kind)}{hint}"
-            raise ProblemsError([Problem(place, text)])
-        return value
-
-    return BeforeValidator(refuse_others)
 
 
 class PatientPruner(_Pruner):
@@ -156,8 +125,8 @@ class PatientPruner(_Pruner):
             | Annotated[ThresholdPruner, Tag("ThresholdPruner")]
             | Annotated[SuccessiveHalvingPruner, Tag("SuccessiveHalvingPruner")]
             | Annotated[HyperbandPruner, Tag("HyperbandPruner")],
-            Discriminator(_kind_among(_INNER)),
-            _refusing_others(_INNER),
+            Discriminator(kind_among(_INNER, default="none")),
+            refusing_others(_INNER, default="none"),
         ]
         | None
     ) = Field(default=None, description="the pruner that decides then; null stops the trial")
@@ -180,6 +149,6 @@ Pruner = Annotated[
     | Annotated[HyperbandPruner, Tag("HyperbandPruner")]
     | Annotated[PatientPruner, Tag("PatientPruner")]
     | Annotated[CurvePruner, Tag("CurvePruner")],
-    Discriminator(_kind_among(_KINDS)),
-    _refusing_others(_KINDS),
+    Discriminator(kind_among(_KINDS, default="none")),
+    refusing_others(_KINDS, default="none"),
 ]

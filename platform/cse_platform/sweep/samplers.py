@@ -3,14 +3,17 @@
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_serializer, model_validator
+from pydantic import Discriminator, Field, Tag, model_serializer, model_validator
 
-from cse_methods.settings import Settings
-from cse_platform.sweep.reading.problems import Problem, ProblemsError, did_you_mean, format_value
+from cse_platform.sweep.reading.by_kind import (
+    ByKind,
+    NotNegative,
+    Positive,
+    kind_among,
+    refusing_others,
+)
 from cse_platform.sweep.space.space import Space
 
-NotNegative = Annotated[int, Field(strict=True, ge=0)]
-Positive = Annotated[int, Field(strict=True, ge=1)]
 Population = Annotated[int, Field(strict=True, ge=2)]
 Switch = Annotated[bool, Field(strict=True)]
 Probability = Annotated[float, Field(strict=True, ge=0, le=1)]
@@ -19,18 +22,13 @@ AUTO_GP_TRIALS = 250
 """So many trials `auto` leaves to the Gaussian process, whose cost grows with their cube."""
 
 
-class _Sampler(Settings):
-    """A sampler by its `kind`. A file may write the name alone, and defaults are stored so."""
+class _Sampler(ByKind):
+    """With defaults alone, it is stored as its name."""
 
     learns: ClassVar[bool] = True
     """Whether what it proposes follows from what the trials before have given."""
     redraws: ClassVar[int] = 10
     """How often it is asked for a point that `require` allows."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_name(cls, value: Any) -> Any:
-        return {"kind": value} if isinstance(value, str) else value
 
     @model_serializer(mode="wrap")
     def _name_alone(self, dump: Callable[[Self], dict[str, Any]]) -> Any:
@@ -151,24 +149,6 @@ KINDS: dict[str, type[_Sampler]] = {
     "auto": Auto,
 }
 """What a file may name."""
-_QUOTED = [repr(kind) for kind in KINDS]
-_EXPECTED = f"{', '.join(_QUOTED[:-1])} or {_QUOTED[-1]}"
-
-
-def _kind(value: Any) -> str | None:
-    if isinstance(value, _Sampler):
-        return type(value).__name__
-    kind = value.get("kind", "tpe") if isinstance(value, dict) else value
-    return KINDS[kind].__name__ if isinstance(kind, str) and kind in KINDS else None
-
-
-def _refuse_unknown(value: Any) -> Any:
-    """A kind inside a mapping, whose near names the union below would not look up."""
-    if isinstance(value, dict) and _kind(value) is None:
-        got = format_value(value["kind"])
-        hint = did_you_mean(str(value["kind"]), KINDS)
-        raise ProblemsError([Problem(("kind",), f"expected {_EXPECTED}, got {got}{hint}")])
-    return value
 
 
 Sampler = Annotated[
@@ -181,13 +161,8 @@ Sampler = Annotated[
     | Annotated[NsgaII, Tag("NsgaII")]
     | Annotated[NsgaIII, Tag("NsgaIII")]
     | Annotated[Auto, Tag("Auto")],
-    Discriminator(
-        _kind,
-        custom_error_type="expected",
-        custom_error_message="{what}",
-        custom_error_context={"what": _EXPECTED},
-    ),
-    BeforeValidator(_refuse_unknown),
+    Discriminator(kind_among(KINDS, default="tpe")),
+    refusing_others(KINDS, default="tpe"),
 ]
 
 

@@ -274,16 +274,17 @@ def test_each_problem_in_its_words(tmp_path: Path, old: str, new: str, expected:
 
 
 SECTIONS = [
-    ("pruner: {kind: medain}", "pruner.kind: expected none, median, percentile, threshold, "
-     "successive_halving, hyperband, patient or curve, got 'medain'; did you mean 'median'?"),
-    ("pruner: {kind: patient, pruner: {kind: curve}}", "pruner.pruner.kind: expected median, "
-     "percentile, threshold, successive_halving or hyperband, got 'curve'"),
+    ("pruner: {kind: medain}", "pruner.kind: expected 'none', 'median', 'percentile', 'threshold', "
+     "'successive_halving', 'hyperband', 'patient' or 'curve', got 'medain'; "
+     "did you mean 'median'?"),
+    ("pruner: {kind: patient, pruner: {kind: curve}}", "pruner.pruner.kind: expected 'median', "
+     "'percentile', 'threshold', 'successive_halving' or 'hyperband', got 'curve'"),
     ("pruner: {kind: curve, startup_trails: 3}",
      "pruner.startup_trails: no such key; did you mean 'startup_trials'?"),
     ("pruner: {kind: curve, chance: 1}", "pruner.chance: expected less than 1, got 1"),
     ("pruner: {kind: threshold}", "pruner: the key 'lower' is missing"),
-    ("pruner: 3", "pruner: expected none, median, percentile, threshold, successive_halving, "
-     "hyperband, patient or curve, got 3"),
+    ("pruner: 3", "pruner: expected 'none', 'median', 'percentile', 'threshold', "
+     "'successive_halving', 'hyperband', 'patient' or 'curve', got 3"),
     ("pruner: {kind: median, reduction_factor: 3}", "pruner.reduction_factor: no such key; "
      "known: interval_steps, kind, min_step, min_trials, startup_trials"),
     ("pruner: {kind: successive_halving, reduction_factor: 1}",

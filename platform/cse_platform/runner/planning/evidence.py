@@ -12,6 +12,7 @@ from cse_platform.leaderboard.query.board.leading import Leading, leading_config
 from cse_platform.leaderboard.query.sweeps.tried import Tried, tried_configurations
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.render.formats import percent
+from cse_platform.search.learning import evenly
 from cse_platform.sweep.space.start_points import Leaders, leader_notes
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import LearnedTrial
@@ -134,9 +135,7 @@ def _usable(
             "complete configurations lies in the space and agrees with 'fixed'; leave it out of "
             "search.learn_from"
         )
-    step = max(1.0, (len(found) - 1) / (MOST_LEARNED - 1))
-    places = range(min(len(found), MOST_LEARNED))
-    return [found[round(place * step)] for place in places]
+    return evenly(found, min(len(found), MOST_LEARNED))
 
 
 def _in_space(one: Tried, spec: SweepSpec) -> tuple[dict[str, Any], MethodConfig] | None:
