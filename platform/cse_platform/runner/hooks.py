@@ -20,6 +20,7 @@ from cse_platform.runner.failures import Failure, reported, unreported
 from cse_platform.runner.planning.limits import TrialLimits
 from cse_platform.runner.planning.planner import Planner
 from cse_platform.runner.planning.requests import Requests
+from cse_platform.runner.processes.nodes import free_slots
 from cse_platform.runner.processes.own_ray import check_own
 from cse_platform.runner.processes.worker import WAITS
 from cse_platform.runner.processes.worker_process import FAILURE
@@ -49,6 +50,20 @@ class Hooks:
     def is_interrupted(self) -> bool:
         """Whether Ray's loop has heard a Ctrl-C: it then puts the former handler back."""
         return signal.getsignal(signal.SIGINT) is not self.rays_handler
+
+    def has_room(self) -> bool:
+        """Whether one more trial has a free slot, beside those that wait for their process.
+
+        Where others use the cluster too, one trial waits for its turn.
+        """
+        live = () if self.controller is None else self.controller.get_live_trials()
+        waiting = len([trial for trial in live if trial.status == Trial.PENDING])
+        return waiting == 0 or waiting < free_slots(self.planner.state.slot) + self._idle_workers()
+
+    def _idle_workers(self) -> int:
+        with suppress(AttributeError):  # it is Ray's own, and another version may lack it
+            return int(self.controller._actor_cache.num_cached_objects)
+        return 0
 
     def heed(self) -> None:
         """Do what was asked of the sweep since the last call."""
@@ -103,7 +118,8 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
         hooks.heed()  # while nothing runs, Ray asks for a trial again and again, and does no more
         stops = hooks.is_interrupted
         try:
-            if hooks.broken is None and not stops and (trial := hooks.planner.next()):
+            goes_on = hooks.broken is None and not stops
+            if goes_on and hooks.has_room() and (trial := hooks.planner.next()):
                 hooks.keys[trial_id] = trial.key
                 return hooks.planner.param_space(trial)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Ray: started on this machine or joined, and asked how many trials fit."""
+"""Ray: started on this machine or joined, and given trials to run."""
 
 import logging
 import os
@@ -31,7 +31,7 @@ RAY_SETTINGS = {
     "TUNE_FUNCTION_THREAD_TIMEOUT_S": "60",  # for a stopped trial to leave its worker
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal resumes a sweep, not Ray's snapshot
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # told in one line, and whole in the sweep's folder
-    "TUNE_MAX_PENDING_TRIALS_PG": "1",
+    "TUNE_MAX_PENDING_TRIALS_PG": "100000",  # the searcher decides how many
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
 
@@ -76,24 +76,6 @@ def worker_environment(address: str | None) -> dict[str, str]:
     here = host in {"localhost", "127.0.0.1", ray.util.get_node_ip_address()}
     quoted = shlex.quote(sys.executable)
     return {"py_executable": quoted} if here and quoted != sys.executable else {}
-
-
-def capacity(slot: Slot) -> int:
-    """How many trials the cluster, as large as it is now, runs at once; 0 while nodes are lost."""
-    total = ray.cluster_resources()
-    wanted = {"CPU": slot.cpu, "GPU": slot.gpu}
-    return min(int(total.get(name, 0) / each + 1e-9) for name, each in wanted.items() if each > 0)
-
-
-def refuse_too_small(slot: Slot) -> None:
-    """Raise SweepRefusedError, with the way out, unless one trial fits on the cluster."""
-    total = ray.cluster_resources()
-    for name, wanted in (("CPU", slot.cpu), ("GPU", slot.gpu)):
-        if wanted > (there := total.get(name, 0)):
-            raise SweepRefusedError(
-                f"a trial asks for {wanted:g} {name} and the cluster has {there:g}; "
-                f"--set resources.{name.lower()}={there:g} runs it with what is there"
-            )
 
 
 def run_tuner(spec: SweepSpec, slot: Slot, places: SweepStores, hooks: Hooks) -> None:

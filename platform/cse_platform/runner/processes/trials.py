@@ -8,12 +8,8 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.planning.planner import Planner
 from cse_platform.runner.planning.requests import Requests
-from cse_platform.runner.processes.cluster import (
-    capacity,
-    join_cluster,
-    refuse_too_small,
-    run_tuner,
-)
+from cse_platform.runner.processes.cluster import join_cluster, run_tuner
+from cse_platform.runner.processes.nodes import capacity, refuse_too_small
 from cse_platform.runner.processes.own_ray import OwnRayLost, stop_own
 from cse_platform.runner.processes.sharing import share_devices
 from cse_platform.runner.results import Results

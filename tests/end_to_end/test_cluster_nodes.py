@@ -1,0 +1,88 @@
+"""Sweeps on a Ray cluster of several nodes, which come and go and are shared with others."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from processes import SECONDS, end_of
+from ray_nodes import RayNodes, ray_nodes
+from store_contents import assert_stores_agree
+from sweeps import Sweep
+
+from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted
+
+pytestmark = [pytest.mark.xdist_group("cluster nodes"), pytest.mark.slow]
+
+SIX = {"search": {"sampler": "random", "trials": 6, "seed": 6}}
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[RayNodes]:
+    with ray_nodes() as cluster:
+        yield cluster
+
+
+def most_live(sweep: Sweep) -> int:
+    """How many trials there were at once: started, by the journal, and not at their end."""
+    live, most = set(), 0
+    for event in sweep.events():
+        if isinstance(event, TrialStarted):
+            live.add(event.trial)
+        elif isinstance(event, TrialFinished):
+            live.discard(event.trial)
+        most = max(most, len(live))
+    return most
+
+
+def ends_of(sweep: Sweep) -> set[str]:
+    return {trial.state for trial in sweep.history().trials.values()}
+
+
+def test_every_free_slot_gets_a_trial_at_once_and_no_more_are_asked_for(
+    nodes: RayNodes, new_sweep, tmp_path: Path
+) -> None:
+    nodes.add("first", cpus=2)
+    nodes.add("second", cpus=2)
+    sweep = new_sweep(tmp_path, **SIX)
+    done = sweep.run("--address", nodes.address)
+    assert done.returncode == 0, done.stderr
+    told = [type(e) for e in sweep.events() if isinstance(e, TrialStarted | TrialPoint)]
+    assert told[:4] == [TrialStarted] * 4  # the second process need not be there for the third
+    assert most_live(sweep) == 4
+    assert (len(sweep.history().trials), ends_of(sweep)) == (6, {"COMPLETE"})
+
+
+def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_gets_trials(
+    nodes: RayNodes, new_sweep, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    gate.write_text("2")  # after the first checkpoint
+    folders = tmp_path / "disturbed", tmp_path / "undisturbed"
+    for folder in folders:
+        folder.mkdir()
+    disturbed, undisturbed = (new_sweep(f, **SIX, fixed={"gate": str(gate)}) for f in folders)
+    with end_of(disturbed.start("--address", nodes.address)) as process:
+        disturbed.wait_for(process, TrialPoint, 4 * 2)
+        nodes.kill("second")
+        nodes.add("third", cpus=3)
+        disturbed.wait_for(process, TrialStarted, 4 + 2 + 1)  # the third has room for one more
+        gate.write_text("6")
+        _, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, said
+    assert undisturbed.run("--address", nodes.address).returncode == 0
+    assert disturbed.curves() == undisturbed.curves()
+    starts = [e.resumed_from for e in disturbed.events() if isinstance(e, TrialStarted)]
+    assert sorted(starts, key=bool) == [None] * 6 + [2] * 2
+    assert ends_of(disturbed) == {"COMPLETE"}
+    assert_stores_agree(disturbed)
+
+
+def test_where_others_use_the_cluster_one_trial_waits_for_its_turn(
+    nodes: RayNodes, new_sweep, tmp_path: Path
+) -> None:
+    nodes.hold(cpus=3)  # of five
+    sweep = new_sweep(tmp_path, **SIX)
+    done = sweep.run("--address", nodes.address)
+    assert done.returncode == 0, done.stderr
+    assert most_live(sweep) == 2 + 1
+    assert ends_of(sweep) == {"COMPLETE"}
