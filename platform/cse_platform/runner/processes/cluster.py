@@ -14,6 +14,7 @@ from ray import tune
 from cse_methods.allocator import ONE_ARENA
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.hooks import Hooks
+from cse_platform.runner.processes.joining import prepare_to_join
 from cse_platform.runner.processes.own_ray import start_own, without_noise
 from cse_platform.runner.processes.worker import trainable
 from cse_platform.runner.processes.worker_process import reusable
@@ -40,7 +41,7 @@ def join_cluster(address: str | None) -> None:
     """Join the Ray cluster at `address` (or RAY_ADDRESS), else start one on this machine.
 
     One that this process has joined before is kept; the end of the process leaves it.
-    SweepRefusedError if nothing answers at the address.
+    SweepRefusedError if nothing answers at the address, or what answers does not let this in.
     """
     for name, value in RAY_SETTINGS.items():
         os.environ.setdefault(name, value)
@@ -48,6 +49,8 @@ def join_cluster(address: str | None) -> None:
     if ray.is_initialized():
         return
     address = address or os.environ.get("RAY_ADDRESS")
+    if address is not None:
+        address = prepare_to_join(address)
     init = partial(
         ray.init,
         log_to_driver=False,
@@ -60,8 +63,9 @@ def join_cluster(address: str | None) -> None:
                 start_own(init)
             else:
                 init(address=address)
-    except (ConnectionError, ValueError) as error:
-        raise SweepRefusedError(f"no Ray cluster answers at {address}: {error}") from error
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        why = " ".join(str(error).split())
+        raise SweepRefusedError(f"cannot join the Ray cluster at {address}: {why}") from error
     finally:
         heed_sigterm()  # Ray has set its own handler, which ends the process at once
 

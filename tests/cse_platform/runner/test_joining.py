@@ -1,0 +1,106 @@
+"""Clusters that want a token, or none, or do not answer: joined, or refused in one sentence."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from processes import end_of, environment, script
+
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.processes.joining import prepare_to_join
+
+TOKEN = "a token of more than 32 characters".replace(" ", "-")
+JOIN = """
+import sys, ray
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.processes.cluster import join_cluster
+
+try:
+    join_cluster(sys.argv[1])
+except SweepRefusedError as refused:
+    sys.exit(f"refused: {refused}")
+print(ray.get(ray.remote(lambda: "a worker has answered").options(num_cpus=0).remote()))
+"""
+MODES = {"open": {"RAY_AUTH_MODE": "disabled"}, "closed": {"RAY_AUTH_TOKEN": TOKEN}}
+"""By kind of cluster, the environment of its head. Ray asks for a token wherever one is known."""
+
+
+@pytest.fixture(scope="module")
+def heads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The addresses of two clusters that `ray start` has made: one wants a token."""
+    with ExitStack() as running:
+        started = {kind: _start(kind, tmp_path_factory.mktemp("r"), running) for kind in MODES}
+        for process, _ in started.values():
+            assert process.stdout is not None
+            said = []
+            while not any("Ray runtime started" in line for line in said):
+                said.append(process.stdout.readline())
+                assert said[-1], f"Ray has not started: {said}"
+        yield {kind: address for kind, (_, address) in started.items()}
+
+
+def _start(kind: str, folder: Path, running: ExitStack) -> tuple[subprocess.Popen[str], str]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [
+            *(script("ray"), "start", "--head", "--block", f"--port={port}", "--num-cpus=1"),
+            *("--include-dashboard=false", f"--temp-dir={folder}", "--disable-usage-stats"),
+            "--object-store-memory=80000000",
+        ],
+        env=environment() | {"HOME": str(folder)} | MODES[kind],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    running.enter_context(end_of(process))
+    return process, f"127.0.0.1:{port}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "here", "refused"),
+    [
+        ("open", {}, None),
+        ("open", {"RAY_AUTH_TOKEN": TOKEN}, None),
+        ("open", {"RAY_AUTH_TOKEN": TOKEN, "RAY_AUTH_MODE": "token"}, None),
+        ("closed", {"RAY_AUTH_TOKEN": TOKEN}, None),
+        ("closed", {"RAY_AUTH_TOKEN": "another"}, "another token than that of RAY_AUTH_TOKEN"),
+        ("closed", {}, "none in ~/.ray/auth_token"),
+        ("closed", {"RAY_AUTH_TOKEN_PATH": "/not/there"}, "none in /not/there"),
+    ],
+)
+def test_a_cluster_gets_the_token_that_it_wants(
+    heads: dict[str, str], tmp_path: Path, kind: str, here: dict[str, str], refused: str | None
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", JOIN, heads[kind]],
+        env=environment() | {"HOME": str(tmp_path)} | here,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if refused is None:
+        assert (done.stdout, done.stderr) == ("a worker has answered\n", "")
+    else:
+        assert done.stderr.startswith("refused: ") and refused in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "head.invalid:6379", "no port"])
+def test_an_address_without_a_cluster_is_refused(address: str) -> None:
+    with pytest.raises(SweepRefusedError, match="no Ray cluster answers"):
+        prepare_to_join(address)
+
+
+@pytest.mark.slow
+def test_what_takes_connections_and_says_nothing_is_no_cluster() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=50) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(SweepRefusedError, match="no Ray cluster answers"):
+            prepare_to_join(address)
