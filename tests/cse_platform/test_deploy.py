@@ -74,9 +74,7 @@ def test_cluster_and_job_of_kubernetes_fit_each_other_and_the_pinned_ray() -> No
 def test_the_image_has_what_servers_need() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = project["optional-dependencies"]["cluster"]
-    assert any(
-        need.startswith("ray[default]") for need in extras["optional-dependencies"]["cluster"]
-    )
+    assert any(need.startswith("ray[default]") for need in needed)
     [installed] = re.findall(r"'\.\[([\w,]+)\]'", (DEPLOY / "Dockerfile").read_text())
     assert {"cluster", "postgres"} <= set(installed.split(","))
 
