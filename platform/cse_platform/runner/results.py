@@ -28,7 +28,8 @@ MAX_CRASHES = 3
 STOPPED = "it was stopped by hand"
 """Why a trial has ended that a person stopped: its error, if it had not reported before."""
 GOES_ON: dict[End, int] = {"error": 0, "crash": MAX_CRASHES, "limit": 1}
-"""How often a trial goes on from its last checkpoint, by what ended it."""
+"""How often a trial goes on from its last checkpoint, by what ended it; crashes count from there,
+because a node that is taken away is not the trial's fault."""
 
 
 class Results:
@@ -84,6 +85,8 @@ class Results:
                 checkpoint=checkpoint,
             )
         )
+        if checkpoint is not None:
+            del self._cut_off[key, "crash"]
         if before is not None and checkpoint is not None:  # the journal names the newer one now
             delete_folder(before[1])
         why = self.pruning.why_stop(trial, step=step)
@@ -184,7 +187,9 @@ class Results:
             # Whole checkpoints of a long search would fill a disk.
             delete_folder(trial.checkpoint[1])
         self.state.live.discard(trial.key)
-        self._pruned.pop(trial.key, None)  # it can be tried again
+        for end in GOES_ON:  # it can be tried again
+            del self._cut_off[trial.key, end]
+        self._pruned.pop(trial.key, None)
         self._stopped.discard(trial.key)
         self._refused.pop(trial.key, None)
         self.state.with_search(lambda: self.state.search.tell(trial))

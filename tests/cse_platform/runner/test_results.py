@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cse_platform.runner.results import MAX_CRASHES
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialFinished
 from cse_platform.tracking.journal import read_journal
@@ -199,6 +200,19 @@ def test_a_trial_whose_process_died_goes_on_three_times(one: tuple[Any, str]) ->
     assert (finished(drive).state, finished(drive).error) == ("FAIL", "SIGKILL")
     assert (drive.folder / "errors" / "trial-0.txt").read_text() == "all of SIGKILL"
     drive.run()
+    drive.assert_sound()
+
+
+def test_a_trial_that_gets_further_each_time_goes_on_as_often_as_its_node_is_lost(
+    one: tuple[Any, str],
+) -> None:
+    drive, key = one
+    for step in range(2, 2 * MAX_CRASHES + 4, 2):
+        point(drive, key, step, 0.5)
+        drive.fail(key, "its node is gone", crashed=True)
+        assert [plan.resumed_from for plan in drive.start()] == [step]
+    drive.results.ended(key)
+    assert finished(drive).state == "COMPLETE"
     drive.assert_sound()
 
 
