@@ -21,7 +21,7 @@ _HOMES = {
     "SweepSpec": "sweep.spec",
     "load_sweep": "sweep.reading.loader",
     "open_leaderboard": "leaderboard",
-    "trainable": "runner",
+    "trainable": "runner.processes.worker",
 }
 
 __all__ = sorted(_HOMES)

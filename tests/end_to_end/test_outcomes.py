@@ -17,10 +17,11 @@ from ray import tune
 from store_contents import assert_stores_agree
 from sweeps import TINY
 
+from cse_platform import trainable
 from cse_platform.cli.evaluate import main as evaluate
 from cse_platform.cli.leaderboard import main as leaderboard
 from cse_platform.cli.sweep import main
-from cse_platform.runner import launch, trainable
+from cse_platform.runner import launch
 from cse_platform.runner.processes.cluster import worker_environment
 from cse_platform.tracking.events import TrialPoint
 

@@ -9,7 +9,7 @@ import ray
 from ray import tune
 
 from cse_methods.registry import available_methods
-from cse_platform.runner import trainable
+from cse_platform import trainable
 from cse_platform.runner.processes.cluster import RAY_SETTINGS, worker_environment
 from cse_platform.runner.processes.worker_process import reusable
 

@@ -98,7 +98,11 @@ def _open(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
     slot = state.slot
     # Never a trial's process, which would refuse. Ray ends one that had a GPU after its task, and
     # that gives the memory back; without a GPU the next evaluation runs in the same process.
-    score = ray.remote(_score).options(num_cpus=slot.cpu, num_gpus=slot.gpu)
+    score = ray.remote(_score).options(
+        num_cpus=slot.cpu,
+        num_gpus=slot.gpu,
+        label_selector={} if state.nodes is None else state.nodes.others(),
+    )
     return score.remote(trial.model, tasks, spec.data, asked.slicing_length, slot.threads)
 
 

@@ -20,6 +20,7 @@ from cse_platform.runner.failures import Failure, reported, unreported
 from cse_platform.runner.planning.limits import TrialLimits
 from cse_platform.runner.planning.planner import Planner
 from cse_platform.runner.planning.requests import Requests
+from cse_platform.runner.processes.node_checks import OnCheckedNodes
 from cse_platform.runner.processes.nodes import free_slots
 from cse_platform.runner.processes.own_ray import check_own
 from cse_platform.runner.processes.worker import WAITS
@@ -58,7 +59,9 @@ class Hooks:
         """
         live = () if self.controller is None else self.controller.get_live_trials()
         waiting = len([trial for trial in live if trial.status == Trial.PENDING])
-        return waiting == 0 or waiting < free_slots(self.planner.state.slot) + self._idle_workers()
+        state = self.planner.state
+        free = free_slots(state.slot, among=state.checked)
+        return waiting == 0 or waiting < free + self._idle_workers()
 
     def _idle_workers(self) -> int:
         with suppress(AttributeError):  # it is Ray's own, and another version may lack it
@@ -71,8 +74,21 @@ class Hooks:
             return
         try:
             self.requests.heed(self.planner.state, stop_trial=self._stop)
+            self._heed_nodes()
         except Exception as error:
             self.broken = error
+
+    def _heed_nodes(self) -> None:
+        """Check the nodes that have joined; a trial that waits for a place can get those, too."""
+        nodes = self.planner.state.nodes
+        if nodes is None or not nodes.look():
+            return  # none has passed since
+        with suppress(AttributeError):  # it is Ray's own, and another version may lack it
+            manager = self.controller._actor_manager._resource_manager
+            waiting = [t for t in self.controller.get_live_trials() if t.status == Trial.PENDING]
+            for _, trial in zip(manager.get_resource_futures(), waiting, strict=False):
+                manager.cancel_resource_request(trial.placement_group_factory)
+                manager.request_resources(trial.placement_group_factory)
 
     def _stop(self, key: str) -> None:
         self.results.stop(key)
@@ -155,8 +171,13 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         self._limits = TrialLimits(hooks.results.state.spec.resources)
 
     def on_trial_add(self, controller: Any, trial: Trial) -> None:
-        """Let Ray keep every idle worker for the next trial; by itself it keeps a single one."""
+        """Let Ray keep every idle worker for the next trial; by itself it keeps a single one.
+
+        On a cluster, the trial is placed where nodes have passed their checks.
+        """
         self.hooks.controller = controller
+        if (nodes := self.hooks.planner.state.nodes) is not None:
+            trial.update_resources(OnCheckedNodes(trial.placement_group_factory, nodes))
         if not self._keeps_workers:
             with suppress(AttributeError):  # it is Ray's own, and another version may lack it
                 cache = controller._actor_cache

@@ -1,7 +1,7 @@
 """What the planner and the results of one running sweep share."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
@@ -10,6 +10,7 @@ from cse_platform.errors import StoreDownError
 from cse_platform.forecast.throughput import Throughput
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store.opening import Store
+from cse_platform.runner.processes.node_checks import NodeChecks
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.resources import Slot
@@ -61,6 +62,8 @@ class SweepState:
     """What a person has to know of this start, a line each."""
     throughput: tuple[Throughput, ...] = ()
     """How fast so many trials at once are, where that decided what one of them occupies."""
+    nodes: NodeChecks | None = None
+    """Which nodes of a joined cluster get trials; None where all do."""
     slot: Slot = field(init=False)
     """What a running trial occupies."""
 
@@ -76,6 +79,11 @@ class SweepState:
         if self.history.search_limit is not None:
             return self.history.search_limit
         return None if self.spec.budget is None else self.spec.budget + len(self.history.enqueued)
+
+    @property
+    def checked(self) -> Set[str] | None:
+        """The ids of the nodes that get trials; None where all do."""
+        return None if self.nodes is None else self.nodes.passed
 
     @property
     def searches_on(self) -> bool:

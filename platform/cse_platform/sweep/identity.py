@@ -113,7 +113,7 @@ class Identity:
         return {
             "revision": self.method.revision,
             CODE: self.code,
-            "backbone weights": _weights(self.backbone),
+            "backbone weights": encoder_sha256(self.backbone),
             "corpus": self.corpus_sha256,
             "dev data": self.dev_sha256,
         }
@@ -127,7 +127,7 @@ class Identity:
             "revision": self.method.revision,
             **({CODE: canonical_hash(self.code)} if self.code else {}),
             "configuration": _by_content(config.hyperparameters(), contents),
-            "backbone": _weights(config.backbone),
+            "backbone": encoder_sha256(config.backbone),
             "corpus": self.corpus_sha256,
             "dev": self.selection.names(),
             "dev_data": self.dev_sha256,
@@ -136,7 +136,8 @@ class Identity:
         return ConfigurationIdentity(ingredients)
 
 
-def _weights(backbone: str) -> str:
+def encoder_sha256(backbone: str) -> str:
+    """Hash of an encoder by its name; it is fetched if it is not here. BackboneError if none."""
     return weights_sha256(fetch_backbone(resolve_backbone(backbone)))
 
 

@@ -115,9 +115,14 @@ def trial_provenance(
         "python": platform.python_version(),
         "cpu": _cpu_name(),
         "cpu_count": str(os.cpu_count()),
-        **_versions(_TRIAL_PACKAGES),
+        **trial_packages(),
     }
     return facts | _gpu(device)
+
+
+def trial_packages() -> dict[str, str]:
+    """The versions of the packages that a trial's provenance has by name."""
+    return _versions(_TRIAL_PACKAGES)
 
 
 def peak_memory(device: str) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The nodes of a Ray cluster: how many trials fit on them."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from ray._private.state import available_resources_per_node, total_resources_per_node
 
@@ -8,14 +8,22 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.resources import Slot
 
 
-def capacity(slot: Slot) -> int:
-    """How many trials the cluster, as large as it is now, runs at once; 0 while nodes are lost."""
-    return sum(_fitting(slot, has) for has in total_resources_per_node().values())
+def capacity(slot: Slot, *, among: Container[str] | None = None) -> int:
+    """How many trials the cluster, as large as it is now, runs at once; 0 while nodes are lost.
+
+    `among` has the ids of the nodes that count; without it all do.
+    """
+    return _room(slot, total_resources_per_node(), among)
 
 
-def free_slots(slot: Slot) -> int:
+def free_slots(slot: Slot, *, among: Container[str] | None = None) -> int:
     """How many more trials fit beside all that runs on the cluster, as it was a moment ago."""
-    return sum(_fitting(slot, has) for has in available_resources_per_node().values())
+    return _room(slot, available_resources_per_node(), among)
+
+
+def nodes_with_room(slot: Slot) -> set[str]:
+    """The ids of the nodes that are large enough for a trial."""
+    return {node for node, has in total_resources_per_node().items() if _fitting(slot, has) > 0}
 
 
 def refuse_too_small(slot: Slot) -> None:
@@ -29,6 +37,12 @@ def refuse_too_small(slot: Slot) -> None:
                 f"a trial asks for {wanted:g} {name} and {where} {most:g}; "
                 f"--set resources.{name.lower()}={most:g} runs it with what is there"
             )
+
+
+def _room(
+    slot: Slot, nodes: Mapping[str, Mapping[str, float]], among: Container[str] | None
+) -> int:
+    return sum(_fitting(slot, has) for node, has in nodes.items() if among is None or node in among)
 
 
 def _fitting(slot: Slot, has: Mapping[str, float]) -> int:

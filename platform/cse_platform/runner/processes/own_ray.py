@@ -32,6 +32,11 @@ class OwnRayLost(BaseException):
     """
 
 
+def is_own() -> bool:
+    """Whether this process has started the Ray that it uses."""
+    return bool(_needed)
+
+
 def check_own() -> None:
     """Raise OwnRayLost if a Ray that this process has started has died."""
     for process in _needed:

@@ -40,7 +40,7 @@ def share_devices(state: SweepState) -> None:
     resources = state.spec.resources
     if not resources.measured:
         return
-    node = _smallest_node()
+    node = _smallest_node(state)
     has = node["Resources"]
     slots = slots_of(resources, cores=has["CPU"], gpus=has.get("GPU", 0))
     config = _largest(state)
@@ -50,9 +50,11 @@ def share_devices(state: SweepState) -> None:
     state.slot = slots[trials]
 
 
-def _smallest_node() -> Mapping[str, Any]:
+def _smallest_node(state: SweepState) -> Mapping[str, Any]:
     """The machine with the fewest cores, of those with a GPU if there are any."""
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    if state.nodes is not None:
+        alive = [node for node in alive if node["NodeID"] in state.nodes.passed]
     with_gpu = [node for node in alive if node["Resources"].get("GPU")]
     return min(with_gpu or alive, key=lambda node: node["Resources"]["CPU"])
 

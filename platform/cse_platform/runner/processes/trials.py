@@ -9,8 +9,9 @@ from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.planning.planner import Planner
 from cse_platform.runner.planning.requests import Requests
 from cse_platform.runner.processes.cluster import join_cluster, run_tuner
+from cse_platform.runner.processes.node_checks import NodeChecks
 from cse_platform.runner.processes.nodes import capacity, refuse_too_small
-from cse_platform.runner.processes.own_ray import OwnRayLost, stop_own
+from cse_platform.runner.processes.own_ray import OwnRayLost, is_own, stop_own
 from cse_platform.runner.processes.sharing import share_devices
 from cse_platform.runner.results import Results
 from cse_platform.runner.state import SweepState
@@ -59,9 +60,12 @@ def _run_on_ray(
         join_cluster(address)
     refuse_too_small(state.slot)
     state.lease.on_lost(interrupt_main)  # as by Ctrl-C, which stops the trials
+    if state.nodes is None and not is_own():  # a Ray of our own runs on this machine alone
+        state.nodes = NodeChecks(state.spec, state.method, storage=places.checkpoints)
+        state.nodes.wait_for_one()
     share_devices(state)
     hooks = Hooks(
-        Planner(state, capacity=lambda: capacity(state.slot)),
+        Planner(state, capacity=lambda: capacity(state.slot, among=state.checked)),
         Results(state, models=places.models, errors=places.errors),
         requests,
     )
