@@ -23,7 +23,7 @@ from cse_platform.cli.leaderboard import main as leaderboard
 from cse_platform.cli.sweep import main
 from cse_platform.runner import launch
 from cse_platform.runner.processes.cluster import worker_environment
-from cse_platform.tracking.events import TrialPoint
+from cse_platform.tracking.events import TrialFinished, TrialPoint
 
 pytestmark = pytest.mark.xdist_group("cluster")
 
@@ -64,6 +64,9 @@ def test_a_trial_without_torch_has_a_worker_without_it(run_here, new_sweep, tmp_
     assert result.exit_code == 0, result.output
     points = [event for event in sweep.events() if isinstance(event, TrialPoint)]
     assert [point.metrics["train/torch_is_imported"] for point in points] == [0.0] * 4
+    [trial] = sweep.history().trials.values()
+    [end] = [event for event in sweep.events() if isinstance(event, TrialFinished)]
+    assert end.provenance["code"] == trial.code  # by the worker, of what it has run
 
 
 def test_sweep_of_which_every_trial_fails(run_here, new_sweep, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_a_trial_asks_for_its_driver_once_and_tells_its_peak_memory_always(
         return "580.65"
 
     monkeypatch.setattr(provenance, "command_output", output)
-    run = worker.TuneRun(42, None, cheap.config(backbone="mini", corpus="builtin"))
+    run = worker.TuneRun(42, None, cheap.config(backbone="mini", corpus="builtin"), code=None)
     for step in range(3):
         run.report(step=step, metrics={"dev/stsb_spearman": 0.5})
     assert [command[0] for command in asked] == ["nvidia-smi"]

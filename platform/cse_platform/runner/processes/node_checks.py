@@ -29,6 +29,8 @@ _NODE = "ray.io/node-id"
 """The label that Ray gives to every node."""
 _EVERY = 1.0
 """Seconds between two looks for nodes that have joined."""
+_OTHERS = 10.0
+"""Seconds that a start waits for further nodes once it has one."""
 _PATIENCE = 60.0
 """Seconds after which a node is said to be slow to answer."""
 
@@ -83,16 +85,22 @@ class NodeChecks:
                 said = "has not answered for a minute, and gets no trials until it does"
                 _log.warning("%s %s", _name_of(there[name]), said)
 
-    def wait_for_one(self) -> None:
-        """Return when a node has passed. SweepRefusedError, with all sentences, if none does."""
-        while not self.passed:
-            if self.refused and not self._asked:
-                why = "; ".join(self.refused.values())
-                raise SweepRefusedError(f"no node of the cluster can run this sweep: {why}")
-            answers = [answer for answer, _ in self._asked.values()]
-            if not answers or not ray.wait(answers, timeout=_EVERY)[0]:
-                time.sleep(0.1)
+    def wait(self) -> None:
+        """Return when all nodes have answered, or one has passed and the others take long.
+
+        SweepRefusedError, with the sentences of all, if none passes.
+        """
+        passed_at = float("inf")
+        while not (self.passed or self.refused) or self._asked:
+            if self.passed:
+                passed_at = min(passed_at, time.monotonic())
+                if time.monotonic() > passed_at + _OTHERS:
+                    break
+            time.sleep(0.1)
             self._see()
+        if not self.passed:
+            why = "; ".join(self.refused.values())
+            raise SweepRefusedError(f"no node of the cluster can run this sweep: {why}")
         self._tell()
 
     def others(self) -> dict[str, str]:

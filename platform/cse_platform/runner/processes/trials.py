@@ -62,7 +62,7 @@ def _run_on_ray(
     state.lease.on_lost(interrupt_main)  # as by Ctrl-C, which stops the trials
     if state.nodes is None and not is_own():  # a Ray of our own runs on this machine alone
         state.nodes = NodeChecks(state.spec, state.method, storage=places.checkpoints)
-        state.nodes.wait_for_one()
+        state.nodes.wait()
     share_devices(state)
     hooks = Hooks(
         Planner(state, capacity=lambda: capacity(state.slot, among=state.checked)),

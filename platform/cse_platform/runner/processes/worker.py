@@ -39,9 +39,9 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
     `own_tests`, a lab's own test files, which stay shut.
 
     Every report has `step`, the metrics of `Run.report`, and under `provenance` the peak memory
-    until then; the first one also has what the trial runs on. From the first trained step on there
-    is a checkpoint. The last result, without `step`, is that of the best checkpoint. The worker's
-    process can open no test set (`cse_methods.guard`).
+    until then; the first one also has the hash of the code that trains, and what it runs on. From
+    the first trained step on there is a checkpoint. The last result, without `step`, is that of the
+    best checkpoint. The worker's process can open no test set (`cse_methods.guard`).
 
     Args:
         method: as in a sweep file.
@@ -53,9 +53,11 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
 
     def run_trial(settings: dict[str, Any]) -> dict[str, float]:
         found, config = prepared(method, settings, threads=_assigned_threads())
-        _refuse_other_code(found, settings.get("code"))
+        code = code_hash(found)
+        _refuse_other_code(found, code, settings.get("code"))
         with as_found(), _checkpoint(settings.get("resume_from")) as folder:
-            return found.train(config, TuneRun(settings.get("seed", 0), folder, config))
+            run = TuneRun(settings.get("seed", 0), folder, config, code=code)
+            return found.train(config, run)
 
     run_trial.__name__ = method
     return run_trial
@@ -79,10 +81,13 @@ def prepared(
 class TuneRun:
     """`Run` inside a Tune worker."""
 
-    def __init__(self, seed: int, resume_from: Path | None, config: MethodConfig) -> None:
+    def __init__(
+        self, seed: int, resume_from: Path | None, config: MethodConfig, *, code: str | None
+    ) -> None:
         self.seed = seed
         self.resume_from = resume_from
         self._config = config
+        self._code = {} if code is None else {"code": code}
         self._described: str | None = None
         """The device that the last provenance was sent of."""
 
@@ -101,7 +106,7 @@ class TuneRun:
         )
 
     def _provenance(self) -> dict[str, str]:
-        """The peak memory until now; at the first report also what the trial runs on.
+        """The peak memory until now; at the first report also the code, and what it runs on.
 
         A method may import torch after its first report, and only then have a GPU.
         """
@@ -115,7 +120,7 @@ class TuneRun:
             attention=self._config.attention,
             threads=_assigned_threads(),
         )
-        return facts | peak_memory(device)
+        return facts | self._code | peak_memory(device)
 
 
 def _report_with_checkpoint(result: dict[str, Any], save: Callable[[Path], None]) -> None:
@@ -133,8 +138,8 @@ def _checked(method: str, config: type[MethodConfig], settings: Mapping[str, Any
         raise SettingsError(f"{method} refuses its settings: {reason}") from None
 
 
-def _refuse_other_code(method: Method, expected: str | None) -> None:
-    if expected is not None and code_hash(method) != expected:
+def _refuse_other_code(method: Method, code: str | None, expected: str | None) -> None:
+    if expected is not None and code != expected:
         raise SettingsError(
             f"the code of {method.name} on this machine is not the code that the sweep was started "
             "with; it was edited meanwhile, or another version is installed here: put it back, or "

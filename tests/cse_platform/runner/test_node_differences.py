@@ -1,0 +1,49 @@
+"""What a node has in another way than the driver, worked out by hand."""
+
+import pytest
+
+from cse_platform.runner.processes.node_differences import Fact, differences, why_no_trials
+
+HERE = {
+    "torch": Fact("version", "2.9.1"),
+    "Python": Fact("version", "3.11.7"),
+    "the code of a.loss": Fact("code", "11"),
+    "the corpus": Fact("data", "22"),
+    "the storage /shared": Fact("storage", "33"),
+}
+
+
+def test_a_node_like_the_driver_s_machine_passes() -> None:
+    assert differences(HERE, HERE) == {}
+    more = {**HERE, "the code of a.other": Fact("code", "44")}
+    assert differences(more, HERE) == {}  # what no trial of this sweep needs
+
+
+@pytest.mark.parametrize(
+    ("name", "there", "expected"),
+    [
+        ("torch", Fact("version", "2.8.0"), {"version": ["torch is 2.8.0 and not 2.9.1"]}),
+        ("the corpus", Fact("data", "23"), {"data": ["the corpus is another one"]}),
+        ("the corpus", Fact("data", None, "no wiki.txt"), {"data": ["the corpus: no wiki.txt"]}),
+        ("the code of a.loss", None, {"code": ["the code of a.loss: not known there"]}),
+    ],
+)
+def test_each_difference_is_told_in_its_kind(
+    name: str, there: Fact | None, expected: dict[str, list[str]]
+) -> None:
+    facts = {known: fact for known, fact in HERE.items() if known != name}
+    assert differences(facts | ({name: there} if there else {}), HERE) == expected
+
+
+def test_what_the_driver_lacks_itself_is_no_difference() -> None:
+    here = {**HERE, "the corpus": Fact("data", None, "no wiki.txt")}
+    assert differences({**HERE, "the corpus": Fact("data", "22")}, here) == {}
+
+
+def test_one_sentence_has_the_node_what_differs_and_the_ways_out() -> None:
+    found = {"version": ["torch is 2.8.0 and not 2.9.1"], "code": [f"module {n}" for n in range(5)]}
+    assert why_no_trials("node gpu7 (10.0.0.7)", found) == (
+        "node gpu7 (10.0.0.7) gets no trials: torch is 2.8.0 and not 2.9.1; module 0; module 1; "
+        "module 2; and 2 more; install there what is installed here, and install the same code "
+        "there"
+    )

@@ -1,0 +1,72 @@
+"""Nodes of a cluster that differ from the driver's machine get no trials."""
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from outside_methods import with_outside_methods
+from processes import SECONDS, end_of
+from ray_nodes import ray_nodes
+from sweeps import Sweep
+
+from cse_platform.tracking.events import TrialFinished, TrialStarted
+
+FOUR = {"search": {"sampler": "random", "trials": 4, "seed": 6}}
+
+
+def with_other_code(folder: Path) -> dict[str, str]:
+    """The environment in which `cheap` is another version of itself."""
+    site = with_outside_methods()["PYTHONPATH"].split(os.pathsep)[0]
+    shutil.copytree(site, folder)
+    file = folder / "cheap.py"
+    file.write_text(file.read_text().replace("0.8 * (1 - ", "0.9 * (1 - "))
+    return {"PYTHONPATH": str(folder)}
+
+
+def test_a_cluster_with_other_code_is_refused(cluster: str, new_sweep, tmp_path: Path) -> None:
+    sweep = replace(new_sweep(tmp_path), surroundings=with_other_code(tmp_path / "edited"))
+    done = sweep.run("--address", cluster)
+    assert done.returncode == 1
+    assert "gets no trials: the code of cheap is another one; install" in done.stderr
+    assert not any(isinstance(event, TrialStarted) for event in sweep.events())
+
+
+@pytest.mark.slow
+def test_trials_run_on_the_nodes_that_have_passed_alone(new_sweep, tmp_path: Path) -> None:
+    other = with_other_code(tmp_path / "edited")
+    gate = tmp_path / "gate"
+    gate.write_text("0")
+    sweep: Sweep = new_sweep(tmp_path, **FOUR, fixed={"gate": str(gate)})
+    with ray_nodes() as nodes:
+        nodes.add("alike", cpus=1)
+        nodes.add("edited", cpus=3, **other)
+        with end_of(sweep.start("--address", nodes.address)) as process:
+            sweep.wait_for(process, TrialStarted, 1)
+            nodes.add("joins edited", cpus=2, **other)
+            nodes.add("joins alike", cpus=1)
+            sweep.wait_for(process, TrialStarted, 2)
+            gate.write_text("6")
+            _, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, said
+    assert said.count("gets no trials: the code of cheap is another one") == 2
+    ends = [event.state for event in sweep.events() if isinstance(event, TrialFinished)]
+    assert ends == ["COMPLETE"] * 4
+
+
+@pytest.mark.slow
+def test_a_trial_that_waits_for_a_place_gets_one_on_a_node_that_joins(
+    new_sweep, tmp_path: Path
+) -> None:
+    sweep: Sweep = new_sweep(tmp_path, **FOUR)
+    with ray_nodes() as nodes:
+        nodes.add("taken", cpus=1)
+        nodes.hold(cpus=1)
+        with end_of(sweep.start("--address", nodes.address)) as process:
+            sweep.wait_for(process, TrialStarted, 1)
+            nodes.add("free", cpus=1)
+            _, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, said
+    ends = [event.state for event in sweep.events() if isinstance(event, TrialFinished)]
+    assert ends == ["COMPLETE"] * 4
