@@ -128,6 +128,36 @@ def test_the_search_and_its_settings(page: FlaskClient) -> None:
     assert {"setting_tau2", "setting_tau3"} <= {*settings}
 
 
+def test_what_the_search_found_stands_above_its_figures(
+    page: FlaskClient,
+    tmp_path: Path,
+    empty_leaderboard: Callable[[Path], str],
+    sweep_started: Callable[..., SweepStarted],
+    trial_life: Callable[..., list[Event]],
+) -> None:
+    space = {"rate": {"low": 1e-5, "high": 1e-3, "log": True}}
+    events: list[Event] = [sweep_started("long", spec=FILE | {"sweep": "long", "space": space})]
+    for number in range(24):  # the higher the rate, the better
+        events += trial_life(
+            number,
+            {10: 0.5 + number / 100},
+            sweep="long",
+            trial=f"{number:064x}",
+            configuration=f"{number:064x}",
+            values={"rate": 10 ** (-5 + number / 12)},
+            searched=("rate",),
+        )
+    url = empty_leaderboard(tmp_path / "leaderboard.db")
+    with open_store(url) as board:
+        LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+    answer = told(create_app(url).test_client(), "/parts/search/sweeps/long")
+    found = answer[answer.index('<ul id="findings">') : answer.index("</ul>")]
+    assert "best of 24 trials 73.00" in found
+    assert "at the border: rate" in found
+    assert "search_expected" in figures(answer)
+    assert 'id="findings"' not in told(page, "/parts/search/sweeps/grid")  # too few trials
+
+
 def test_two_settings_are_chosen_in_the_address(page: FlaskClient) -> None:
     axes = {}
     for query in ("", "?x=tau3&y=tau2"):

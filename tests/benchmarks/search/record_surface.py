@@ -25,7 +25,7 @@ from cse_platform.tracking.journal import read_journal
 HERE = Path(__file__).parent
 SHARED = Path(os.environ.get("CSE_SHARED", HERE.parents[3] / "shared"))
 DEV = "stsb-third"
-SWEEPS = {"rankcse": "surface-rankcse", "simcse": "surface-simcse"}
+SWEEPS = {"rankcse": ["surface-rankcse", "surface-rankcse-near"], "simcse": ["surface-simcse"]}
 """By the name of the table."""
 
 
@@ -40,8 +40,9 @@ def main() -> None:
         command = Path(sys.executable).with_name("cse-sweep")
         environment = os.environ | {"CSE_DATA": str(SHARED / "data")}
         subprocess.run([command, "surface.yaml"], cwd=asked.folder, env=environment, check=True)
-    for name, sweep in SWEEPS.items():
-        rows = list(_rows(asked.folder / "runs" / "sweeps" / sweep / "journal.jsonl"))
+    for name, sweeps in SWEEPS.items():
+        journals = [asked.folder / "runs/sweeps" / sweep / "journal.jsonl" for sweep in sweeps]
+        rows = [row for journal in journals for row in _rows(journal)]
         _write(HERE / f"{name}.csv.gz", rows)
         sys.stdout.write(f"{name}: {len(rows)} dev points\n")
 
