@@ -137,14 +137,14 @@ def test_what_the_search_found_stands_above_its_figures(
 ) -> None:
     space = {"rate": {"low": 1e-5, "high": 1e-3, "log": True}}
     events: list[Event] = [sweep_started("long", spec=FILE | {"sweep": "long", "space": space})]
-    for number in range(24):  # the higher the rate, the better
+    for number in range(40):  # the higher the rate, the better
         events += trial_life(
             number,
             {10: 0.5 + number / 100},
             sweep="long",
             trial=f"{number:064x}",
             configuration=f"{number:064x}",
-            values={"rate": 10 ** (-5 + number / 12)},
+            values={"rate": 10 ** (-5 + number / 20)},
             searched=("rate",),
         )
     url = empty_leaderboard(tmp_path / "leaderboard.db")
@@ -152,8 +152,8 @@ def test_what_the_search_found_stands_above_its_figures(
         LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
     answer = told(create_app(url).test_client(), "/parts/search/sweeps/long")
     found = answer[answer.index('<ul id="findings">') : answer.index("</ul>")]
-    assert "best of 24 trials 73.00" in found
-    assert "at the border: rate" in found
+    assert "best of 40 trials 89.00" in found
+    assert "at the border: 3 of the best 5 trials have rate" in found
     assert "search_expected" in figures(answer)
     assert 'id="findings"' not in told(page, "/parts/search/sweeps/grid")  # too few trials
 
