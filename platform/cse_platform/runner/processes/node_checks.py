@@ -103,6 +103,20 @@ class NodeChecks:
             raise SweepRefusedError(f"no node of the cluster can run this sweep: {why}")
         self._tell()
 
+    def avoid(self, node: str, why: str) -> bool:
+        """Give a node that has passed no further trials, and say why.
+
+        False, and nothing is done, where that would leave no other node.
+        """
+        if not nodes_with_room(self._slot) & (self.passed - {node}):
+            return False
+        self.passed.discard(node)
+        there = {one["NodeID"]: one for one in ray.nodes()}
+        wayout = "mend it, and start its Ray anew"
+        self.refused[node] = f"{_name_of(there[node])} gets no more trials: {why}; {wayout}"
+        self._tell()
+        return True
+
     def others(self) -> dict[str, str]:
         """Labels that keep a task from the nodes that are there now and have not passed."""
         others = {node["NodeID"] for node in ray.nodes() if node["Alive"]} - self.passed

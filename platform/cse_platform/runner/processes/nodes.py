@@ -1,8 +1,9 @@
 """The nodes of a Ray cluster: how many trials fit on them."""
 
 from collections.abc import Container, Mapping
+from typing import Any
 
-from ray._private.state import available_resources_per_node, total_resources_per_node
+from ray._private.state import actors, available_resources_per_node, total_resources_per_node
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.resources import Slot
@@ -24,6 +25,11 @@ def free_slots(slot: Slot, *, among: Container[str] | None = None) -> int:
 def nodes_with_room(slot: Slot) -> set[str]:
     """The ids of the nodes that are large enough for a trial."""
     return {node for node, has in total_resources_per_node().items() if _fitting(slot, has) > 0}
+
+
+def node_of(actor: Any) -> str:
+    """The id of the node on which an actor runs."""
+    return str(actors(actor._actor_id.hex())["Address"]["NodeID"])
 
 
 def refuse_too_small(slot: Slot) -> None:

@@ -1,0 +1,159 @@
+"""Ray Tune's scheduler: it places trials, and hears of their reports and ends before any other.
+
+An exception in it is kept, as `cse_platform.runner.hooks` says.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+
+from cse_platform.runner.failures import Failure, reported, unreported
+from cse_platform.runner.planning.bad_nodes import BadNodes
+from cse_platform.runner.planning.limits import TrialLimits
+from cse_platform.runner.processes.node_checks import OnCheckedNodes
+from cse_platform.runner.processes.nodes import node_of
+from cse_platform.runner.processes.worker import WAITS
+from cse_platform.runner.processes.worker_process import FAILURE
+
+if TYPE_CHECKING:
+    from cse_platform.runner.hooks import Hooks
+
+_MOST_WORKERS = 100_000
+"""More than any cluster runs at once."""
+
+
+class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
+    """Receives every report of every trial; Ray calls it before any other code of the driver."""
+
+    def __init__(self, hooks: "Hooks") -> None:
+        super().__init__()
+        self.hooks = hooks
+        self._keeps_workers = False
+        self._told: dict[str, dict[str, Any]] = {}
+        """By Ray's trial id, what its worker has told of its failure."""
+        self._killed: dict[str, str] = {}
+        """By Ray's trial id, why its process was killed."""
+        self._limits = TrialLimits(hooks.results.state.spec.resources)
+        self._bad_nodes = BadNodes()
+
+    def on_trial_add(self, controller: Any, trial: Trial) -> None:
+        """Let Ray keep every idle worker for the next trial; by itself it keeps a single one.
+
+        On a cluster, the trial is placed where nodes have passed their checks.
+        """
+        self.hooks.controller = controller
+        if (nodes := self.hooks.planner.state.nodes) is not None:
+            trial.update_resources(OnCheckedNodes(trial.placement_group_factory, nodes))
+        if not self._keeps_workers:
+            with suppress(AttributeError):  # it is Ray's own, and another version may lack it
+                cache = controller._actor_cache
+                cache.increase_max(trial.placement_group_factory, by=_MOST_WORKERS)
+            self._keeps_workers = True
+
+    def begins(self, trial: Trial) -> None:
+        """A trial has a process, on a node."""
+        actor = trial.temporary_state.ray_actor
+        if self.hooks.results.state.nodes is not None:
+            self._guarded(lambda key: self._bad_nodes.begins(key, node_of(actor)), trial)
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """As Ray does; it asks several times a second, also while no trial reports."""
+        try:
+            self._enforce_limits(tune_controller.get_live_trials())
+        except Exception as error:
+            self.hooks.broken = error
+        return super().choose_trial_to_run(tune_controller)
+
+    def _enforce_limits(self, trials: Iterable[Trial]) -> None:
+        running = {trial.trial_id: trial for trial in trials if trial.status == Trial.RUNNING}
+        self._limits.follow(running.keys() - self._killed.keys())
+        for name, why in self._limits.broken().items():
+            self._killed[name] = why
+            ray.kill(running[name].temporary_state.ray_actor)  # even where no Python runs
+        stalled = self._limits.stalled() | (self._killed.keys() & running.keys())
+        self.hooks.results.state.stalled = {self.hooks.keys[name] for name in stalled}
+
+    def on_trial_result(self, controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        self._limits.hear(trial.trial_id)
+        if told := _below(FAILURE, result):
+            self._told[trial.trial_id] = told
+        if WAITS in result:
+            self.hooks.results.waits(self.hooks.keys[trial.trial_id], result[WAITS])
+        if "step" not in result:
+            return str(TrialScheduler.CONTINUE)
+        if result["step"] > 0:
+            self._bad_nodes.does_well(self.hooks.keys[trial.trial_id])
+        try:
+            stop = self.hooks.results.point(
+                self.hooks.keys[trial.trial_id],
+                step=result["step"],
+                metrics=_metrics(result),
+                checkpoint=_checkpoint(trial, result),
+                provenance={n: str(v) for n, v in _below("provenance", result).items()},
+            )
+        except Exception as error:
+            self.hooks.broken, stop = error, True
+        return str(TrialScheduler.STOP if stop else TrialScheduler.CONTINUE)
+
+    def on_trial_remove(self, controller: Any, trial: Trial) -> None:
+        """A trial is stopped before Ray has started it."""
+        self._guarded(self.hooks.results.ended, trial)
+
+    def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+        if self.hooks.broken is None:
+            self._guarded(self.hooks.results.ended, trial)
+
+    def on_trial_error(self, controller: Any, trial: Trial) -> None:
+        # Ray pickles the error into the sweep's storage. At the end it would read that again.
+        trial.run_metadata.pickled_error_filename = None
+        self._guarded(lambda key: self._fails(key, self._failure(trial)), trial)
+
+    def _fails(self, key: str, failure: Failure) -> None:
+        """Take the end of a trial; a node that keeps failing trials is avoided."""
+        self.hooks.results.failed(key, failure)
+        state = self.hooks.results.state
+        if state.nodes is None or (bad := self._bad_nodes.fails(key)) is None:
+            return
+        node, keys = bad
+        why = f"the last {len(keys)} trials failed there and others do well elsewhere"
+        if state.nodes.avoid(node, f"{why} ({failure.said})"):
+            failed = [state.history.trials[one] for one in keys]
+            state.to_retry += [trial for trial in failed if trial.state == "FAIL"]
+
+    def _failure(self, trial: Trial) -> Failure:
+        if why := self._killed.pop(trial.trial_id, None):
+            return Failure(why, traceback=why, end="limit")
+        if told := self._told.pop(trial.trial_id, None):
+            return reported(told, self.hooks.results.state.method)
+        text = ""
+        with suppress(OSError, TypeError):  # on a full disk there is none
+            text = Path(trial.error_file).read_text(errors="replace")
+        return unreported(text)
+
+    def _guarded(self, call: Callable[[str], None], trial: Trial) -> None:
+        try:
+            call(self.hooks.keys[trial.trial_id])
+        except Exception as error:
+            self.hooks.broken = error
+
+
+def _metrics(result: dict[str, Any]) -> dict[str, float]:
+    ours = ("dev/", "train/", "perf/")
+    return {name: float(value) for name, value in result.items() if name.startswith(ours)}
+
+
+def _below(name: str, result: dict[str, Any]) -> dict[str, Any]:
+    """A mapping inside a result, which Ray flattens."""
+    start = f"{name}/"
+    return {key[len(start) :]: value for key, value in result.items() if key.startswith(start)}
+
+
+def _checkpoint(trial: Trial, result: dict[str, Any]) -> str | None:
+    """The place of this result's checkpoint, which the worker writes before it reports."""
+    name = result.get("checkpoint_dir_name")
+    return f"{trial.path}/{name}" if name else None
