@@ -42,15 +42,24 @@ class Hooks:
         return signal.getsignal(signal.SIGINT) is not self.rays_handler
 
     def has_room(self) -> bool:
-        """Whether one more trial has a free slot, beside those that wait for their process.
+        """Whether one more trial has a free slot or an idle process.
 
         Where others use the cluster too, one trial waits for its turn.
         """
-        live = () if self.controller is None else self.controller.get_live_trials()
-        waiting = len([trial for trial in live if trial.status == Trial.PENDING])
+        waiting = len(self.waiting())
         state = self.planner.state
-        free = free_slots(state.slot, among=state.checked)
-        return waiting == 0 or waiting < free + self._idle_workers()
+        free = free_slots(state.slot, among=state.checked) if waiting else 1
+        return waiting < max(1, free + self._idle_workers())
+
+    def waiting(self) -> list[Trial]:
+        """The trials that have no slot yet; others that are pending have one, and its process."""
+        if self.controller is None:
+            return []
+        pending = [t for t in self.controller.get_live_trials() if t.status == Trial.PENDING]
+        with suppress(AttributeError):  # it is Ray's own, and another version may lack it
+            process, manager = self.controller._trial_to_actor, self.controller._actor_manager
+            return [t for t in pending if not manager.is_actor_started(process.get(t))]
+        return pending
 
     def _idle_workers(self) -> int:
         with suppress(AttributeError):  # it is Ray's own, and another version may lack it

@@ -62,12 +62,15 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             self._guarded(lambda key: self._bad_nodes.begins(key, node_of(actor)), trial)
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """As Ray does; it asks several times a second, also while no trial reports."""
+        """A trial without a slot; Ray asks several times a second, also while no trial reports.
+
+        Not one whose process is starting: Ray would give it an idle process, and end its own.
+        """
         try:
             self._enforce_limits(tune_controller.get_live_trials())
         except Exception as error:
             self.hooks.broken = error
-        return super().choose_trial_to_run(tune_controller)
+        return next(iter(self.hooks.waiting()), None)
 
     def _enforce_limits(self, trials: Iterable[Trial]) -> None:
         running = {trial.trial_id: trial for trial in trials if trial.status == Trial.RUNNING}
