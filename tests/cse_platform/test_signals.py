@@ -16,10 +16,11 @@ class Hit:
     def __del__(self):
         signal.raise_signal(signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background job ignores it
 heed_sigterm()
 try:
-    del_me = Hit()
-    del del_me
+    hit = Hit()
+    del hit
     threading.Event().wait(30)
     print("lost")
 except KeyboardInterrupt:
