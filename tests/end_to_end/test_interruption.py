@@ -48,7 +48,7 @@ def test_killed_driver(swept: Sweep, new_sweep, tmp_path: Path) -> None:
 def test_killed_workers_then_ctrl_c(swept: Sweep, tmp_path: Path) -> None:
     sweep = write_sweep(tmp_path, TINY)
     with end_of(sweep.start()) as process:
-        sweep.wait_for(process, TrialPoint, 3)
+        sweep.wait_for(process, TrialPoint, 5)  # both have passed step 0
         for worker in _workers(process.pid):
             worker.kill()
         sweep.wait_for(process, TrialStarted, 4)
