@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -12,11 +11,11 @@ from rich.live import Live
 from rich.text import Text
 
 from cse_platform.cli.live_table import INFEASIBLE, STALLED, screen
+from cse_platform.cli.sweep_lines import Line, SweepLines, breaks_constraint, summary_line
 from cse_platform.forecast.time_left import TimeInterval, span, time_left
-from cse_platform.render.formats import HASH_DIGITS, percent, short_settings
+from cse_platform.render.formats import stopwatch
 from cse_platform.runner.planning.budgets import trials_left
 from cse_platform.runner.state import SweepState
-from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import now
 from cse_platform.tracking.trial_history import TrialHistory
 
@@ -33,10 +32,6 @@ def watching(state: SweepState, console: Console, *, errors: Path) -> Iterator[N
     """
     view = SweepProgress(state, errors=errors)
     done = threading.Event()
-    if state.to_retry:
-        console.print(f"trying {len(state.to_retry)} failed trials again")
-    for line in state.notes:
-        console.print(line, soft_wrap=True)
     target = _live if console.is_terminal else _lines
     thread = threading.Thread(target=target, args=(view, console, done), daemon=True)
     thread.start()
@@ -51,21 +46,16 @@ class SweepProgress:
     """The progress of a running sweep, as text; the driver's thread changes the state meanwhile."""
 
     def __init__(self, state: SweepState, *, errors: Path) -> None:
-        self.state, self.errors = state, errors
+        self.state = state
         self.started = time.monotonic()
         self._known_before, self._ray_is_up = len(self.trials), False
-        self._said_throughput = False
-        self._ended: set[tuple[str, datetime | None]] = set()
-        for _ in self.new_ends():
-            pass  # what ended before this start
+        self._lines = SweepLines(state.spec.search.constraints, errors=errors)
+        self._lines.new(self.trials, ())  # what ended before this start
 
-    def new_ends(self) -> Iterator[TrialHistory]:
-        """The trials that have ended since the last call; one that is tried again ends twice."""
-        for trial in self.trials:
-            end = (trial.key, trial.finished)
-            if trial.state != "RUNNING" and end not in self._ended:
-                self._ended.add(end)
-                yield trial
+    def new_lines(self) -> list[Line]:
+        """What has to be said since the last call, but for warnings, which Python has printed."""
+        said = [one for one in list(self.state.history.messages) if one.level == "note"]
+        return self._lines.new(self.trials, said)
 
     @property
     def trials(self) -> list[TrialHistory]:
@@ -93,21 +83,15 @@ class SweepProgress:
         return trial.best_value if found is None else found.value
 
     def _breaks_constraint(self, trial: TrialHistory) -> bool:
-        """What a trial measures is known at its end."""
-        ended = trial.state in ("COMPLETE", "PRUNED")
-        return ended and not is_feasible(self.state.spec.search.constraints, [trial])
+        return breaks_constraint(trial, self.state.spec.search.constraints)
 
     def summary(self) -> str:
         """One line: how far, the best so far, elapsed and remaining time."""
-        finished = sum(trial.state != "RUNNING" for trial in self.trials)
-        of = "" if self.planned is None else f"of {self.planned} "
-        parts = [f"{self.state.spec.sweep}: {finished} {of}trials"]
-        if (best := self.best) is not None:
-            parts.append(f"best {percent(self.best_value(best))} (trial {best.number})")
+        best, parts = self.best, list[str]()
         if not self.is_ray_up():
             measuring = ", measuring trials at once" * self.state.spec.resources.measured
             parts.append(f"starting Ray{measuring}")
-        parts.append(f"elapsed {_clock(time.monotonic() - self.started)}")
+        parts.append(f"elapsed {stopwatch(time.monotonic() - self.started)}")
         if (left := self.time_left()) is not None:
             parts.append(f"{span(left)} left")
         if self.state.history.paused:
@@ -122,7 +106,13 @@ class SweepProgress:
         ]
         if self.state.search_error:
             behind.append(f"search store down ({self.state.search_error})")
-        return " · ".join(parts + behind)
+        return summary_line(
+            self.state.spec.sweep,
+            ended=sum(trial.state != "RUNNING" for trial in self.trials),
+            planned=self.planned,
+            best=None if best is None else (self.best_value(best), best.number),
+            more=parts + behind,
+        )
 
     def is_ray_up(self) -> bool:
         """Whether a trial has been started, or none is needed."""
@@ -155,33 +145,6 @@ class SweepProgress:
         further = sum(trial.role == "confirm" for trial in self.trials)
         return 0 if self.state.finished else max(self.state.spec.confirming - further, 0)
 
-    def line(self, trial: TrialHistory) -> str:
-        """What became of a trial; of a failed one also where to look."""
-        value = percent(self.best_value(trial))
-        at = f" at step {trial.best_step}" if trial.best_step is not None else ""
-        head = f"trial {trial.number:>3} {trial.state:<8} dev {value:>6}{at}  seed {trial.seed}"
-        infeasible = "  infeasible" * self._breaks_constraint(trial)
-        return f"{head}  {short_settings(trial.searched_values)}{infeasible}{self._why(trial)}"
-
-    def _why(self, trial: TrialHistory) -> str:
-        if trial.reused_from is not None:
-            same = "same code" if trial.code else "code unknown"
-            return f"  reused from {trial.reused_from} ({same})"
-        if not trial.error:
-            return f": {trial.why}" if trial.why else ""
-        traceback = self.errors / f"trial-{trial.number}.txt"
-        where = f", traceback {traceback}" if traceback.exists() else ""
-        return f": {trial.error} (key {trial.key[:HASH_DIGITS]}{where})"
-
-    def new_lines(self) -> Iterator[str]:
-        """What has to be said of trials that share a device, once that was measured."""
-        if (found := self.state.throughput) and not self._said_throughput:
-            self._said_throughput = True
-            speeds = ", ".join(f"{one.sentences_per_second:,.0f} by {one.trials}" for one in found)
-            slot = self.state.slot
-            gpu = f", gpu: {slot.gpu:g}" if slot.gpu else ""
-            yield f"sentences a second: {speeds} at once; resources: cpu: {slot.cpu:g}{gpu}"
-
     def screen(self, *, width: int, height: int) -> Text:
         """All that fits on a terminal: the summary, the trials, and the best ones in full."""
         broken = (trial.key for trial in self.trials if self._breaks_constraint(trial))
@@ -201,10 +164,8 @@ def _live(view: SweepProgress, console: Console, done: threading.Event) -> None:
         while not last:
             last = done.wait(LOOK_SECONDS)
             for line in view.new_lines():
-                console.print(line, soft_wrap=True)
-            for trial in view.new_ends():
-                if trial.state == "FAIL" or trial.reused_from is not None:
-                    console.print(view.line(trial), soft_wrap=True)
+                if line.is_news:
+                    console.print(line.text, soft_wrap=True)
             live.update(view.screen(width=console.width, height=console.height))
     _print_end(view, console)
 
@@ -214,9 +175,7 @@ def _lines(view: SweepProgress, console: Console, done: threading.Event) -> None
     while not last:
         last = done.wait(LOOK_SECONDS)
         for line in view.new_lines():
-            console.print(line, soft_wrap=True)
-        for trial in view.new_ends():
-            console.print(view.line(trial), soft_wrap=True)
+            console.print(line.text, soft_wrap=True)
     _print_end(view, console)
 
 
@@ -227,9 +186,3 @@ def _print_end(view: SweepProgress, console: Console) -> None:
 
 def _progress(trial: TrialHistory) -> float:
     return trial.last_metrics.get("train/progress", 0.0)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -15,13 +15,13 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-def _about_sweep(command: Callable[_P, _R]) -> click.Command:
+def about_sweep(command: Callable[_P, _R]) -> click.Command:
     """A command about the sweep SWEEP of a leaderboard."""
     named = click.argument("sweep")(store_options(shows_errors(command)))
     return click.command(context_settings=CONTEXT)(named)
 
 
-@_about_sweep
+@about_sweep
 @click.option("--trial", "numbers", type=int, multiple=True, metavar="N", help="This one alone.")
 def stop(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, ...]) -> None:
     """Stop SWEEP as one Ctrl-C does: its command, run again, goes on; or stop single trials.
@@ -36,7 +36,7 @@ def stop(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, .
     _ask(leaderboard_url(runs, store), sweep, "stop", numbers=numbers)
 
 
-@_about_sweep
+@about_sweep
 def pause(sweep: str, runs: Path | None, store: str | None) -> None:
     """Let SWEEP start no further trials, until `resume`; those that run go on to their ends.
 
@@ -47,7 +47,7 @@ def pause(sweep: str, runs: Path | None, store: str | None) -> None:
     _ask(leaderboard_url(runs, store), sweep, "pause")
 
 
-@_about_sweep
+@about_sweep
 @click.option("--trials", type=click.IntRange(min=1), help="The search takes so many from now on.")
 def resume(sweep: str, runs: Path | None, store: str | None, trials: int | None) -> None:
     """Let SWEEP start trials again after `pause`, or raise its budget.
@@ -60,7 +60,7 @@ def resume(sweep: str, runs: Path | None, store: str | None, trials: int | None)
     _ask(leaderboard_url(runs, store), sweep, "resume", trials=trials)
 
 
-@_about_sweep
+@about_sweep
 @click.argument("numbers", nargs=-1, type=int, metavar="[N]...")
 def retry(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, ...]) -> None:
     """Try failed trials of SWEEP again: all of them, or those of these numbers.
@@ -75,7 +75,7 @@ def retry(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, 
     _ask(leaderboard_url(runs, store), sweep, "retry", numbers=numbers)
 
 
-@_about_sweep
+@about_sweep
 @click.option(
     "--set", "settings", multiple=True, required=True, metavar="NAME=VALUE", help="A dimension."
 )

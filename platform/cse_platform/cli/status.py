@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 import click
 
+from cse_platform.cli.sweep_lines import message_line
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
 from cse_platform.leaderboard.trial import TrialSummary
@@ -13,11 +14,15 @@ from cse_platform.render.page import Block, Page, Paragraph
 from cse_platform.render.serialise import to_json
 from cse_platform.render.table import text_table
 from cse_platform.render.terminal import print_page
+from cse_platform.tracking.events import DriverMessage
 
 _HEADS = ("sweep", "method", "backbone", "state", "trials", "failed", "best dev", "started", "left")
 
-
 _RUNNING = ("trial", "key", "started", "step", "dev", "seed", "settings")
+
+
+SHOWN_MESSAGES = 5
+"""So many of the latest, of those since the last start."""
 
 
 def print_status(url: str, sweep: str | None, *, as_json: bool) -> None:
@@ -25,16 +30,19 @@ def print_status(url: str, sweep: str | None, *, as_json: bool) -> None:
     with open_leaderboard(url) as board:
         found = board.sweeps() if sweep is None else [board.sweep(sweep)]
         running = [] if sweep is None else board.running(sweep)
+        said = [] if sweep is None else board.messages(sweep)
     if as_json:
         click.echo(to_json([asdict(one) for one in found]), nl=False)
     elif not found:
         click.echo("no sweep yet")
     else:
         table = text_table(_HEADS, [_line(one) for one in found])
-        print_page([table] if sweep is None else [table, *_details(found[0], running)])
+        print_page([table] if sweep is None else [table, *_details(found[0], running, said)])
 
 
-def _details(sweep: SweepOverview, running: Sequence[TrialSummary]) -> Page:
+def _details(
+    sweep: SweepOverview, running: Sequence[TrialSummary], said: Sequence[DriverMessage]
+) -> Page:
     blocks: list[Block] = []
     if sweep.holder is not None and sweep.holder.lives:
         held = sweep.holder
@@ -54,6 +62,8 @@ def _details(sweep: SweepOverview, running: Sequence[TrialSummary]) -> Page:
         blocks.append(Paragraph(f"constraints: {', '.join(sweep.constraints)}; {kept}"))
     if sweep.asked:
         blocks.append(Paragraph(f"asked, and not heard yet: {', '.join(sweep.asked)}"))
+    for message in [one for one in said if one.time >= sweep.restarted][-SHOWN_MESSAGES:]:
+        blocks.append(Paragraph(f"{utc(message.time)}: {message_line(message)}"))
     if running and sweep.state == "RUNNING":
         blocks.append(text_table(_RUNNING, [_running(trial) for trial in running]))
     return blocks

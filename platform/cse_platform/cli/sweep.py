@@ -17,6 +17,7 @@ from cse_platform.cli.common import (
     store_options,
     version_option,
 )
+from cse_platform.cli.follow_commands import attach, logs
 from cse_platform.cli.request_commands import enqueue, pause, resume, retry, stop
 
 if TYPE_CHECKING:
@@ -124,8 +125,8 @@ def run(
         run_stages(sweeps, runs=runs, address=address, offline=offline, reuse=reuse)
 
 
-for asking in (stop, pause, resume, retry, enqueue):
-    main.add_command(asking)
+for command in (stop, pause, resume, retry, enqueue, logs, attach):
+    main.add_command(command)
 
 
 @main.command(context_settings=CONTEXT)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
     from cse_platform.leaderboard.query.trials.details_record import TrialDetails
     from cse_platform.leaderboard.trial import TrialSummary
+    from cse_platform.tracking.events import DriverMessage
 
 
 class SweepQueries:
@@ -51,6 +52,17 @@ class SweepQueries:
 
         with self._store.session() as session:
             return running_trials(session, sweep)
+
+    def messages(self, sweep: str) -> "list[DriverMessage]":
+        """What the driver of a sweep has said, notes and warnings, oldest first.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        from cse_platform.leaderboard.query.sweeps.news import driver_messages
+
+        with self._store.session() as session:
+            return driver_messages(session, find_sweep(session, sweep))
 
     def search(self, sweep: str, *, limit: int = 1000) -> "SearchHistory":
         """What a sweep has tried, further seeds included, and what came of it.

@@ -50,6 +50,13 @@ def clock(seconds: float | None) -> str:
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
 
 
+def stopwatch(seconds: float) -> str:
+    """`2:05:20` or `3:20`, for what is shown while it grows."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
 def utc(time: datetime) -> str:
     """A moment to the second."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC")

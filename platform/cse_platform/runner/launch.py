@@ -26,6 +26,7 @@ from cse_platform.runner.planning.requests import Requests
 from cse_platform.runner.processes.trials import run_trials
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import Reuse, SweepState
+from cse_platform.runner.telling import warnings_told
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.best_in_spec import best_references, with_best
@@ -146,8 +147,11 @@ def prepare(
     def begin(recorder: Recorder, lease: Lease) -> SweepState:
         stores = (recorder, search, leaderboard, lease)
         state = SweepState(resolved, method, identity, history, *stores, reuse, list(failed))
-        state.notes += evidence.notes(resolved)
         state.record(started)
+        if failed:
+            state.say(f"trying {len(failed)} failed trials again")
+        for note in evidence.notes(resolved):
+            state.say(note)
         return state
 
     return begin
@@ -177,7 +181,7 @@ def run_to_end(
     """Run what the planner wants, on Ray; the sweep's end, or its interruption, is recorded."""
     end: EndState = "INTERRUPTED"
     try:
-        with watch(state):
+        with warnings_told(state), watch(state):
             done = False
             while not done and run_trials(state, requests, places, address=address):
                 evaluate_selected(state, heed=lambda: requests.heed(state))
@@ -186,6 +190,9 @@ def run_to_end(
             delete_surplus_models(state)
             end = "COMPLETE"
             delete_folder(places.checkpoints)
+    except Exception as error:
+        state.say(str(error) or repr(error), "error")
+        raise
     finally:
         state.record(SweepFinished(sweep=state.spec.sweep, state=end, why=state.gave_up))
     return end

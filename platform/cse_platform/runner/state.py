@@ -7,15 +7,15 @@ from typing import Literal, TypeVar
 
 from cse_methods.contract import Method
 from cse_platform.errors import StoreDownError
-from cse_platform.forecast.throughput import Throughput
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.runner.processes.node_checks import NodeChecks
 from cse_platform.search.study import SearchStudy
+from cse_platform.secrets import mask_text
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.resources import Slot
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.events import Event
+from cse_platform.tracking.events import DriverMessage, Event, MessageLevel
 from cse_platform.tracking.history import History
 from cse_platform.tracking.recorder import Recorder
 from cse_platform.tracking.trial_history import TrialHistory
@@ -58,10 +58,6 @@ class SweepState:
     are; None before."""
     search_error: str | None = None
     """Why the search store does not answer; None while it does."""
-    notes: list[str] = field(default_factory=list)
-    """What a person has to know of this start, a line each."""
-    throughput: tuple[Throughput, ...] = ()
-    """How fast so many trials at once are, where that decided what one of them occupies."""
     nodes: NodeChecks | None = None
     """Which nodes of a joined cluster get trials; None where all do."""
     slot: Slot = field(init=False)
@@ -110,6 +106,13 @@ class SweepState:
         self.lease.check()
         self.recorder.record(event)
         self.history.apply(event)
+
+    def say(self, text: str, level: MessageLevel = "note") -> None:
+        """Tell everybody who follows the sweep, here or elsewhere; safe to call from any thread."""
+        if not self.lease.is_lost:
+            said = DriverMessage(sweep=self.spec.sweep, level=level, text=mask_text(text))
+            self.recorder.record(said)
+            self.history.apply(said)
 
     def cut_off(self) -> None:
         """Note that nothing runs any more; the next planner finds in the history what goes on."""

@@ -35,7 +35,7 @@ class SweepStores:
     @property
     def errors(self) -> Path:
         """Folder of the tracebacks of failed trials."""
-        return self.folder / "errors"
+        return errors_folder(self.folder)
 
     @property
     def on_this_machine(self) -> list[Path]:
@@ -44,6 +44,11 @@ class SweepStores:
         files = [Path(_database(url)) for url in urls if url.startswith("sqlite")]
         places = [place for place in (self.checkpoints, self.models) if "://" not in place]
         return [self.folder, *files, *map(Path, places)]
+
+
+def errors_folder(sweep: Path) -> Path:
+    """In the folder of a sweep, that of the tracebacks of failed trials."""
+    return sweep / "errors"
 
 
 def mlflow_uri(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str:

@@ -11,6 +11,7 @@ from cse_methods.settings import Settings
 TrialState = Literal["COMPLETE", "PRUNED", "FAIL"]
 SweepAction = Literal["stop", "pause", "resume", "retry", "enqueue"]
 Role = Literal["search", "confirm", "repeat"]
+MessageLevel = Literal["note", "warning", "error"]
 
 MAIN_METRICS = frozenset({"spearman", "accuracy"})
 """Of a task's metrics on test, the one that papers report: it has one of the two."""
@@ -84,6 +85,15 @@ class SweepStarted(SweepEvent):
     """Version of every installed distribution, by name."""
     diffs: dict[str, str] = Field(default_factory=dict)
     """What the code differed by from its commit: `git`, the user's repository, and `package`."""
+
+
+class DriverMessage(SweepEvent):
+    """The driver has said something to whoever follows the sweep."""
+
+    kind: Literal["driver_message"] = "driver_message"
+    level: MessageLevel
+    """An error has ended the start of the sweep that it was said in."""
+    text: str
 
 
 class SweepRequested(SweepEvent):
@@ -285,6 +295,7 @@ def asked_of(trial: Any) -> dict[str, Any]:
 
 Event = Annotated[
     SweepStarted
+    | DriverMessage
     | SweepRequested
     | TrialStarted
     | TrialPoint

@@ -36,6 +36,8 @@ class History:
         self.search_limit: int | None = None
         """How many trials the search takes from then on."""
         self.effort = SearchEffort()
+        self.messages: list[events.DriverMessage] = []
+        """What the driver has said since its last start."""
         self.requests: set[str] = set()
         """All that were heard."""
         self.trials: dict[str, TrialHistory] = {}
@@ -53,11 +55,14 @@ class History:
                 self.content, self.environment = event.content, event.environment
                 self.learned = event.learned or ()
                 self.leaders = event.leaders if event.leaders is not None else self.leaders
+                self.messages = []
                 for trial in self.unfinished():
                     trial.last_heard = None  # nothing ran while the driver was away
             case events.SweepRequested() if event.request not in self.requests:
                 self.requests.add(event.request)
                 self._request(event)
+            case events.DriverMessage():
+                self.messages.append(event)
             case events.SearchEnded():
                 self.spent, self.search_limit = event.budget, self.searched
             case events.SweepFinished():

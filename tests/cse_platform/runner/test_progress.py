@@ -12,6 +12,7 @@ from rich.console import Console
 
 from cse_platform.cli import progress
 from cse_platform.cli.progress import SweepProgress, watching
+from cse_platform.cli.sweep_lines import trial_line
 from cse_platform.forecast.time_left import span, time_left
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import now
@@ -99,10 +100,10 @@ def test_a_finished_trial_is_one_line(drive: Any) -> None:
     drive.run()
     view = progress_of(drive)
     first, repeat = view.trials
-    assert view.line(first) == (
+    assert trial_line(first, errors=None) == (
         "trial   0 COMPLETE dev  54.00 at step 4  seed 42  temperature=0.123 kind=b"
     )
-    assert view.line(repeat) == (
+    assert trial_line(repeat, errors=None) == (
         "trial   1 COMPLETE dev  54.00 at step 4  seed 43  temperature=0.123 kind=b"
     )
 
@@ -117,7 +118,7 @@ def test_a_failed_trial_says_where_to_look(drive: Any, monkeypatch: pytest.Monke
     traceback = drive.folder / "errors" / "trial-0.txt"
     assert traceback.read_text() == "all of ValueError: [enforce fail] /x"
     trial = view.trials[0]
-    assert view.line(trial) == (
+    assert trial_line(trial, errors=traceback.parent) == (
         "trial   0 FAIL     dev         seed 42  temperature=0.123 kind=b: ValueError: "
         f"[enforce fail] /x (key {trial.key[:8]}, traceback {traceback})"
     )

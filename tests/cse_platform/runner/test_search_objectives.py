@@ -11,6 +11,7 @@ from search_studies import alone, asked, opened
 
 from cse_platform.cli.best import best_lines
 from cse_platform.cli.progress import SweepProgress
+from cse_platform.cli.sweep_lines import trial_line
 from cse_platform.runner.planning.choice import best_configurations, chosen_trials, pareto_front
 from cse_platform.runner.planning.confirmation import to_confirm
 from cse_platform.sweep.spec import SweepSpec
@@ -224,7 +225,9 @@ def test_an_infeasible_trial_is_marked_while_the_sweep_runs(
     lines = view.screen(width=120, height=20).plain.splitlines()
     assert any(line.split()[:2] == ["0", "infeasible"] for line in lines)
     assert any(line.startswith("best: trial 1") for line in lines)
-    assert "  infeasible" in view.line(drive.history.trials[next(iter(drive.history.trials))])
+    first = next(iter(drive.history.trials.values()))
+    constraints = drive.spec.search.constraints
+    assert "  infeasible" in trial_line(first, constraints, errors=None)
 
 
 def test_the_front_is_over_feasible_means(new_spec: NewSpec) -> None:

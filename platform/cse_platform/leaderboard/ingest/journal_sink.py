@@ -14,6 +14,7 @@ from cse_platform.leaderboard.ingest.early_events import hold_back, take_held_ba
 from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_identities
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.ingest.sweep_events import (
+    add_message,
     change_budget,
     end_search,
     finish_sweep,
@@ -33,6 +34,7 @@ from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.tables import JournalCursorRecord
 from cse_platform.secrets import mask_text
 from cse_platform.tracking.events import (
+    DriverMessage,
     Event,
     ModelDeleted,
     SearchEnded,
@@ -147,6 +149,8 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
             start_sweep(session, journal, event)
         case SweepFinished():
             finish_sweep(session, journal, event)
+        case DriverMessage():
+            add_message(session, journal, position, event)
         case SearchEnded():
             end_search(session, journal, event)
         case SweepRequested() if event.trials:

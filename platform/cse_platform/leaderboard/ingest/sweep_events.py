@@ -4,8 +4,19 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.upserts import insert_once, sweep_of
-from cse_platform.leaderboard.store.tables import SweepRecord, SweepStartRecord, SweepTagRecord
-from cse_platform.tracking.events import SearchEnded, SweepFinished, SweepRequested, SweepStarted
+from cse_platform.leaderboard.store.tables import (
+    DriverMessageRecord,
+    SweepRecord,
+    SweepStartRecord,
+    SweepTagRecord,
+)
+from cse_platform.tracking.events import (
+    DriverMessage,
+    SearchEnded,
+    SweepFinished,
+    SweepRequested,
+    SweepStarted,
+)
 
 
 def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
@@ -28,6 +39,13 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
         session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
         for tag in event.spec.get("tags", ()):
             insert_once(session, SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
+
+
+def add_message(session: Session, journal: str, position: int, event: DriverMessage) -> None:
+    """Store what the driver has said, at this position of its journal."""
+    said = event.model_dump(include={"time", "level", "text"})
+    said["sweep_id"] = sweep_of(session, event.sweep).id
+    insert_once(session, DriverMessageRecord, {"journal": journal, "position": position}, said)
 
 
 def change_budget(session: Session, journal: str, event: SweepRequested) -> None:

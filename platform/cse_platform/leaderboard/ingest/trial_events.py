@@ -112,6 +112,7 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
     attempt.state, attempt.finished, attempt.error = event.state, event.time, event.error
     attempt.best_step, attempt.best_value = event.best_step, number(event.best_value)
     attempt.model, attempt.wall_seconds = event.model, event.wall_seconds
+    attempt.why = event.why
     attempt.provenance = dict(event.provenance)
     attempt.machine_id = _machine(session, event.provenance)
     metrics = {name: number(value) for name, value in event.best_metrics.items()}
@@ -138,6 +139,9 @@ def link(
     if held is not None and held.trial_id != trial.id and _failed(session, held.trial_id, journal):
         session.execute(delete(SweepTrialRecord).filter_by(**place))
     added = event.model_dump(include={"number", "role", "search_number"})
+    taken = event if isinstance(event, TrialReused) else None
+    added["reused"] = None if taken is None else taken.time
+    added["reused_from"] = None if taken is None else taken.reused_from
     add_sweep_trials(session, sweep, [{**added, "trial_id": trial.id}])
     own = session.get_one(SweepTrialRecord, {"sweep_id": sweep, "trial_id": trial.id})
     own.search_number = event.search_number  # a second attempt has its own

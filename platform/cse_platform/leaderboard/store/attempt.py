@@ -23,6 +23,8 @@ class AttemptColumns:
     model_deleted: Mapped[datetime | None]
     """When the sweep deleted its model, to save disk; `model` is NULL then."""
     error: Mapped[str | None]
+    why: Mapped[str | None]
+    """Why it was stopped early, where it was and that is known."""
     wall_seconds: Mapped[float | None]
     machine_id: Mapped[int | None] = mapped_column(ForeignKey("machines.id"))
     provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)

@@ -61,6 +61,23 @@ class SweepStartRecord(Base):
     """What the code differed by from its commit, by repository."""
 
 
+class DriverMessageRecord(Base):
+    """What a sweep's driver has said."""
+
+    __tablename__ = "driver_messages"
+    __table_args__ = (
+        CheckConstraint("level IN ('note', 'warning', 'error')", "level"),
+        Index("ix_driver_messages_newest", "sweep_id", "time"),
+    )
+
+    journal: Mapped[str] = mapped_column(primary_key=True)
+    position: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"))
+    time: Mapped[datetime]
+    level: Mapped[str]
+    text: Mapped[str]
+
+
 class SweepTagRecord(Base):
     """A tag that a sweep file gives to its sweep."""
 
@@ -187,6 +204,10 @@ class SweepTrialRecord(Base):
     search_number: Mapped[int | None]
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
     """What it took in this sweep: wall seconds by its share of a GPU."""
+    reused: Mapped[datetime | None]
+    """When this sweep took it over; NULL where it ran here, or that is not known."""
+    reused_from: Mapped[str | None]
+    """The sweep that had completed it."""
 
     sweep: Mapped[SweepRecord] = read_only()
     trial: Mapped[TrialRecord] = read_only()

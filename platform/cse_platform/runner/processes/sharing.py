@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
@@ -45,9 +45,19 @@ def share_devices(state: SweepState) -> None:
     slots = slots_of(resources, cores=has["CPU"], gpus=has.get("GPU", 0))
     config = _largest(state)
     if len(slots) > 1 and isinstance(config, TrainingConfig):
-        state.throughput = _known_or_measured(state, config, node, slots)
-    trials = fewest_near_best(state.throughput).trials if state.throughput else min(slots)
-    state.slot = slots[trials]
+        found = _known_or_measured(state, config, node, slots)
+        state.slot = slots[fewest_near_best(found).trials] if found else slots[min(slots)]
+        if found:
+            state.say(_in_words(found, state.slot))
+    else:
+        state.slot = slots[min(slots)]
+
+
+def _in_words(found: Sequence[Throughput], slot: Slot) -> str:
+    """How fast so many trials at once are, and what a trial occupies for that."""
+    speeds = ", ".join(f"{one.sentences_per_second:,.0f} by {one.trials}" for one in found)
+    gpu = f", gpu: {slot.gpu:g}" if slot.gpu else ""
+    return f"sentences a second: {speeds} at once; resources: cpu: {slot.cpu:g}{gpu}"
 
 
 def _smallest_node(state: SweepState) -> Mapping[str, Any]:

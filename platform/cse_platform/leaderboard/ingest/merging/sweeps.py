@@ -11,6 +11,7 @@ from cse_platform.errors import ImportRefusedError
 from cse_platform.leaderboard.ingest.sweep_trials import add_gpu_seconds, add_sweep_trials
 from cse_platform.leaderboard.ingest.upserts import insert_missing
 from cse_platform.leaderboard.store.tables import (
+    DriverMessageRecord,
     SweepRecord,
     SweepStartRecord,
     SweepTagRecord,
@@ -61,7 +62,9 @@ def matched(ours: Session, theirs: Session, rename: Mapping[str, str]) -> list[S
 def merge_sweeps(
     ours: Session, theirs: Session, pairs: list[SweepPair]
 ) -> tuple[dict[int, int], int]:
-    """Take over the sweeps, their starts and tags; the later start of a sweep decides its state.
+    """Take over the sweeps, their starts and tags, and what their drivers have said.
+
+    The later start of a sweep decides its state.
 
     The ids here by the ids there are returned, and how many sweeps are new.
     """
@@ -79,7 +82,8 @@ def merge_sweeps(
             for name in OVERWRITTEN:
                 setattr(mine, name, _row(pair)[name])
             _replace_tags(ours, theirs, pair.theirs.id, mine.id)
-    _add_starts(ours, theirs, ids)
+    _add_rows(ours, theirs, ids, SweepStartRecord, ["sweep_id", "started"])
+    _add_rows(ours, theirs, ids, DriverMessageRecord, ["journal", "position"])
     return ids, new
 
 
@@ -162,10 +166,15 @@ def _replace_tags(ours: Session, theirs: Session, there: int, here: int) -> None
     insert_missing(ours, SweepTagRecord, ["sweep_id", "tag"], rows)
 
 
-def _add_starts(ours: Session, theirs: Session, ids: Mapping[int, int]) -> None:
+def _add_rows(
+    ours: Session,
+    theirs: Session,
+    ids: Mapping[int, int],
+    table: type[SweepStartRecord] | type[DriverMessageRecord],
+    keys: list[str],
+) -> None:
+    """Take over what else is known of the sweeps."""
     for there, here in ids.items():
-        starts = theirs.execute(
-            select(*SweepStartRecord.__table__.c).where(SweepStartRecord.sweep_id == there)
-        ).mappings()
-        rows = [{**start, "sweep_id": here} for start in starts]
-        insert_missing(ours, SweepStartRecord, ["sweep_id", "started"], rows)
+        query = select(*table.__table__.c).where(table.sweep_id == there)
+        rows = [{**row, "sweep_id": here} for row in theirs.execute(query).mappings()]
+        insert_missing(ours, table, keys, rows)

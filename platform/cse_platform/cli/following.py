@@ -1,0 +1,163 @@
+"""What `cse-sweep logs` and `cse-sweep attach` print, from the leaderboard alone."""
+
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from cse_platform.cli.live_table import INFEASIBLE, screen
+from cse_platform.cli.sweep_lines import Line, SweepLines, breaks_constraint, summary_line
+from cse_platform.errors import StoreDownError
+from cse_platform.leaderboard.query.sweeps.news import SweepNews, sweep_news
+from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
+from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.render.formats import clock, stopwatch
+from cse_platform.signals import exit_code, heed_sigterm
+from cse_platform.sweep.stores import errors_folder
+from cse_platform.tracking.trial_history import TrialHistory
+
+LOOK_SECONDS = 1.0
+_OVERLAP = timedelta(minutes=1)
+"""Threads of a driver write what they say not quite in the order in which they say it."""
+
+
+def print_logs(url: str, sweep: str) -> None:
+    """Print what the driver of a sweep has said since its first start."""
+    with open_store(url, create=False) as board:
+        followed = FollowedSweep(board, sweep)
+        for line in followed.look():
+            click.echo(line.text)
+
+
+def follow(url: str, sweep: str) -> int:
+    """Show how a sweep goes on until it does not run any longer; the exit code of its command.
+
+    A Ctrl-C or SIGTERM ends the showing alone.
+    """
+    heed_sigterm()
+    console = Console(markup=False, highlight=False)
+    with open_store(url, create=False) as board:
+        followed = FollowedSweep(board, sweep)
+        followed.look()  # what was before is in the logs
+        try:
+            (_live if console.is_terminal else _lines)(followed, console)
+        except KeyboardInterrupt:
+            click.echo(f"sweep {sweep!r} runs on; cse-sweep stop {sweep} ends it", err=True)
+            return exit_code()
+    console.print(followed.summary(), soft_wrap=True)
+    return _say_end(followed)
+
+
+class FollowedSweep:
+    """A sweep that another process runs; what is known of it grows with every look."""
+
+    def __init__(self, board: Store, name: str) -> None:
+        self._board, self._name = board, name
+        self._trials: dict[int, TrialHistory] = {}
+        self._newest: datetime | None = None
+        self._lines: SweepLines | None = None
+        self._down = ""
+        self.news: SweepNews
+
+    def look(self) -> list[Line]:
+        """What is new; nothing while the leaderboard is down, unless it was never asked."""
+        since = None if self._newest is None else self._newest - _OVERLAP
+        try:
+            with self._board.session() as session:
+                news = sweep_news(session, self._name, since=since)
+        except StoreDownError as error:
+            if self._lines is None:
+                raise
+            self._down = str(error)
+            return []
+        self.news, self._down = news, ""
+        self._trials |= {trial.number: trial for trial in news.trials}
+        if self._lines is None:
+            holder = news.overview.holder
+            errors = None if holder is None else errors_folder(Path(holder.folder))
+            self._lines = SweepLines(news.constraints, errors=errors)
+        lines = self._lines.new(news.trials, news.messages)
+        self._newest = max([line.time for line in lines], default=self._newest)
+        return lines
+
+    @property
+    def overview(self) -> SweepOverview:
+        return self.news.overview
+
+    def summary(self) -> str:
+        """One line: how far, the best so far, elapsed and remaining time."""
+        sweep = self.overview
+        more = [f"elapsed {stopwatch(sweep.elapsed)}"]
+        if sweep.left is not None:
+            more.append(f"about {clock(sweep.left)} left")
+        if sweep.paused:
+            more.append(f"paused: cse-sweep resume {sweep.name}")
+        if self._down:
+            more.append(f"the leaderboard is down ({self._down})")
+        return summary_line(
+            sweep.name,
+            ended=sweep.ended,
+            planned=sweep.planned,
+            best=None if sweep.best is None else (sweep.best.value, sweep.best.number),
+            more=more,
+        )
+
+    def screen(self, *, width: int, height: int) -> Text:
+        """The summary, the trials, and the best ones in full, as they fit on a terminal."""
+        trials = [self._trials[number] for number in sorted(self._trials)]
+        broken = (t.key for t in trials if breaks_constraint(t, self.news.constraints))
+        return screen(
+            trials,
+            self.summary(),
+            self._best_value,
+            marks=dict.fromkeys(broken, INFEASIBLE),
+            width=width,
+            height=height,
+        )
+
+    def _best_value(self, trial: TrialHistory) -> float | None:
+        found = trial.best(checkpoint=self.news.checkpoint)
+        return trial.best_value if found is None else found.value
+
+
+def _live(followed: FollowedSweep, console: Console) -> None:
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+        for lines in _looks(followed):
+            for line in lines:
+                if line.is_news:
+                    console.print(line.text, soft_wrap=True)
+            live.update(followed.screen(width=console.width, height=console.height))
+
+
+def _lines(followed: FollowedSweep, console: Console) -> None:
+    console.print(followed.summary(), soft_wrap=True)
+    for lines in _looks(followed):
+        for line in lines:
+            console.print(line.text, soft_wrap=True)
+
+
+def _looks(followed: FollowedSweep) -> Iterator[list[Line]]:
+    """What is new at each look, until the sweep does not run any longer."""
+    while followed.overview.state == "RUNNING":
+        yield followed.look()
+        if followed.overview.state == "RUNNING":
+            time.sleep(LOOK_SECONDS)
+
+
+def _say_end(followed: FollowedSweep) -> int:
+    sweep = followed.overview
+    if sweep.state == "COMPLETE":
+        if sweep.counts["COMPLETE"]:
+            return 0
+        click.echo(f"Error: no trial of sweep {sweep.name!r} was completed", err=True)
+        return 1
+    said = [one for one in followed.news.messages if one.time >= sweep.restarted]
+    if any(one.level == "error" for one in said):
+        return 1
+    click.echo(f"sweep {sweep.name!r} was interrupted; its command goes on from there", err=True)
+    return exit_code()

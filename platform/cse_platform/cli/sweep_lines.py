@@ -1,0 +1,99 @@
+"""What there is to say of a sweep that runs, a line each: what it says, and its trials' ends."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from cse_platform.render.formats import HASH_DIGITS, percent, short_settings
+from cse_platform.sweep.objectives import is_feasible
+from cse_platform.tracking.events import DriverMessage
+from cse_platform.tracking.trial_history import TrialHistory
+
+
+@dataclass(frozen=True)
+class Line:
+    """One of them."""
+
+    time: datetime
+    text: str
+    is_news: bool = True
+    """Whether it has to be said beside a table of the trials, too."""
+
+
+class SweepLines:
+    """Each line once, in the order in which things happened."""
+
+    def __init__(self, constraints: Sequence[str], *, errors: Path | None) -> None:
+        """`errors` is the folder with the tracebacks of failed trials."""
+        self._constraints, self._errors = constraints, errors
+        self._ended: set[tuple[str, datetime | None]] = set()
+        self._said: set[tuple[datetime, str]] = set()
+
+    def new(self, trials: Iterable[TrialHistory], messages: Iterable[DriverMessage]) -> list[Line]:
+        """The lines that are new since the last call; a trial that is tried again ends twice."""
+        found = [*self._new_messages(messages), *self._new_ends(trials)]
+        return sorted(found, key=lambda line: line.time)
+
+    def _new_messages(self, messages: Iterable[DriverMessage]) -> Iterator[Line]:
+        for message in messages:
+            if (message.time, message.text) not in self._said:
+                self._said.add((message.time, message.text))
+                yield Line(message.time, message_line(message))
+
+    def _new_ends(self, trials: Iterable[TrialHistory]) -> Iterator[Line]:
+        for trial in trials:
+            end = (trial.key, trial.finished)
+            if trial.state != "RUNNING" and end not in self._ended:
+                self._ended.add(end)
+                text = trial_line(trial, self._constraints, errors=self._errors)
+                is_news = trial.state == "FAIL" or trial.reused_from is not None
+                yield Line(trial.finished or trial.started, text, is_news)
+
+
+def message_line(message: DriverMessage) -> str:
+    """What a driver has said."""
+    return f"Error: {message.text}" if message.level == "error" else message.text
+
+
+def trial_line(
+    trial: TrialHistory, constraints: Collection[str] = (), *, errors: Path | None
+) -> str:
+    """What became of a trial; of a failed one also where to look."""
+    value = percent(trial.best_value)
+    at = f" at step {trial.best_step}" if trial.best_step is not None else ""
+    head = f"trial {trial.number:>3} {trial.state:<8} dev {value:>6}{at}  seed {trial.seed}"
+    infeasible = "  infeasible" * breaks_constraint(trial, constraints)
+    return f"{head}  {short_settings(trial.searched_values)}{infeasible}{_why(trial, errors)}"
+
+
+def breaks_constraint(trial: TrialHistory, constraints: Collection[str]) -> bool:
+    """What a trial measures is known at its end."""
+    return trial.state in ("COMPLETE", "PRUNED") and not is_feasible(constraints, [trial])
+
+
+def summary_line(
+    sweep: str,
+    *,
+    ended: int,
+    planned: int | None,
+    best: tuple[float | None, int] | None,
+    more: Iterable[str],
+) -> str:
+    """How far a sweep is: trials, the best dev score and its trial's number, and `more`."""
+    of = "" if planned is None else f"of {planned} "
+    parts = [f"{sweep}: {ended} {of}trials"]
+    if best is not None:
+        parts.append(f"best {percent(best[0])} (trial {best[1]})")
+    return " · ".join([*parts, *more])
+
+
+def _why(trial: TrialHistory, errors: Path | None) -> str:
+    if trial.reused_from is not None:
+        same = "same code" if trial.code else "code unknown"
+        return f"  reused from {trial.reused_from} ({same})"
+    if not trial.error:
+        return f": {trial.why}" if trial.why else ""
+    traceback = None if errors is None else errors / f"trial-{trial.number}.txt"
+    where = f", traceback {traceback}" if traceback is not None and traceback.exists() else ""
+    return f": {trial.error} (key {trial.key[:HASH_DIGITS]}{where})"

@@ -1,0 +1,54 @@
+"""What a driver warns of is known to whoever follows its sweep."""
+
+import io
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cse_platform.cli.following import FollowedSweep
+from cse_platform.leaderboard.store.opening import Store
+from cse_platform.runner.telling import warnings_told
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking import journal
+
+NewSpec = Callable[..., SweepSpec]
+NewDrive = Callable[..., Any]
+
+
+@pytest.fixture
+def drive(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> Any:
+    """A sweep, nothing started."""
+    return new_drive(tmp_path, new_spec())
+
+
+def test_warnings_reach_the_store(drive: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, in their order, without secrets, and those of the journal itself on stderr alone."""
+    printed = io.StringIO()
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr("sys.stderr", printed)
+    with warnings_told(drive.state):
+        logging.getLogger("cse_platform.runner").warning("node %s differs", "gpu7")
+        logging.getLogger("cse_platform.runner").info("no news")
+        logging.getLogger(journal.__name__).warning("no room")
+        drive.state.say("at http://lab:PASSWORD@db.lab")
+    logging.getLogger("cse_platform.runner").warning("after the end")
+    drive.recorder.flush(10)
+    board: Store = drive.state.leaderboard
+    said = [line.text for line in FollowedSweep(board, "small").look()]
+    assert said == ["node gpu7 differs", "at http://lab:***@db.lab"]
+    assert printed.getvalue() == "node gpu7 differs\nno room\nafter the end\n"
+    assert [one.text for one in drive.history.messages] == said
+
+
+def test_a_pruned_trial_says_why(drive: Any) -> None:
+    (plan,) = drive.start()
+    drive.advance(plan.key)
+    drive.advance(plan.key)
+    drive.results.stop(plan.key)
+    drive.results.ended(plan.key)
+    drive.recorder.flush(10)
+    [line] = FollowedSweep(drive.state.leaderboard, "small").look()
+    assert line.text.endswith(": it was stopped by hand")
