@@ -25,7 +25,10 @@ from cse_platform.tracking.journal import read_journal
 HERE = Path(__file__).parent
 SHARED = Path(os.environ.get("CSE_SHARED", HERE.parents[3] / "shared"))
 DEV = "stsb-third"
-SWEEPS = {"rankcse": ["surface-rankcse", "surface-rankcse-near"], "simcse": ["surface-simcse"]}
+SWEEPS = {
+    "rankcse": ["surface-rankcse", "surface-rankcse-near"],
+    "simcse": ["surface-simcse", "surface-simcse-high"],
+}
 """By the name of the table."""
 
 

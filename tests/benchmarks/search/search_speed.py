@@ -1,10 +1,10 @@
 """How soon searches find what is best, in simulated time: `make bench-search`.
 
 Each row searches recorded and analytic surfaces (`surfaces.py`), 50 times, with 1 and 8 trials at
-once. At growing times it is asked for its choice: the best complete trial, or the winner of a race
-over seeds, whose trials count. What is told: how far the mean over seeds of the choice after 40
-whole trials' time lies below the best configuration's, and the first time from which on it lies
-within 0.3 points, and within 1 point.
+once. From time to time it is asked for its choice: the best complete trial, or the winner of a race
+over seeds, whose trials count. What is told: how far the mean over seeds of the choice after the
+work of 40 whole trials lies below the best configuration's, and how much work it took until the
+choice lay within 0.3 points of it for good, and within 1 point.
 
     python tests/benchmarks/search/search_speed.py [--repetitions 50] [--surface NAME] [--json FILE]
 """
@@ -17,9 +17,8 @@ import warnings
 from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ HERE = Path(__file__).parent
 CLOSE = (0.003, 0.01)
 """A choice is right if its mean over seeds is so near to the best configuration's."""
 ASKED_AT = (5, 8, 11, 15, 20, 25, 30, 35, 40, 50, 60, 75, 100)
-"""When a search is asked for its choice, in whole trials."""
+"""After how much work a search is asked for its choice, in whole trials."""
 TOLD_AT = 40
 """When it is told how far the choice lies below the best."""
 SLOTS = (1, 8)
@@ -66,8 +65,8 @@ ROWS = {
     "TPE, median": Strategy("tpe", pruner=optuna.pruners.MedianPruner()),
     "TPE, hyperband": Strategy("tpe", pruner=optuna.pruners.HyperbandPruner(1, 8)),
     "GP": Strategy("gp"),
-    "ours": Strategy("gp", curve=Rule(top=3), start_points=True),
-    "ours, race": Strategy("gp", curve=Rule(top=3), start_points=True, race=3),
+    "ours": Strategy("auto", curve=Rule(top=3), start_points=True),
+    "ours, race": Strategy("auto", curve=Rule(top=3), start_points=True, race=3),
 }
 
 
@@ -91,16 +90,21 @@ class Choice:
     """How far the mean over seeds lies below the best configuration's, a fraction."""
 
 
-def choices(surface: Surface, row: str, seed: int, *, best: float, slots: int) -> list[Choice]:
-    """The choices of one search, in order of the times at which it was asked."""
-    strategy = ROWS[row]
-    ended = search(surface, strategy, seed=seed, slots=slots, until=ASKED_AT[-1])
-    found = []
-    for asked in ASKED_AT:
-        complete = [one for one in ended if one.complete and one.time <= asked]
-        if complete:
-            time, configuration = _answer(surface, complete, strategy, asked, slots)
-            found.append(Choice(time, best - float(surface.mean([configuration])[0])))
+def choices(surface: Surface, seed: int, *, best: float, slots: int) -> dict[str, list[Choice]]:
+    """By row, the choices of one search, in order of the times at which it was asked."""
+    searches: dict[Strategy, list[Ended]] = {}
+    found: dict[str, list[Choice]] = {row: [] for row in ROWS}
+    for row, strategy in ROWS.items():
+        unraced = replace(strategy, race=0)
+        if unraced not in searches:
+            until = ASKED_AT[-1]
+            searches[unraced] = search(surface, unraced, seed=seed, slots=slots, until=until)
+        for asked in ASKED_AT:
+            complete = [one for one in searches[unraced] if one.complete and one.time <= asked]
+            if complete:
+                time, configuration = _answer(surface, complete, strategy, asked)
+                below = best - float(surface.mean([configuration])[0])
+                found[row].append(Choice(time, below))
     return found
 
 
@@ -120,13 +124,13 @@ def regret(found: list[Choice]) -> float:
 
 
 def _answer(
-    surface: Surface, complete: list[Ended], strategy: Strategy, asked: float, slots: int
+    surface: Surface, complete: list[Ended], strategy: Strategy, asked: float
 ) -> tuple[float, Mapping[str, Any]]:
     """When a search that is asked at that time has its choice, and the choice."""
     best = sorted(complete, key=lambda one: one.score, reverse=True)
     if not strategy.race:
         return asked, best[0].assignment
-    chosen, took = raced(surface, best[: strategy.race], seeds=SEEDS, slots=slots)
+    chosen, took = raced(surface, best[: strategy.race], seeds=SEEDS)
     return asked + took, chosen
 
 
@@ -135,7 +139,6 @@ def main() -> None:
     parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--repetitions", type=int, default=50)
     parser.add_argument("--surface", action="append", help="only this one; can be repeated")
-    parser.add_argument("--row", action="append", choices=ROWS, help="only this one")
     parser.add_argument("--slots", action="append", type=int, help="trials at once; 1 and 8")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
@@ -146,20 +149,25 @@ def main() -> None:
                 continue
             best, share = best_mean(surface)
             say(f"{surface.name}: best mean {100 * best:.2f}, {share:.2%} within 0.3 points")
-            say("                                below   within 0.3             within 1")
-            for slots, row in product(asked.slots or SLOTS, asked.row or ROWS):
-                call = partial(choices, surface, row, best=best, slots=slots)
+            for slots in asked.slots or SLOTS:
+                say(f"  {slots} at once             below   within 0.3             within 1")
+                call = partial(choices, surface, best=best, slots=slots)
                 found = list(pool.map(call, range(asked.repetitions)))
-                below = 100 * float(np.mean([regret(one) for one in found]))
-                times = [[time_needed(one, close) for one in found] for close in CLOSE]
-                columns = "   ".join(_quartiles(each) for each in times)
-                say(f"  {slots} at once  {row:18s} {below:6.2f}   {columns}")
-                told.append(
-                    {"surface": surface.name, "row": row, "slots": slots}
-                    | {"below": below, "times": dict(zip(CLOSE, times, strict=True))}
-                )
-    if asked.json:
-        asked.json.write_text(json.dumps(told))
+                for row in ROWS:
+                    told.append(_row(row, [one[row] for one in found]))
+                    told[-1] |= {"surface": surface.name, "slots": slots}
+                if asked.json:
+                    asked.json.write_text(json.dumps(told))
+
+
+def _row(row: str, found: list[list[Choice]]) -> dict[str, Any]:
+    """Print a row over its searches, and return it."""
+    below = [100 * regret(one) for one in found]
+    mean, error = np.mean(below), np.std(below) / math.sqrt(len(below))
+    times = [[time_needed(one, close) for one in found] for close in CLOSE]
+    columns = "   ".join(_quartiles(each) for each in times)
+    say(f"    {row:15s} {mean:6.2f} +- {error:4.2f}   {columns}")
+    return {"row": row, "below": below, "times": dict(zip(CLOSE, times, strict=True))}
 
 
 def say(line: str) -> None:

@@ -1,6 +1,7 @@
 """A search in simulated time: samplers, pruners and races of the package, on a surface.
 
-The unit of time is a whole trial. A trial that is stopped at a dev point has taken that share.
+Time is told as work, in whole trials: while one of eight trials at once runs, the work of eight is
+done. A trial that is stopped at a dev point has been that share of the work.
 """
 
 import heapq
@@ -22,7 +23,7 @@ class Ended:
     """A trial of the search that has ended."""
 
     time: float
-    """When, in whole trials."""
+    """When."""
     assignment: Mapping[str, Any]
     curve: Array
     """As far as it came."""
@@ -48,7 +49,7 @@ class Strategy:
     """A row of the benchmark: how a search proposes, stops and chooses."""
 
     sampler: str
-    pruner: optuna.pruners.BasePruner = field(default_factory=optuna.pruners.NopPruner)
+    pruner: optuna.pruners.BasePruner | None = None
     curve: Rule | None = None
     """Of the package's own pruner, in the place of Optuna's."""
     start_points: bool = False
@@ -76,11 +77,12 @@ def search(
     """Search for so long with so many trials at once; the trials that ended, in that order."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     spec = spec_of(surface, strategy, seed=seed)
-    study = optuna.create_study(direction="maximize", pruner=strategy.pruner)
+    pruner = strategy.pruner or optuna.pruners.NopPruner()
+    study = optuna.create_study(direction="maximize", pruner=pruner)
     running: list[_Running] = []
     ended: list[Ended] = []
     past = PastCurves()
-    step = 1 / surface.points
+    step = slots / surface.points
     if strategy.start_points:
         study.enqueue_trial(dict(surface.start))
 

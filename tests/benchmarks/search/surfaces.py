@@ -238,8 +238,13 @@ def _residuals(curves: list[dict[int, Array]]) -> Array:
 
 
 def _fitted(inputs: Array, targets: Array) -> GaussianProcessRegressor:
+    """The exponential kernel, which hardly rises above what was trained.
+
+    The smoother ones predict no better what they have not seen (within 1.2 points, by tenfold
+    cross-validation) and put a peak behind each cliff.
+    """
     scale = np.ones(inputs.shape[1])
-    kernel = ConstantKernel(1.0) * Matern(scale, (0.05, 20.0), nu=2.5) + WhiteKernel(0.05)
+    kernel = ConstantKernel(1.0) * Matern(scale, (0.05, 20.0), nu=0.5) + WhiteKernel(0.05)
     model = GaussianProcessRegressor(
         kernel, normalize_y=True, n_restarts_optimizer=2, random_state=0
     )
