@@ -1,6 +1,5 @@
 """What a sweep is checked for before it starts, by a dry run and by a run alike."""
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -63,7 +62,7 @@ def _check(stage: SweepSpec, *, runs: Path, address: str | None, offline: bool) 
         raise SweepRefusedError(f"sweep {spec.sweep!r} must fetch, and is offline: {listed}")
     sizes = fit.sizes_of(spec, method)
     found = [*fit.doubts(spec, method, sizes), *_check_stores(where)]
-    here = not (address or os.environ.get("RAY_ADDRESS"))
+    here = address is None
     shortage = fit.shortage(spec.resources.slot) if here else None
     own_sets = prerequisites.own_sets(spec)
     return Checked(spec, where, missing, own_sets, sizes, found, here, shortage)

@@ -42,7 +42,7 @@ HEAD = 5
 
 
 def run_stages(
-    sweeps: SweepFile, *, runs: Path, address: str | None, offline: bool, reuse: Reuse
+    sweeps: SweepFile, *, runs: Path, address: str | None, ship: bool, offline: bool, reuse: Reuse
 ) -> None:
     """Run each sweep of a file in order; print the leaderboard's head and how to open MLflow.
 
@@ -75,7 +75,7 @@ def run_stages(
                 show = partial(watching, console=console, errors=where.errors)
                 watch = _both(show, notifier.watching)
                 outcome = run_sweep(
-                    spec, where, publisher, address=address, reuse=reuse, watch=watch
+                    spec, where, publisher, address=address, ship=ship, reuse=reuse, watch=watch
                 )
                 _print_outcome(spec, outcome, console)
                 if outcome.state != "INTERRUPTED":

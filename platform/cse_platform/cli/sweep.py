@@ -66,7 +66,12 @@ def main() -> None:
 @click.option("--offline", is_flag=True, help="Refuse to download anything.")
 @click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Change the file.")
 @click.option("--trials", type=click.IntRange(min=1), help="Same as --set search.trials=N.")
-@click.option("--address", help="Of a Ray cluster.  [default: RAY_ADDRESS, else this machine]")
+@click.option(
+    "--address",
+    envvar="RAY_ADDRESS",
+    help="Of a Ray cluster.  [default: RAY_ADDRESS, else this machine]",
+)
+@click.option("--no-ship", is_flag=True, help="The cluster's nodes have all code and packages.")
 @click.option(
     "--runs",
     type=click.Path(file_okay=False, path_type=Path),
@@ -85,6 +90,7 @@ def run(
     overrides: tuple[str, ...],
     trials: int | None,
     address: str | None,
+    no_ship: bool,
     runs: Path,
     no_reuse: bool,
     reuse_unknown: bool,
@@ -122,7 +128,9 @@ def run(
         reuse: Reuse = (
             "nothing" if no_reuse else "unknown code too" if reuse_unknown else "same code"
         )
-        run_stages(sweeps, runs=runs, address=address, offline=offline, reuse=reuse)
+        run_stages(
+            sweeps, runs=runs, address=address, ship=not no_ship, offline=offline, reuse=reuse
+        )
 
 
 for command in (stop, pause, resume, retry, enqueue, logs, attach):

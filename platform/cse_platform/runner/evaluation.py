@@ -2,17 +2,16 @@
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ray
 
 from cse_methods.data.source import source_name
-from cse_methods.tasks import Tasks
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.failures import one_line
-from cse_platform.runner.models import local_copy
 from cse_platform.runner.planning.choice import chosen_trials
 from cse_platform.runner.processes.own_ray import refuse_lost_ray
+from cse_platform.runner.processes.scorer import score_model
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.blocks import Evaluate
 from cse_platform.sweep.spec import SweepSpec
@@ -20,9 +19,6 @@ from cse_platform.tracking.events import TestAccessed
 from cse_platform.tracking.packing import accessed_source, evaluation_event
 from cse_platform.tracking.provenance import user_and_host
 from cse_platform.tracking.trial_history import TrialHistory
-
-if TYPE_CHECKING:
-    from cse_methods.evaluation.results import Evaluation
 
 
 def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
@@ -98,23 +94,9 @@ def _open(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
     slot = state.slot
     # Never a trial's process, which would refuse. Ray ends one that had a GPU after its task, and
     # that gives the memory back; without a GPU the next evaluation runs in the same process.
-    score = ray.remote(_score).options(
+    score = ray.remote(score_model).options(
         num_cpus=slot.cpu,
         num_gpus=slot.gpu,
-        label_selector={} if state.nodes is None else state.nodes.others(),
+        **({} if state.nodes is None else state.nodes.task_options()),
     )
     return score.remote(trial.model, tasks, spec.data, asked.slicing_length, slot.threads)
-
-
-def _score(
-    place: str, tasks: Tasks, data: str | None, slicing_length: int | None, threads: int
-) -> "Evaluation":
-    """Runs in a worker, which writes to no store."""
-    import torch
-
-    from cse_methods.evaluation.evaluate import evaluate
-    from cse_methods.evaluation.models import open_model
-
-    torch.set_num_threads(threads)
-    with local_copy(place) as folder:
-        return evaluate(open_model(str(folder), slicing_length=slicing_length), tasks, data=data)

@@ -65,6 +65,7 @@ def run_sweep(
     publisher: Publisher,
     *,
     address: str | None = None,
+    ship: bool = True,
     reuse: Reuse = "same code",
     watch: Watch = lambda state: nullcontext(),
 ) -> Outcome:
@@ -72,7 +73,8 @@ def run_sweep(
 
     The spec is checked, and its data source is written out. The publisher may still be at work when
     the sweep has ended. Without an address of a Ray cluster,
-    Ray is started on this machine. SweepRefusedError if the sweep of that name was another one, by
+    Ray is started on this machine. To a cluster's nodes the code travels, unless `ship` is False.
+    SweepRefusedError if the sweep of that name was another one, by
     its file or by what its numbers follow from, the cluster does not have what a trial asks for, or
     another driver holds the sweep. LeaseLostError if another one has taken it over.
     """
@@ -96,7 +98,9 @@ def run_sweep(
             if begin is not None:
                 publisher.start(journal)
                 running = begin(recorder, lease)
-                state = run_to_end(running, requests, places, address=address, watch=watch)
+                state = run_to_end(
+                    running, requests, places, address=address, ship=ship, watch=watch
+                )
         finally:
             try:
                 health = recorder.close(0 if lease.is_lost else FLUSH_SECONDS)
@@ -176,6 +180,7 @@ def run_to_end(
     places: SweepStores,
     *,
     address: str | None,
+    ship: bool,
     watch: Watch,
 ) -> EndState:
     """Run what the planner wants, on Ray; the sweep's end, or its interruption, is recorded."""
@@ -183,7 +188,7 @@ def run_to_end(
     try:
         with warnings_told(state), watch(state):
             done = False
-            while not done and run_trials(state, requests, places, address=address):
+            while not done and run_trials(state, requests, places, address=address, ship=ship):
                 evaluate_selected(state, heed=lambda: requests.heed(state))
                 done = not state.wants_more  # which can have been asked for meanwhile
         if done:

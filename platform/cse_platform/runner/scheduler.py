@@ -15,8 +15,8 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from cse_platform.runner.failures import Failure, reported, unreported
 from cse_platform.runner.planning.bad_nodes import BadNodes
 from cse_platform.runner.planning.limits import TrialLimits
-from cse_platform.runner.processes.node_checks import OnCheckedNodes
 from cse_platform.runner.processes.nodes import node_of
+from cse_platform.runner.processes.placing import InItsEnvironment, OnCheckedNodes
 from cse_platform.runner.processes.worker import WAITS
 from cse_platform.runner.processes.worker_process import FAILURE
 
@@ -49,6 +49,8 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         self.hooks.controller = controller
         if (nodes := self.hooks.planner.state.nodes) is not None:
             trial.update_resources(OnCheckedNodes(trial.placement_group_factory, nodes))
+            with suppress(AttributeError):  # it is Ray's own, and another version may lack it
+                controller._actor_manager._resource_manager._resource_cls = InItsEnvironment
         if not self._keeps_workers:
             with suppress(AttributeError):  # it is Ray's own, and another version may lack it
                 cache = controller._actor_cache

@@ -7,6 +7,7 @@ import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import ray
 from ray import tune
@@ -14,8 +15,9 @@ from ray import tune
 from cse_methods.allocator import ONE_ARENA
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.hooks import Hooks
-from cse_platform.runner.processes.joining import prepare_to_join
+from cse_platform.runner.processes.joining import prepare_to_join, upload
 from cse_platform.runner.processes.own_ray import start_own, without_noise
+from cse_platform.runner.processes.shipping import Shipment
 from cse_platform.runner.processes.worker import trainable
 from cse_platform.runner.processes.worker_process import reusable
 from cse_platform.signals import heed_sigterm, interrupt_handler_kept
@@ -37,25 +39,31 @@ RAY_SETTINGS = {
 }
 
 
-def join_cluster(address: str | None) -> None:
-    """Join the Ray cluster at `address` (or RAY_ADDRESS), else start one on this machine.
+def join_cluster(address: str | None, shipment: Shipment | None = None) -> None:
+    """Join the Ray cluster at `address`, whose workers get the shipment; else start one here.
 
-    One that this process has joined before is kept; the end of the process leaves it.
+    One that this process has joined before is kept, unless with another shipment; the end of the
+    process leaves it.
     SweepRefusedError if nothing answers at the address, or what answers does not let this in.
     """
     for name, value in RAY_SETTINGS.items():
         os.environ.setdefault(name, value)
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     if ray.is_initialized():
-        return
-    address = address or os.environ.get("RAY_ADDRESS")
+        if not _has_other_code(shipment):
+            return
+        ray.shutdown()  # the environment of a cluster that was joined cannot be changed
+    environment: dict[str, Any] = {}
     if address is not None:
         address = prepare_to_join(address)
+        if shipment is not None:
+            upload(shipment, address)
+            environment = shipment.environment
     init = partial(
         ray.init,
         log_to_driver=False,
         logging_level=logging.ERROR,
-        runtime_env=worker_environment(address),
+        runtime_env=worker_environment(address) | environment,
     )
     try:
         with without_noise():
@@ -70,7 +78,13 @@ def join_cluster(address: str | None) -> None:
         heed_sigterm()  # Ray has set its own handler, which ends the process at once
 
 
-def worker_environment(address: str | None) -> dict[str, str]:
+def _has_other_code(shipment: Shipment | None) -> bool:
+    """Whether what was joined gives its workers another shipment."""
+    there = ray.get_runtime_context().runtime_env.get("py_modules")
+    return bool(there and shipment and there != shipment.environment["py_modules"])
+
+
+def worker_environment(address: str | None) -> dict[str, Any]:
     """The environment of a cluster's workers, where this Python's path has a blank or the like.
 
     Ray writes the path into a shell command as it is, so that no worker would ever start. On a

@@ -19,6 +19,7 @@ from ray.core.generated.gcs_pb2 import GcsNodeInfo
 from ray.exceptions import AuthenticationError, RayError
 
 from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.processes.shipping import Shipment
 
 _ALIVE = GcsNodeInfo.GcsNodeState.ALIVE
 _TOKEN, _TOKEN_FILE = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
@@ -58,6 +59,13 @@ def prepare_to_join(address: str) -> str:
             f"one; give the same command there, or first here: ray start --address={place}"
         )
     return place
+
+
+def upload(shipment: Shipment, place: str) -> None:
+    """Put what travels into a cluster that can be joined; Ray deletes it with its last user."""
+    client = GcsClient(address=place)
+    for uri, data in shipment.archives.items():
+        client.internal_kv_put(uri.encode(), data, True, None)
 
 
 def _enter(place: str, *, with_token: bool) -> GcsClient | None:

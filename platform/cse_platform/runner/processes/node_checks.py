@@ -1,32 +1,33 @@
 """Which nodes of a joined cluster get trials: those that have all that the driver's machine has."""
 
 import logging
-import os
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
 import ray
-from ray import tune
-from ray.tune.execution.class_cache import DEFAULT_ENV_VARS, ENV_VARS_TO_PROPAGATE
-from ray.util.placement_group import PlacementGroup, placement_group
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from ray.exceptions import RuntimeEnvSetupError
 
 from cse_methods.contract import Method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.failures import one_line
-from cse_platform.runner.processes.node_differences import differences, why_no_trials
+from cse_platform.runner.processes.node_differences import (
+    differences,
+    listed,
+    why_no_trials,
+)
 from cse_platform.runner.processes.node_facts import (
-    NodeQuestions,
     find_facts,
     questions_of,
     write_mark,
 )
+from cse_platform.runner.processes.node_tasks import NODE, ask, setup_problem, trial_environment
 from cse_platform.runner.processes.nodes import nodes_with_room
+from cse_platform.runner.processes.pinned_packages import lacking
 from cse_platform.sweep.spec import SweepSpec
 
-_NODE = "ray.io/node-id"
-"""The label that Ray gives to every node."""
 _EVERY = 1.0
 """Seconds between two looks for nodes that have joined."""
 _OTHERS = 10.0
@@ -37,17 +38,37 @@ _PATIENCE = 60.0
 _log = logging.getLogger(__name__)
 
 
-class NodeChecks:
-    """Asks each node of a cluster before its first trial; `storage` is where checkpoints lie."""
+@dataclass
+class _Inquiry:
+    """A node that has been asked, and has not answered yet."""
 
-    def __init__(self, spec: SweepSpec, method: Method, *, storage: str) -> None:
+    answer: Any
+    since: float = field(default_factory=time.monotonic)
+    is_last: bool = True
+    """Rather than about the packages that the node lacks."""
+    lacks: str = ""
+    """What Ray installs there before the node can answer."""
+
+
+class NodeChecks:
+    """Asks each node of a cluster before its first trial; `storage` is where checkpoints lie.
+
+    A node that lacks one of the packages, versions by name, gets them from Ray. Without any, nodes
+    are taken as they are.
+    """
+
+    def __init__(
+        self, spec: SweepSpec, method: Method, *, storage: str, packages: Mapping[str, str]
+    ) -> None:
         mark = f"{storage}/nodes"
         write_mark(mark)
         self._questions = questions_of(spec, method, storage=mark)
         self._here = find_facts(self._questions)
         self._slot = spec.resources.slot
-        self._asked: dict[str, tuple[Any, float]] = {}
-        """By node, the answer to come, and when it was asked for."""
+        self._packages = packages
+        self._asked: dict[str, _Inquiry] = {}
+        self._equipped: set[str] = set()
+        """The nodes to which Ray gives the packages."""
         self._slow: set[str] = set()
         self._told: set[str] = set()
         self._looked = -_EVERY
@@ -73,14 +94,14 @@ class NodeChecks:
         there = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
         for name in nodes_with_room(self._slot) & there.keys():
             if name not in self.passed | self.refused.keys() | self._asked.keys():
-                self._asked[name] = _ask(name, self._questions), time.monotonic()
-        for name, (answer, since) in list(self._asked.items()):
+                self._asked[name] = self._first_question(name)
+        for name, inquiry in list(self._asked.items()):
             if name not in there:
                 del self._asked[name]
-            elif ray.wait([answer], timeout=0)[0]:
+            elif ray.wait([inquiry.answer], timeout=0)[0]:
                 del self._asked[name]
-                self._hear(name, answer, _name_of(there[name]))
-            elif name not in self._slow and time.monotonic() > since + _PATIENCE:
+                self._hear(name, inquiry, _name_of(there[name]))
+            elif name not in self._slow and time.monotonic() > inquiry.since + _PATIENCE:
                 self._slow.add(name)
                 said = "has not answered for a minute, and gets no trials until it does"
                 _log.warning("%s %s", _name_of(there[name]), said)
@@ -117,10 +138,18 @@ class NodeChecks:
         self._tell()
         return True
 
-    def others(self) -> dict[str, str]:
-        """Labels that keep a task from the nodes that are there now and have not passed."""
-        others = {node["NodeID"] for node in ray.nodes() if node["Alive"]} - self.passed
-        return {_NODE: f"!in({','.join(sorted(others))})"} if others else {}
+    def environment_on(self, node: str) -> dict[str, Any]:
+        """The runtime environment of a trial on a node that has passed."""
+        return trial_environment(self._packages if node in self._equipped else None)
+
+    def task_options(self) -> dict[str, Any]:
+        """Ray's options of a task that runs on any of several nodes that have passed."""
+        same = self.passed - self._equipped or self.passed  # as one task has one environment
+        others = {node["NodeID"] for node in ray.nodes() if node["Alive"]} - same
+        return {
+            "label_selector": {NODE: f"!in({','.join(sorted(others))})"} if others else {},
+            "runtime_env": self.environment_on(next(iter(same))),
+        }
 
     def _tell(self) -> None:
         """Warn of each refused node, once."""
@@ -128,49 +157,44 @@ class NodeChecks:
             _log.warning("%s", self.refused[node])
             self._told.add(node)
 
-    def _hear(self, node: str, answer: Any, name: str) -> None:
+    def _first_question(self, node: str) -> _Inquiry:
+        if not self._packages:
+            return self._last_question(node)
+        return _Inquiry(ask(node, lacking, self._packages, trial_environment()), is_last=False)
+
+    def _last_question(self, node: str, lacks: str = "") -> _Inquiry:
+        answer = ask(node, find_facts, self._questions, self.environment_on(node))
+        return _Inquiry(answer, lacks=lacks)
+
+    def _hear(self, node: str, inquiry: _Inquiry, name: str) -> None:
         try:
-            found = differences(ray.get(answer), self._here)
+            answer = ray.get(inquiry.answer)
         except Exception as error:  # whatever a node without this package raises
-            wayout = f"install cse-platform {version('cse-platform')} there"
-            self.refused[node] = f"{name} gets no trials: {one_line(error)}; {wayout}"
+            self.refused[node] = f"{name} gets no trials: {self._no_answer(inquiry, error)}"
             return
-        if found:
+        if not inquiry.is_last:
+            if answer:
+                self._equipped.add(node)
+                _log.warning("%s lacks %s; Ray installs it there", name, listed(answer))
+            self._asked[node] = self._last_question(node, listed(answer))
+        elif found := differences(answer, self._here):
             self.refused[node] = why_no_trials(name, found)
         else:
             self.passed.add(node)
 
-
-class OnCheckedNodes(tune.PlacementGroupFactory):  # type: ignore[misc]  # Ray is untyped
-    """The place of a trial: a node that has passed, by the time that Ray asks for it."""
-
-    def __init__(self, asked: tune.PlacementGroupFactory, checks: NodeChecks) -> None:
-        super().__init__(asked.bundles)
-        self._checks = checks
-
-    def to_placement_group(self) -> PlacementGroup:
-        labels = {_NODE: f"in({','.join(sorted(self._checks.passed))})"}
-        return placement_group(self.bundles, bundle_label_selector=[labels] * len(self.bundles))
-
-    def __reduce__(self) -> Any:
-        """Ray's own: Ray pickles its trials for its restore, which no sweep uses."""
-        return tune.PlacementGroupFactory, (self.bundles,)
-
-
-def _ask(node: str, questions: NodeQuestions) -> Any:
-    """Look for the facts on one node, where nothing has to be free for it.
-
-    The process has the environment of a trial's: the keys of an object store, too.
-    """
-    environment = DEFAULT_ENV_VARS | {
-        name: os.environ[name] for name in ENV_VARS_TO_PROPAGATE & os.environ.keys()
-    }
-    look = ray.remote(find_facts).options(
-        num_cpus=0,
-        scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
-        runtime_env={"env_vars": environment},
-    )
-    return look.remote(questions)
+    def _no_answer(self, inquiry: _Inquiry, error: Exception) -> str:
+        if not isinstance(error, RuntimeEnvSetupError):
+            return f"{one_line(error)}; install cse-platform {version('cse-platform')} there"
+        why = setup_problem(error)
+        if inquiry.lacks:
+            return (
+                f"it lacks {inquiry.lacks}, and Ray cannot install it there ({why}); install it "
+                "there, or let the node reach a package index"
+            )
+        return (
+            f"the code cannot travel there ({why}); install ray[default] there, or install there "
+            "what is installed here and give --no-ship"
+        )
 
 
 def _name_of(node: dict[str, Any]) -> str:

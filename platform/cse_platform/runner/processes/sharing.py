@@ -1,32 +1,24 @@
 """How many trials share a device, where `resources:` says `auto`: the first of them find out."""
 
-import asyncio
 import json
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-import psutil
 import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from cse_methods.contract import MethodConfig, TrainingConfig
-from cse_methods.data.corpora import load_corpus
 from cse_methods.files.cache import cache_folder, cache_key, written_once
 from cse_platform.forecast.throughput import Throughput, fewest_near_best, slots_of
-from cse_platform.runner.processes.worker import prepared
-from cse_platform.runner.processes.worker_process import as_found
+from cse_platform.runner.processes.measuring import MeasuredTrial, StartLine
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.check import representatives
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.resources import Slot
-from cse_platform.tracking.provenance import peak_memory
 
-_STEPS = 20
-"""The first half warms up, the second is measured."""
 _PATIENCE = 600.0
 """Seconds after which trials at once count as too many."""
 
@@ -89,7 +81,9 @@ def _known_or_measured(
     }
 
     def write(stream: IO[bytes]) -> None:
-        measured = _measured(state.method.name, settings, node, slots)
+        nodes = state.nodes
+        environment = {} if nodes is None else nodes.environment_on(node["NodeID"])
+        measured = _measured(state.method.name, settings, node, slots, environment)
         if not measured:
             raise _NothingMeasuredError
         stream.write(json.dumps([asdict(one) for one in measured]).encode())
@@ -118,12 +112,17 @@ def _read(file: Path) -> tuple[Throughput, ...] | None:
 
 
 def _measured(
-    method: str, settings: dict[str, Any], node: Mapping[str, Any], slots: Mapping[int, Slot]
+    method: str,
+    settings: dict[str, Any],
+    node: Mapping[str, Any],
+    slots: Mapping[int, Slot],
+    environment: dict[str, Any],
 ) -> list[Throughput]:
     """The throughput of so many trials at once, up to where there is no room for more."""
     actors: list[Any] = []
     found: list[Throughput] = []
-    start = ray.remote(_Trial).options(
+    start = ray.remote(MeasuredTrial).options(
+        runtime_env=environment,
         num_cpus=0,
         num_gpus=min(slot.gpu for slot in slots.values()),
         scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
@@ -133,7 +132,7 @@ def _measured(
             if found and not found[-1].fit(trials):
                 break
             actors += [start.remote() for _ in range(trials - len(actors))]
-            line = ray.remote(_StartLine).options(num_cpus=0).remote(trials)
+            line = ray.remote(StartLine).options(num_cpus=0).remote(trials)
             done = [actor.train.remote(method, settings, slot.threads, line) for actor in actors]
             speeds, filled = zip(*ray.get(done, timeout=_PATIENCE), strict=True)
             found.append(Throughput(trials, sum(speeds), _together(filled)))
@@ -149,62 +148,3 @@ def _together(filled: tuple[tuple[float, float], ...]) -> float:
     """The share of memory that trials fill together, of the machine's or of the GPU's."""
     own, on_gpu = zip(*filled, strict=True)
     return float(max(sum(own), *on_gpu))
-
-
-class _StartLine:
-    """Where trials wait for each other."""
-
-    def __init__(self, trials: int) -> None:
-        self._barrier = asyncio.Barrier(trials)
-
-    async def wait(self) -> None:
-        await self._barrier.wait()
-
-
-class _Trial:
-    """A process that trains a few steps, beside others of its kind."""
-
-    def train(
-        self, method: str, settings: dict[str, Any], threads: int, line: Any
-    ) -> tuple[float, tuple[float, float]]:
-        """Sentences a second; the share of the machine's memory, and of the GPU's, that is used."""
-        from cse_platform.forecast.measured import train_some  # imports torch
-
-        found, config = prepared(method, settings, threads=threads)
-        assert isinstance(config, TrainingConfig)  # the driver has looked
-        corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
-        with as_found():
-            run = _Paced(line)
-            train_some(found, config, run, corpus=corpus, steps=_STEPS, eval_steps=_STEPS // 2)
-            return run.sentences_per_second, _memory()
-
-
-class _Paced:
-    """A `Run` that starts with the others, and keeps the speed of the last steps."""
-
-    def __init__(self, line: Any) -> None:
-        self.seed = 0
-        self.resume_from: Path | None = None
-        self.sentences_per_second = 0.0
-        self._line = line
-
-    def report(
-        self, *, step: int, metrics: Mapping[str, float], save: Callable[[Path], None] | None = None
-    ) -> None:
-        del save
-        if step == 0:
-            ray.get(self._line.wait.remote())
-        speed = metrics.get("perf/sentences_per_second", self.sentences_per_second)
-        self.sentences_per_second = speed
-
-
-def _memory() -> tuple[float, float]:
-    """The share of the machine's memory that this process took at most, of what it could have; the
-    share of the GPU's that all processes take."""
-    own = int(peak_memory("cpu")["peak_memory_mib"]) << 20
-    share = own / (own + psutil.virtual_memory().available)
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available():
-        return share, 0.0
-    free, total = torch.cuda.mem_get_info()
-    return share, 1 - free / total

@@ -13,6 +13,7 @@ from cse_platform.runner.processes.node_checks import NodeChecks
 from cse_platform.runner.processes.nodes import capacity, refuse_too_small
 from cse_platform.runner.processes.own_ray import OwnRayLost, is_own, stop_own
 from cse_platform.runner.processes.sharing import share_devices
+from cse_platform.runner.processes.shipping import shipment_of
 from cse_platform.runner.results import Results
 from cse_platform.runner.state import SweepState
 from cse_platform.signals import interrupts_deferred
@@ -26,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 def run_trials(
-    state: SweepState, requests: Requests, places: SweepStores, *, address: str | None
+    state: SweepState, requests: Requests, places: SweepStores, *, address: str | None, ship: bool
 ) -> bool:
     """Run what the planner wants; a Ray of our own that dies is started again.
 
@@ -37,7 +38,7 @@ def run_trials(
     lost = 0
     while lost < MAX_LOST:
         with suppress(OwnRayLost):
-            _run_on_ray(state, requests, places, address=address)
+            _run_on_ray(state, requests, places, address=address, ship=ship)
             break
         lost += 1
         if lost < MAX_LOST:
@@ -54,14 +55,18 @@ def run_trials(
 
 
 def _run_on_ray(
-    state: SweepState, requests: Requests, places: SweepStores, *, address: str | None
+    state: SweepState, requests: Requests, places: SweepStores, *, address: str | None, ship: bool
 ) -> None:
+    shipment = shipment_of([state.spec]) if ship and address is not None else None
     with interrupts_deferred():
-        join_cluster(address)
+        join_cluster(address, shipment)
     refuse_too_small(state.slot)
     state.lease.on_lost(interrupt_main)  # as by Ctrl-C, which stops the trials
     if state.nodes is None and not is_own():  # a Ray of our own runs on this machine alone
-        state.nodes = NodeChecks(state.spec, state.method, storage=places.checkpoints)
+        packages = shipment.packages if shipment else {}
+        state.nodes = NodeChecks(
+            state.spec, state.method, storage=places.checkpoints, packages=packages
+        )
         state.nodes.wait()
     share_devices(state)
     hooks = Hooks(

@@ -1,0 +1,61 @@
+"""The packages that a trial needs beside Python, torch and Ray, and which of them a machine lacks.
+
+It imports nothing but Python's own modules: a node may have none of the others.
+"""
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, distribution, version
+
+TRIAL_PACKAGES = (
+    "filelock",
+    "fsspec",  # Ray Tune's
+    "huggingface-hub",
+    "numpy",
+    "pandas",  # Ray Tune's
+    "platformdirs",
+    "psutil",
+    "pyarrow",
+    "pydantic",
+    "ruamel.yaml",
+    "safetensors",
+    "scikit-learn",
+    "scipy",
+    "sentencepiece",
+    "tenacity",
+    "tokenizers",
+    "transformers",
+)
+"""What a worker imports at some time. Each one's own requirements are left to pip."""
+TAGGER_PACKAGES = ("lemminflect", "textblob")
+"""What negations are made with, where it is installed."""
+
+_ON_EVERY_NODE = frozenset({"ray", "torch"})
+
+
+def pinned(packages: Iterable[str]) -> dict[str, str]:
+    """The version that is installed here, by package, of those that an index has.
+
+    A package that was installed from a folder is left out: an index may have a stranger's package
+    of that name.
+    """
+    found = {}
+    for package in sorted(set(packages) - _ON_EVERY_NODE):
+        try:
+            installed = distribution(package)
+        except PackageNotFoundError:  # an optional one
+            continue
+        if installed.read_text("direct_url.json") is None:
+            found[package] = installed.version
+    return found
+
+
+def lacking(packages: Mapping[str, str]) -> list[str]:
+    """Of packages by version, what this machine has not, or in another version: `NAME==VERSION`."""
+    return [f"{name}=={wanted}" for name, wanted in packages.items() if _version(name) != wanted]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,23 @@
+"""Scores a model on test sets, in a process that trains nothing."""
+
+from typing import TYPE_CHECKING
+
+from cse_methods.tasks import Tasks
+from cse_platform.runner.models import local_copy
+
+if TYPE_CHECKING:
+    from cse_methods.evaluation.results import Evaluation
+
+
+def score_model(
+    place: str, tasks: Tasks, data: str | None, slicing_length: int | None, threads: int
+) -> "Evaluation":
+    """Runs in a worker, which writes to no store."""
+    import torch
+
+    from cse_methods.evaluation.evaluate import evaluate
+    from cse_methods.evaluation.models import open_model
+
+    torch.set_num_threads(threads)
+    with local_copy(place) as folder:
+        return evaluate(open_model(str(folder), slicing_length=slicing_length), tasks, data=data)
