@@ -1,4 +1,4 @@
-"""Nodes of a cluster that differ from the driver's machine get no trials."""
+"""Nodes of a cluster get the code of the driver's machine; those that differ get no trials."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from processes import SECONDS, end_of
 from ray_nodes import ray_nodes
 from sweeps import Sweep
 
-from cse_platform.tracking.events import TrialFinished, TrialStarted
+from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted
 
 FOUR = {"search": {"sampler": "random", "trials": 4, "seed": 6}}
 
@@ -25,9 +25,22 @@ def with_other_code(folder: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(folder)}
 
 
-def test_a_cluster_with_other_code_is_refused(cluster: str, new_sweep, tmp_path: Path) -> None:
+def test_the_code_travels_to_nodes_with_other_code(cluster: str, new_sweep, tmp_path: Path) -> None:
     sweep = replace(new_sweep(tmp_path), surroundings=with_other_code(tmp_path / "edited"))
     done = sweep.run("--address", cluster)
+    assert (done.returncode, done.stderr) == (0, "")
+    events = sweep.events()
+    assert max(e.metrics["dev/stsb_spearman"] for e in events if isinstance(e, TrialPoint)) > 0.9
+    asked_for = {event.code for event in events if isinstance(event, TrialStarted)}
+    trained_by = {e.provenance["code"] for e in events if isinstance(e, TrialFinished)}
+    assert trained_by == asked_for and len(asked_for) == 1
+
+
+def test_a_cluster_with_other_code_is_refused_if_none_travels(
+    cluster: str, new_sweep, tmp_path: Path
+) -> None:
+    sweep = replace(new_sweep(tmp_path), surroundings=with_other_code(tmp_path / "edited"))
+    done = sweep.run("--address", cluster, "--no-ship")
     assert done.returncode == 1
     assert "gets no trials: the code of cheap is another one; install" in done.stderr
     assert not any(isinstance(event, TrialStarted) for event in sweep.events())
@@ -42,7 +55,7 @@ def test_trials_run_on_the_nodes_that_have_passed_alone(new_sweep, tmp_path: Pat
     with ray_nodes() as nodes:
         nodes.add("alike", cpus=1)
         nodes.add("edited", cpus=3, **other)
-        with end_of(sweep.start("--address", nodes.address)) as process:
+        with end_of(sweep.start("--address", nodes.address, "--no-ship")) as process:
             sweep.wait_for(process, TrialStarted, 1)
             nodes.add("joins edited", cpus=2, **other)
             nodes.add("joins alike", cpus=1)

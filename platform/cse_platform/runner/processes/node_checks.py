@@ -13,11 +13,7 @@ from ray.exceptions import RuntimeEnvSetupError
 from cse_methods.contract import Method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.failures import one_line
-from cse_platform.runner.processes.node_differences import (
-    differences,
-    listed,
-    why_no_trials,
-)
+from cse_platform.runner.processes.node_differences import differences, why_no_trials
 from cse_platform.runner.processes.node_facts import (
     find_facts,
     questions_of,
@@ -25,7 +21,7 @@ from cse_platform.runner.processes.node_facts import (
 )
 from cse_platform.runner.processes.node_tasks import NODE, ask, setup_problem, trial_environment
 from cse_platform.runner.processes.nodes import nodes_with_room
-from cse_platform.runner.processes.pinned_packages import lacking
+from cse_platform.runner.processes.pinned_packages import lacking, named
 from cse_platform.sweep.spec import SweepSpec
 
 _EVERY = 1.0
@@ -173,10 +169,11 @@ class NodeChecks:
             self.refused[node] = f"{name} gets no trials: {self._no_answer(inquiry, error)}"
             return
         if not inquiry.is_last:
-            if answer:
+            lacks = named(answer) if answer else ""
+            if lacks:
                 self._equipped.add(node)
-                _log.warning("%s lacks %s; Ray installs it there", name, listed(answer))
-            self._asked[node] = self._last_question(node, listed(answer))
+                _log.warning("%s lacks %s; Ray installs that there", name, lacks)
+            self._asked[node] = self._last_question(node, lacks)
         elif found := differences(answer, self._here):
             self.refused[node] = why_no_trials(name, found)
         else:
@@ -188,7 +185,7 @@ class NodeChecks:
         why = setup_problem(error)
         if inquiry.lacks:
             return (
-                f"it lacks {inquiry.lacks}, and Ray cannot install it there ({why}); install it "
+                f"it lacks {inquiry.lacks}, and Ray cannot install that there ({why}); install it "
                 "there, or let the node reach a package index"
             )
         return (

@@ -42,14 +42,8 @@ def differences(there: Mapping[str, Fact], here: Mapping[str, Fact]) -> dict[Kin
 
 def why_no_trials(node: str, found: Mapping[Kind, list[str]]) -> str:
     """The sentence that names the node, what differs there, and the way out."""
-    what = "; ".join(listed(words) for words in found.values())
+    what = "; ".join(_listed(words) for words in found.values())
     return f"{node} gets no trials: {what}; {', and '.join(WAYS_OUT[kind] for kind in found)}"
-
-
-def listed(words: list[str]) -> str:
-    """The first few of them, and how many more there are."""
-    more = len(words) - _MOST_NAMED
-    return "; ".join(words[:_MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _difference(name: str, there: Fact, here: Fact) -> str:
@@ -58,3 +52,8 @@ def _difference(name: str, there: Fact, here: Fact) -> str:
     if here.kind == "version":
         return f"{name} is {there.value} and not {here.value}"
     return f"{name} is another one"
+
+
+def _listed(words: list[str]) -> str:
+    more = len(words) - _MOST_NAMED
+    return "; ".join(words[:_MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")

@@ -3,7 +3,7 @@
 It imports nothing but Python's own modules: a node may have none of the others.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution, version
 
 TRIAL_PACKAGES = (
@@ -52,6 +52,12 @@ def pinned(packages: Iterable[str]) -> dict[str, str]:
 def lacking(packages: Mapping[str, str]) -> list[str]:
     """Of packages by version, what this machine has not, or in another version: `NAME==VERSION`."""
     return [f"{name}=={wanted}" for name, wanted in packages.items() if _version(name) != wanted]
+
+
+def named(packages: Sequence[str]) -> str:
+    """The first one, and how many more there are."""
+    first, more = packages[0], len(packages) - 1
+    return f"{first} and {more} more packages" if more else first
 
 
 def _version(package: str) -> str | None:

@@ -1,0 +1,192 @@
+"""What travels to the nodes of a cluster, and what Python makes of it there."""
+
+import importlib
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from zipfile import ZipFile
+
+import grimp
+import pytest
+from outside_methods import keep_registry, lay_metadata
+
+from cse_methods.code_hash import code_hashes
+from cse_methods.registry import get_method
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.processes import shipping
+from cse_platform.runner.processes.pinned_packages import (
+    TAGGER_PACKAGES,
+    TRIAL_PACKAGES,
+    lacking,
+    named,
+    pinned,
+)
+from cse_platform.runner.processes.shipping import Shipment, shipment_of
+from cse_platform.sweep.spec import SweepSpec
+
+METHOD = """
+from pathlib import Path
+
+from cse_methods import MethodConfig, Paper, register
+from shipped_beside import SCALE
+
+TABLE = (Path(__file__).parent / "table.csv").read_text()
+
+@register("shipped", config=MethodConfig, paper=Paper("A", "https://example.org", 2024), revision=1)
+def train(config, run):
+    return {"dev/stsb_spearman": SCALE}
+"""
+REQUIRES = ("numpy>=2", "torch", "pytest", "never-installed; extra == 'gpu'", "absent-package")
+ON_A_NODE = """
+import json, sys
+from importlib.metadata import version
+import cse_methods, cse_platform.errors
+from cse_methods.code_hash import code_hashes
+from cse_methods.registry import get_method
+method = get_method("shipped")
+files = cse_methods.__file__, cse_platform.errors.__file__, sys.modules["shipped.method"].__file__
+print(json.dumps([files, version("shipped"), version("cse-platform"), code_hashes(method)]))
+"""
+IN_A_WORKER = """
+import importlib, json, pkgutil, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+import cse_methods
+for module in pkgutil.walk_packages(cse_methods.__path__, "cse_methods."):
+    importlib.import_module(module.name)
+ours = ("cse_methods", "cse_platform")
+print(json.dumps([name for name in sys.modules if name.startswith(ours)]))
+"""
+PROCESSES = "cse_platform.runner.processes"
+NEVER_IN_A_TRIAL = {"Jinja2", "sentence-transformers"}
+"""`new-method` writes a package with the one; with the other, strange models are scored by hand."""
+BEHIND_OTHERS = {"fsspec", "pandas", "sentencepiece", "tokenizers"}
+"""Ray Tune imports the first two, transformers the others."""
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A source folder: a method's package, a module beside it that it uses, and other things."""
+    keep_registry(monkeypatch)
+    folder = tmp_path / "site"
+    lay_metadata(folder, "shipped", {"shipped": "shipped.method"})
+    with (folder / "shipped-1.0.dist-info" / "METADATA").open("a") as metadata:
+        metadata.writelines(f"Requires-Dist: {line}\n" for line in REQUIRES)
+    (folder / "shipped" / "__pycache__").mkdir(parents=True)
+    (folder / "shipped" / "__pycache__" / "method.pyc").write_text("")
+    (folder / "shipped" / "method.py").write_text(METHOD)
+    (folder / "shipped" / "table.csv").write_text("1\n")
+    (folder / "shipped_beside.py").write_text("SCALE = 0.5\n")
+    (folder / "private.txt").write_text("of nobody's concern")
+    monkeypatch.syspath_prepend(str(folder))
+    for name in [name for name in sys.modules if name.partition(".")[0].startswith("shipped")]:
+        monkeypatch.delitem(sys.modules, name)
+    importlib.invalidate_caches()
+    return folder
+
+
+@pytest.fixture
+def shipped(site: Path, new_spec: Callable[..., SweepSpec]) -> Callable[[], Shipment]:
+    spec = new_spec(method="shipped", space={}, fixed={}, backbone="mini")
+    return lambda: shipment_of([spec])
+
+
+def test_a_node_runs_what_has_travelled_whatever_it_has_installed(
+    shipped: Callable[[], Shipment], tmp_path: Path
+) -> None:
+    folders = []
+    for number, data in enumerate(shipped().archives.values()):
+        folders.append(tmp_path / str(number))
+        ZipFile(io.BytesIO(data)).extractall(folders[-1])
+    # This Python has cse-platform, too, and another version of `shipped` comes later in its path.
+    lay_metadata(tmp_path / "older", "shipped", {"shipped": "older.method"})
+    path = os.pathsep.join(map(str, [*folders, tmp_path / "older"]))
+    done = subprocess.run(
+        [sys.executable, "-c", ON_A_NODE],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    files, *versions, hashes = json.loads(done.stdout)
+    assert all(Path(file).is_relative_to(tmp_path) for file in files)
+    assert versions == ["1.0", version("cse-platform")]
+    assert hashes == code_hashes(get_method("shipped"))
+    assert {"shipped.method", "shipped_beside"} <= hashes.keys()
+
+
+def test_nothing_else_of_the_user_s_folder_travels(shipped: Callable[[], Shipment]) -> None:
+    ours, outside = (ZipFile(io.BytesIO(data)) for data in shipped().archives.values())
+    metadata = {f"shipped-1.0.dist-info/{name}" for name in ("METADATA", "entry_points.txt")}
+    source = {"shipped/method.py", "shipped/table.csv", "shipped_beside.py"}
+    assert set(outside.namelist()) == metadata | source
+    tops = {name.partition("/")[0] for name in ours.namelist()}
+    assert tops == {
+        "cse_methods",
+        "cse_platform",
+        f"cse_platform-{version('cse-platform')}.dist-info",
+    }
+    assert not any("__pycache__" in name or "direct_url" in name for name in ours.namelist())
+
+
+def test_equal_content_has_an_equal_uri(shipped: Callable[[], Shipment], site: Path) -> None:
+    before = list(shipped().archives)
+    os.utime(site / "shipped" / "table.csv", (0, 0))
+    assert list(shipped().archives) == before
+    (site / "shipped" / "table.csv").write_text("2\n")
+    ours, outside = shipped().archives
+    assert ours == before[0] and outside != before[1]
+
+
+def test_a_package_that_is_too_large_is_refused(
+    shipped: Callable[[], Shipment], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipping, "_LARGEST", 100)
+    with pytest.raises(SweepRefusedError, match="'shipped' has 0 MiB"):
+        shipped()
+
+
+def test_an_outside_method_s_own_requirements_are_pinned(shipped: Callable[[], Shipment]) -> None:
+    packages = shipped().packages
+    assert packages["pytest"] == version("pytest")
+    assert packages["numpy"] == version("numpy")
+    assert not {"ray", "torch", "never-installed", "absent-package"} & packages.keys()
+
+
+def test_what_was_installed_from_a_folder_is_not_asked_of_an_index() -> None:
+    assert pinned(["cse-platform", "numpy"]) == {"numpy": version("numpy")}
+
+
+def test_a_machine_lacks_what_it_has_in_another_version() -> None:
+    wanted = {"numpy": version("numpy"), "pydantic": "0.1", "never-installed": "2"}
+    assert lacking(wanted) == ["pydantic==0.1", "never-installed==2"]
+    assert named(lacking(wanted)) == "pydantic==0.1 and 1 more packages"
+
+
+def test_the_packages_of_a_trial_are_those_that_its_modules_import() -> None:
+    """Also within functions, which import what most trials do not need."""
+    modules = ("worker", "worker_process", "node_facts", "measuring", "scorer", "pinned_packages")
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_WORKER, *(f"{PROCESSES}.{name}" for name in modules)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    graph = grimp.build_graph(
+        "cse_methods", "cse_platform", include_external_packages=True, cache_dir=None
+    )
+    imported = {
+        name
+        for module in set(json.loads(done.stdout)) & graph.modules
+        for name in graph.find_modules_directly_imported_by(module)
+        if name.partition(".")[0] not in sys.stdlib_module_names | {"cse_methods", "cse_platform"}
+    }
+    expected = {*TRIAL_PACKAGES, *TAGGER_PACKAGES, *NEVER_IN_A_TRIAL} - BEHIND_OTHERS
+    modules_of = {"scikit-learn": "sklearn", "ruamel.yaml": "ruamel", "Jinja2": "jinja2"}
+    here = {modules_of.get(name, name.replace("-", "_")) for name in expected}
+    assert imported == here | {"pydantic_core", "ray", "spacy", "torch"}
