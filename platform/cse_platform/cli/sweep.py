@@ -19,6 +19,7 @@ from cse_platform.cli.common import (
 )
 from cse_platform.cli.follow_commands import attach, logs
 from cse_platform.cli.request_commands import enqueue, pause, resume, retry, stop
+from cse_platform.cli.submit_command import submit
 
 if TYPE_CHECKING:
     from cse_platform.runner.state import Reuse  # imports Ray
@@ -53,6 +54,7 @@ def main() -> None:
     Examples:
         cse-sweep sweeps/quickstart.yaml
         cse-sweep sweeps/rankcse.yaml --dry-run
+        cse-sweep submit sweeps/rankcse.yaml --address http://head.lab:8265 --runs /shared/runs
         cse-sweep status
         cse-sweep describe rankcse
         cse-sweep new-method labcse labcse
@@ -133,7 +135,7 @@ def run(
         )
 
 
-for command in (stop, pause, resume, retry, enqueue, logs, attach):
+for command in (stop, pause, resume, retry, enqueue, logs, attach, submit):
     main.add_command(command)
 
 

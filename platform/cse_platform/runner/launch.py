@@ -1,5 +1,6 @@
 """Runs one sweep, from its checked file to its last trial."""
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from cse_platform.runner.planning.content import (
 )
 from cse_platform.runner.planning.evidence import gather
 from cse_platform.runner.planning.requests import Requests
+from cse_platform.runner.processes.submitted import BEGUN, ENDED
 from cse_platform.runner.processes.trials import run_trials
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import Reuse, SweepState
@@ -41,6 +43,8 @@ from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder, SinkHealth
+
+_log = logging.getLogger(__name__)
 
 EndState = Literal["COMPLETE", "INTERRUPTED", "UNCHANGED"]
 """UNCHANGED: there was nothing left to do."""
@@ -112,6 +116,7 @@ def run_sweep(
                 publisher.stop()
             else:
                 publisher.finish(journal, complete=state != "INTERRUPTED")
+    _log.info("sweep %s %s", spec.sweep, ENDED)
     return Outcome(state, history, behind)
 
 
@@ -187,6 +192,7 @@ def run_to_end(
     end: EndState = "INTERRUPTED"
     try:
         with warnings_told(state), watch(state):
+            _log.info("sweep %s %s", state.spec.sweep, BEGUN)
             done = False
             while not done and run_trials(state, requests, places, address=address, ship=ship):
                 evaluate_selected(state, heed=lambda: requests.heed(state))

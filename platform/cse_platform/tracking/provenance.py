@@ -21,6 +21,7 @@ from cse_platform.tracking.code_state import (
     git_state,
     is_tracked,
 )
+from cse_platform.tracking.submission import submitted
 
 SWEEP_PACKAGES = ("cse-platform", "ray", "torch", "transformers", "optuna", "mlflow", "sqlalchemy")
 """The versions that a sweep's provenance has by name."""
@@ -46,7 +47,9 @@ def sweep_provenance(repository: Path | None, *, method: Path | None = None) -> 
     package's method, lies in one; `command`, `folder` (where it was given), `host`,
     `python`, `platform`, and the version of each library by name. Passwords are hidden. What cannot
     be found out is left out. Without `repository`, a folder in the user's repository, it is the
-    working directory.
+    working directory. Of a sweep that was submitted to a cluster, the repositories, `command` and
+    `folder` are those of the machine that has submitted it; `job`, `cluster` and `submitted_by` say
+    how.
     """
     return {
         **{
@@ -60,6 +63,7 @@ def sweep_provenance(repository: Path | None, *, method: Path | None = None) -> 
         "python": platform.python_version(),
         "platform": platform.platform(),
         **_versions(SWEEP_PACKAGES),
+        **submitted("provenance"),
     }
 
 
@@ -88,7 +92,8 @@ def code_diffs(repository: Path | None, *, method: Path | None = None) -> dict[s
     """
     repositories = _repositories(repository, method)
     diffs = {name: git_diff(folder) for name, folder in repositories.items()}
-    return {name: _without_secrets(diff) for name, diff in diffs.items() if diff is not None}
+    found = {name: _without_secrets(diff) for name, diff in diffs.items() if diff is not None}
+    return found | submitted("diffs")
 
 
 def _without_secrets(diff: str) -> str:

@@ -20,10 +20,11 @@ from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.processes import shipping
 from cse_platform.runner.processes.pinned_packages import (
+    DRIVER_PACKAGES,
     TAGGER_PACKAGES,
     TRIAL_PACKAGES,
-    installed,
     lacking,
+    named,
     pinned,
 )
 from cse_platform.runner.processes.shipping import Shipment, shipment_of
@@ -164,9 +165,8 @@ def test_what_was_installed_from_a_folder_is_not_asked_of_an_index() -> None:
 
 def test_a_machine_lacks_what_it_has_in_another_version() -> None:
     wanted = {"numpy": version("numpy"), "pydantic": "0.1", "never-installed": "2"}
-    there = installed(wanted)
-    assert lacking(wanted, there) == ["pydantic==0.1", "never-installed==2"]
-    assert {"Python", "torch"} < there.keys()
+    assert lacking(wanted) == ["pydantic==0.1", "never-installed==2"]
+    assert named(lacking(wanted)) == "pydantic==0.1 and 1 more packages"
 
 
 def test_the_packages_of_a_trial_are_those_that_its_modules_import() -> None:
@@ -191,3 +191,20 @@ def test_the_packages_of_a_trial_are_those_that_its_modules_import() -> None:
     modules_of = {"scikit-learn": "sklearn", "ruamel.yaml": "ruamel", "Jinja2": "jinja2"}
     here = {modules_of.get(name, name.replace("-", "_")) for name in expected}
     assert imported == here | {"pydantic_core", "ray", "spacy", "torch"}
+
+
+def test_a_driver_gets_all_that_the_platform_imports() -> None:
+    """What is not its own comes with Ray, or is never needed by a job."""
+    graph = grimp.build_graph(
+        "cse_methods", "cse_platform", include_external_packages=True, cache_dir=None
+    )
+    imported = {
+        name
+        for module in graph.modules
+        if module.startswith("cse_platform")
+        for name in graph.find_modules_directly_imported_by(module)
+        if name.partition(".")[0] not in sys.stdlib_module_names | {"cse_methods", "cse_platform"}
+    }
+    named_alike = {name.replace("-", "_") for name in (*TRIAL_PACKAGES, *DRIVER_PACKAGES)}
+    others = {"apprise", "packaging", "pydantic_core", "ray", "requests", "ruamel", "torch"}
+    assert imported - named_alike == others

@@ -56,7 +56,8 @@ def prepare_to_join(address: str) -> str:
     if not any(Path(node.raylet_socket_name).exists() for node in nodes if node.state == _ALIVE):
         raise SweepRefusedError(
             f"this machine is no node of the Ray cluster at {place}, and a sweep's driver runs on "
-            f"one; give the same command there, or first here: ray start --address={place}"
+            "one; hand it over by cse-sweep submit, give the same command there, or first here: "
+            f"ray start --address={place}"
         )
     return place
 
@@ -100,19 +101,25 @@ def _stderr_closed() -> Iterator[None]:
 
 
 def _enter_with_token(place: str) -> GcsClient:
-    known = _has_token()  # without one, Ray would end this process
+    known = has_token()  # without one, Ray would end this process
     if known and (client := _enter(place, with_token=True)):
         return client
+    raise SweepRefusedError(token_refusal(place, known=known))
+
+
+def token_refusal(place: str, *, known: bool) -> str:
+    """What is said where a cluster wants a token, and none, or another one, is `known` here."""
     wants = "wants another token than that of" if known else "wants a token, and there is none in"
     named = os.environ.get(_TOKEN_FILE) or "~/.ray/auth_token"
     looked = _TOKEN if os.environ.get(_TOKEN) else named
-    raise SweepRefusedError(
+    return (
         f"the Ray cluster at {place} {wants} {looked}; copy the file ~/.ray/auth_token of its head "
         f"node to here, or set {_TOKEN} to what it holds"
     )
 
 
-def _has_token() -> bool:
+def has_token() -> bool:
+    """Whether a token is known here, whichever cluster it is of."""
     try:
         return bool(AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True))
     except AuthenticationError:  # the file that is named cannot be read, or is empty

@@ -1,11 +1,9 @@
-"""The packages that a trial needs beside Python, torch and Ray, and what a machine has of them.
+"""The packages that a trial needs beside Python, torch and Ray, and which of them a machine lacks.
 
 It imports nothing but Python's own modules: a node may have none of the others.
 """
 
-import platform
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution, version
 
 TRIAL_PACKAGES = (
@@ -30,6 +28,17 @@ TRIAL_PACKAGES = (
 """What a worker imports at some time. Each one's own requirements are left to pip."""
 TAGGER_PACKAGES = ("lemminflect", "textblob")
 """What negations are made with, where it is installed."""
+DRIVER_PACKAGES = (
+    "alembic",
+    "click",
+    "jinja2",
+    "mlflow",
+    "optuna",
+    "psycopg",
+    "rich",
+    "sqlalchemy",
+)
+"""What a driver imports besides."""
 
 _ON_EVERY_NODE = frozenset({"ray", "torch"})
 
@@ -43,34 +52,27 @@ def pinned(packages: Iterable[str]) -> dict[str, str]:
     found = {}
     for package in sorted(set(packages) - _ON_EVERY_NODE):
         try:
-            here = distribution(package)
+            installed = distribution(package)
         except PackageNotFoundError:  # an optional one
             continue
-        if here.read_text("direct_url.json") is None:
-            found[package] = here.version
+        if installed.read_text("direct_url.json") is None:
+            found[package] = installed.version
     return found
 
 
-def installed(packages: Iterable[str]) -> dict[str, str]:
-    """The versions of Python, torch and these packages on this machine; what it lacks is left out.
-
-    Torch without its build: a head node without GPU drives nodes with one.
-    """
-    found = {"Python": platform.python_version()}
-    for package in ("torch", *packages):
-        with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    if "torch" in found:
-        found["torch"] = found["torch"].partition("+")[0]
-    return found
-
-
-def lacking(packages: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
-    """Of packages by version, what a machine has not, or in another version: `NAME==VERSION`."""
-    return [f"{name}=={wanted}" for name, wanted in packages.items() if there.get(name) != wanted]
+def lacking(packages: Mapping[str, str]) -> list[str]:
+    """Of packages by version, what this machine has not, or in another version: `NAME==VERSION`."""
+    return [f"{name}=={wanted}" for name, wanted in packages.items() if _version(name) != wanted]
 
 
 def named(packages: Sequence[str]) -> str:
     """The first one, and how many more there are."""
-    first, more = next(iter(packages), ""), len(packages) - 1
-    return f"{first} and {more} more packages" if more > 0 else first
+    first, more = packages[0], len(packages) - 1
+    return f"{first} and {more} more packages" if more else first
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -70,6 +70,12 @@ def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
     return Shipment({_uri(data): data for data in archives}, pinned(packages))
 
 
+def archive(content: Content) -> tuple[str, bytes]:
+    """The URI of an archive of these files, and the archive."""
+    data = _zipped(content)
+    return _uri(data), data
+
+
 def _our_archive() -> bytes:
     folders = (Path(package.__file__ or "").parent for package in (cse_methods, cse_platform))
     content: dict[str, Path | str] = {}
@@ -123,12 +129,12 @@ def _metadata(of: Distribution) -> dict[str, Path | str]:
 
 def _zipped(content: Content) -> bytes:
     stream = io.BytesIO()
-    with ZipFile(stream, "w", ZIP_DEFLATED) as archive:
+    with ZipFile(stream, "w", ZIP_DEFLATED) as zipped:
         for name, file in sorted(content.items()):
             entry = ZipInfo(name, _EPOCH)
             entry.external_attr = 0o644 << 16
             entry.compress_type = ZIP_DEFLATED
-            archive.writestr(entry, file.read_bytes() if isinstance(file, Path) else file)
+            zipped.writestr(entry, file.read_bytes() if isinstance(file, Path) else file)
     return stream.getvalue()
 
 

@@ -1,0 +1,164 @@
+"""What `cse-sweep submit` does: checks here, hands over, and waits until the sweep has begun."""
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import click
+
+from cse_methods.code_hash import outside_sources
+from cse_methods.data.own.reading import describe_own_pairs
+from cse_methods.registry import get_method
+from cse_platform.cli.common import say
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.processes.pinned_packages import DRIVER_PACKAGES, pinned
+from cse_platform.runner.processes.shipping import archive, shipment_of
+from cse_platform.runner.processes.submitted import BEGUN, EXIT_LACKS, LACKS, ORDER
+from cse_platform.sweep.parcel import SWEEP_FILE, Parcel, pack_sweep
+from cse_platform.tracking.provenance import code_diffs, sweep_provenance, user_and_host
+
+try:
+    from cse_platform.runner.processes.job_server import SWEEP, JobServer, JobState
+except ImportError as error:  # Ray alone has no job server, and no way to ask one
+    raise SweepRefusedError(
+        f"submit needs what Ray's jobs need ({error}): pip install 'cse-platform[cluster]'"
+    ) from error
+
+SHOWN_LINES = 20
+"""So many of the last lines of a job that has failed."""
+_OF_HERE = ("git_", "package_", "method_", "command", "folder")
+"""How those facts begin that are about the submitting machine, and not about the head."""
+_RUNNER = "cse_platform.runner.processes.submitted"
+
+
+def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], ship: bool) -> None:
+    """Let the cluster at `address` run a sweep file, with its results in its folder `runs`.
+
+    It returns when the sweep has begun, or has nothing left to do.
+
+    Raises:
+        SweepFileError: if the file means nothing.
+        SweepRefusedError: if the cluster does not take the sweep, it runs there, or its job has
+            failed before it has begun.
+    """
+    if not PurePosixPath(runs).is_absolute():
+        raise SweepRefusedError(
+            f"--runs {runs}: expected the absolute path of a folder on the cluster's machines"
+        )
+    parcel = pack_sweep(file, overrides)
+    for line in _own_sets(parcel):
+        click.echo(line)
+    name = parcel.name
+    say(f"{name}: asking {address}")
+    server = JobServer(address)
+    if job := server.running(name):
+        raise SweepRefusedError(
+            f"sweep {name!r} runs already, as job {job} of {server.url}; follow it by cse-sweep "
+            f"attach {name}, or end it by cse-sweep stop {name}"
+        )
+    job = f"{name}-{secrets.token_hex(4)}"
+    state = _run(server, job, parcel, runs=runs, ship=ship)
+    if state.exit_code == EXIT_LACKS:
+        absent = _lacking(state)
+        say(f"{name}: the head installs {', '.join(absent)}")
+        job = f"{name}-{secrets.token_hex(4)}"
+        state = _run(server, job, parcel, runs=runs, ship=ship, absent=absent)
+    _say_what_became(server, name, job, state)
+
+
+def _own_sets(parcel: Parcel) -> list[str]:
+    """What is found in the lab's own sets that travel, a line each."""
+    here = {str(file) for file in parcel.content.values()}
+    found = []
+    for spec in parcel.sweeps.stages:
+        sets = {"dev": spec.dev.files, "test": spec.evaluate.files if spec.evaluate else {}}
+        for kind, files in sets.items():
+            own = [one for one in files.values() if one.file in here]
+            found += [f"{kind} set {describe_own_pairs(one)}" for one in own]
+    return list(dict.fromkeys(found))
+
+
+def _run(
+    server: JobServer,
+    job: str,
+    parcel: Parcel,
+    *,
+    runs: str,
+    ship: bool,
+    absent: list[str] | None = None,
+) -> JobState:
+    """Submit a job, and wait until the sweep has begun or the job has ended."""
+    environment: dict[str, Any] = {}
+    packages: Mapping[str, str] = {}
+    archives: dict[str, bytes] = {}
+    if ship:
+        shipment = shipment_of(parcel.sweeps.stages)
+        archives |= shipment.archives
+        environment |= shipment.environment
+        packages = {**shipment.packages, **pinned(DRIVER_PACKAGES)}
+    order = {
+        "job": job,
+        "runs": runs,
+        "packages": packages,
+        "arguments": [SWEEP_FILE, "--runs", runs, *([] if ship else ["--no-ship"])],
+        "submission": _submission(parcel, job, server.url),
+    }
+    uri, data = archive({**parcel.content, ORDER: json.dumps(order)})
+    archives[uri] = data
+    environment["working_dir"] = uri
+    if absent:
+        environment["pip"] = absent
+    server.put(archives)
+    python = "python" if absent else server.python()  # that of the environment that pip makes
+    metadata = {SWEEP: parcel.name, "submitted_by": user_and_host()}
+    server.submit(job, f"{python} -m {_RUNNER}", environment=environment, metadata=metadata)
+    say(f"{parcel.name}: job {job} starts")
+    try:
+        for state in server.states(job):
+            if any(line.endswith(BEGUN) for line in state.lines):
+                break
+    except KeyboardInterrupt:
+        click.echo(f"job {job} goes on; cse-sweep stop {parcel.name} ends it", err=True)
+        raise
+    return state
+
+
+def _submission(parcel: Parcel, job: str, url: str) -> dict[str, dict[str, str]]:
+    """What the sweep's provenance has of this machine, its code and the job."""
+    sources = outside_sources(get_method(parcel.sweeps.stages[0].method))
+    outside = next(iter(sources.values()), None)
+    here = sweep_provenance(None, method=outside)
+    kept = {name: fact for name, fact in here.items() if name.startswith(_OF_HERE)}
+    told = {"submitted_by": user_and_host(), "job": job, "cluster": url}
+    return {"provenance": kept | told, "diffs": code_diffs(None, method=outside)}
+
+
+def _lacking(state: JobState) -> list[str]:
+    """The packages that the head lacks, as its job has said."""
+    [line] = [line for line in state.lines if line.startswith(LACKS)]
+    absent: list[str] = json.loads(line.removeprefix(LACKS))
+    return absent
+
+
+def _say_what_became(server: JobServer, name: str, job: str, state: JobState) -> None:
+    if state.has_ended and state.exit_code != 0:
+        for line in state.lines[-SHOWN_LINES:]:
+            click.echo(line, err=True)
+        why = f"exit code {state.exit_code}"
+        if state.exit_code is None:
+            why = " ".join(state.why.split())[:500]
+        raise SweepRefusedError(
+            f"job {job} of {server.url} has failed before the sweep began ({why})"
+        )
+    if state.has_ended:
+        for line in state.lines:
+            click.echo(line)
+        return
+    click.echo(f"sweep {name!r} has begun, as job {job} of {server.url}")
+    stores = "" if "CSE_STORE" in os.environ else ", with CSE_STORE set to its leaderboard's URL"
+    click.echo(f"Follow it from anywhere{stores}:")
+    for command in ("status", "logs", "attach", "stop"):
+        click.echo(f"  cse-sweep {command} {name}")

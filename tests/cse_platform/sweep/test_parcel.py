@@ -1,0 +1,87 @@
+"""What of a sweep file travels, and what does not."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import cheap as _registers_it  # noqa: F401
+import pytest
+from sweeps import CHEAP, write_sweep
+
+from cse_platform.errors import SweepRefusedError
+from cse_platform.sweep import parcel
+from cse_platform.sweep.parcel import SWEEP_FILE, Parcel, pack_sweep
+
+PAIRS = "sentence1\tsentence2\tscore\na cat\ta dog\t2.5\n"
+
+
+def packed(folder: Path, *overrides: str, **changes: Any) -> Parcel:
+    return pack_sweep(write_sweep(folder, CHEAP, **changes).file, list(overrides))
+
+
+def sweep_in(one: Parcel) -> Mapping[str, Any]:
+    text = one.content[SWEEP_FILE]
+    assert isinstance(text, str)
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def test_the_file_is_resolved_and_its_own_sets_go_with_it(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    file, beside = tmp_path / "my-dev.tsv", tmp_path / "corpus.txt"
+    file.write_text(PAIRS)
+    beside.write_text("a cat\n")
+    folder = tmp_path / "sub"
+    dev = {"checkpoint": "../my-dev.tsv", "search": "../my-dev.tsv"}
+    corpus = ["builtin", "../corpus.txt", "/cluster/other.txt"]
+    one = packed(folder, "search.trials=7", dev=dev, corpus=corpus)
+    sent = sweep_in(one)
+    assert sent["search"]["trials"] == 7
+    assert sent["corpus"][0] == "builtin" and sent["corpus"][2] == "/cluster/other.txt"
+    assert sent["dev"]["checkpoint"] == sent["dev"]["search"]
+    files = {name: place for name, place in one.content.items() if name != SWEEP_FILE}
+    named = {sent["dev"]["checkpoint"], sent["corpus"][1]}
+    assert {Path(str(place)).resolve() for place in files.values()} == {file, beside}
+    assert set(files) == named
+    assert {Path(name).name for name in named} == {"my-dev.tsv", "corpus.txt"}
+    assert one.name == "tiny"
+
+
+def test_nothing_else_of_the_folder_travels(tmp_path: Path) -> None:
+    (tmp_path / "stores.env").write_text("CSE_STORE=postgresql+psycopg://lab:secret@db/x")
+    assert list(packed(tmp_path).content) == [SWEEP_FILE]
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        (
+            {"stores": {"leaderboard": "postgresql://lab:hunter2@db/x"}},
+            "stores.leaderboard",
+        ),
+        ({"stores": {"mlflow": "https://lab:hunter2@mlflow.lab"}}, "stores.mlflow"),
+        ({"notify": ["slack://hunter2/TOKEN-B/TOKEN-C"]}, "notify"),
+    ],
+)
+def test_what_holds_a_secret_is_refused(tmp_path: Path, changes: Any, named: str) -> None:
+    with pytest.raises(SweepRefusedError) as refused:
+        packed(tmp_path, **changes)
+    assert str(refused.value).startswith(named) and "hunter2" not in str(refused.value)
+
+
+def test_stores_without_a_password_travel(tmp_path: Path) -> None:
+    stores = {"mlflow": "http://mlflow.lab:5000"}
+    assert sweep_in(packed(tmp_path, stores=stores))["stores"] == stores
+
+
+def test_files_that_cannot_travel_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dev = {"checkpoint": "./my-dev.tsv", "search": "./my-dev.tsv"}
+    with pytest.raises(SweepRefusedError, match=r"my-dev\.tsv: no such file here"):
+        packed(tmp_path, dev=dev)
+    (tmp_path / "my-dev.tsv").write_text(PAIRS)
+    monkeypatch.setattr(parcel, "LARGEST", 10)
+    with pytest.raises(SweepRefusedError, match="absolute path there"):
+        packed(tmp_path, dev=dev)

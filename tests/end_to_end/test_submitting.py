@@ -1,0 +1,194 @@
+"""A sweep is handed to a cluster, which runs it when whoever did so is gone."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import requests
+from outside_methods import lay_metadata, with_outside_methods
+from processes import SECONDS, end_of, environment, run_command, script
+from ray_nodes import RayNodes, ray_nodes
+from store_contents import assert_stores_agree
+from sweeps import CHEAP, Sweep
+
+from cse_platform.tracking.events import Event, SweepStarted, TrialFinished, TrialPoint
+
+pytestmark = pytest.mark.slow
+
+NewSweep = Callable[..., Sweep]
+PASSWORD = "Zq01x7Kp9Lm01Wd4"
+DASHBOARD = {"include_dashboard": True, "dashboard_port": 0}
+PAIRS = ["sentence1\tsentence2\tscore", *(f"cat {n}\tdog {n}\t{n / 4}" for n in range(21))]
+SNOOP = """
+import json
+import os
+from pathlib import Path
+
+from cheap import CheapConfig, train as train_cheaply
+from cse_methods.contract import Paper
+from cse_methods.registry import register
+
+
+@register("snoop", config=CheapConfig, paper=Paper("Snoop", "https://a.org", 2020), revision=1)
+def train(config, run):
+    seen = {"environment": dict(os.environ), "here": os.listdir()}
+    Path(config.gate + ".seen").write_text(json.dumps(seen))
+    return train_cheaply(config, run)
+"""
+"""A method that tells all that its process knows."""
+
+
+@pytest.fixture(scope="module")
+def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the lab has MLflow's database."""
+    return tmp_path_factory.mktemp("lab") / f"{PASSWORD}.db"
+
+
+@pytest.fixture(scope="module")
+def nodes(mlflow: Path) -> Iterator[RayNodes]:
+    """A head with a dashboard that knows the lab's stores, and a node that does not."""
+    known = {
+        "CSE_MLFLOW_URI": f"sqlite:///{mlflow}",
+        "MLFLOW_TRACKING_PASSWORD": PASSWORD,
+        "CSE_DASHBOARD": "",
+    }
+    with ray_nodes(**DASHBOARD, env_vars=known) as cluster:
+        cluster.add("one", cpus=2)
+        yield cluster
+
+
+@pytest.fixture
+def gated(new_sweep: NewSweep, tmp_path: Path) -> Sweep:
+    """A sweep whose trials wait after their second report."""
+    (tmp_path / "gate").write_text("2")
+    return new_sweep(tmp_path, fixed={"gate": str(tmp_path / "gate")})
+
+
+def start_submit(
+    sweep: Sweep, nodes: RayNodes, *arguments: str, **surroundings: str
+) -> "subprocess.Popen[str]":
+    """`cse-sweep submit` on a laptop, in a process group of its own."""
+    to = ("--address", nodes.dashboard, "--runs", str(sweep.runs))
+    return subprocess.Popen(
+        [script("cse-sweep"), "submit", str(sweep.file), *to, *arguments],
+        cwd=sweep.file.parent,
+        env=environment() | with_outside_methods() | surroundings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def submit(
+    sweep: Sweep, nodes: RayNodes, *arguments: str, **surroundings: str
+) -> tuple[int, str, str]:
+    """Its exit code, and what it has said on stdout and stderr."""
+    with end_of(start_submit(sweep, nodes, *arguments, **surroundings)) as process:
+        out, err = process.communicate(timeout=SECONDS)
+    return process.returncode, out, err
+
+
+def ask(command: str, sweep: Sweep) -> "subprocess.CompletedProcess[str]":
+    """One of the other commands, on a machine that has the leaderboard's URL alone."""
+    return run_command("cse-sweep", command, sweep.name, "--store", sweep.stores["leaderboard"])
+
+
+def wait_for(sweep: Sweep, what: type[Event], count: int = 1) -> None:
+    deadline = time.monotonic() + SECONDS
+    while sum(isinstance(event, what) for event in sweep.events()) < count:
+        assert time.monotonic() < deadline, f"no {count} {what.__name__} after {SECONDS} s"
+        time.sleep(0.05)
+
+
+def test_it_outlives_the_laptop_that_was_killed(nodes: RayNodes, gated: Sweep) -> None:
+    """Followed, refused a second time, stopped, and begun again, all from elsewhere."""
+    with end_of(start_submit(gated, nodes)) as laptop:
+        wait_for(gated, SweepStarted)
+        os.killpg(laptop.pid, signal.SIGKILL)
+    wait_for(gated, TrialPoint, 4)
+    code, _, said = submit(gated, nodes)
+    assert code == 1 and "'tiny' runs already, as job tiny-" in said
+    assert len(said.splitlines()) == 1
+    assert "RUNNING" in ask("status", gated).stdout
+    assert ask("stop", gated).returncode == 0
+    assert ask("attach", gated).returncode == 130
+    gated.file.with_name("gate").write_text("6")
+    code, said, wrong = submit(gated, nodes)
+    assert code == 0, wrong
+    assert "has begun, as job tiny-" in said
+    attached = ask("attach", gated)
+    assert attached.returncode == 0, attached
+    ends = [line for line in ask("logs", gated).stdout.splitlines() if line.startswith("trial ")]
+    assert len(ends) == 3
+    trials = gated.history().trials.values()
+    assert {(trial.state, len(trial.curve)) for trial in trials} == {("COMPLETE", 4)}
+    assert any(trial.resumed_from for trial in trials)
+    code, said, wrong = submit(gated, nodes)
+    assert (code, wrong) == (0, "") and "is complete already" in said
+
+
+def test_what_travels_and_what_workers_know(
+    nodes: RayNodes, mlflow: Path, new_sweep: NewSweep, tmp_path: Path
+) -> None:
+    """A method and a dev set of one's own go there; of the stores no worker knows a thing."""
+    lab, gate = tmp_path / "lab", tmp_path / "gate"
+    lab.mkdir()
+    gate.write_text("6")
+    (lab / "snoop.py").write_text(SNOOP)
+    lay_metadata(lab, "snoop", {"snoop": "snoop"})
+    (tmp_path / "own-dev.tsv").write_text("\n".join(PAIRS))
+    (tmp_path / "stores.env").write_text(PASSWORD)
+    own = {"checkpoint": "own-dev.tsv", "search": "own-dev.tsv"}
+    sweep = new_sweep(tmp_path, CHEAP, method="snoop", dev=own, fixed={"gate": str(gate)})
+    path = os.pathsep.join([str(lab), with_outside_methods()["PYTHONPATH"]])
+    code, said, wrong = submit(sweep, nodes, "--trials", "1", PYTHONPATH=path)
+    assert code == 0, wrong
+    assert said.startswith("dev set own-dev: 21 pairs of ")
+    attached = ask("attach", sweep)
+    assert attached.returncode == 0, attached
+    [ended] = [event for event in sweep.events() if isinstance(event, TrialFinished)]
+    assert ended.state == "COMPLETE"
+    [started] = [event for event in sweep.events() if isinstance(event, SweepStarted)]
+    told = started.provenance
+    assert told["job"].startswith("tiny-") and told["cluster"] == f"http://{nodes.dashboard}"
+    assert told["command"].startswith("cse-sweep submit ") and told["folder"] == str(tmp_path)
+    assert mlflow.exists()  # which the environment of the head names
+    seen = gate.with_name("gate.seen").read_text()
+    assert PASSWORD not in seen
+    known = json.loads(seen)["environment"]
+    assert not [name for name in known if name.startswith(("CSE_", "MLFLOW_"))]
+    jobs = requests.get(f"http://{nodes.dashboard}/api/jobs/", timeout=60).text
+    assert told["job"] in jobs
+    assert PASSWORD not in jobs and "CSE_" not in jobs and "MLFLOW_" not in jobs
+
+
+def test_what_fails_before_it_begins_is_shown(nodes: RayNodes, gated: Sweep) -> None:
+    gated.runs.rename(gated.runs.with_name("moved"))
+    gated.runs.touch()  # where the runs folder should be
+    code, said, wrong = submit(gated, nodes)
+    assert (code, said) == (1, "")
+    *shown, last = wrong.splitlines()
+    assert last.startswith("Error: job tiny-") and "failed before the sweep began" in last
+    assert any(str(gated.runs) in line for line in shown)
+
+
+def test_on_another_head_the_same_goes_on(gated: Sweep) -> None:
+    with ray_nodes(**DASHBOARD) as lost:
+        lost.add("one", cpus=2)
+        assert submit(gated, lost)[0] == 0
+        wait_for(gated, TrialPoint, 4)
+        lost.kill_all()
+    gated.file.with_name("gate").write_text("6")
+    with ray_nodes(**DASHBOARD) as other:
+        other.add("one", cpus=2)
+        code, _, wrong = submit(gated, other)
+        assert code == 0, wrong
+        assert ask("attach", gated).returncode == 0
+    assert any(trial.resumed_from for trial in gated.history().trials.values())
+    assert_stores_agree(gated)
