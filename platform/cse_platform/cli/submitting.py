@@ -14,18 +14,12 @@ from cse_methods.data.own.reading import describe_own_pairs
 from cse_methods.registry import get_method
 from cse_platform.cli.common import say
 from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.processes.job_server import SWEEP, JobServer, JobState
 from cse_platform.runner.processes.pinned_packages import DRIVER_PACKAGES, pinned
 from cse_platform.runner.processes.shipping import archive, shipment_of
 from cse_platform.runner.processes.submitted import BEGUN, EXIT_LACKS, LACKS, ORDER
 from cse_platform.sweep.parcel import SWEEP_FILE, Parcel, pack_sweep
 from cse_platform.tracking.provenance import code_diffs, sweep_provenance, user_and_host
-
-try:
-    from cse_platform.runner.processes.job_server import SWEEP, JobServer, JobState
-except ImportError as error:  # Ray alone has no job server, and no way to ask one
-    raise SweepRefusedError(
-        f"submit needs what Ray's jobs need ({error}): pip install 'cse-platform[cluster]'"
-    ) from error
 
 SHOWN_LINES = 20
 """So many of the last lines of a job that has failed."""
@@ -66,7 +60,7 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
         say(f"{name}: the head installs {', '.join(absent)}")
         job = f"{name}-{secrets.token_hex(4)}"
         state = _run(server, job, parcel, runs=runs, ship=ship, absent=absent)
-    _say_what_became(server, name, job, state)
+    _say_what_became(server, parcel, job, state)
 
 
 def _own_sets(parcel: Parcel) -> list[str]:
@@ -143,7 +137,7 @@ def _lacking(state: JobState) -> list[str]:
     return absent
 
 
-def _say_what_became(server: JobServer, name: str, job: str, state: JobState) -> None:
+def _say_what_became(server: JobServer, parcel: Parcel, job: str, state: JobState) -> None:
     if state.has_ended and state.exit_code != 0:
         for line in state.lines[-SHOWN_LINES:]:
             click.echo(line, err=True)
@@ -157,8 +151,11 @@ def _say_what_became(server: JobServer, name: str, job: str, state: JobState) ->
         for line in state.lines:
             click.echo(line)
         return
-    click.echo(f"sweep {name!r} has begun, as job {job} of {server.url}")
+    names = [spec.sweep for spec in parcel.sweeps.stages]
+    click.echo(f"sweep {names[0]!r} has begun, as job {job} of {server.url}")
     stores = "" if "CSE_STORE" in os.environ else ", with CSE_STORE set to its leaderboard's URL"
     click.echo(f"Follow it from anywhere{stores}:")
     for command in ("status", "logs", "attach", "stop"):
-        click.echo(f"  cse-sweep {command} {name}")
+        click.echo(f"  cse-sweep {command} {names[0]}")
+    if names[1:]:
+        click.echo(f"After it come {', '.join(names[1:])}.")

@@ -23,7 +23,8 @@ def add_sweep_trials(session: Session, sweep: int, links: Sequence[Mapping[str, 
     """Put trials into a sweep; those that it holds stay under their numbers.
 
     A link has `trial_id`, `role`, `search_number`, and the `number` that its trial gets unless
-    another one has it; then it gets the next free one.
+    another one has it; then it gets the next free one. It has `reused` and `reused_from`, too: a
+    trial that ran in the sweep by one journal is not reused, whatever another one says.
     """
     last = select(func.max(SweepTrialRecord.number)).filter_by(sweep_id=sweep)
     wanted = [link["number"] for link in links]
@@ -42,6 +43,22 @@ def add_sweep_trials(session: Session, sweep: int, links: Sequence[Mapping[str, 
             if link["trial_id"] not in held
         ]
         insert_missing(session, SweepTrialRecord, ["sweep_id", "trial_id"], rows)
+        _settle_reuse(session, sweep, [link for link in some if link["trial_id"] in held])
+
+
+def _settle_reuse(session: Session, sweep: int, links: Sequence[Mapping[str, Any]]) -> None:
+    """Of two that say so, the first has reused a trial."""
+    told = {link["trial_id"]: (link["reused"], link["reused_from"]) for link in links}
+    query = select(SweepTrialRecord).where(
+        SweepTrialRecord.sweep_id == sweep, SweepTrialRecord.trial_id.in_(told)
+    )
+    for own in session.scalars(query) if told else ():
+        other = told[own.trial_id]
+        if own.reused is None or other[0] is None:
+            own.reused, own.reused_from = None, None
+        else:
+            one = (own.reused, own.reused_from)
+            own.reused, own.reused_from = min(one, other, key=lambda said: (said[0], said[1] or ""))
 
 
 def _held(session: Session, sweep: int, links: Sequence[Mapping[str, Any]]) -> dict[int, int]:
