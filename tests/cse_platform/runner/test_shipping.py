@@ -23,8 +23,8 @@ from cse_platform.runner.processes.pinned_packages import (
     DRIVER_PACKAGES,
     TAGGER_PACKAGES,
     TRIAL_PACKAGES,
+    installed,
     lacking,
-    named,
     pinned,
 )
 from cse_platform.runner.processes.shipping import Shipment, shipment_of
@@ -165,8 +165,9 @@ def test_what_was_installed_from_a_folder_is_not_asked_of_an_index() -> None:
 
 def test_a_machine_lacks_what_it_has_in_another_version() -> None:
     wanted = {"numpy": version("numpy"), "pydantic": "0.1", "never-installed": "2"}
-    assert lacking(wanted) == ["pydantic==0.1", "never-installed==2"]
-    assert named(lacking(wanted)) == "pydantic==0.1 and 1 more packages"
+    there = installed(wanted)
+    assert lacking(wanted, there) == ["pydantic==0.1", "never-installed==2"]
+    assert {"Python", "torch"} < there.keys()
 
 
 def test_the_packages_of_a_trial_are_those_that_its_modules_import() -> None:

@@ -13,7 +13,7 @@ from ray.exceptions import RuntimeEnvSetupError
 from cse_methods.contract import Method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.failures import one_line
-from cse_platform.runner.processes.node_differences import differences, why_no_trials
+from cse_platform.runner.processes.node_differences import Fact, differences, why_no_trials
 from cse_platform.runner.processes.node_facts import (
     find_facts,
     questions_of,
@@ -21,7 +21,7 @@ from cse_platform.runner.processes.node_facts import (
 )
 from cse_platform.runner.processes.node_tasks import NODE, ask, setup_problem, trial_environment
 from cse_platform.runner.processes.nodes import nodes_with_room
-from cse_platform.runner.processes.pinned_packages import lacking, named
+from cse_platform.runner.processes.pinned_packages import installed, lacking, named
 from cse_platform.sweep.spec import SweepSpec
 
 _EVERY = 1.0
@@ -30,6 +30,9 @@ _OTHERS = 10.0
 """Seconds that a start waits for further nodes once it has one."""
 _PATIENCE = 60.0
 """Seconds after which a node is said to be slow to answer."""
+
+_NEEDED = {"Python", "torch"}
+"""What a node has to have itself."""
 
 _log = logging.getLogger(__name__)
 
@@ -140,8 +143,10 @@ class NodeChecks:
 
     def task_options(self) -> dict[str, Any]:
         """Ray's options of a task that runs on any of several nodes that have passed."""
-        same = self.passed - self._equipped or self.passed  # as one task has one environment
-        others = {node["NodeID"] for node in ray.nodes() if node["Alive"]} - same
+        there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+        passed = self.passed & there or self.passed
+        same = passed - self._equipped or passed  # as one task has one environment
+        others = there - same
         return {
             "label_selector": {NODE: f"!in({','.join(sorted(others))})"} if others else {},
             "runtime_env": self.environment_on(next(iter(same))),
@@ -156,7 +161,7 @@ class NodeChecks:
     def _first_question(self, node: str) -> _Inquiry:
         if not self._packages:
             return self._last_question(node)
-        return _Inquiry(ask(node, lacking, self._packages, trial_environment()), is_last=False)
+        return _Inquiry(ask(node, installed, [*self._packages], trial_environment()), is_last=False)
 
     def _last_question(self, node: str, lacks: str = "") -> _Inquiry:
         answer = ask(node, find_facts, self._questions, self.environment_on(node))
@@ -169,15 +174,24 @@ class NodeChecks:
             self.refused[node] = f"{name} gets no trials: {self._no_answer(inquiry, error)}"
             return
         if not inquiry.is_last:
-            lacks = named(answer) if answer else ""
-            if lacks:
-                self._equipped.add(node)
-                _log.warning("%s lacks %s; Ray installs that there", name, lacks)
-            self._asked[node] = self._last_question(node, lacks)
+            self._equip(node, answer, name)
         elif found := differences(answer, self._here):
             self.refused[node] = why_no_trials(name, found)
         else:
             self.passed.add(node)
+
+    def _equip(self, node: str, there: Mapping[str, str], name: str) -> None:
+        """Give a node the packages that it lacks; Python and torch it has to have itself."""
+        facts = {package: Fact("version", number) for package, number in there.items()}
+        needed = {package: self._here[package] for package in _NEEDED & self._here.keys()}
+        if found := differences(facts, needed):
+            self.refused[node] = why_no_trials(name, found)
+            return
+        lacks = lacking(self._packages, there)
+        if lacks:
+            self._equipped.add(node)
+            _log.warning("%s lacks %s; Ray installs that there", name, named(lacks))
+        self._asked[node] = self._last_question(node, named(lacks))
 
     def _no_answer(self, inquiry: _Inquiry, error: Exception) -> str:
         if not isinstance(error, RuntimeEnvSetupError):
@@ -185,8 +199,8 @@ class NodeChecks:
         why = setup_problem(error)
         if inquiry.lacks:
             return (
-                f"it lacks {inquiry.lacks}, and Ray cannot install that there ({why}); install it "
-                "there, or let the node reach a package index"
+                f"it lacks {inquiry.lacks}, and Ray cannot install that there ({why}); let the "
+                "node reach a package index, or give --no-ship, if it is to be taken as it is"
             )
         return (
             f"the code cannot travel there ({why}); install ray[default] there, or install there "

@@ -5,7 +5,6 @@ A worker looks it up on its node, and the driver on its own machine.
 
 import hashlib
 import json
-import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,11 +24,14 @@ from cse_platform.errors import OutputError, SweepRefusedError
 from cse_platform.runner.failures import one_line
 from cse_platform.runner.models import filesystem
 from cse_platform.runner.processes.node_differences import Fact, Kind
+from cse_platform.runner.processes.pinned_packages import installed
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.check import representatives
 from cse_platform.sweep.identity import encoder_sha256
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.provenance import trial_packages
+
+_PACKAGES = ("cse-platform", "transformers")
+"""Whose versions are looked up, besides those of Python and torch."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def find_facts(asked: NodeQuestions) -> dict[str, Fact]:
 
     What the hub has and is not here yet is fetched, as a trial would.
     """
-    facts = {name: Fact("version", value) for name, value in _versions().items()}
+    facts = {name: Fact("version", value) for name, value in installed(_PACKAGES).items()}
     facts["the code of cse-platform"] = _look("code", _package_code)
     facts |= _code(asked)
     facts["the corpus"] = _look("data", _corpus, asked)
@@ -108,12 +110,6 @@ def _look(kind: Kind, find: Callable[..., str], *arguments: Any) -> Fact:
         return Fact(kind, find(*arguments))
     except Exception as error:  # whatever a node lacks, and however that shows
         return Fact(kind, None, one_line(error))
-
-
-def _versions() -> dict[str, str]:
-    """Torch without its build: a head node without GPU drives nodes with one."""
-    versions = {"Python": platform.python_version()} | trial_packages()
-    return {name: version.partition("+")[0] for name, version in versions.items()}
 
 
 def _corpus(asked: NodeQuestions) -> str:

@@ -13,6 +13,8 @@ from cse_platform.secrets import mask_text
 
 NODE = "ray.io/node-id"
 """The label that Ray gives to every node."""
+_SETUP_SECONDS = 1800
+"""For a copy of a Python with torch on a slow disk; Ray's own patience is a third of that."""
 _PIP_OPTIONS = ["--disable-pip-version-check", "--retries=2", "--timeout=15"]
 
 
@@ -28,6 +30,7 @@ def trial_environment(packages: Mapping[str, str] | None = None) -> dict[str, An
     if packages is not None:
         pins = [f"{name}=={version}" for name, version in packages.items()]
         environment["pip"] = {"packages": pins, "pip_install_options": _PIP_OPTIONS}
+        environment["config"] = {"setup_timeout_seconds": _SETUP_SECONDS}
     return environment
 
 

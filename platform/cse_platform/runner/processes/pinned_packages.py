@@ -1,9 +1,11 @@
-"""The packages that a trial needs beside Python, torch and Ray, and which of them a machine lacks.
+"""The packages that a trial needs beside Python, torch and Ray, and what a machine has of them.
 
 It imports nothing but Python's own modules: a node may have none of the others.
 """
 
+import platform
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution, version
 
 TRIAL_PACKAGES = (
@@ -52,27 +54,34 @@ def pinned(packages: Iterable[str]) -> dict[str, str]:
     found = {}
     for package in sorted(set(packages) - _ON_EVERY_NODE):
         try:
-            installed = distribution(package)
+            here = distribution(package)
         except PackageNotFoundError:  # an optional one
             continue
-        if installed.read_text("direct_url.json") is None:
-            found[package] = installed.version
+        if here.read_text("direct_url.json") is None:
+            found[package] = here.version
     return found
 
 
-def lacking(packages: Mapping[str, str]) -> list[str]:
-    """Of packages by version, what this machine has not, or in another version: `NAME==VERSION`."""
-    return [f"{name}=={wanted}" for name, wanted in packages.items() if _version(name) != wanted]
+def installed(packages: Iterable[str]) -> dict[str, str]:
+    """The versions of Python, torch and these packages on this machine; what it lacks is left out.
+
+    Torch without its build: a head node without GPU drives nodes with one.
+    """
+    found = {"Python": platform.python_version()}
+    for package in ("torch", *packages):
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    if "torch" in found:
+        found["torch"] = found["torch"].partition("+")[0]
+    return found
+
+
+def lacking(packages: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
+    """Of packages by version, what a machine has not, or in another version: `NAME==VERSION`."""
+    return [f"{name}=={wanted}" for name, wanted in packages.items() if there.get(name) != wanted]
 
 
 def named(packages: Sequence[str]) -> str:
     """The first one, and how many more there are."""
-    first, more = packages[0], len(packages) - 1
-    return f"{first} and {more} more packages" if more else first
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
+    first, more = next(iter(packages), ""), len(packages) - 1
+    return f"{first} and {more} more packages" if more > 0 else first
