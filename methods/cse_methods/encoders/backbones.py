@@ -3,9 +3,11 @@
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from cse_methods.contract import Pooler
 from cse_methods.encoders.sentence_transformers_format import (
@@ -17,6 +19,7 @@ from cse_methods.encoders.sentence_transformers_format import (
 from cse_methods.encoders.short_names import HUB, REVISIONS, packaged_folder
 from cse_methods.errors import BackboneError, nearest_hint
 from cse_methods.files.digest import file_sha256
+from cse_methods.files.places import fetch_copy, find_copy, is_remote
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 TOKENIZER = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
@@ -31,6 +34,8 @@ _SMALL_FILES = (
 )
 _SAFETENSORS = ("model*.safetensors", "model.safetensors.index.json")
 
+Folder = TypeVar("Folder", Path, Path | None)
+
 
 @dataclass(frozen=True)
 class Backbone:
@@ -39,7 +44,7 @@ class Backbone:
     name: str
     """As it was asked for; stored and shown."""
     model: str | Path
-    """A hub id, or the folder that holds it."""
+    """A hub id, the folder that holds it, or its URI in an object store."""
     revision: str | None = None
     """The commit, branch or tag of the hub; None is the newest."""
     pooler: Pooler | None = None
@@ -48,7 +53,7 @@ class Backbone:
     @property
     def origin(self) -> str:
         """Where it comes from, for people: what of the hub, and how to pin it if nothing does."""
-        if isinstance(self.model, Path) or self.revision:
+        if isinstance(self.model, Path) or is_remote(self.model) or self.revision:
             return f"{self.model} at {self.revision}" if self.revision else str(self.model)
         return f"{self.model}, whichever revision is newest (to pin one: {self.name}@REVISION)"
 
@@ -61,7 +66,7 @@ _KNOWN = {"mini": Backbone("mini", Path(__file__).parents[1] / "mini", None, "av
 
 
 def resolve_backbone(name: str) -> Backbone:
-    """Find out what a name stands for: a short name, a folder, or a hub id.
+    """Find out what a name stands for: a short name, a folder, a URI or a hub id.
 
     A hub id is `owner/name`. It, or the short name of one, may end in `@REVISION`: a commit, branch
     or tag. Nothing is fetched, and a hub id is not looked up.
@@ -72,6 +77,8 @@ def resolve_backbone(name: str) -> Backbone:
     """
     if name in _KNOWN:
         return _KNOWN[name]
+    if is_remote(name):
+        return Backbone(name, name)
     folder = Path(name).expanduser()
     if folder.exists() or _is_path(name):
         if problem := _problem(folder):
@@ -99,13 +106,17 @@ def split_revision(name: str) -> tuple[str, str | None]:
 def locate_backbone(source: Backbone) -> Path | None:
     """The folder of the encoder on this machine; None if it has to be fetched first.
 
-    It is that of an installed package, where one has the encoder; else the hub's cache.
+    It is that of an installed package, where one has the encoder; else the hub's cache, or ours
+    for one of an object store.
 
     Raises:
         UnknownModelError: if its modules are not ours.
+        BackboneError: if its object store has no such folder, or does not answer.
     """
     if isinstance(source.model, Path):
         return source.model
+    if is_remote(source.model):
+        return _copied(source.model, find_copy)
     if folder := packaged_folder(source.name):
         return folder
     from huggingface_hub import snapshot_download
@@ -133,6 +144,8 @@ def fetch_backbone(source: Backbone) -> Path:
     """
     if folder := locate_backbone(source):
         return folder
+    if is_remote(str(source.model)):
+        return _copied(str(source.model), fetch_copy)
     asked = f"{source.name!r} ({source.origin})"
     try:
         folder = _download(source)
@@ -180,6 +193,20 @@ def weights_sha256(folder: Path) -> str:
     files = [folder / name for name in names if (folder / name).is_file()]
     lines = [f"{file.relative_to(folder).as_posix()} {file_sha256(file)}\n" for file in files]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _copied(uri: str, copy: Callable[[str], Folder]) -> Folder:
+    """This machine's copy of an encoder in an object store, or the error that it is not one."""
+    try:
+        folder = copy(uri)
+    except (OSError, ValueError) as problem:
+        raise BackboneError(
+            f"cannot read backbone {uri!r}: {_first_line(problem)} Expected a folder of an object "
+            "store that this machine reaches, with the store's keys in its environment"
+        ) from problem
+    if folder is not None and (lacking := _problem(folder)):
+        raise BackboneError(f"backbone {uri!r} cannot be used: {lacking}")
+    return folder
 
 
 def _download(source: Backbone) -> Path:

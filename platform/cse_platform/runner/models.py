@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pyarrow.fs import FileSystem, FileType, LocalFileSystem, copy_files
+from pyarrow.fs import FileType, LocalFileSystem, copy_files
 
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.errors import BackboneError
+from cse_methods.files.places import filesystem
 from cse_platform.runner.disk_full import is_full
 from cse_platform.secrets import mask_text, mask_url
 
@@ -20,14 +21,6 @@ TRIAL_FILE = "cse_trial.txt"
 """In the folder of a kept model: the key of its trial."""
 
 _log = logging.getLogger(__name__)
-
-
-def filesystem(place: str) -> tuple[FileSystem, str]:
-    """The file system of a local path or URI, and the path on it."""
-    if "://" in place:
-        found: tuple[FileSystem, str] = FileSystem.from_uri(place)
-        return found
-    return LocalFileSystem(), str(Path(place).absolute())
 
 
 def exists(place: str) -> bool:

@@ -35,12 +35,13 @@ because a node that is taken away is not the trial's fault."""
 class Results:
     """Takes the reports and the ends of the trials of one sweep.
 
-    `models` (a folder or URI) keeps the best checkpoint of each complete trial; the folder `errors`
-    gets the tracebacks of failed trials.
+    Ray keeps checkpoints in `checkpoints`; `models` keeps the best one of each complete trial (both
+    are folders or URIs). The folder `errors` gets the tracebacks of failed trials.
     """
 
-    def __init__(self, state: SweepState, *, models: str, errors: Path) -> None:
-        self.state, self.models, self.errors = state, models, errors
+    def __init__(self, state: SweepState, *, checkpoints: str, models: str, errors: Path) -> None:
+        self.state, self.errors = state, errors
+        self.checkpoints, self.models = checkpoints, models
         self.pruning = Pruning(state)
         self._pruned: dict[str, str] = {}
         """By trial, why it was stopped."""

@@ -98,7 +98,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
                 self.hooks.keys[trial.trial_id],
                 step=result["step"],
                 metrics=_metrics(result),
-                checkpoint=_checkpoint(trial, result),
+                checkpoint=_checkpoint(trial, result, self.hooks.results.checkpoints),
                 provenance={n: str(v) for n, v in _below("provenance", result).items()},
             )
         except Exception as error:
@@ -158,7 +158,10 @@ def _below(name: str, result: dict[str, Any]) -> dict[str, Any]:
     return {key[len(start) :]: value for key, value in result.items() if key.startswith(start)}
 
 
-def _checkpoint(trial: Trial, result: dict[str, Any]) -> str | None:
-    """The place of this result's checkpoint, which the worker writes before it reports."""
+def _checkpoint(trial: Trial, result: dict[str, Any], place: str) -> str | None:
+    """The place of this result's checkpoint, which the worker writes before it reports.
+
+    Below that of all checkpoints, because Ray's own path of a trial lacks the store that it is in.
+    """
     name = result.get("checkpoint_dir_name")
-    return f"{trial.path}/{name}" if name else None
+    return f"{place}/{trial.storage.trial_dir_name}/{name}" if name else None

@@ -117,7 +117,12 @@ class Drive:
             self.recorder.close(10)
             self.lease.close()
             raise
-        self.results = Results(self.state, models=str(folder / "models"), errors=folder / "errors")
+        self.results = Results(
+            self.state,
+            checkpoints=str(folder / "ray"),
+            models=str(folder / "models"),
+            errors=folder / "errors",
+        )
         self.running: dict[str, Iterator[int]] = {}
 
     @property

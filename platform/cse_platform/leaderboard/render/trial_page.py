@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cse_methods.data.dev_selection import dev_metric
+from cse_methods.files.places import is_remote
 from cse_methods.tasks import GEOMETRY_METRICS
 from cse_platform.leaderboard.query.trials.details_record import SweepStart, TrialDetails
 from cse_platform.render.formats import HASH_DIGITS, percent, utc
@@ -102,11 +103,10 @@ def _model(trial: TrialDetails, where: str) -> Iterator[Block]:
         )
         return
     yield Paragraph(trial.model)
-    yield Paragraph(
-        f"cse-evaluate {key}{where}\n"
-        f"cse-leaderboard export {key} DIR{where}\n"
-        f"SentenceTransformer({trial.model!r})"
-    )
+    lines = [f"cse-evaluate {key}{where}", f"cse-leaderboard export {key} DIR{where}"]
+    if not is_remote(trial.model):
+        lines.append(f"SentenceTransformer({trial.model!r})")
+    yield Paragraph("\n".join(lines))
 
 
 def _curve(trial: TrialDetails) -> Iterator[Block]:

@@ -19,10 +19,10 @@ from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_identity import identify_dev_set
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.files.digest import file_sha256
+from cse_methods.files.places import filesystem
 from cse_methods.registry import get_method
 from cse_platform.errors import OutputError, SweepRefusedError
 from cse_platform.runner.failures import one_line
-from cse_platform.runner.models import filesystem
 from cse_platform.runner.processes.node_differences import Fact, Kind
 from cse_platform.runner.processes.pinned_packages import installed
 from cse_platform.secrets import mask_url

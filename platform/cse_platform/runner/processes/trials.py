@@ -71,7 +71,7 @@ def _run_on_ray(
     share_devices(state)
     hooks = Hooks(
         Planner(state, capacity=lambda: capacity(state.slot, among=state.checked)),
-        Results(state, models=places.models, errors=places.errors),
+        Results(state, checkpoints=places.checkpoints, models=places.models, errors=places.errors),
         requests,
     )
     run_tuner(state.spec, state.slot, places, hooks)

@@ -13,11 +13,11 @@ from ray import tune
 
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.transfer_sets import fetch_transfer_sets
+from cse_methods.files.places import filesystem
 from cse_methods.guard import guard
 from cse_methods.registry import get_method
 from cse_platform.errors import SettingsError
 from cse_platform.runner.disk_full import wait_for_room
-from cse_platform.runner.models import filesystem
 from cse_platform.runner.processes.worker_process import as_found
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.reading.problems import joined_problems

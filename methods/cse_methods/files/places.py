@@ -1,0 +1,61 @@
+"""Places: local paths, and URIs of object stores as pyarrow reads them, such as s3://bucket/key."""
+
+import shutil
+from pathlib import Path
+
+from filelock import FileLock
+from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, copy_files
+
+from cse_methods.files.cache import cache_folder, cache_key
+
+
+def is_remote(place: str) -> bool:
+    """Whether it is a URI, of an object store."""
+    return "://" in place
+
+
+def filesystem(place: str) -> tuple[FileSystem, str]:
+    """The file system of a local path or URI, and the path on it.
+
+    OSError or ValueError for a URI that means nothing.
+    """
+    if is_remote(place):
+        found: tuple[FileSystem, str] = FileSystem.from_uri(place)
+        return found
+    return LocalFileSystem(), str(Path(place).absolute())
+
+
+def find_copy(uri: str) -> Path | None:
+    """The folder of this machine's cache with what lies there now; None if there is none yet.
+
+    OSError if nothing lies there, or nobody answers.
+    """
+    folder = _copy_of(uri)
+    return folder if folder.is_dir() else None
+
+
+def fetch_copy(uri: str) -> Path:
+    """The same, copied first if it is not there yet; the first caller copies, the others wait."""
+    folder = _copy_of(uri)
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.is_dir():
+            partial = folder.with_suffix(".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            files, path = filesystem(uri)
+            copy_files(path, str(partial), source_filesystem=files)
+            partial.rename(folder)
+    return folder
+
+
+def _copy_of(uri: str) -> Path:
+    """Where a copy lies, named by what lies at the URI: files, sizes and times."""
+    files, path = filesystem(uri)
+    found = [
+        (one.path, one.size, one.mtime_ns)
+        for one in files.get_file_info(FileSelector(path, recursive=True))
+        if one.type == FileType.File
+    ]
+    root = cache_folder("copies")
+    root.mkdir(parents=True, exist_ok=True)
+    return root / cache_key({"files": sorted(found)})
