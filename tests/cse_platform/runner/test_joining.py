@@ -25,6 +25,26 @@ except SweepRefusedError as refused:
     sys.exit(f"refused: {refused}")
 print(ray.get(ray.remote(lambda: "a worker has answered").options(num_cpus=0).remote()))
 """
+SHIP = """
+import io, sys, ray
+from zipfile import ZipFile
+from cse_platform.runner.processes.cluster import join_cluster
+from cse_platform.runner.processes.shipping import Shipment
+
+def shipment(number):
+    stream = io.BytesIO()
+    with ZipFile(stream, "w") as archive:
+        archive.writestr("shipped_number.py", f"NUMBER = {number}")
+    return Shipment({f"gcs://_ray_pkg_{number}.zip": stream.getvalue()}, {})
+
+def number():
+    import shipped_number
+    return shipped_number.NUMBER
+
+for shipped in (shipment(1), shipment(1), shipment(2), None):
+    join_cluster(sys.argv[1], shipped)
+    print(ray.get(ray.remote(number).options(num_cpus=0).remote()))
+"""
 MODES = {"open": {"RAY_AUTH_MODE": "disabled"}, "closed": {"RAY_AUTH_TOKEN": TOKEN}}
 """By kind of cluster, the environment of its head. Ray asks for a token wherever one is known."""
 
@@ -90,6 +110,20 @@ def test_a_cluster_gets_the_token_that_it_wants(
     else:
         assert done.stderr.startswith("refused: ") and refused in done.stderr
         assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_workers_have_the_code_of_the_shipment_that_was_joined_with_last(
+    heads: dict[str, str], tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SHIP, heads["open"]],
+        env=environment() | {"HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["1", "1", "2", "2"]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "head.invalid:6379", "no port"])

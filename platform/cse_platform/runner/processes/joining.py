@@ -25,6 +25,8 @@ _ALIVE = GcsNodeInfo.GcsNodeState.ALIVE
 _TOKEN, _TOKEN_FILE = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 _PATIENCE = 3.0
 """Seconds for a machine to take a connection."""
+_UNTIL_JOINED = 60
+"""Seconds that an archive stays without a user."""
 _QUICKLY = '{"py_gcs_connect_timeout_s": 3, "gcs_rpc_server_connect_timeout_s": 2}'
 """Ray's own patience with a machine that takes connections and says nothing is 40 s."""
 
@@ -66,6 +68,7 @@ def upload(shipment: Shipment, place: str) -> None:
     """Put what travels into a cluster that can be joined; Ray deletes it with its last user."""
     client = GcsClient(address=place)
     for uri, data in shipment.archives.items():
+        client.pin_runtime_env_uri(uri, _UNTIL_JOINED)  # another user may be the last, and end now
         client.internal_kv_put(uri.encode(), data, True, None)
 
 

@@ -199,8 +199,9 @@ class NodeChecks:
         why = setup_problem(error)
         if inquiry.lacks:
             return (
-                f"it lacks {inquiry.lacks}, and Ray cannot install that there ({why}); let the "
-                "node reach a package index, or give --no-ship, if it is to be taken as it is"
+                f"it lacks {inquiry.lacks}, and Ray cannot install that there ({why}); let "
+                "the node have ray[default] and reach a package index, or give --no-ship, if it is "
+                "to be taken as it is"
             )
         return (
             f"the code cannot travel there ({why}); install ray[default] there, or install there "

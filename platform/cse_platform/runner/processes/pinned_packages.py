@@ -42,7 +42,8 @@ DRIVER_PACKAGES = (
 )
 """What a driver imports besides."""
 
-_ON_EVERY_NODE = frozenset({"ray", "torch"})
+_NEVER_INSTALLED = frozenset({"cse-platform", "ray", "torch"})
+"""The first travels, and a node has the others."""
 
 
 def pinned(packages: Iterable[str]) -> dict[str, str]:
@@ -52,7 +53,7 @@ def pinned(packages: Iterable[str]) -> dict[str, str]:
     of that name.
     """
     found = {}
-    for package in sorted(set(packages) - _ON_EVERY_NODE):
+    for package in sorted(set(packages) - _NEVER_INSTALLED):
         try:
             here = distribution(package)
         except PackageNotFoundError:  # an optional one
