@@ -10,7 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from cse_platform.runner.processes.pinned_packages import lacking
+from cse_platform.runner.processes.pinned_packages import installed, lacking
 from cse_platform.tracking.submission import SUBMISSION
 
 ORDER = "order.json"
@@ -25,7 +25,7 @@ BEGUN, ENDED = "has begun", "has ended"
 def main() -> None:
     """Run the sweep of the working directory as `cse-sweep` does."""
     order = json.loads(Path(ORDER).read_text())
-    if absent := lacking(order["packages"]):
+    if absent := lacking(order["packages"], installed(order["packages"])):
         sys.stdout.write(f"{LACKS}{json.dumps(absent)}\n")
         sys.exit(EXIT_LACKS)
     _keep_own_environment()
