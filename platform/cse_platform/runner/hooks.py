@@ -14,6 +14,7 @@ from ray.tune.search import Searcher
 
 from cse_platform.runner.planning.planner import Planner
 from cse_platform.runner.planning.requests import Requests
+from cse_platform.runner.processes.demand import Demand
 from cse_platform.runner.processes.nodes import free_slots
 from cse_platform.runner.processes.own_ray import check_own
 from cse_platform.runner.results import Results
@@ -32,6 +33,8 @@ class Hooks:
         self.broken: Exception | None = None
         self.rays_handler: Any = None
         """Of a Ctrl-C, while Ray's loop runs."""
+        nodes = planner.state.nodes
+        self.demand = None if nodes is None else Demand(planner.state.slot, nodes)
         self.searcher = PlannedSearcher(self)
         self.scheduler = ReportingScheduler(self)
         self.listener = Listener(self)
@@ -79,6 +82,8 @@ class Hooks:
     def _heed_nodes(self) -> None:
         """Check the nodes that have joined; a trial that waits for a place can get those, too."""
         nodes = self.planner.state.nodes
+        if self.demand is not None:
+            self.demand.follow(lambda: self.planner.could_begin() + len(self.waiting()))
         if nodes is None or not nodes.look():
             return  # none has passed since
         with suppress(AttributeError):  # it is Ray's own, and another version may lack it

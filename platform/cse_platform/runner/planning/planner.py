@@ -72,6 +72,21 @@ class Planner:
             self.state.finished = self.state.with_search(self._close_surplus) is not None
         return None
 
+    def could_begin(self) -> int:
+        """How many more trials would begin now if the cluster had room for all of them."""
+        state = self.state
+        if state.history.paused or state.search_error is not None:
+            return 0
+        waiting = len(state.left_over) + len(state.to_retry)
+        if state.searches_on:
+            known, begun = state.budget, state.history.searched
+            # Nobody knows how many a search without a number takes: as many again as there is room.
+            return waiting + (self.capacity() if known is None else known - begun)
+        if self._searching():
+            return waiting
+        further = further_seeds(state.history, state.spec, hashes=self._hashes)
+        return waiting + sum(1 for _ in further)
+
     def param_space(self, trial: TrialHistory) -> dict[str, Any]:
         """What the trainable is called with for a trial that `next` has started."""
         config = self.state.spec.config_of(trial.values)

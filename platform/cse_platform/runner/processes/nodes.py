@@ -35,13 +35,15 @@ def node_of(actor: Any) -> str:
 def refuse_too_small(slot: Slot) -> None:
     """Raise SweepRefusedError, with the way out, unless one trial fits on a node."""
     nodes = list(total_resources_per_node().values())
-    for name, wanted in _wanted(slot).items():
+    for name, wanted in wanted_of(slot).items():
         most = max((has.get(name, 0) for has in nodes), default=0)
         if wanted > most:
             where = "the cluster has" if len(nodes) == 1 else "no node of the cluster has more than"
+            wayout = f"--set resources.{name.lower()}={most:g} runs it with what is there"
+            if name == "CPU" and most == 0:  # the head of a cluster that has no other node yet
+                wayout = "let a node join it first"
             raise SweepRefusedError(
-                f"a trial asks for {wanted:g} {name} and {where} {most:g}; "
-                f"--set resources.{name.lower()}={most:g} runs it with what is there"
+                f"a trial asks for {wanted:g} {name} and {where} {most:g}; {wayout}"
             )
 
 
@@ -53,9 +55,10 @@ def _room(
 
 def _fitting(slot: Slot, has: Mapping[str, float]) -> int:
     """How many trials fit on a node, none of which may be spread over two nodes."""
-    return min(int(has.get(name, 0) / each + 1e-9) for name, each in _wanted(slot).items())
+    return min(int(has.get(name, 0) / each + 1e-9) for name, each in wanted_of(slot).items())
 
 
-def _wanted(slot: Slot) -> dict[str, float]:
+def wanted_of(slot: Slot) -> dict[str, float]:
+    """What a trial occupies, by Ray's names."""
     wanted = {"CPU": slot.cpu, "GPU": slot.gpu}
     return {name: each for name, each in wanted.items() if each > 0}

@@ -74,7 +74,11 @@ def _run_on_ray(
         Results(state, checkpoints=places.checkpoints, models=places.models, errors=places.errors),
         requests,
     )
-    run_tuner(state.spec, state.slot, places, hooks)
+    try:
+        run_tuner(state.spec, state.slot, places, hooks)
+    finally:
+        if hooks.demand is not None:
+            hooks.demand.end()
     if hooks.broken is not None:
         raise hooks.broken
 
