@@ -274,3 +274,13 @@ COMMANDS = {"cse-sweep": main, "cse-leaderboard": leaderboard, "cse-data": data,
 def test_every_command_has_a_version(name: str) -> None:
     result = CliRunner().invoke(COMMANDS[name], ["--version"], prog_name=name)
     assert (result.exit_code, result.output) == (0, f"{name} {version('cse-platform')}\n")
+
+
+def test_a_sweep_is_submitted_to_a_folder_of_the_cluster(
+    typed: Typed, write: Callable[..., str]
+) -> None:
+    """Before any cluster is asked: the address is of nobody."""
+    words = ["submit", write(), "--address", "127.0.0.1:1", "--runs"]
+    refused = typed(*words, "runs")
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("Error: --runs runs: expected the absolute path")

@@ -82,6 +82,7 @@ def test_what_ends_a_sweep_is_told(run_here, new_sweep: NewSweep, tmp_path: Path
     assert followed("attach", sweep)[0] == 1
 
 
+@pytest.mark.slow
 def test_a_sweep_is_attached_to_and_left(cluster: str, new_sweep: NewSweep, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     gate.write_text("0")

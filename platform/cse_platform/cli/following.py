@@ -76,14 +76,32 @@ class FollowedSweep:
             self._down = str(error)
             return []
         self.news, self._down = news, ""
-        self._trials |= {trial.number: trial for trial in news.trials}
+        self._take(news)
         if self._lines is None:
             holder = news.overview.holder
             errors = None if holder is None else errors_folder(Path(holder.folder))
             self._lines = SweepLines(news.constraints, errors=errors)
         lines = self._lines.new(news.trials, news.messages)
-        self._newest = max([line.time for line in lines], default=self._newest)
+        times = [line.time for line in lines] + [point.time for point in news.points]
+        self._newest = max([*times, *filter(None, [self._newest])], default=None)
         return lines
+
+    def _take(self, news: SweepNews) -> None:
+        """Keep what is known of the curves of trials that run on."""
+        for trial in news.trials:
+            known = self._trials.get(trial.number)
+            runs_on = (
+                known is not None
+                and (known.state, trial.state) == ("RUNNING", "RUNNING")
+                and (known.key, known.started) == (trial.key, trial.started)
+            )
+            if not runs_on:
+                self._trials[trial.number] = trial
+        running = {trial.key: trial for trial in self._trials.values() if trial.state == "RUNNING"}
+        for point in news.points:
+            reporting = running.get(point.trial)  # one that has begun since the question before
+            if reporting is not None and point.step not in reporting.curve:
+                reporting.add_point(point, checkpoint=news.checkpoint)
 
     @property
     def overview(self) -> SweepOverview:

@@ -3,9 +3,7 @@
 import json
 import os
 import secrets
-from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import click
 
@@ -16,8 +14,9 @@ from cse_platform.cli.common import say
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.processes.job_server import SWEEP, JobServer, JobState
 from cse_platform.runner.processes.pinned_packages import DRIVER_PACKAGES, pinned
-from cse_platform.runner.processes.shipping import archive, shipment_of
+from cse_platform.runner.processes.shipping import Shipment, archive, shipment_of
 from cse_platform.runner.processes.submitted import BEGUN, EXIT_LACKS, LACKS, ORDER
+from cse_platform.signals import exit_code
 from cse_platform.sweep.parcel import SWEEP_FILE, Parcel, pack_sweep
 from cse_platform.tracking.provenance import code_diffs, sweep_provenance, user_and_host
 
@@ -85,28 +84,21 @@ def _run(
     absent: list[str] | None = None,
 ) -> JobState:
     """Submit a job, and wait until the sweep has begun or the job has ended."""
-    environment: dict[str, Any] = {}
-    packages: Mapping[str, str] = {}
-    archives: dict[str, bytes] = {}
-    if ship:
-        shipment = shipment_of(parcel.sweeps.stages)
-        archives |= shipment.archives
-        environment |= shipment.environment
-        packages = {**shipment.packages, **pinned(DRIVER_PACKAGES)}
+    shipment = shipment_of(parcel.sweeps.stages) if ship else Shipment({}, {})
     order = {
         "job": job,
         "runs": runs,
-        "packages": packages,
+        "packages": {**shipment.packages, **pinned(DRIVER_PACKAGES)} if ship else {},
         "arguments": [SWEEP_FILE, "--runs", runs, *([] if ship else ["--no-ship"])],
         "submission": _submission(parcel, job, server.url),
     }
-    uri, data = archive({**parcel.content, ORDER: json.dumps(order)})
-    archives[uri] = data
-    environment["working_dir"] = uri
+    folder, data = archive({**parcel.content, ORDER: json.dumps(order)})
+    server.put({**shipment.archives, folder: data})
+    environment = {"working_dir": folder} | (shipment.environment if ship else {})
+    python = server.python()
     if absent:
         environment["pip"] = absent
-    server.put(archives)
-    python = "python" if absent else server.python()  # that of the environment that pip makes
+        python = "python"  # that of the environment that pip makes
     metadata = {SWEEP: parcel.name, "submitted_by": user_and_host()}
     server.submit(job, f"{python} -m {_RUNNER}", environment=environment, metadata=metadata)
     say(f"{parcel.name}: job {job} starts")
@@ -116,7 +108,7 @@ def _run(
                 break
     except KeyboardInterrupt:
         click.echo(f"job {job} goes on; cse-sweep stop {parcel.name} ends it", err=True)
-        raise
+        raise click.exceptions.Exit(exit_code()) from None
     return state
 
 

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from cse_platform.cli import following
 from cse_platform.cli.following import FollowedSweep
+from cse_platform.cli.progress import SweepProgress
+from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.runner.telling import warnings_told
 from cse_platform.sweep.spec import SweepSpec
@@ -52,3 +55,41 @@ def test_a_pruned_trial_says_why(drive: Any) -> None:
     drive.recorder.flush(10)
     [line] = FollowedSweep(drive.state.leaderboard, "small").look()
     assert line.text.endswith(": it was stopped by hand")
+
+
+def test_a_followed_sweep_has_the_table_of_its_driver(drive: Any, tmp_path: Path) -> None:
+    """But for the line on top, which says when the sweep was started instead."""
+    (plan,) = drive.start()
+    while drive.running:
+        drive.advance(plan.key)
+    (second,) = drive.start()
+    drive.advance(second.key)
+    drive.advance(second.key)
+    drive.recorder.flush(10)
+    there = FollowedSweep(drive.state.leaderboard, "small")
+    there.look()
+    here = SweepProgress(drive.state, errors=tmp_path)
+    size = {"width": 120, "height": 30}
+    rows = [view.screen(**size).plain.splitlines() for view in (there, here)]
+    assert rows[0][1:] == rows[1][1:] and len(rows[0]) > 4
+    assert rows[0][0].startswith("small: 1 of 3 trials · best ")
+
+
+def test_a_leaderboard_that_is_down_is_asked_again(
+    drive: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drive.recorder.flush(10)
+    followed = FollowedSweep(drive.state.leaderboard, "small")
+    followed.look()
+    drive.state.say("first")
+    drive.recorder.flush(10)
+    with monkeypatch.context() as down:
+        down.setattr(following, "sweep_news", _does_not_answer)
+        assert followed.look() == []
+        assert "no route" in followed.summary()
+    assert [line.text for line in followed.look()] == ["first"]
+    assert "no route" not in followed.summary()
+
+
+def _does_not_answer(*_arguments: Any, **_options: Any) -> None:
+    raise StoreDownError("no route")

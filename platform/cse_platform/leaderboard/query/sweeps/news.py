@@ -1,14 +1,14 @@
 """What a sweep's driver would show of it, put together from the store for those who follow it."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import func, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Select, func, or_, select
+from sqlalchemy.orm import Session, aliased
 
 from cse_methods.data.dev_selection import DevSelection
 from cse_platform.leaderboard.query.sweeps.find import find_sweep
@@ -27,6 +27,8 @@ from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import DriverMessage, TrialPoint
 from cse_platform.tracking.trial_history import TrialHistory
 
+_ENDED = func.coalesce(SweepTrialRecord.reused, TrialRecord.finished)
+
 
 @dataclass(frozen=True)
 class SweepNews:
@@ -37,7 +39,9 @@ class SweepNews:
     checkpoint: str
     """The dev set that picks checkpoints."""
     trials: tuple[TrialHistory, ...]
-    """Those that run, with their dev curves, and those that have ended, without."""
+    """Those that run, without dev curves, and those that have ended, with the last point."""
+    points: tuple[TrialPoint, ...]
+    """Of the trials that run, in the order of their steps."""
     messages: tuple[DriverMessage, ...]
     """What its driver has said, oldest first."""
 
@@ -49,12 +53,12 @@ def sweep_news(session: Session, name: str, *, since: datetime | None = None) ->
         NotFoundError: if there is none of that name.
     """
     sweep = find_sweep(session, name)
-    checkpoint = _checkpoint(sweep.spec)
     return SweepNews(
         overview=sweep_overview(session, name),
         constraints=aims_of(sweep.spec).constraints,
-        checkpoint=checkpoint,
-        trials=tuple(_trials(session, sweep, checkpoint, since)),
+        checkpoint=_checkpoint(sweep.spec),
+        trials=tuple(_trials(session, sweep, since)),
+        points=tuple(_running_points(session, sweep, since)),
         messages=tuple(driver_messages(session, sweep, since=since)),
     )
 
@@ -75,57 +79,52 @@ def driver_messages(
     ]
 
 
-def _trials(
-    session: Session, sweep: SweepRecord, checkpoint: str, since: datetime | None
-) -> Iterable[TrialHistory]:
-    ended = func.coalesce(SweepTrialRecord.reused, TrialRecord.finished)
-    at_best = (DevPointRecord.trial_id == TrialRecord.id) & (
-        DevPointRecord.step == TrialRecord.best_step
-    )
-    query = (
-        select(
-            SweepTrialRecord.number,
-            SweepTrialRecord.role,
-            SweepTrialRecord.search_number,
-            SweepTrialRecord.reused_from,
-            TrialRecord.key,
-            TrialRecord.seed,
-            TrialRecord.state,
-            TrialRecord.started,
-            ended.label("finished"),
-            TrialRecord.best_step,
-            TrialRecord.best_value,
-            TrialRecord.wall_seconds,
-            TrialRecord.gpu_seconds,
-            TrialRecord.error,
-            TrialRecord.why,
-            ConfigurationRecord.hash.label("configuration"),
-            ConfigurationRecord.code,
-            ConfigurationRecord.values.label("hyperparameters"),
-            ConfigurationRecord.searched,
-            DevPointRecord.metrics,
-        )
-        .select_from(SweepTrialRecord)
-        .join(SweepTrialRecord.trial)
-        .join(TrialRecord.configuration)
-        .outerjoin(DevPointRecord, at_best)
-        .where(SweepTrialRecord.sweep_id == sweep.id)
-        .order_by(SweepTrialRecord.number)
-    )
+def _trials(session: Session, sweep: SweepRecord, since: datetime | None) -> Iterator[TrialHistory]:
+    query = _select().where(SweepTrialRecord.sweep_id == sweep.id)
     if since is not None:
-        query = query.where(or_(TrialRecord.state == "RUNNING", ended >= since))
+        query = query.where(or_(TrialRecord.state == "RUNNING", since <= _ENDED))
     space = space_of(sweep.spec)
-    found = {line.key: _trial(line._mapping, space) for line in session.execute(query)}
-    for point in _running_points(session, sweep):
-        if (trial := found.get(point.trial)) is not None:
-            trial.add_point(point, checkpoint=checkpoint)
-    return found.values()
+    for line in session.execute(query.order_by(SweepTrialRecord.number)):
+        yield _trial(line._mapping, space)
+
+
+def _select() -> Select[*tuple[Any, ...]]:
+    """Trials with the metrics of their best steps, and their last points."""
+    best, last = aliased(DevPointRecord), aliased(DevPointRecord)
+    last_step = (
+        select(func.max(DevPointRecord.step))
+        .where(DevPointRecord.trial_id == TrialRecord.id)
+        .correlate(TrialRecord)
+        .scalar_subquery()
+    )
+    link, trial, configuration = SweepTrialRecord, TrialRecord, ConfigurationRecord
+    return (
+        select(
+            *(link.number, link.role, link.search_number, link.reused_from),
+            *(trial.key, trial.seed, trial.state, trial.started, _ENDED.label("finished")),
+            *(trial.best_step, trial.best_value, trial.error, trial.why),
+            *(trial.wall_seconds, trial.gpu_seconds),
+            configuration.hash.label("configuration"),
+            *(configuration.code, configuration.searched),
+            configuration.values.label("hyperparameters"),
+            best.metrics,
+            last.step.label("last_step"),
+            last.value.label("last_value"),
+        )
+        .select_from(link)
+        .join(link.trial)
+        .join(trial.configuration)
+        .outerjoin(best, (best.trial_id == trial.id) & (best.step == trial.best_step))
+        .outerjoin(last, (last.trial_id == trial.id) & (last.step == last_step))
+    )
 
 
 def _trial(line: Mapping[Any, Any], space: Space) -> TrialHistory:
     fields = dict(line)
     values, metrics = fields.pop("hyperparameters"), fields.pop("metrics") or {}
     spent, seconds = fields.pop("gpu_seconds"), fields["wall_seconds"]
+    step, value = fields.pop("last_step"), fields.pop("last_value")
+    has_ended = fields["state"] != "RUNNING" and step is not None
     active = space.active(values)
     searched = [name for name in space if name in active] if len(space) else fields["searched"]
     measured = {name: value for name, value in metrics.items() if value is not None}
@@ -134,13 +133,16 @@ def _trial(line: Mapping[Any, Any], space: Space) -> TrialHistory:
         | {
             "values": values,
             "searched": tuple(searched),
+            "curve": {step: _number(value)} if has_ended else {},
             "best_metrics": measured,
             "gpus": spent / seconds if seconds else 0.0,
         }
     )
 
 
-def _running_points(session: Session, sweep: SweepRecord) -> Iterable[TrialPoint]:
+def _running_points(
+    session: Session, sweep: SweepRecord, since: datetime | None
+) -> Iterator[TrialPoint]:
     query = (
         select(TrialRecord.key, DevPointRecord)
         .join(TrialRecord.points)
@@ -148,6 +150,8 @@ def _running_points(session: Session, sweep: SweepRecord) -> Iterable[TrialPoint
         .where(SweepTrialRecord.sweep_id == sweep.id, TrialRecord.state == "RUNNING")
         .order_by(DevPointRecord.trial_id, DevPointRecord.step)
     )
+    if since is not None:
+        query = query.where(DevPointRecord.reported_at >= since)
     for key, point in session.execute(query):
         yield TrialPoint(
             sweep=sweep.name,
