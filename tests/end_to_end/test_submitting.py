@@ -161,7 +161,8 @@ def test_what_travels_and_what_workers_know(
     assert mlflow.exists()  # which the environment of the head names
     seen = gate.with_name("gate.seen").read_text()
     assert PASSWORD not in seen
-    known = json.loads(seen)["environment"]
+    known, here = json.loads(seen)["environment"], json.loads(seen)["here"]
+    assert "sweep.yaml" not in here  # the job's own folder is the driver's alone
     assert not [name for name in known if name.startswith(("CSE_", "MLFLOW_"))]
     jobs = requests.get(f"http://{nodes.dashboard}/api/jobs/", timeout=60).text
     assert told["job"] in jobs

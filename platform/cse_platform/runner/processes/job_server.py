@@ -183,9 +183,11 @@ def _lets_in(url: str, headers: Mapping[str, str]) -> bool:
         answer.json()["ray_version"]
     except (requests.RequestException, ValueError, LookupError, TypeError) as error:
         raise SweepRefusedError(
-            f"no dashboard of a Ray cluster answers at {url} ({type(error).__name__}); give the "
-            f"address that `ray start --head` has printed for it, http://HOST:{DASHBOARD_PORT}, "
-            "let its port be reached from here, and let the head have ray[default]"
+            f"no dashboard of a Ray cluster answers at {url} ({type(error).__name__}); its head "
+            "needs ray[default], and is heard on itself alone unless it was started with "
+            f"--dashboard-host=0.0.0.0; through a tunnel, ssh -L {DASHBOARD_PORT}:127.0.0.1:"
+            f"{DASHBOARD_PORT} HOST, the address is http://127.0.0.1:{DASHBOARD_PORT}, and "
+            f"otherwise http://HOST:{DASHBOARD_PORT}"
         ) from error
     return True
 
