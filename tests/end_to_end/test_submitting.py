@@ -99,11 +99,25 @@ def ask(command: str, sweep: Sweep) -> "subprocess.CompletedProcess[str]":
     return run_command("cse-sweep", command, sweep.name, "--store", sweep.stores["leaderboard"])
 
 
-def wait_for(sweep: Sweep, what: type[Event], count: int = 1) -> None:
+def wait_until(true: Callable[[], bool]) -> None:
     deadline = time.monotonic() + SECONDS
-    while sum(isinstance(event, what) for event in sweep.events()) < count:
-        assert time.monotonic() < deadline, f"no {count} {what.__name__} after {SECONDS} s"
+    while not true():
+        assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def wait_for(sweep: Sweep, what: type[Event], count: int = 1) -> None:
+    wait_until(lambda: sum(isinstance(event, what) for event in sweep.events()) >= count)
+
+
+def jobs_of(nodes: RayNodes) -> str:
+    """What the cluster tells of its jobs."""
+    return requests.get(f"http://{nodes.dashboard}/api/jobs/", timeout=60).text
+
+
+def wait_for_jobs(nodes: RayNodes) -> None:
+    """Until all have ended: on a busy machine stores get the last events later."""
+    wait_until(lambda: not any(s in jobs_of(nodes) for s in ('"PENDING"', '"RUNNING"')))
 
 
 def test_it_outlives_the_laptop_that_was_killed(nodes: RayNodes, gated: Sweep) -> None:
@@ -118,6 +132,7 @@ def test_it_outlives_the_laptop_that_was_killed(nodes: RayNodes, gated: Sweep) -
     assert "RUNNING" in ask("status", gated).stdout
     assert ask("stop", gated).returncode == 0
     assert ask("attach", gated).returncode == 130
+    wait_for_jobs(nodes)
     gated.file.with_name("gate").write_text("6")
     code, said, wrong = submit(gated, nodes)
     assert code == 0, wrong
@@ -129,6 +144,7 @@ def test_it_outlives_the_laptop_that_was_killed(nodes: RayNodes, gated: Sweep) -
     trials = gated.history().trials.values()
     assert {(trial.state, len(trial.curve)) for trial in trials} == {("COMPLETE", 4)}
     assert any(trial.resumed_from for trial in trials)
+    wait_for_jobs(nodes)
     code, said, wrong = submit(gated, nodes)
     assert (code, wrong) == (0, "") and "is complete already" in said
 
@@ -158,13 +174,13 @@ def test_what_travels_and_what_workers_know(
     told = started.provenance
     assert told["job"].startswith("tiny-") and told["cluster"] == f"http://{nodes.dashboard}"
     assert told["command"].startswith("cse-sweep submit ") and told["folder"] == str(tmp_path)
-    assert mlflow.exists()  # which the environment of the head names
+    wait_until(mlflow.exists)  # the store that the environment of the head names
     seen = gate.with_name("gate.seen").read_text()
     assert PASSWORD not in seen
     known, here = json.loads(seen)["environment"], json.loads(seen)["here"]
     assert "sweep.yaml" not in here  # the job's own folder is the driver's alone
     assert not [name for name in known if name.startswith(("CSE_", "MLFLOW_"))]
-    jobs = requests.get(f"http://{nodes.dashboard}/api/jobs/", timeout=60).text
+    jobs = jobs_of(nodes)
     assert told["job"] in jobs
     assert PASSWORD not in jobs and "CSE_" not in jobs and "MLFLOW_" not in jobs
 
