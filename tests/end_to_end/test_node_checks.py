@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from outside_methods import with_outside_methods
+from outside_methods import lay_metadata, with_outside_methods
 from processes import SECONDS, end_of
 from ray_nodes import ray_nodes
 from sweeps import Sweep
@@ -44,6 +44,23 @@ def test_a_cluster_with_other_code_is_refused_if_none_travels(
     assert done.returncode == 1
     assert "gets no trials: the code of cheap is another one; install" in done.stderr
     assert not any(isinstance(event, TrialStarted) for event in sweep.events())
+
+
+@pytest.mark.slow
+def test_a_node_with_another_torch_is_refused_before_anything_is_installed_there(
+    new_sweep, tmp_path: Path
+) -> None:
+    metadata = tmp_path / "older" / "torch-0.1.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 0.1\n")
+    lay_metadata(tmp_path / "older", "numpy", {})  # would be installed in the right version
+    sweep: Sweep = new_sweep(tmp_path)
+    with ray_nodes() as nodes:
+        nodes.add("older", cpus=1, PYTHONPATH=str(tmp_path / "older"))
+        done = sweep.run("--address", nodes.address)
+    assert done.returncode == 1
+    assert "gets no trials: torch is 0.1 and not " in done.stderr
+    assert "installs" not in done.stderr
 
 
 @pytest.mark.slow
