@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from cse_platform.cli.live_table import INFEASIBLE, screen
-from cse_platform.cli.sweep_lines import Line, SweepLines, breaks_constraint, summary_line
+from cse_platform.cli.sweep_lines import SweepLine, SweepLines, breaks_constraint, summary_line
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.query.sweeps.news import SweepNews, sweep_news
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
@@ -21,7 +21,7 @@ from cse_platform.signals import exit_code, heed_sigterm
 from cse_platform.sweep.stores import errors_folder
 from cse_platform.tracking.trial_history import TrialHistory
 
-LOOK_SECONDS = 1.0
+_LOOK_SECONDS = 1.0
 _OVERLAP = timedelta(minutes=1)
 """Threads of a driver write what they say not quite in the order in which they say it."""
 
@@ -64,7 +64,7 @@ class FollowedSweep:
         self._down = ""
         self.news: SweepNews
 
-    def look(self) -> list[Line]:
+    def look(self) -> list[SweepLine]:
         """What is new; nothing while the leaderboard is down, unless it was never asked."""
         since = None if self._newest is None else self._newest - _OVERLAP
         try:
@@ -159,12 +159,12 @@ def _lines(followed: FollowedSweep, console: Console) -> None:
             console.print(line.text, soft_wrap=True)
 
 
-def _looks(followed: FollowedSweep) -> Iterator[list[Line]]:
+def _looks(followed: FollowedSweep) -> Iterator[list[SweepLine]]:
     """What is new at each look, until the sweep does not run any longer."""
     while followed.overview.state == "RUNNING":
         yield followed.look()
         if followed.overview.state == "RUNNING":
-            time.sleep(LOOK_SECONDS)
+            time.sleep(_LOOK_SECONDS)
 
 
 def _say_end(followed: FollowedSweep) -> int:

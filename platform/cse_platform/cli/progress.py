@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from cse_platform.cli.live_table import INFEASIBLE, STALLED, screen
-from cse_platform.cli.sweep_lines import Line, SweepLines, breaks_constraint, summary_line
+from cse_platform.cli.sweep_lines import SweepLine, SweepLines, breaks_constraint, summary_line
 from cse_platform.forecast.time_left import TimeInterval, span, time_left
 from cse_platform.render.formats import stopwatch
 from cse_platform.runner.planning.budgets import trials_left
@@ -52,7 +52,7 @@ class SweepProgress:
         self._lines = SweepLines(state.spec.search.constraints, errors=errors)
         self._lines.new(self.trials, ())  # what ended before this start
 
-    def new_lines(self) -> list[Line]:
+    def new_lines(self) -> list[SweepLine]:
         """What has to be said since the last call, but for warnings, which Python has printed."""
         said = [one for one in list(self.state.history.messages) if one.level == "note"]
         return self._lines.new(self.trials, said)

@@ -15,7 +15,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.processes.job_server import SWEEP, JobServer, JobState
 from cse_platform.runner.processes.pinned_packages import DRIVER_PACKAGES, pinned
 from cse_platform.runner.processes.shipping import Shipment, archive, shipment_of
-from cse_platform.runner.processes.submitted import BEGUN, EXIT_LACKS, LACKS, ORDER
+from cse_platform.runner.processes.submitted import BEGUN, EXIT_LACKS, LACKS, ORDER_FILE
 from cse_platform.signals import exit_code
 from cse_platform.sweep.parcel import SWEEP_FILE, Parcel, pack_sweep
 from cse_platform.tracking.provenance import code_diffs, sweep_provenance, user_and_host
@@ -92,7 +92,7 @@ def _run(
         "arguments": [SWEEP_FILE, "--runs", runs, *([] if ship else ["--no-ship"])],
         "submission": _submission(parcel, job, server.url),
     }
-    folder, data = archive({**parcel.content, ORDER: json.dumps(order)})
+    folder, data = archive({**parcel.content, ORDER_FILE: json.dumps(order)})
     server.put({**shipment.archives, folder: data})
     environment = {"working_dir": folder} | (shipment.environment if ship else {})
     python = server.python()

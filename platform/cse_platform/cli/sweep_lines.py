@@ -12,7 +12,7 @@ from cse_platform.tracking.trial_history import TrialHistory
 
 
 @dataclass(frozen=True)
-class Line:
+class SweepLine:
     """One of them."""
 
     time: datetime
@@ -30,25 +30,27 @@ class SweepLines:
         self._ended: set[tuple[str, datetime | None]] = set()
         self._said: set[tuple[datetime, str]] = set()
 
-    def new(self, trials: Iterable[TrialHistory], messages: Iterable[DriverMessage]) -> list[Line]:
+    def new(
+        self, trials: Iterable[TrialHistory], messages: Iterable[DriverMessage]
+    ) -> list[SweepLine]:
         """The lines that are new since the last call; a trial that is tried again ends twice."""
         found = [*self._new_messages(messages), *self._new_ends(trials)]
         return sorted(found, key=lambda line: line.time)
 
-    def _new_messages(self, messages: Iterable[DriverMessage]) -> Iterator[Line]:
+    def _new_messages(self, messages: Iterable[DriverMessage]) -> Iterator[SweepLine]:
         for message in messages:
             if (message.time, message.text) not in self._said:
                 self._said.add((message.time, message.text))
-                yield Line(message.time, message_line(message))
+                yield SweepLine(message.time, message_line(message))
 
-    def _new_ends(self, trials: Iterable[TrialHistory]) -> Iterator[Line]:
+    def _new_ends(self, trials: Iterable[TrialHistory]) -> Iterator[SweepLine]:
         for trial in trials:
             end = (trial.key, trial.finished)
             if trial.state != "RUNNING" and end not in self._ended:
                 self._ended.add(end)
                 text = trial_line(trial, self._constraints, errors=self._errors)
                 is_news = trial.state == "FAIL" or trial.reused_from is not None
-                yield Line(trial.finished or trial.started, text, is_news)
+                yield SweepLine(trial.finished or trial.started, text, is_news)
 
 
 def message_line(message: DriverMessage) -> str:

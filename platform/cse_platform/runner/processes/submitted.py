@@ -13,7 +13,7 @@ from pathlib import Path
 from cse_platform.runner.processes.pinned_packages import installed, lacking
 from cse_platform.tracking.submission import SUBMISSION
 
-ORDER = "order.json"
+ORDER_FILE = "order.json"
 """In the job's folder: what is to be run, and what the head needs for it."""
 LACKS = "the head lacks: "
 """Begins the line that names them; whoever has submitted the job then sends them, too."""
@@ -24,7 +24,7 @@ BEGUN, ENDED = "has begun", "has ended"
 
 def main() -> None:
     """Run the sweep of the working directory as `cse-sweep` does."""
-    order = json.loads(Path(ORDER).read_text())
+    order = json.loads(Path(ORDER_FILE).read_text())
     if absent := lacking(order["packages"], installed(order["packages"])):
         sys.stdout.write(f"{LACKS}{json.dumps(absent)}\n")
         sys.exit(EXIT_LACKS)
@@ -32,7 +32,7 @@ def main() -> None:
     folder = Path(order["runs"]) / "submitted" / order["job"]
     shutil.copytree(Path(), folder, dirs_exist_ok=True)  # there all nodes see the sweep's files
     os.chdir(folder)
-    os.environ[SUBMISSION] = str(folder / ORDER)
+    os.environ[SUBMISSION] = str(folder / ORDER_FILE)
     logging.basicConfig(format="%(message)s")
     logging.getLogger("cse_platform.runner.launch").setLevel(logging.INFO)
     from cse_platform.cli.sweep import main as cse_sweep
