@@ -1,7 +1,7 @@
 """Whole sweeps without Ray: real stores, the real planner and results, made-up scores."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import SweepFinished, SweepStarted
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal, read_journal
-from cse_platform.tracking.recorder import Recorder
+from cse_platform.tracking.recorder import Recorder, Sink
 from cse_platform.tracking.trial_history import TrialHistory
 
 STEPS = (0, 2, 4)
@@ -67,6 +67,8 @@ class Drive:
         score: what trials report.
         reuse: which complete trials of other sweeps are taken over.
         packages: that are installed.
+        search: the URL of the search store; by default a file in the folder.
+        sinks: of the journal, beside the leaderboard.
     """
 
     def __init__(
@@ -80,6 +82,8 @@ class Drive:
         score: Score = lucky,
         reuse: Reuse = "same code",
         packages: Mapping[str, str] | None = None,
+        search: str | None = None,
+        sinks: Sequence[Sink] = (),
     ) -> None:
         self.folder, self.spec, self.score = folder, spec, score
         method = get_method(spec.method)
@@ -89,7 +93,7 @@ class Drive:
         except BaseException:
             journal.close()
             raise
-        self.recorder = Recorder(journal, [LeaderboardSink(leaderboard, self.lease)])
+        self.recorder = Recorder(journal, [LeaderboardSink(leaderboard, self.lease), *sinks])
         try:
             history = History(event for _, event in journal.read())
             asked, content = spec.model_dump(mode="json"), identity.content()
@@ -97,13 +101,13 @@ class Drive:
             failed = to_try_again(history, environment)
             refuse_other_content(history, spec, identity, unknown_code=reuse == "unknown code too")
             evidence = gather(history, spec, leaderboard, dev=identity.dev)
-            search = SearchStudy(
+            study = SearchStudy(
                 spec,
-                url=f"sqlite:///{folder / 'search.db'}",
+                url=search or f"sqlite:///{folder / 'search.db'}",
                 start_points=start_points(spec, method, evidence.leaders or {}),
                 learned=evidence.learned,
             )
-            stores = (self.recorder, search, leaderboard, self.lease)
+            stores = (self.recorder, study, leaderboard, self.lease)
             self.state = SweepState(spec, method, identity, history, *stores, reuse, failed)
             self.state.record(
                 SweepStarted(

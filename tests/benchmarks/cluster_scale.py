@@ -1,0 +1,171 @@
+"""What thousands of trials at once cost the driver and its stores: `make bench-scale`.
+
+As many trials run at once as there are, without work: through the real planner, sampler, results
+and recorder, into journal, search store, leaderboard and MLflow; on SQLite, then on PostgreSQL
+where `CSE_TEST_POSTGRES` names a server. Each reports as fast as the driver takes it.
+
+    python tests/benchmarks/cluster_scale.py [--trials 2000] [--points 10]
+"""
+
+import os
+import sys
+import tempfile
+import time
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "fixtures"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "cse_platform" / "runner"))
+
+import optuna
+import psutil
+from conftest import Drive
+from evaluation_cost import say
+from sqlalchemy import URL, create_engine, make_url, text
+
+from cse_methods.registry import get_method
+from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.sweep.identity import DevData, Identity
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
+
+SPACE = {
+    "learning_rate": {"low": 1e-6, "high": 1e-3, "log": True},
+    "temperature": {"low": 0.01, "high": 1.0, "log": True},
+    "warmup_ratio": {"low": 0.0, "high": 0.5},
+    "dropout": {"low": 0.0, "high": 0.3},
+}
+METRICS = {"dev/sickr_spearman", "dev/alignment", "dev/uniformity", "train/loss", "perf/seconds"}
+CATCH_UP = 3600.0
+"""Seconds that the stores may need after the last event."""
+
+
+@dataclass(frozen=True)
+class Stores:
+    """Where one run writes to, and how large that is."""
+
+    name: str
+    urls: Mapping[str, str]
+    """By `leaderboard`, `search` and `mlflow`."""
+    size: Callable[[str], int]
+    """Bytes of one of them."""
+    connections: Callable[[], int]
+
+
+def main() -> None:
+    """Print what was measured, for each kind of store."""
+    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--trials", type=int, default=2000)
+    parser.add_argument("--points", type=int, default=10)
+    asked = parser.parse_args()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    with tempfile.TemporaryDirectory() as folder:
+        for stores in all_stores(Path(folder)):
+            say(f"{stores.name}: {asked.trials} trials at once, {asked.points} dev points each")
+            measure(stores, Path(folder) / stores.name, asked.trials, asked.points)
+
+
+def all_stores(folder: Path) -> Iterator[Stores]:
+    """SQLite, and PostgreSQL where there is one."""
+    files = {name: folder / f"{name}.db" for name in ("leaderboard", "search", "mlflow")}
+    urls = {name: f"sqlite:///{file}" for name, file in files.items()}
+    yield Stores("SQLite", urls, lambda name: files[name].stat().st_size, lambda: 0)
+    if server := os.environ.get("CSE_TEST_POSTGRES"):
+        yield _postgres(make_url(server))
+
+
+def _postgres(server: URL) -> Stores:
+    engine = create_engine(server, isolation_level="AUTOCOMMIT")
+
+    def ask(query: str) -> Any:
+        with engine.connect() as connection:
+            return connection.execute(text(query)).scalar_one()
+
+    names = {name: f"scale_{name}" for name in ("leaderboard", "search", "mlflow")}
+    with engine.connect() as connection:
+        for name in names.values():
+            connection.execute(text(f"DROP DATABASE IF EXISTS {name}"))
+            connection.execute(text(f"CREATE DATABASE {name}"))
+    return Stores(
+        "PostgreSQL",
+        {
+            name: server.set(database=database).render_as_string(hide_password=False)
+            for name, database in names.items()
+        },
+        lambda name: int(ask(f"SELECT pg_database_size('{names[name]}')")),
+        lambda: int(ask("SELECT count(*) FROM pg_stat_activity WHERE datname LIKE 'scale_%'")),
+    )
+
+
+def measure(stores: Stores, folder: Path, trials: int, points: int) -> None:
+    """Begin all trials, let all of them report and end, and wait for the stores."""
+    spec = SweepSpec.model_validate(
+        {
+            "sweep": "scale", "method": "simcse", "backbone": "mini", "corpus": "builtin",
+            "data": "builtin", "space": SPACE,
+            "search": {"sampler": "tpe", "trials": trials, "seed": 1},
+        }
+    )  # fmt: skip
+    identity = Identity(spec, get_method(spec.method), DevData(spec))
+    folder.mkdir()
+    mirror = MLflowMirror(stores.urls["mlflow"], artifacts=folder / "artifacts")
+    mirror.position("")  # the tables of MLflow are no part of what trials cost
+    with open_store(stores.urls["leaderboard"]) as board:
+        drive = Drive(
+            folder, spec, identity, board,
+            capacity=trials, search=stores.urls["search"], sinks=[mirror],
+        )  # fmt: skip
+        before = {name: stores.size(name) for name in stores.urls}
+        with closing(drive.lease):
+            keys = _begun(drive, trials)
+            began = time.perf_counter()
+            for step in range(points):
+                for place, key in enumerate(keys):
+                    _report(drive, key, step, 0.3 + 0.4 * place / trials)
+            _tell("a report", (time.perf_counter() - began) / (trials * points), "ms", 1e3)
+            began = time.perf_counter()
+            for key in keys:
+                drive.results.ended(key)
+            _tell("the end of a trial", (time.perf_counter() - began) / trials, "ms", 1e3)
+            behind = [f"{one.name} {one.behind}" for one in drive.recorder.health()]
+            say(f"  events that stores are behind at the end: {', '.join(behind)}")
+            connections = stores.connections()
+            began = time.perf_counter()
+            health = drive.recorder.close(CATCH_UP)
+            assert not any(one.behind for one in health), health
+            _tell("until they have them all", time.perf_counter() - began, "s")
+    _tell("the journal, a trial", (folder / "journal.jsonl").stat().st_size / trials, "kB", 1e-3)
+    for name in stores.urls:
+        grown = stores.size(name) - before[name]
+        _tell(f"{name}, a trial", grown / trials, "kB", 1e-3)
+    _tell("connections", connections)
+    _tell("memory of the driver", psutil.Process().memory_info().rss, "MB", 1e-6)
+
+
+def _begun(drive: Drive, trials: int) -> list[str]:
+    """Begin all trials; what one takes grows with those that run."""
+    keys, told = [], {1, trials // 4, trials // 2, trials}
+    began = time.perf_counter()
+    while (plan := drive.planner.next()) is not None:
+        keys.append(plan.key)
+        if len(keys) in told:
+            _tell(f"until {len(keys)} trials have begun", time.perf_counter() - began, "s")
+    assert len(keys) == trials
+    return keys
+
+
+def _report(drive: Drive, key: str, step: int, value: float) -> None:
+    metrics = dict.fromkeys(METRICS, value) | {"dev/stsb_spearman": value + step / 1000}
+    drive.results.point(key, step=step, metrics=metrics)
+
+
+def _tell(what: str, value: float, unit: str = "", factor: float = 1.0) -> None:
+    say(f"  {what:<32}{factor * value:>10.2f} {unit}")
+
+
+if __name__ == "__main__":
+    main()
