@@ -11,6 +11,7 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
+from optuna.storages._rdb.models import NOT_FOUND_MSG
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
@@ -18,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
 from cse_platform.search import pruning
 from cse_platform.search.distributions import distribution, encode
+from cse_platform.search.known_trials import KnownTrials
 from cse_platform.search.learning import SOURCE
 from cse_platform.search.proposals import (
     Proposal,
@@ -59,6 +61,7 @@ class SearchStudy:
         self.learned = learned
         """What the sampler knows of other sweeps; the study has no trials of it."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._known = KnownTrials(self._read_trials)
         with self._store():
             self.study = optuna.create_study(
                 study_name=spec.sweep,
@@ -74,7 +77,9 @@ class SearchStudy:
     def ask(self) -> Proposal:
         """The next configuration: a start point, or what the sampler draws."""
         with self._store():
-            return propose(self.study, self.spec, self._trials(), learned=self.learned)
+            proposal = propose(self.study, self.spec, self._trials(), learned=self.learned)
+            self._frozen(proposal.number)
+            return proposal
 
     def retry(self, number: int) -> int:
         """Begin a trial with the values of one that ended; its number.
@@ -108,7 +113,9 @@ class SearchStudy:
         """The configuration of an interrupted proposal; values that it lacks are drawn now."""
         with self._store():
             begun, trials = self._frozen(number), self._trials()
-            return complete(self.study, self.spec, trials, begun, learned=self.learned)
+            proposal = complete(self.study, self.spec, trials, begun, learned=self.learned)
+            self._frozen(number)
+            return proposal
 
     def running(self) -> list[int]:
         """Numbers of the trials that were proposed and have no result yet."""
@@ -137,7 +144,7 @@ class SearchStudy:
                 storage.set_trial_intermediate_value(frozen._trial_id, step, value)
                 frozen.intermediate_values[step] = value
             frozen.intermediate_values.pop(0, None)  # older versions reported it
-            return bool(self.study.pruner.prune(self.study, frozen))
+            return bool(self.study.pruner.prune(self._known.seen_by(self.study), frozen))
 
     def tell(self, trial: TrialHistory) -> None:
         """Report how a trial ended: COMPLETE has its best values, which are never NaN.
@@ -151,12 +158,13 @@ class SearchStudy:
             frozen = self._frozen(trial.search_number)
             if trial.state != "FAIL" and not frozen.state.is_finished():
                 self._constrain(frozen, trial)
-            self.study.tell(
+            told = self.study.tell(
                 trial.search_number,
                 self._values(trial) if trial.state == "COMPLETE" else None,
                 state=TrialState[trial.state],
                 skip_if_finished=True,
             )
+            self._known.note(told)
 
     def _values(self, trial: TrialHistory) -> list[float]:
         names = [one.name for one in self.spec.search.objectives] or [DEV_VALUE]
@@ -172,10 +180,11 @@ class SearchStudy:
         """End a trial that will not be run as FAIL; the reason becomes a user attribute."""
         with self._store():
             Trial(self.study, self._frozen(number)._trial_id).set_user_attr("closed", why)
-            self.study.tell(number, state=TrialState.FAIL)
+            self._known.note(self.study.tell(number, state=TrialState.FAIL))
 
     def reconcile(self, history: History) -> None:
         """Report to the study everything that the journal has and the study lacks."""
+        self._known.forget()
         with self._store():
             known = {trial.number: trial for trial in self._trials()}
         for trial in history.trials.values():
@@ -206,6 +215,7 @@ class SearchStudy:
             state=TrialState.RUNNING, params=params, distributions=distributions, user_attrs=mark
         )
         self.study.add_trial(again)
+        self._known.forget()
         return self._trials()[-1].number
 
     def _frozen(self, number: int) -> FrozenTrial:
@@ -213,15 +223,17 @@ class SearchStudy:
         storage = self.study._storage
         try:
             found = storage.get_trial_id_from_study_id_trial_number(self.study._study_id, number)
-            return storage.get_trial(found)
+            frozen = storage.get_trial(found)
         except KeyError as error:  # Optuna raises it for a trial that is gone
             raise self._lost(f"trial {number}") from error
+        self._known.note(frozen)
+        return frozen
 
     def _trials(self) -> list[FrozenTrial]:
-        try:
-            return self.study.get_trials(deepcopy=False)
-        except KeyError as error:  # Optuna raises it for a study that is gone
-            raise self._lost("the study") from error
+        return self._known.all()
+
+    def _read_trials(self) -> list[FrozenTrial]:
+        return self.study.get_trials(deepcopy=False)
 
     def _lost(self, what: str) -> StoreLostError:
         return StoreLostError(
@@ -235,8 +247,13 @@ class SearchStudy:
         try:
             yield
         except (StorageInternalError, SQLAlchemyError) as error:
+            self._known.forget()
             cause = str(error.__cause__ or error).splitlines()[0]
             raise StoreDownError(f"search store {mask_url(self.url)}: {cause}") from error
+        except KeyError as error:
+            if error.args == (NOT_FOUND_MSG,):
+                raise self._lost("the study") from error
+            raise
 
 
 def refuse_unreachable(url: str) -> None:

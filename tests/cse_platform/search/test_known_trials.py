@@ -1,0 +1,52 @@
+"""The trials of a study, read seldom and kept up to date by their one writer."""
+
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.trial import FrozenTrial, TrialState
+
+from cse_platform.search.known_trials import KnownTrials
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> optuna.Study:
+    return optuna.create_study(storage=f"sqlite:///{tmp_path}/search.db", study_name="one")
+
+
+def test_trials_are_not_read_at_every_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look that took a second lasts for ten."""
+    clock, reads = [0.0], []
+
+    def read() -> list[FrozenTrial]:
+        clock[0] += 1.0
+        reads.append(clock[0])
+        return []
+
+    monkeypatch.setattr("cse_platform.search.known_trials.time.monotonic", lambda: clock[0])
+    known = KnownTrials(read)
+    for _ in range(24):
+        known.all()
+        clock[0] += 0.5
+    assert reads == [1.0, 12.5]
+    known.forget()
+    known.all()
+    assert len(reads) == 3
+
+
+def test_what_is_noted_is_known_at_once(study: optuna.Study) -> None:
+    known = KnownTrials(lambda: study.get_trials(deepcopy=False))
+    assert known.all() == []
+    trial = study.ask()
+    known.note(study._storage.get_trial(trial._trial_id))
+    assert [(one.number, one.state) for one in known.all()] == [(0, TrialState.RUNNING)]
+
+
+def test_a_pruner_sees_what_is_known_and_writes_to_the_store(study: optuna.Study) -> None:
+    known = KnownTrials(lambda: study.get_trials(deepcopy=False))
+    trial = study.ask()
+    seen = known.seen_by(study)
+    assert [one.number for one in seen.get_trials(states=(TrialState.RUNNING,))] == [0]
+    seen._storage.set_trial_system_attr(trial._trial_id, "rung", 1)
+    assert known.all()[0].system_attrs == {"rung": 1}
+    assert study.get_trials()[0].system_attrs == {"rung": 1}
