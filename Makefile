@@ -7,7 +7,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadgroup --no
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart docs docs-record test check test-slow test-real test-postgres chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-eval bench-resampling bench-leaderboard bench-store bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
+.PHONY: help quickstart docs docs-record test check test-slow test-real test-postgres chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-eval bench-resampling bench-leaderboard bench-store bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -71,6 +71,9 @@ bench-leaderboard: .venv/installed  ## questions to a leaderboard of a million t
 
 bench-store: .venv/installed-dev  ## what 64 busy workers cost the driver, into SQLite and PostgreSQL; BENCH="--seconds 10"
 	tests/with_postgres.sh $(BIN)/python tests/benchmarks/store_load.py $(BENCH)
+
+bench-cluster: .venv/installed-dev  ## how well 1, 2 and 4 nodes are used, by trials that sleep
+	$(BIN)/python tests/benchmarks/cluster_efficiency.py $(BENCH)
 
 bench-scale: .venv/installed-dev  ## thousands of trials at once through driver and stores, SQLite and PostgreSQL; BENCH="--trials 500"
 	tests/with_postgres.sh $(BIN)/python tests/benchmarks/cluster_scale.py $(BENCH)

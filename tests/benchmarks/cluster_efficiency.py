@@ -1,0 +1,68 @@
+"""How well 1, 2 and 4 nodes are used: `make bench-cluster`.
+
+Trials that only sleep, on Ray nodes of this machine: the time in which they would fill all slots
+without a gap, over the time from the start of the first one to the end of the last. A node has two
+slots, and each slot gets four trials.
+
+    python tests/benchmarks/cluster_efficiency.py [--nodes 1 2 4] [--seconds 20]
+"""
+
+import sys
+import tempfile
+from argparse import ArgumentParser
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "fixtures"))
+
+from cheap import PAUSE, STEPS
+from evaluation_cost import say
+from ray_nodes import ray_nodes
+from sweeps import CHEAP, Sweep, write_sweep
+
+from cse_platform.tracking.events import SweepStarted, TrialFinished, TrialPoint, TrialStarted
+
+SLOTS, ROUNDS = 2, 4
+
+
+def main() -> None:
+    """Print a line for each number of nodes."""
+    parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--seconds", type=float, default=20.0, help="a trial")
+    asked = parser.parse_args()
+    say("nodes  trials  efficiency  every node trains after")
+    for nodes in asked.nodes:
+        with tempfile.TemporaryDirectory() as folder:
+            sweep = swept(Path(folder), nodes=nodes, seconds=asked.seconds)
+            began, ended, spread = times(sweep, slots=SLOTS * nodes)
+        efficiency = ROUNDS * asked.seconds / (ended - began)
+        say(f"{nodes:>5}  {SLOTS * ROUNDS * nodes:>6}  {efficiency:>10.2f}  {spread:>19.1f} s")
+
+
+def swept(folder: Path, *, nodes: int, seconds: float) -> Sweep:
+    """A sweep over so many nodes."""
+    search = {"sampler": "random", "trials": SLOTS * ROUNDS * nodes, "seed": 6}
+    space = {"temperature": {"low": 0.01, "high": 0.5, "log": True}}
+    sweep = write_sweep(folder, CHEAP, search=search, space=space)
+    with ray_nodes({PAUSE: str(seconds / len(STEPS))}) as cluster:
+        for number in range(nodes):
+            cluster.add(str(number), cpus=SLOTS)
+        done = sweep.run("--address", cluster.address)
+    assert done.returncode == 0, done.stderr
+    return sweep
+
+
+def times(sweep: Sweep, *, slots: int) -> tuple[float, float, float]:
+    """Seconds since an epoch of the first start and the last end; from the start of the sweep, the
+    seconds until every slot has had a dev point.
+    """
+    events = sweep.events()
+    sweep_began = next(e.time for e in events if isinstance(e, SweepStarted)).timestamp()
+    starts = [e.time.timestamp() for e in events if isinstance(e, TrialStarted)]
+    ends = [e.time.timestamp() for e in events if isinstance(e, TrialFinished)]
+    first = [e.time.timestamp() for e in events if isinstance(e, TrialPoint) and e.step == 0]
+    return min(starts), max(ends), first[slots - 1] - sweep_began
+
+
+if __name__ == "__main__":
+    main()
