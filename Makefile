@@ -7,7 +7,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadgroup --no
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart docs docs-record test check test-slow test-real test-postgres chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-eval bench-resampling bench-leaderboard bench-store bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
+.PHONY: help quickstart docs docs-record test check test-slow test-real test-postgres cluster-test chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-eval bench-resampling bench-leaderboard bench-store bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -38,6 +38,9 @@ test-real: .venv/installed-real  ## on real data and a real encoder of another m
 
 test-postgres: .venv/installed-dev  ## the stores on a PostgreSQL server of its own
 	tests/with_postgres.sh $(BIN)/pytest -m postgres
+
+cluster-test: .venv/installed-dev  ## clusters: four nodes, and separate hosts whose links are cut; 20 minutes
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'slow or namespaces' $(addprefix tests/end_to_end/test_,cluster_nodes.py separate_hosts.py two_drivers.py)
 
 chaos: .venv/installed-dev  ## break sweeps at random moments and look for what is lost; CHAOS="--seed 3 --only disks"
 	$(BIN)/python tests/chaos/chaos.py $(CHAOS)

@@ -9,12 +9,13 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
 
+LOOPBACK = "127.0.0.1"
 PATIENCE = 120.0
 """Seconds until a server must answer."""
 
@@ -22,11 +23,16 @@ PATIENCE = 120.0
 class Postgres:
     """A server of its own in a folder; as root it runs as the user `postgres`.
 
+    `address` is where it listens, and `within` the beginning of a command that runs there.
+
     Raises:
         FileNotFoundError: if PostgreSQL is not installed.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, *, address: str = LOOPBACK, within: Sequence[str] = ()
+    ) -> None:
+        self._address, self._within = address, within
         found = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
         control = str(found[-1]) if found else shutil.which("pg_ctl")
         if control is None:
@@ -37,17 +43,19 @@ class Postgres:
             shutil.chown(folder, "postgres")
         own = ["--username=cse", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"]
         self._do("initdb", *own)
+        with (folder / "data" / "pg_hba.conf").open("a") as rules:
+            rules.write("host all cse samenet trust\n")
         self.start()
         for name in ("leaderboard", "search"):
             self.execute(f"CREATE DATABASE {name}")
 
     def url(self, database: str) -> str:
         """Of one of its databases, as SQLAlchemy takes it."""
-        return f"postgresql+psycopg://cse@127.0.0.1:{self.port}/{database}"
+        return f"postgresql+psycopg://cse@{self._address}:{self.port}/{database}"
 
     def connect(self) -> psycopg.Connection[tuple[object, ...]]:
         """A connection of the server's own database."""
-        target = f"host=127.0.0.1 port={self.port} user=cse dbname=postgres"
+        target = f"host={self._address} port={self.port} user=cse dbname=postgres"
         return psycopg.connect(target, autocommit=True, connect_timeout=5)
 
     def execute(self, statement: str) -> None:
@@ -57,7 +65,7 @@ class Postgres:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        listens = f"-h 127.0.0.1 -p {self.port} -k {self._folder}"
+        listens = f"-h {self._address} -p {self.port} -k {self._folder}"
         options = f"{listens} -c fsync=off -c max_connections=40"
         self._do("pg_ctl", "start", "--wait", f"--log={self._folder}/log", f"--options={options}")
 
@@ -70,15 +78,19 @@ class Postgres:
         if os.getuid() == 0:
             command = ["runuser", "-u", "postgres", "--", *command]
         quiet = subprocess.DEVNULL
+        command = [*self._within, *command]
         subprocess.run(command, check=True, stdout=quiet, stderr=quiet, timeout=PATIENCE)
 
 
 class MlflowServer:
-    """`mlflow server` on a SQLite file of its own."""
+    """`mlflow server` on a SQLite file of its own; `address` and `within` as of `Postgres`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self.port = folder, free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+    def __init__(
+        self, folder: Path, *, address: str = LOOPBACK, within: Sequence[str] = ()
+    ) -> None:
+        self._folder, self._address, self._within = folder, address, within
+        self.port = free_port()
+        self.url = f"http://{address}:{self.port}"
         folder.mkdir(parents=True)
         self.start()
 
@@ -86,12 +98,14 @@ class MlflowServer:
         """Start it, and wait until it answers."""
         self._process = subprocess.Popen(
             [
-                *[sys.executable, "-m", "mlflow", "server", "--port", str(self.port)],
+                *[*self._within, sys.executable, "-m", "mlflow", "server"],
+                *["--host", self._address, "--port", str(self.port)],
                 *["--backend-store-uri", f"sqlite:///{self._folder}/mlflow.db"],
                 *["--artifacts-destination", str(self._folder / "artifacts"), "--workers", "1"],
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
             start_new_session=True,
         )
         wait_until(self._answers, "MLflow answers")

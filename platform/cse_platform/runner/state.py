@@ -1,6 +1,7 @@
 """What the planner and the results of one running sweep share."""
 
 import logging
+import time
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
@@ -23,6 +24,10 @@ from cse_platform.tracking.trial_history import TrialHistory
 _log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+_HANGS = 1.0
+"""Seconds after which a search store that does not answer is left alone for some time."""
+_REST = 3.0
+"""How long, in times of what it has taken: the driver can do nothing else meanwhile."""
 
 
 Reuse = Literal["same code", "unknown code too", "nothing"]
@@ -58,6 +63,8 @@ class SweepState:
     are; None before."""
     search_error: str | None = None
     """Why the search store does not answer; None while it does."""
+    search_rests: float = 0.0
+    """Until when the search store is left alone, by `time.monotonic`."""
     nodes: NodeChecks | None = None
     """Which nodes of a joined cluster get trials; None where all do."""
     slot: Slot = field(init=False)
@@ -128,6 +135,8 @@ class SweepState:
         no call, if another driver has taken the sweep over.
         """
         self.lease.check()
+        if (began := time.monotonic()) < self.search_rests:
+            return None
         try:
             if self.search_error is not None:
                 self.search.reconcile(self.history)
@@ -137,6 +146,8 @@ class SweepState:
             if self.search_error is None:
                 _log.warning("%s; no new trials until it is back", error)
             self.search_error = str(error)
+            if (taken := time.monotonic() - began) > _HANGS:
+                self.search_rests = time.monotonic() + _REST * taken
             return None
         self.search_error = None
         return answer

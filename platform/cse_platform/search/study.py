@@ -13,10 +13,11 @@ from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
 from optuna.storages._rdb.models import NOT_FOUND_MSG
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
+from cse_platform.postgres import patience
 from cse_platform.search import pruning
 from cse_platform.search.distributions import distribution, encode
 from cse_platform.search.known_trials import KnownTrials
@@ -261,7 +262,7 @@ def refuse_unreachable(url: str) -> None:
     if url.startswith("sqlite"):
         return
     try:
-        with create_engine(url, pool_pre_ping=True).connect():
+        with create_engine(url, **_engine_options(url)).connect():
             pass
     except (SQLAlchemyError, ImportError) as error:
         cause = (str(error).splitlines() or ["?"])[0]
@@ -270,10 +271,14 @@ def refuse_unreachable(url: str) -> None:
 
 def _storage(url: str) -> RDBStorage:
     try:
-        storage = RDBStorage(url, engine_kwargs={"pool_pre_ping": True})
+        storage = RDBStorage(url, engine_kwargs=_engine_options(url))
     except (ImportError, ValueError, RuntimeError) as error:  # driver, port, schema
         raise StoreError(f"search store {mask_url(url)}: {error}") from error
     if storage.engine.dialect.name == "sqlite":
         with storage.engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
     return storage
+
+
+def _engine_options(url: str) -> dict[str, Any]:
+    return {"pool_pre_ping": True, "connect_args": patience(make_url(url))}

@@ -1,9 +1,7 @@
 """What runs next: the search within its budget, further seeds, and what other sweeps have."""
 
 import shutil
-import sqlite3
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,6 @@ import pytest
 from stored_trials import trials_of
 
 from cse_methods.contract import Method
-from cse_platform.errors import StoreLostError
 from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.spec import SweepSpec
@@ -193,32 +190,6 @@ def test_what_was_asked_for_and_is_not_needed_any_more_is_closed(
     assert second.study().trials[1].user_attrs == {"closed": "the budget was spent"}
 
 
-def test_a_store_that_is_down_stops_new_trials_and_is_made_up_for(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The running trial ends meanwhile, and the sweep does not before the store is back."""
-    drive = new_drive(tmp_path, new_spec(search={"trials": 2}), capacity=2)
-    drive.start()
-    away = tmp_path / "away.db"
-    drive.state.search.study._storage._backend.engine.dispose()
-    with sqlite3.connect(tmp_path / "search.db") as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    connection.close()
-    shutil.move(tmp_path / "search.db", away)
-    (tmp_path / "search.db").mkdir()
-    drive.run_until_idle()
-    assert [t.state for t in drive.history.trials.values()] == ["COMPLETE", "COMPLETE"]
-    assert not drive.state.finished
-    assert "unable to open database file" in drive.state.search_error
-    assert sum("no new trials until it is back" in text for text in caplog.messages) == 1
-    (tmp_path / "search.db").rmdir()
-    shutil.move(away, tmp_path / "search.db")
-    drive.run()
-    assert drive.state.search_error is None
-    assert "the search store is back" in caplog.messages
-    drive.assert_sound()
-
-
 def test_a_trial_that_means_something_else_now_is_closed(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, cheap: Method
 ) -> None:
@@ -253,21 +224,6 @@ def test_a_checkpoint_that_is_gone_starts_the_trial_over(
     second.run()
     second.assert_sound()
     assert sorted(second.history.trials[plan.key].curve) == [0, 2, 4]
-
-
-def test_a_search_store_that_comes_back_without_a_trial_ends_the_sweep(
-    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
-) -> None:
-    """It was down and an old copy was put in its place: waiting would last for ever."""
-    drive = new_drive(tmp_path, new_spec(), capacity=1)
-    [plan] = drive.start()
-    drive.report(plan.key, 0)
-    with closing(sqlite3.connect(tmp_path / "search.db")) as store, store:
-        for table in ("trial_params", "trial_intermediate_values", "trials"):
-            store.execute(f"DELETE FROM {table}")
-    drive.state.search_error = "it is down"
-    with pytest.raises(StoreLostError, match=r"has lost .*trial.* of sweep .small.*sweep=NEWNAME"):
-        drive.run_until_idle()
 
 
 def fail_all(drive: Any, *causes: str) -> None:

@@ -29,15 +29,13 @@ from cse_platform.leaderboard.store import (  # noqa: F401 -- so that all tables
     score_tables,
 )
 from cse_platform.leaderboard.store.schema import HEAD_REVISION, stored_revision
+from cse_platform.postgres import patience
 
 BUSY_SECONDS = 30
 """How long a SQLite writer waits for another one."""
 
 WRITING_LOCK = 0x0C5E_B0A4
 """Any number that no other program on the server locks."""
-
-CONNECT_SECONDS = 10
-"""How long a PostgreSQL server may take to answer."""
 
 
 class Store:
@@ -142,7 +140,7 @@ def _parse(url: str) -> URL:
 
 def _engine(place: URL) -> Engine:
     sqlite = place.get_backend_name() == "sqlite"
-    options = {"timeout": BUSY_SECONDS} if sqlite else {"connect_timeout": CONNECT_SECONDS}
+    options = {"timeout": BUSY_SECONDS} if sqlite else patience(place)
     try:
         engine = create_engine(place, connect_args=options, pool_pre_ping=True)
     except (SQLAlchemyError, ImportError) as error:

@@ -1,0 +1,25 @@
+"""PostgreSQL servers that fall silent, as one does whose link is cut: how long they are waited for.
+
+Left to itself, TCP waits a quarter of an hour for an answer, and all that asks waits with it.
+"""
+
+from sqlalchemy import URL
+
+_PATIENCE = {
+    "connect_timeout": 10,
+    "tcp_user_timeout": 10_000,  # milliseconds until what was sent must have arrived
+    "keepalives_idle": 10,  # while an answer is waited for
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+}
+"""Settings of libpq; in seconds, unless they say otherwise."""
+
+
+def patience(place: URL) -> dict[str, int]:
+    """What a connection is opened with, so that a server that is silent for seconds is down.
+
+    What the URL itself says goes first. Empty for other databases.
+    """
+    if place.get_backend_name() != "postgresql":
+        return {}
+    return {name: value for name, value in _PATIENCE.items() if name not in place.query}
