@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from cse_methods.contract import MethodConfig
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.models import exists
 from cse_platform.runner.planning.budgets import spent_budget
@@ -13,11 +12,12 @@ from cse_platform.runner.planning.confirmation import further_seeds
 from cse_platform.runner.planning.content import same_trial
 from cse_platform.runner.planning.giving_up import common_cause
 from cse_platform.runner.planning.reuse import find_reused
+from cse_platform.runner.planning.starts import config_of, facts_of_sweep, start_of
 from cse_platform.runner.state import SweepState
 from cse_platform.search.proposals import Proposal
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.identity import ConfigurationIdentity
-from cse_platform.tracking.events import Role, SearchEnded, TrialFinished, TrialStarted, asked_of
+from cse_platform.tracking.events import SearchEnded, TrialFinished, TrialStarted, asked_of
 from cse_platform.tracking.trial_history import TrialHistory
 
 _log = logging.getLogger(__name__)
@@ -148,7 +148,8 @@ class Planner:
             return None
         identity = self.state.identity.of(config)
         earlier = self._seeds(identity)
-        return self._plan(
+        return start_of(
+            self.state,
             config,
             identity,
             role="repeat" if earlier else "search",
@@ -162,13 +163,14 @@ class Planner:
 
         None if the method refuses the configuration by now, or while the search store is down.
         """
-        if (config := self._config(failed)) is None:
+        if (config := config_of(self.state, failed)) is None:
             return None
         number = failed.search_number
         if failed.role == "search" and number is not None:
             retried = number
             number = self.state.with_search(lambda: self.state.search.retry(retried))
-        planned = self._plan(
+        planned = start_of(
+            self.state,
             config,
             self.state.identity.of(config),
             failed.role,
@@ -184,7 +186,7 @@ class Planner:
         for first, seed in further_seeds(self.state.history, spec, hashes=self._hashes):
             config = spec.config_of(first.values)
             identity = self.state.identity.of(config)
-            yield self._plan(config, identity, "confirm", seed, first.searched)
+            yield start_of(self.state, config, identity, "confirm", seed, first.searched)
 
     def _hashes(self, trial: TrialHistory) -> set[str]:
         return self.state.identity.of(self.state.spec.config_of(trial.values)).hashes
@@ -194,42 +196,9 @@ class Planner:
         trials, hashes = self.state.history.trials.values(), identity.hashes
         return {trial.seed for trial in trials if trial.configuration in hashes}
 
-    def _plan(
-        self,
-        config: MethodConfig,
-        identity: ConfigurationIdentity,
-        role: Role,
-        seed: int,
-        searched: tuple[str, ...],
-        search_number: int | None = None,
-    ) -> TrialStarted:
-        return TrialStarted(
-            trial=identity.key(seed),
-            number=len(self.state.history.trials),
-            role=role,
-            search_number=search_number,
-            seed=seed,
-            configuration=identity.hash,
-            code=identity.code,
-            values=config.hyperparameters(),
-            searched=searched,
-            **self._of_sweep(),
-        )
-
-    def _of_sweep(self) -> dict[str, Any]:
-        """What the first event of every trial says of its sweep."""
-        spec = self.state.spec
-        return {
-            "sweep": spec.sweep,
-            "method": spec.method,
-            "revision": self.state.method.revision,
-            "backbone": spec.backbone,
-            "dev": self.state.identity.dev,
-        }
-
     def _resume(self, trial: TrialHistory) -> TrialStarted | None:
         """The rest of a trial that was cut off; None, and FAIL, if it cannot be had."""
-        config = self._config(trial)
+        config = config_of(self.state, trial)
         if config is None or not same_trial(trial, config, self.state.identity):
             self._give_up(trial, "cannot be resumed: weights, data or the method have changed")
             return None
@@ -237,15 +206,8 @@ class Planner:
         if checkpoint is not None and not exists(checkpoint):
             _log.warning("trial %d starts over: %s is gone", trial.number, mask_url(checkpoint))
             step = 0
-        known = asked_of(trial) | self._of_sweep()
+        known = asked_of(trial) | facts_of_sweep(self.state)
         return TrialStarted(trial=trial.key, resumed_from=step, **known)
-
-    def _config(self, trial: TrialHistory) -> MethodConfig | None:
-        """The configuration of a trial; None if the method refuses it by now."""
-        try:
-            return self.state.spec.config_of(trial.values)
-        except SweepRefusedError:
-            return None
 
     def _give_up(self, trial: TrialHistory, error: str) -> None:
         self.state.record(
