@@ -33,11 +33,11 @@ def hosts() -> Iterator[Lab]:
 def pair(hosts: Lab, new_sweep, tmp_path: Path) -> Callable[..., tuple[Sweep, Sweep]]:
     """A sweep of the lab's driver, and the same where nothing disturbs it, on its own stores."""
 
-    def make(name: str, *, by: str, trials: int) -> tuple[Sweep, Sweep]:
+    def make(name: str, *, by: str, trials: int, seed: int) -> tuple[Sweep, Sweep]:
         folders = tmp_path / name, tmp_path / f"{name}, undisturbed"
         for folder in folders:
             folder.mkdir()
-        search = {"sampler": "random", "trials": trials, "seed": len(name)}
+        search = {"sampler": "random", "trials": trials, "seed": seed}
         of_lab = {"stores": hosts.stores, "storage": "s3://lab/cse"}
         disturbed = new_sweep(folders[0], sweep=name, search=search, **of_lab)
         return hosts.driven(disturbed, by=by), new_sweep(folders[1], sweep=name, search=search)
@@ -58,13 +58,14 @@ def assert_nothing_is_lost_or_doubled(disturbed: Sweep, undisturbed: Sweep) -> N
 def test_two_sweeps_share_cluster_and_stores_and_a_driver_moves_to_another_host(
     hosts: Lab, pair: Callable[..., tuple[Sweep, Sweep]]
 ) -> None:
-    moving, staying = pair("moves", by="head", trials=6), pair("stays", by="first", trials=6)
+    moving = pair("moves", by="head", trials=10, seed=1)
+    staying = pair("stays", by="first", trials=10, seed=2)
     moved = hosts.driven(moving[0], by="second")
     elsewhere = replace(moved, runs=moved.runs.with_name("elsewhere"))
     with end_of(staying[0].start("--address", hosts.address)) as other:
-        staying[0].wait_for(other, TrialPoint, 1)
         with end_of(moving[0].start("--address", hosts.address)) as process:
             moving[0].wait_for(process, TrialPoint, 3)
+            staying[0].wait_for(other, TrialPoint, 3)
             for second, why in (moved, "is in use by process"), (elsewhere, "is held by process"):
                 refused = second.run("--address", hosts.address)
                 assert refused.returncode == 1
@@ -83,7 +84,7 @@ def test_two_sweeps_share_cluster_and_stores_and_a_driver_moves_to_another_host(
 def test_links_that_are_cut_and_workers_that_go_lose_nothing_and_double_nothing(
     hosts: Lab, pair: Callable[..., tuple[Sweep, Sweep]]
 ) -> None:
-    disturbed, undisturbed = pair("cut", by="head", trials=16)
+    disturbed, undisturbed = pair("cut", by="head", trials=16, seed=3)
     with end_of(disturbed.start("--address", hosts.address)) as process:
         disturbed.wait_for(process, TrialPoint, 6)  # on both workers
         with hosts.hosts["first"].cut_off(seconds=30):

@@ -12,7 +12,7 @@ from cse_platform.cli.common import say
 from cse_platform.errors import NoStoreError, SweepRefusedError
 from cse_platform.leaderboard.store.opening import open_read_only
 from cse_platform.runner.notifying import refuse_unknown_services
-from cse_platform.search.study import refuse_unreachable
+from cse_platform.search.opening import refuse_unreachable
 from cse_platform.secrets import mask_url
 from cse_platform.sweep import fit, prerequisites
 from cse_platform.sweep.spec import SweepSpec

@@ -10,18 +10,16 @@ from typing import Any
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.exceptions import StorageInternalError
-from optuna.storages import RDBStorage
 from optuna.storages._rdb.models import NOT_FOUND_MSG
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
-from sqlalchemy import create_engine, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from cse_platform.errors import StoreDownError, StoreError, StoreLostError
-from cse_platform.postgres import patience
+from cse_platform.errors import StoreDownError, StoreLostError
 from cse_platform.search import pruning
 from cse_platform.search.distributions import distribution, encode
 from cse_platform.search.known_trials import KnownTrials
 from cse_platform.search.learning import SOURCE
+from cse_platform.search.opening import open_search_store
 from cse_platform.search.proposals import (
     Proposal,
     ProposedPoints,
@@ -66,7 +64,7 @@ class SearchStudy:
         with self._store():
             self.study = optuna.create_study(
                 study_name=spec.sweep,
-                storage=_storage(url),
+                storage=open_search_store(url),
                 directions=spec.search.directions,
                 load_if_exists=True,
                 pruner=pruning.pruner(spec.pruner),
@@ -255,30 +253,3 @@ class SearchStudy:
             if error.args == (NOT_FOUND_MSG,):
                 raise self._lost("the study") from error
             raise
-
-
-def refuse_unreachable(url: str) -> None:
-    """Raise StoreError unless the search store answers; a file is made when a sweep starts."""
-    if url.startswith("sqlite"):
-        return
-    try:
-        with create_engine(url, **_engine_options(url)).connect():
-            pass
-    except (SQLAlchemyError, ImportError) as error:
-        cause = (str(error).splitlines() or ["?"])[0]
-        raise StoreDownError(f"search store {mask_url(url)}: {cause}") from error
-
-
-def _storage(url: str) -> RDBStorage:
-    try:
-        storage = RDBStorage(url, engine_kwargs=_engine_options(url))
-    except (ImportError, ValueError, RuntimeError) as error:  # driver, port, schema
-        raise StoreError(f"search store {mask_url(url)}: {error}") from error
-    if storage.engine.dialect.name == "sqlite":
-        with storage.engine.connect() as connection:
-            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
-    return storage
-
-
-def _engine_options(url: str) -> dict[str, Any]:
-    return {"pool_pre_ping": True, "connect_args": patience(make_url(url))}

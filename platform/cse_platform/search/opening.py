@@ -1,0 +1,67 @@
+"""Opens the search store, which is Optuna's."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+from optuna.storages import RDBStorage
+from sqlalchemy import create_engine, make_url, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from cse_platform.errors import StoreDownError, StoreError
+from cse_platform.postgres import patience
+from cse_platform.secrets import mask_url
+
+OPENING_LOCK = 0x0C5E_0BE4
+"""Any number that no other program on the server locks."""
+
+
+def open_search_store(url: str) -> RDBStorage:
+    """Open a search store, whose tables are made if missing.
+
+    Raises:
+        StoreError: if the URL is none of a store, its driver is not here, or its schema is newer.
+    """
+    try:
+        with _alone(url):
+            storage = RDBStorage(url, engine_kwargs=_engine_options(url))
+    except (ImportError, ValueError, RuntimeError, OSError) as error:  # driver, port, schema, lock
+        raise StoreError(f"search store {mask_url(url)}: {error}") from error
+    if storage.engine.dialect.name == "sqlite":
+        with storage.engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+    return storage
+
+
+def refuse_unreachable(url: str) -> None:
+    """Raise StoreError unless the search store answers; a file is made when a sweep starts."""
+    if url.startswith("sqlite"):
+        return
+    try:
+        with create_engine(url, **_engine_options(url)).connect():
+            pass
+    except (SQLAlchemyError, ImportError) as error:
+        cause = (str(error).splitlines() or ["?"])[0]
+        raise StoreDownError(f"search store {mask_url(url)}: {cause}") from error
+
+
+@contextmanager
+def _alone(url: str) -> Iterator[None]:
+    """One driver at a time: two that make the tables of one store at once break each other's."""
+    place = make_url(url)
+    file = Path(place.database or "")
+    if place.get_backend_name() == "sqlite" and file.parent.is_dir():  # else the lock would make it
+        with FileLock(f"{file}.lock"):
+            yield
+    elif place.get_backend_name() == "postgresql":
+        with create_engine(url, **_engine_options(url)).begin() as connection:
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({OPENING_LOCK})"))
+            yield
+    else:
+        yield
+
+
+def _engine_options(url: str) -> dict[str, Any]:
+    return {"pool_pre_ping": True, "connect_args": patience(make_url(url))}
