@@ -8,7 +8,6 @@ from pathlib import Path, PurePosixPath
 import click
 
 from cse_methods.code_hash import outside_sources
-from cse_methods.data.own.reading import describe_own_pairs
 from cse_methods.registry import get_method
 from cse_platform.cli.common import say
 from cse_platform.errors import SweepRefusedError
@@ -18,6 +17,7 @@ from cse_platform.runner.processes.shipping import Shipment, archive, shipment_o
 from cse_platform.runner.processes.submitted import BEGUN, EXIT_LACKS, LACKS, ORDER_FILE
 from cse_platform.signals import exit_code
 from cse_platform.sweep.parcel import SWEEP_FILE, Parcel, pack_sweep
+from cse_platform.sweep.prerequisites import own_sets
 from cse_platform.tracking.provenance import code_diffs, sweep_provenance, user_and_host
 
 SHOWN_LINES = 20
@@ -65,13 +65,8 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
 def _own_sets(parcel: Parcel) -> list[str]:
     """What is found in the lab's own sets that travel, a line each."""
     here = {str(file) for file in parcel.content.values()}
-    found = []
-    for spec in parcel.sweeps.stages:
-        sets = {"dev": spec.dev.files, "test": spec.evaluate.files if spec.evaluate else {}}
-        for kind, files in sets.items():
-            own = [one for one in files.values() if one.file in here]
-            found += [f"{kind} set {describe_own_pairs(one)}" for one in own]
-    return list(dict.fromkeys(found))
+    stages = parcel.sweeps.stages
+    return list(dict.fromkeys(line for spec in stages for line in own_sets(spec, among=here)))
 
 
 def _run(

@@ -11,7 +11,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.failures import one_line
 from cse_platform.runner.planning.choice import chosen_trials
 from cse_platform.runner.processes.own_ray import refuse_lost_ray
-from cse_platform.runner.processes.scorer import score_model
+from cse_platform.runner.processes.scorer import score_kept_model
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.blocks import Evaluate
 from cse_platform.sweep.spec import SweepSpec
@@ -94,7 +94,7 @@ def _open(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
     slot = state.slot
     # Never a trial's process, which would refuse. Ray ends one that had a GPU after its task, and
     # that gives the memory back; without a GPU the next evaluation runs in the same process.
-    score = ray.remote(score_model).options(
+    score = ray.remote(score_kept_model).options(
         num_cpus=slot.cpu,
         num_gpus=slot.gpu,
         **({} if state.nodes is None else state.nodes.task_options()),

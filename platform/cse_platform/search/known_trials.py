@@ -28,7 +28,6 @@ class KnownTrials:
     def all(self) -> list[FrozenTrial]:
         """By number; raises what `read` raises."""
         if time.monotonic() > self._read_at + self._took / _SHARE:
-            self.forget()
             began = time.monotonic()
             self._known = {trial.number: trial for trial in self._read()}
             self._read_at = time.monotonic()

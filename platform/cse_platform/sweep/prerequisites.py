@@ -1,6 +1,6 @@
 """What a sweep needs before its first trial: what is missing, and what can be fetched."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
 from cse_methods.contract import Method, MethodConfig
@@ -54,14 +54,18 @@ def missing_downloads(spec: SweepSpec, method: Method) -> list[str]:
     ]
 
 
-def own_sets(spec: SweepSpec) -> list[str]:
-    """What was found in the lab's own sets, a line each; DataError if one cannot be read."""
+def own_sets(spec: SweepSpec, *, among: Container[str] | None = None) -> list[str]:
+    """What was found in the lab's own sets, a line each; DataError if one cannot be read.
+
+    `among` has the files that are looked at; without it all are.
+    """
     tests = spec.evaluate.files if spec.evaluate else {}
     kinds = {"dev": spec.dev.files, "test": tests}
     return [
         f"{kind} set {describe_own_pairs(own)}"
         for kind, files in kinds.items()
         for own in files.values()
+        if among is None or own.file in among
     ]
 
 

@@ -13,7 +13,8 @@ from cse_platform.search.opening import open_search_store
 DRIVERS = 3
 
 
-def open_at_once(url: str) -> None:
+def studies_found_at_once(url: str) -> list[int]:
+    """What each driver finds in the store that all of them open."""
     ready = Barrier(DRIVERS)
 
     def opens(_number: int) -> int:
@@ -24,11 +25,11 @@ def open_at_once(url: str) -> None:
         return studies
 
     with ThreadPoolExecutor(DRIVERS) as drivers:
-        assert list(drivers.map(opens, range(DRIVERS))) == [0] * DRIVERS
+        return list(drivers.map(opens, range(DRIVERS)))
 
 
 def test_in_a_file(tmp_path: Path) -> None:
-    open_at_once(f"sqlite:///{tmp_path / 'search.db'}")
+    assert studies_found_at_once(f"sqlite:///{tmp_path / 'search.db'}") == [0] * DRIVERS
 
 
 @pytest.mark.postgres
@@ -39,7 +40,8 @@ def test_on_a_server() -> None:
         connection.execute(text("CREATE DATABASE opened_at_once"))
     try:
         url = server.set(database="opened_at_once")
-        open_at_once(url.render_as_string(hide_password=False))
+        found = studies_found_at_once(url.render_as_string(hide_password=False))
+        assert found == [0] * DRIVERS
     finally:
         with engine.connect() as connection:
             connection.execute(text("DROP DATABASE opened_at_once WITH (FORCE)"))

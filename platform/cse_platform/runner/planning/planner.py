@@ -12,7 +12,7 @@ from cse_platform.runner.planning.confirmation import further_seeds
 from cse_platform.runner.planning.content import same_trial
 from cse_platform.runner.planning.giving_up import common_cause
 from cse_platform.runner.planning.reuse import find_reused
-from cse_platform.runner.planning.starts import config_of, facts_of_sweep, start_of
+from cse_platform.runner.planning.starts import accepted_config, facts_of_sweep, start_of
 from cse_platform.runner.state import SweepState
 from cse_platform.search.proposals import Proposal
 from cse_platform.secrets import mask_url
@@ -163,7 +163,7 @@ class Planner:
 
         None if the method refuses the configuration by now, or while the search store is down.
         """
-        if (config := config_of(self.state, failed)) is None:
+        if (config := accepted_config(self.state, failed)) is None:
             return None
         number = failed.search_number
         if failed.role == "search" and number is not None:
@@ -198,7 +198,7 @@ class Planner:
 
     def _resume(self, trial: TrialHistory) -> TrialStarted | None:
         """The rest of a trial that was cut off; None, and FAIL, if it cannot be had."""
-        config = config_of(self.state, trial)
+        config = accepted_config(self.state, trial)
         if config is None or not same_trial(trial, config, self.state.identity):
             self._give_up(trial, "cannot be resumed: weights, data or the method have changed")
             return None

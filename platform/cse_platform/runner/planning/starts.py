@@ -46,7 +46,7 @@ def facts_of_sweep(state: SweepState) -> dict[str, Any]:
     }
 
 
-def config_of(state: SweepState, trial: TrialHistory) -> MethodConfig | None:
+def accepted_config(state: SweepState, trial: TrialHistory) -> MethodConfig | None:
     """The configuration of a trial; None if the method refuses it by now."""
     try:
         return state.spec.config_of(trial.values)

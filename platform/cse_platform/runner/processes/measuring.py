@@ -29,7 +29,7 @@ class StartLine:
         await self._barrier.wait()
 
 
-class MeasuredTrial:
+class TimedTrial:
     """A process that trains a few steps, beside others of its kind."""
 
     def train(

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from cse_methods.evaluation.results import Evaluation
 
 
-def score_model(
+def score_kept_model(
     place: str, tasks: Tasks, data: str | None, slicing_length: int | None, threads: int
 ) -> "Evaluation":
     """Runs in a worker, which writes to no store."""

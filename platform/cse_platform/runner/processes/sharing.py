@@ -13,7 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from cse_methods.contract import MethodConfig, TrainingConfig
 from cse_methods.files.cache import cache_folder, cache_key, written_once
 from cse_platform.forecast.throughput import Throughput, fewest_near_best, slots_of
-from cse_platform.runner.processes.measuring import MeasuredTrial, StartLine
+from cse_platform.runner.processes.measuring import StartLine, TimedTrial
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.check import representatives
 from cse_platform.sweep.identity import code_hash
@@ -121,7 +121,7 @@ def _measured(
     """The throughput of so many trials at once, up to where there is no room for more."""
     actors: list[Any] = []
     found: list[Throughput] = []
-    start = ray.remote(MeasuredTrial).options(
+    start = ray.remote(TimedTrial).options(
         runtime_env=environment,
         num_cpus=0,
         num_gpus=min(slot.gpu for slot in slots.values()),
