@@ -1,6 +1,8 @@
 """A sweep of a lab whose machines are hosts of their own, between which links are cut."""
 
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,32 @@ def assert_nothing_is_lost_or_doubled(disturbed: Sweep, undisturbed: Sweep) -> N
     assert undisturbed.run().returncode == 0
     assert disturbed.curves() == undisturbed.curves()
     assert_stores_agree(disturbed)
+
+
+def test_two_sweeps_share_cluster_and_stores_and_a_driver_moves_to_another_host(
+    hosts: Lab, pair: Callable[..., tuple[Sweep, Sweep]]
+) -> None:
+    moving = pair("moves", by="head", trials=10, seed=1)
+    staying = pair("stays", by="first", trials=10, seed=2)
+    moved = hosts.driven(moving[0], by="second")
+    elsewhere = replace(moved, runs=moved.runs.with_name("elsewhere"))
+    with end_of(staying[0].start("--address", hosts.address)) as other:
+        with end_of(moving[0].start("--address", hosts.address)) as process:
+            moving[0].wait_for(process, TrialPoint, 3)
+            staying[0].wait_for(other, TrialPoint, 3)
+            for second, why in (moved, "is in use by process"), (elsewhere, "is held by process"):
+                refused = second.run("--address", hosts.address)
+                assert refused.returncode == 1
+                assert why in refused.stderr
+        deadline = time.monotonic() + SECONDS
+        while (done := moved.run("--address", hosts.address)).returncode:
+            assert "is held by" in done.stderr  # until it was silent for a minute
+            assert time.monotonic() < deadline
+        _, said = other.communicate(timeout=SECONDS)
+    assert other.returncode == 0, said
+    assert any(trial.resumed_from for trial in moved.history().trials.values())
+    for disturbed, undisturbed in (moving, staying):
+        assert_nothing_is_lost_or_doubled(disturbed, undisturbed)
 
 
 def test_links_that_are_cut_and_workers_that_go_lose_nothing_and_double_nothing(

@@ -17,6 +17,7 @@ from cse_platform.runner.planning.requests import Requests
 from cse_platform.runner.processes.demand import Demand
 from cse_platform.runner.processes.nodes import free_slots
 from cse_platform.runner.processes.own_ray import check_own
+from cse_platform.runner.processes.turns import Turns
 from cse_platform.runner.results import Results
 from cse_platform.runner.scheduler import ReportingScheduler
 
@@ -35,6 +36,9 @@ class Hooks:
         """Of a Ctrl-C, while Ray's loop runs."""
         nodes = planner.state.nodes
         self.demand = None if nodes is None else Demand(planner.state.slot, nodes)
+        self.yields = Turns().yields if nodes is not None else lambda: False
+        """Whether another sweep on the cluster comes first."""
+        self._yielded = False
         self.searcher = PlannedSearcher(self)
         self.scheduler = ReportingScheduler(self)
         self.listener = Listener(self)
@@ -80,12 +84,16 @@ class Hooks:
             self.broken = error
 
     def _heed_nodes(self) -> None:
-        """Check the nodes that have joined; a trial that waits for a place can get those, too."""
+        """Check the nodes that have joined, and ask again for the places of trials that wait."""
         nodes = self.planner.state.nodes
         if self.demand is not None:
             self.demand.follow(lambda: self.planner.could_begin() + len(self.waiting()))
-        if nodes is None or not nodes.look():
-            return  # none has passed since
+        if nodes is None:
+            return
+        passed, yields = nodes.look(), self.yields()
+        if not passed and yields == self._yielded:
+            return  # as they were
+        self._yielded = yields
         with suppress(AttributeError):  # it is Ray's own, and another version may lack it
             manager = self.controller._actor_manager._resource_manager
             waiting = [t for t in self.controller.get_live_trials() if t.status == Trial.PENDING]

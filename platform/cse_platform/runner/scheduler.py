@@ -17,14 +17,12 @@ from cse_platform.runner.planning.bad_nodes import BadNodes
 from cse_platform.runner.planning.limits import TrialLimits
 from cse_platform.runner.processes.nodes import node_of
 from cse_platform.runner.processes.placing import InItsEnvironment, OnCheckedNodes
+from cse_platform.runner.processes.turns import IdleWorkers
 from cse_platform.runner.processes.worker import WAITS
 from cse_platform.runner.processes.worker_process import FAILURE
 
 if TYPE_CHECKING:
     from cse_platform.runner.hooks import Hooks
-
-_MOST_WORKERS = 100_000
-"""More than any cluster runs at once."""
 
 
 class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
@@ -33,7 +31,6 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     def __init__(self, hooks: "Hooks") -> None:
         super().__init__()
         self.hooks = hooks
-        self._keeps_workers = False
         self._told: dict[str, dict[str, Any]] = {}
         """By Ray's trial id, what its worker has told of its failure."""
         self._killed: dict[str, str] = {}
@@ -42,20 +39,18 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         self._bad_nodes = BadNodes()
 
     def on_trial_add(self, controller: Any, trial: Trial) -> None:
-        """Let Ray keep every idle worker for the next trial; by itself it keeps a single one.
-
-        On a cluster, the trial is placed where nodes have passed their checks.
-        """
-        self.hooks.controller = controller
-        if (nodes := self.hooks.planner.state.nodes) is not None:
-            trial.update_resources(OnCheckedNodes(trial.placement_group_factory, nodes))
+        """On a cluster, the trial is placed where nodes have passed their checks."""
+        hooks = self.hooks
+        if hooks.controller is None:
+            hooks.controller = controller
+            with suppress(AttributeError):  # it is Ray's own, and another version may lack it
+                hooks.controller = controller._tune_controller  # what Ray passes only reads it
+                hooks.controller._actor_cache = IdleWorkers(hooks.yields)
+        if (nodes := hooks.planner.state.nodes) is not None:
+            place = OnCheckedNodes(trial.placement_group_factory, nodes, hooks.yields)
+            trial.update_resources(place)
             with suppress(AttributeError):  # it is Ray's own, and another version may lack it
                 controller._actor_manager._resource_manager._resource_cls = InItsEnvironment
-        if not self._keeps_workers:
-            with suppress(AttributeError):  # it is Ray's own, and another version may lack it
-                cache = controller._actor_cache
-                cache.increase_max(trial.placement_group_factory, by=_MOST_WORKERS)
-            self._keeps_workers = True
 
     def begins(self, trial: Trial) -> None:
         """A trial has a process, on a node."""

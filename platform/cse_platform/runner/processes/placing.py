@@ -1,5 +1,6 @@
 """Where trials run on a cluster: on nodes that have passed, each in the environment of its node."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,16 +11,25 @@ from ray.util.placement_group import PlacementGroup, placement_group, placement_
 from cse_platform.runner.processes.node_checks import NodeChecks
 from cse_platform.runner.processes.node_tasks import NODE
 
+_NO_NODE = "none"
+
 
 class OnCheckedNodes(tune.PlacementGroupFactory):  # type: ignore[misc]  # Ray is untyped
-    """The place of a trial: a node that has passed, by the time that Ray asks for it."""
+    """The place of a trial: a node that has passed, by the time that Ray asks for it.
 
-    def __init__(self, asked: tune.PlacementGroupFactory, checks: NodeChecks) -> None:
+    No node while the sweep yields to another one.
+    """
+
+    def __init__(
+        self, asked: tune.PlacementGroupFactory, checks: NodeChecks, yields: Callable[[], bool]
+    ) -> None:
         super().__init__(asked.bundles)
         self.checks = checks
+        self.yields = yields
 
     def to_placement_group(self) -> PlacementGroup:
-        labels = {NODE: f"in({','.join(sorted(self.checks.passed))})"}
+        nodes = [_NO_NODE] if self.yields() else sorted(self.checks.passed)
+        labels = {NODE: f"in({','.join(nodes)})"}
         return placement_group(self.bundles, bundle_label_selector=[labels] * len(self.bundles))
 
     def __reduce__(self) -> Any:
