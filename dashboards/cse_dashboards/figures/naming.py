@@ -3,17 +3,9 @@
 from dataclasses import dataclass
 
 from cse_methods.data.dev_selection import climbed_sets
+from cse_methods.names import task_name
 from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, TRANSFER_TASKS
 from cse_platform.sweep.objectives import DEV_VALUE, GPU_HOURS, SECONDS, is_metric, metric_of
-
-TASKS = {
-    **{f"sts{year}": f"STS{year}" for year in range(12, 17)},
-    **{"stsb": "STS-B", "sickr": "SICK-R", "avg_sts": "STS average", "mr": "MR", "cr": "CR"},
-    **{"subj": "SUBJ", "mpqa": "MPQA", "sst2": "SST-2", "trec": "TREC", "mrpc": "MRPC"},
-    **{"avg_transfer": "transfer average", "yelp": "Yelp", "imdb": "IMDB"},
-    "transfer_dev": "transfer average",
-}
-"""By task id."""
 
 _METRICS = {
     "kcc": "KCC",
@@ -54,7 +46,7 @@ def score_quantity(column: str, *, split: str = "test") -> Quantity:
     task, _, metric = column.rpartition("_")
     if not task or metric not in _METRICS:
         task, metric = column, "accuracy" if column in _CLASSIFIED else "spearman"
-    sets = " + ".join(TASKS.get(one, one) for one in climbed_sets(task))
+    sets = " + ".join(task_name(one) for one in climbed_sets(task))
     return Quantity(f"{sets} {split}, {_METRICS[metric]} × 100", 100.0)
 
 

@@ -96,6 +96,8 @@ class BoardAddress(_Filtered):
     every: bool = False
     """Configuration, and not the one chosen on dev."""
     published: bool = False
+    against: str | None = None
+    """The row that marks of significance are above: METHOD or METHOD@CONFIGURATION."""
 
     @field_validator("sort")
     @classmethod

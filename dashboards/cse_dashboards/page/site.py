@@ -3,7 +3,7 @@
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
@@ -106,6 +106,8 @@ class Site:
     """Address of the server that sweeps lead to."""
     standings: Memory[list[LeaderboardRow]] = field(default_factory=Memory)
     comparisons: Memory[Comparison] = field(default_factory=Memory)
+    marks: Memory[Mapping[int, Comparison]] = field(default_factory=Memory)
+    """Each row of a board against one, by the row's place."""
     studies: Memory[ReplayedSearch] = field(default_factory=Memory)
     """Of sweeps, for as long as their trials stay the same."""
     pictures: Memory[Picture] = field(default_factory=Memory)

@@ -11,6 +11,7 @@ from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRAN
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.statistics.intervals import seed_interval
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
+from cse_platform.render.formats import HASH_DIGITS
 
 FamilyName = Literal["sts", "transfer", "ranking", "long"]
 
@@ -162,6 +163,11 @@ class LeaderboardRow:
     def n(self) -> int:
         """How many seeds."""
         return len(self.seeds)
+
+    @property
+    def reference(self) -> str:
+        """METHOD@CONFIGURATION, as commands and the page take it."""
+        return f"{self.method}@{self.configuration.hash[:HASH_DIGITS]}"
 
     @property
     def best_trial(self) -> str | None:

@@ -9,12 +9,12 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from cse_dashboards.figures.look import colour, faded
-from cse_dashboards.figures.naming import TASKS
 from cse_dashboards.figures.panels import panelled
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.rows import TO_EVALUATE, Rows, best_scored_trial, first_rows, left_out
 from cse_methods.evaluation.measures.buckets import in_buckets
 from cse_methods.evaluation.results import Similarities
+from cse_methods.names import task_name
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.row import LeaderboardRow
@@ -29,7 +29,7 @@ def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
     scored = _similarities(reader, labelled, task)
     pairs = next((one.data_sha256 for one in scored.values()), None)
     found = {label: one for label, one in scored.items() if one.data_sha256 == pairs}
-    name, title = f"buckets_{task}", f"Cosines by gold score, {TASKS.get(task, task)}"
+    name, title = f"buckets_{task}", f"Cosines by gold score, {task_name(task)}"
     caption = (
         "Density of the cosines of the test pairs whose gold score lies between two grades, with "
         "their mean; each method by its best scored seed on dev. After RankCSE, figure 5, which is "
@@ -79,7 +79,7 @@ def draw_buckets(similarities: Mapping[str, Similarities]) -> Drawn:
     some = next(iter(similarities.values()))
     figure = panelled(
         panels,
-        title=f"Cosines by gold score, {TASKS.get(some.task, some.task)} {some.split}",
+        title=f"Cosines by gold score, {task_name(some.task)} {some.split}",
         x="cosine",
         y="gold score",
         shared_yaxes="all",

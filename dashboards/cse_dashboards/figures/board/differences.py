@@ -4,8 +4,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.look import colour, known, make_figure
-from cse_dashboards.figures.naming import TASKS, score_quantity
+from cse_dashboards.figures.naming import score_quantity
 from cse_dashboards.figures.picture import Drawn, Picture
+from cse_methods.names import TASKS, task_name
 from cse_platform.leaderboard.statistics.results import Comparison, TaskComparison
 from cse_platform.render.formats import probability
 
@@ -54,7 +55,7 @@ def draw_differences(comparison: Comparison) -> Drawn:
 def _record(task: TaskComparison, comparison: Comparison) -> dict[str, object]:
     name, _, metric = task.task.rpartition("_")
     return {
-        "task": TASKS.get(task.task) or f"{TASKS.get(name, name)} {metric.upper()}",
+        "task": TASKS.get(task.task) or f"{task_name(name)} {metric.upper()}",
         "difference": 100 * task.effect,
         "low": 100 * task.interval.low if task.interval else None,
         "high": 100 * task.interval.high if task.interval else None,

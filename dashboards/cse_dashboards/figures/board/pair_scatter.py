@@ -4,10 +4,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.look import SCALE, colour, make_figure
-from cse_dashboards.figures.naming import TASKS
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.rows import TO_EVALUATE, best_scored_trial
 from cse_methods.evaluation.results import Similarities
+from cse_methods.names import task_name
 from cse_platform.errors import NotFoundError, QueryError
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.query.board.resolve import named_rows
@@ -24,7 +24,7 @@ def pair_scatter(
     caption = (
         "Every test pair, each method by its best scored seed on dev; the diagonal: both alike."
     )
-    name, title = f"pairs_{task}", f"Pairs of {TASKS.get(task, task)}"
+    name, title = f"pairs_{task}", f"Pairs of {task_name(task)}"
     labelled = named_rows([row_a, row_b])
     try:
         found = {label: _similarities(reader, row, task) for label, row in labelled.items()}
@@ -71,7 +71,7 @@ def draw_pair_scatter(a: str, first: Similarities, b: str, second: Similarities)
         },
         hovertemplate="%{x:.3f}, %{y:.3f}, gold %{marker.color:.2f}<extra></extra>",
     )
-    title = f"Pairs of {TASKS.get(first.task, first.task)} {first.split}"
+    title = f"Pairs of {task_name(first.task)} {first.split}"
     figure = make_figure(points, title=title, x=x, y=y, height=600)
     low = float(min(first.cosines.min(), second.cosines.min()))
     figure.add_shape(

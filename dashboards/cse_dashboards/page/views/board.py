@@ -1,5 +1,7 @@
 """The leaderboard: at once without ranks, then with them and its figure, and as files."""
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any, get_args
 
 from flask import Response, render_template
@@ -14,6 +16,7 @@ from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
 from cse_platform.leaderboard.render.document import TextFormat, render_document
 from cse_platform.leaderboard.row import FamilyName, LeaderboardRow, family_of
+from cse_platform.leaderboard.statistics.results import Comparison
 
 SHOWN = 200
 """Rows at most, where every configuration is asked for."""
@@ -55,7 +58,7 @@ def file(form: str) -> Response:
     address = read_address(BoardAddress)
     kind, _, mimetype = DOWNLOADS[form]
     answer = Response(
-        render_document(_board(address, _ranked(address)), format=kind, wide=True),
+        render_document(_board(address, _ranked(address), marked=True), format=kind),
         mimetype=mimetype,
     )
     answer.headers.set("Content-Disposition", "attachment", filename=f"leaderboard.{form}")
@@ -64,7 +67,7 @@ def file(form: str) -> Response:
 
 def _question(address: BoardAddress) -> BoardAddress:
     """What ranks follow from: neither order nor published rows change them."""
-    return address.model_copy(update={"sort": "dev", "published": False})
+    return address.model_copy(update={"sort": "dev", "published": False, "against": None})
 
 
 def _rows(address: BoardAddress, *, ranked: bool) -> list[LeaderboardRow]:
@@ -83,27 +86,45 @@ def _ranked(address: BoardAddress) -> list[LeaderboardRow]:
     )
 
 
-def _board(address: BoardAddress, rows: list[LeaderboardRow]) -> Board:
+def _board(address: BoardAddress, rows: list[LeaderboardRow], *, marked: bool = False) -> Board:
+    """`marked`: with the marks of significance, which take resampling."""
     published = (
         reader().published(backbone=address.backbone, method=address.method)
         if address.published
         else ()
     )
-    return Board(
-        sort_rows(rows, address.sort),
-        published=published,
-        family=address.tasks or family_of(rows),
-        sorted_by=address.sort,
-    )
+    rows = sort_rows(rows, address.sort)
+    family = address.tasks or family_of(rows)
+    against: Mapping[int, Comparison] = {}
+    if marked and address.against:
+        against = _comparisons(address, rows, address.against, family)
+    return Board(rows, published, family, sorted_by=address.sort, against=against)
+
+
+def _comparisons(
+    address: BoardAddress, rows: list[LeaderboardRow], reference: str, family: FamilyName
+) -> Mapping[int, Comparison]:
+    def compare() -> Mapping[int, Comparison]:
+        return reader().against(rows, reference, address.filters, tasks=family)
+
+    return site().marks.ask(address, rows, compare)
+
+
+def _references(rows: list[LeaderboardRow]) -> list[str]:
+    """What others can be marked as above: by method, and configuration where that is several."""
+    scored = [row for row in rows if row.scores]
+    times = Counter(row.method for row in scored)
+    return [row.method if times[row.method] == 1 else row.reference for row in scored]
 
 
 def _shown(address: BoardAddress, rows: list[LeaderboardRow], *, whole: bool) -> dict[str, Any]:
     """What the templates take."""
-    board = _board(address, rows)
+    board = _board(address, rows, marked=whole)
     return {
         "address": address,
         "board": board,
         "tables": [arranged(table) for table in board_tables(board, wide=True)],
+        "references": _references(rows),
         "cut": len(rows) == SHOWN and address.every,
         "downloads": {end: name for end, (_, name, _) in DOWNLOADS.items()},
         "pictures": _pictures(board) if whole and (board.rows or board.published) else [],

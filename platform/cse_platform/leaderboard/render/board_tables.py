@@ -85,7 +85,7 @@ def _score_tables(board: Board, listed: Sequence[Entry]) -> Iterator[Table]:
     """The test scores, each average with the tasks that it is over."""
     for builtin in (False, True):
         group = [entry.on(builtin=builtin) for entry in listed]
-        for block in _blocks(board, _scored_columns(board, group)):
+        for block in score_blocks(board, group):
             scored = [entry for entry in group if any(name in entry.scores for name in block)]
             span = " to ".join(dict.fromkeys((block[0], block[-1])))
             columns = list(map(score_column, block))
@@ -109,9 +109,10 @@ def _scored_columns(board: Board, listed: Sequence[Entry]) -> list[str]:
     return [name for name in columns if any(name in entry.scores for entry in listed)]
 
 
-def _blocks(board: Board, columns: Sequence[str]) -> Iterator[list[str]]:
+def score_blocks(board: Board, listed: Sequence[Entry]) -> Iterator[list[str]]:
+    """The columns in which there is a number: each average with the tasks that it is over."""
     block: list[str] = []
-    for name in columns:
+    for name in _scored_columns(board, listed):
         block.append(name)
         if name in board.columns.averages:
             yield block
@@ -137,11 +138,7 @@ def _table(
     """A table of entries under their names; scores of several identities are not compared."""
     keys = board_columns.key_columns(listed)
     names = {column.name for column in keys}
-    mixed = {
-        column.name: len(found)
-        for column in columns
-        if column.compared and len(found := identities(listed, column.name)) > 1
-    }
+    mixed = mixed_identities(columns, listed)
     shown = [
         replace(column, compared=None) if column.name in mixed else column
         for column in columns
@@ -149,11 +146,6 @@ def _table(
     ]
     ours = [entry for entry in listed if entry.row]
     apart = all(entry.published for entry in listed[len(ours) :])
-    legend = dict(LEGEND)
-    for reference in board.against.values():  # the same for all rows
-        legend[ABOVE] = (
-            f"Above {reference.b} with p < {ALPHA}, after Holm's correction over the tasks."
-        )
     ranks = any(column.name == "rank" for column in shown)
     return to_table(
         [*keys, *shown],
@@ -163,13 +155,28 @@ def _table(
             *_published_notes(listed, ranks=ranks),
             *(_unranked([entry.row for entry in listed if entry.row]) if ranks else ()),
             *(_poolers([entry.row for entry in listed if entry.row]) if ranks else ()),
-            *(
-                f"{name}: {n} evaluation identities; compare rows of one (--format json has them)."
-                for name, n in mixed.items()
-            ),
+            *mixed.values(),
         ],
-        legend=legend,
+        legend=LEGEND | above_means(board),
     )
+
+
+def mixed_identities(columns: Sequence[EntryColumn], listed: Sequence[Entry]) -> dict[str, str]:
+    """The columns of scores that cannot be compared, and the note that says so."""
+    several = "evaluation identities; compare rows of one (--format json has them)."
+    return {
+        column.name: f"{column.name}: {len(found)} {several}"
+        for column in columns
+        if column.compared and len(found := identities(listed, column.name)) > 1
+    }
+
+
+def above_means(board: Board) -> dict[str, str]:
+    """What the mark of significance means, where rows are compared with one of them."""
+    if not board.against:
+        return {}
+    reference = next(iter(board.against.values())).b  # the same for all rows
+    return {ABOVE: f"Above {reference} with p < {ALPHA}, after Holm's correction over the tasks."}
 
 
 def _published_notes(listed: Sequence[Entry], *, ranks: bool) -> Iterator[str]:

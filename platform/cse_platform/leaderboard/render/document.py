@@ -16,6 +16,7 @@ from cse_platform.leaderboard.render.comparison import (
 )
 from cse_platform.leaderboard.render.front import front_csv, front_record, front_table
 from cse_platform.leaderboard.render.paper import paper_csv, paper_layout, paper_record
+from cse_platform.leaderboard.render.paper_board import paper_board
 from cse_platform.leaderboard.statistics.results import Comparison, Matrix
 from cse_platform.render.serialise import to_csv, to_json
 from cse_platform.render.table import Table
@@ -31,7 +32,8 @@ def print_document(document: Document, *, format: Format, wide: bool = False) ->
     """Write a document to standard output.
 
     The formats `json` and `csv` are fractions for programs; the others are x 100, for people. A
-    wide leaderboard is one table with everything, and nothing is folded.
+    wide leaderboard is one table with everything, and nothing is folded; otherwise Markdown and
+    LaTeX have it as papers print it.
     """
     if format == "table":
         print_page(document_tables(document, wide=wide), wide=wide)
@@ -46,6 +48,8 @@ def render_document(document: Document, *, format: TextFormat, wide: bool = Fals
         return to_json(_record(document))
     if format == "csv":
         return _csv(document)
+    if isinstance(document, Board) and format != "html" and not wide:
+        return _TEXTS[format](paper_board(document))
     return _TEXTS[format](document_tables(document, wide=wide))
 
 

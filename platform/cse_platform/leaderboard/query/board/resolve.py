@@ -99,7 +99,7 @@ def describe_row(row: LeaderboardRow, compared: Sequence[int] | None = None) -> 
     left = [seed for seed in row.seeds if seed not in used]
     without = f"; not scored: {_seeds(left)}" if left else ""
     return (
-        f"{row.method}@{row.configuration.hash[:HASH_DIGITS]} on {row.backbone}, "
+        f"{row.reference} on {row.backbone}, "
         f"{row.dev.search} ({row.dev.source}), {_seeds(used)}{without}"
     )
 
@@ -133,9 +133,9 @@ def named_rows(rows: Sequence[LeaderboardRow]) -> Mapping[str, LeaderboardRow]:
     for name in (
         lambda row: row.method,
         lambda row: f"{row.method} {row.backbone}",
-        lambda row: f"{row.method}@{row.configuration.hash[:8]}",
+        lambda row: row.reference,
     ):
         named = {name(row): row for row in rows}
         if len(named) == len(rows):
             return named
-    return {f"{row.method}@{row.configuration.hash[:8]} {n}": row for n, row in enumerate(rows, 1)}
+    return {f"{row.reference} {n}": row for n, row in enumerate(rows, 1)}

@@ -1,0 +1,41 @@
+"""What authors call methods, backbones and tasks, by the names that files and commands take."""
+
+from cse_methods.tasks import AVG_STS, AVG_TRANSFER
+
+METHODS = {
+    **{"simcse": "SimCSE", "esimcse": "ESimCSE", "sncse": "SNCSE", "compcse": "CompCSE"},
+    **{"hicl": "HiCL", "rankcse": "RankCSE", "whitenedcse": "WhitenedCSE"},
+    "untrained": "untrained",
+    # Of published numbers alone.
+    **{"pcl": "PCL", "dclr": "DCLR", "arccse": "ArcCSE", "diffcse": "DiffCSE", "mocose": "MoCoSE"},
+    **{"l2p-csr": "L2P-CSR", "is-bert": "IS-BERT", "consert": "ConSERT", "declutr": "DeCLUTR"},
+    **{"bert-whitening": "BERT-whitening", "bert-flow": "BERT-flow", "paser": "PaSeR"},
+    **{"glove-avg": "GloVe, average", "skip-thought": "Skip-thought", "use": "USE", "ct": "CT"},
+    **{"first-last-avg": "first-last average", "last-avg": "last average", "cls": "[CLS]"},
+}
+BACKBONES = {
+    **{"bert-base": "BERT-base", "bert-large": "BERT-large", "non-bert": "not BERT"},
+    **{"roberta-base": "RoBERTa-base", "roberta-large": "RoBERTa-large"},
+}
+TASKS = {
+    **{f"sts{year}": f"STS{year}" for year in range(12, 17)},
+    **{"stsb": "STS-B", "sickr": "SICK-R", AVG_STS: "STS average"},
+    **{"mr": "MR", "cr": "CR", "subj": "SUBJ", "mpqa": "MPQA", "sst2": "SST-2", "trec": "TREC"},
+    **{"mrpc": "MRPC", AVG_TRANSFER: "transfer average", "transfer_dev": "transfer average"},
+    **{"yelp": "Yelp", "imdb": "IMDB"},
+}
+
+
+def method_name(method: str) -> str:
+    """As its authors write it; a method from outside has the name that it is registered by."""
+    return METHODS.get(method, method)
+
+
+def backbone_name(backbone: str) -> str:
+    """As papers write it; a folder or a model of a hub is called as it is."""
+    return BACKBONES.get(backbone, backbone)
+
+
+def task_name(task: str) -> str:
+    """As papers write it; a lab's own set is called as its file is."""
+    return TASKS.get(task, task)

@@ -1,0 +1,105 @@
+"""A leaderboard as papers print it: a name, the tasks, their average, for Markdown and LaTeX."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from cse_methods.names import backbone_name, method_name, task_name
+from cse_platform.leaderboard.render.board import (
+    Board,
+    Entry,
+    entries,
+    score_column,
+    short_hash,
+)
+from cse_platform.leaderboard.render.board_tables import (
+    LEGEND,
+    above_means,
+    board_tables,
+    mixed_identities,
+    score_blocks,
+)
+from cse_platform.leaderboard.row import BOARD_FAMILIES, RANKING_METRICS
+from cse_platform.render.table import Cell, Column, Table, grouped, to_table
+
+_AVERAGES = {name for family in BOARD_FAMILIES.values() for name in family.averages}
+_MEASURES = {"sts": "Spearman", "transfer": "accuracy", "long": "accuracy"}
+
+
+def paper_board(board: Board) -> list[Table]:
+    """A table for each average, with its tasks in the papers' order; a line between backbones.
+
+    Scores on built-in data are in tables of their own. Where nothing has test scores, the rows are
+    ranked on dev.
+    """
+    return list(_score_tables(board)) or board_tables(board, wide=False)[:1]
+
+
+def _score_tables(board: Board) -> Iterator[Table]:
+    listed = entries(board)
+    for builtin in (False, True):
+        group = [entry.on(builtin=builtin) for entry in listed]
+        for block in score_blocks(board, group):
+            scored = [entry for entry in group if any(name in entry.scores for name in block)]
+            yield _table(board, block, scored, builtin=builtin)
+
+
+def _table(board: Board, block: Sequence[str], scored: Sequence[Entry], *, builtin: bool) -> Table:
+    one_backbone = len({_backbone(entry) for entry in scored}) == 1
+    names = [_name(entry, one_backbone) for entry in scored if entry.row]
+    repeated = len(names) > len(set(names))
+
+    def named(entry: Entry) -> Cell:
+        told = f" ({short_hash(entry.row)})" if entry.row and repeated else ""
+        return Cell(_name(entry, one_backbone) + told, mark=entry.mark)
+
+    columns = [score_column(column, title=_title(column)) for column in block]
+    mixed = mixed_identities(columns, scored)
+    on = f", {backbone_name(_backbone(scored[0]))}" if one_backbone else ""
+    return to_table(
+        [
+            Column("method", named, lambda cell: cell, title="Method"),
+            *(replace(one, compared=None) if one.name in mixed else one for one in columns),
+        ],
+        grouped(scored, _backbone).values(),
+        title=f"{_measure(board, block)} x 100{on}{', built-in data' if builtin else ''}",
+        notes=[*_seeds(scored), *_sources(scored), *mixed.values()],
+        legend=LEGEND | above_means(board),
+        compare_groups=True,
+    )
+
+
+def _measure(board: Board, block: Sequence[str]) -> str:
+    metric = block[0].rpartition("_")[2]
+    return metric.upper() if metric in RANKING_METRICS else _MEASURES[board.family]
+
+
+def _name(entry: Entry, one_backbone: bool) -> str:
+    """As papers write it: SimCSE, or SimCSE-BERT-base beside other backbones."""
+    row = entry.published
+    method = method_name(row.system if row else entry.row.method if entry.row else "")
+    return method if one_backbone else f"{method}-{backbone_name(_backbone(entry))}"
+
+
+def _backbone(entry: Entry) -> str:
+    row = entry.row or entry.published
+    return row.backbone if row else ""
+
+
+def _title(column: str) -> str:
+    if column in _AVERAGES:
+        return "Avg."
+    task, _, metric = column.rpartition("_")
+    return task_name(task if metric in RANKING_METRICS else column)
+
+
+def _seeds(scored: Sequence[Entry]) -> Iterator[str]:
+    counts = sorted({entry.row.n for entry in scored if entry.row})
+    if counts:
+        n = "-".join(dict.fromkeys((str(counts[0]), str(counts[-1]))))
+        yield f"Ours: mean and standard deviation over seeds, n = {n}."
+
+
+def _sources(scored: Sequence[Entry]) -> Iterator[str]:
+    if theirs := [entry for entry in scored if entry.published]:
+        told = (f"{one.mark} {', '.join(one.published.sources)}" for one in theirs if one.published)
+        yield f"Published: {'; '.join(told)}."
