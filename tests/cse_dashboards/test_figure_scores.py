@@ -1,5 +1,7 @@
 """Figures of scores, by hand-made ones."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,8 @@ from cse_dashboards.figures.board.leaderboard import draw_leaderboard
 from cse_dashboards.figures.board.pair_scatter import draw_pair_scatter
 from cse_dashboards.figures.board.ranking_scores import draw_ranking_scores
 from cse_dashboards.figures.naming import score_quantity
+from cse_dashboards.figures.picture import Drawn
+from cse_dashboards.figures.styles import styles_in_order
 from cse_methods.evaluation.results import Similarities
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.row import Estimate
@@ -20,6 +24,11 @@ AVERAGE = score_quantity("avg_sts")
 def estimate(mean: float, *, seeds: int = 3, interval: Interval | None = None) -> Estimate:
     std = 0.01 if seeds > 1 else None
     return Estimate(dict.fromkeys(range(seeds), mean), mean, std, mean, interval)
+
+
+def drawn(scores: dict[str, Estimate], **given: Any) -> Drawn:
+    """The board's figure, a method a row."""
+    return draw_leaderboard(scores, AVERAGE, {label: label for label in scores}, **given)
 
 
 def published(value: float) -> PublishedRow:
@@ -50,9 +59,9 @@ def test_the_leaderboard_has_the_best_on_top_and_its_interval() -> None:
         "worst": estimate(0.6, interval=Interval(0.5, 0.7, "seeds")),
     }
 
-    figure = draw_leaderboard(scores, AVERAGE).figure
+    figure = drawn(scores).figure
 
-    [ours] = figure.data
+    ours, _ = figure.data
     assert dict(zip(ours.y, ours.x, strict=True)) == pytest.approx({"best": 80, "worst": 60})
     assert list(ours.error_x.array) == pytest.approx([10, 10])
     assert list(ours.error_x.arrayminus) == pytest.approx([5, 10])
@@ -67,7 +76,7 @@ def test_a_single_seed_looks_unlike_several_and_may_lack_an_interval() -> None:
         "bare": estimate(0.6, seeds=1),
     }
 
-    traces = draw_leaderboard(scores, AVERAGE).figure.data
+    traces = drawn(scores).figure.data[::2]  # a key beside each
 
     assert {trace.name: trace.y for trace in traces} == {
         "mean over seeds, 95 % interval": ("many",),
@@ -79,14 +88,13 @@ def test_a_single_seed_looks_unlike_several_and_may_lack_an_interval() -> None:
 
 
 def test_published_numbers_are_hollow_and_say_where_they_are_from() -> None:
-    figure = draw_leaderboard(
+    figure = drawn(
         {"simcse bert-base": estimate(0.7)},
-        AVERAGE,
         column="avg_sts",
         published=[("simcse bert-base", published(0.76)), ("other", published(0.75))],
     ).figure
 
-    theirs = figure.data[-1]
+    theirs = figure.data[-2]
     assert theirs.marker.symbol == "circle-open"
     assert list(theirs.x) == pytest.approx([76, 75])
     assert theirs.hovertext[0] == "SimCSE in simcse table5 (seeds=5)"
@@ -94,10 +102,7 @@ def test_published_numbers_are_hollow_and_say_where_they_are_from() -> None:
 
 
 def test_it_grows_with_its_rows() -> None:
-    few, many = (
-        draw_leaderboard({str(n): estimate(0.5) for n in range(rows)}, AVERAGE).figure
-        for rows in (5, 50)
-    )
+    few, many = (drawn({str(n): estimate(0.5) for n in range(rows)}).figure for rows in (5, 50))
 
     assert many.layout.height > 3 * few.layout.height
 
@@ -108,7 +113,9 @@ def test_ranking_has_a_panel_a_measure_and_a_bar_a_method() -> None:
         "b": {"avg_sts_kcc": estimate(0.5, seeds=1)},
     }
 
-    figure = draw_ranking_scores(scores, ["avg_sts_kcc", "avg_sts_ndcg"]).figure
+    figure = draw_ranking_scores(
+        scores, ["avg_sts_kcc", "avg_sts_ndcg"], styles_in_order(scores)
+    ).figure
 
     kcc, ndcg = figure.data
     assert (list(kcc.x), list(kcc.y)) == (["a", "b"], pytest.approx([40, 50]))
@@ -185,7 +192,7 @@ def test_pairs_are_coloured_by_gold_and_have_a_diagonal() -> None:
 def test_buckets_hold_pairs_by_gold_up_to_and_with_the_last_grade() -> None:
     one = similarities(0.1, 0.2, 0.3, 0.9, gold=(0.0, 1.0, 4.999, 5.0))
 
-    figure = draw_buckets({"a": one, "b": one}).figure
+    figure = draw_buckets({"a": one, "b": one}, styles_in_order("ab")).figure
 
     mine = [ridge for ridge in figure.data if ridge.name == "a"]
     assert [list(ridge.x) for ridge in mine] == [

@@ -3,6 +3,7 @@
 import pytest
 
 from cse_dashboards.figures.naming import dev_quantity, metric_quantity, score_quantity
+from cse_dashboards.figures.styles import styles_in_order
 from cse_dashboards.figures.training.alignment_uniformity import draw_alignment_uniformity
 from cse_dashboards.figures.training.dev_curves import draw_dev_curves
 from cse_dashboards.figures.training.seeds import at_kept, having, over_seeds
@@ -40,7 +41,10 @@ def test_a_seed_without_the_metric_takes_nothing_from_the_others() -> None:
 
     assert list(having(seeds, STSB)) == [0]
     assert over_seeds(seeds, STSB) == {0: [0.5], 10: [0.6]}
-    assert [trace.name for trace in draw_dev_curves({"a": seeds}, STSB).figure.data] == [
+    assert [
+        trace.name
+        for trace in draw_dev_curves({"a": seeds}, STSB, styles_in_order("a")).figure.data
+    ] == [
         "a",
         "a, kept checkpoint",
     ]
@@ -50,14 +54,16 @@ def test_the_plane_is_of_the_seeds_with_both_measures() -> None:
     half = [DevPoint(0, 0.5, {"dev/uniformity": -9.0}, kept=True)]
 
     path, _ = draw_alignment_uniformity(
-        {"a": {0: moved((-1.0, 0.2), (-2.0, 0.4)), 1: half}}
+        {"a": {0: moved((-1.0, 0.2), (-2.0, 0.4)), 1: half}}, styles_in_order("a")
     ).figure.data
 
     assert list(path.x) == pytest.approx([-1.0, -2.0])
 
 
 def test_dev_curves_are_means_in_a_band_from_the_lowest_to_the_highest_seed() -> None:
-    figure = draw_dev_curves({"simcse": {0: curve(0.5, 0.6), 1: curve(0.3, 0.8)}}, STSB).figure
+    curves = {"simcse": {0: curve(0.5, 0.6), 1: curve(0.3, 0.8)}}
+
+    figure = draw_dev_curves(curves, STSB, styles_in_order(curves)).figure
 
     low, high, mean, best = figure.data
     assert (low.name, list(low.y)) == ("simcse, lowest seed", pytest.approx([30, 60]))
@@ -70,7 +76,9 @@ def test_dev_curves_are_means_in_a_band_from_the_lowest_to_the_highest_seed() ->
 
 
 def test_a_single_seed_has_no_band_and_methods_have_colours_of_their_own() -> None:
-    figure = draw_dev_curves({"a": {0: curve(0.5)}, "b": {7: curve(0.4)}}, STSB).figure
+    curves = {"a": {0: curve(0.5)}, "b": {7: curve(0.4)}}
+
+    figure = draw_dev_curves(curves, STSB, styles_in_order(curves)).figure
 
     assert [trace.name for trace in figure.data] == [
         "a",
@@ -87,7 +95,7 @@ def test_a_loss_is_drawn_as_it_is_and_marked_where_the_checkpoint_was_kept() -> 
         DevPoint(5, 0.1, {"train/loss": 1.0}, kept=True),
     ]
 
-    figure = draw_dev_curves({"a": {0: points}}, "train/loss").figure
+    figure = draw_dev_curves({"a": {0: points}}, "train/loss", styles_in_order("a")).figure
 
     assert list(figure.data[0].y) == [2.0, 1.0]
     assert (list(figure.data[1].x), list(figure.data[1].y)) == ([5], [1.0])
@@ -97,7 +105,9 @@ def test_a_loss_is_drawn_as_it_is_and_marked_where_the_checkpoint_was_kept() -> 
 def test_the_plane_goes_through_the_means_of_the_seeds_from_a_hollow_marker_to_a_star() -> None:
     seeds = {0: moved((-1.0, 0.2), (-2.0, 0.4)), 1: moved((-1.2, 0.4), (-3.0, 0.6))}
 
-    path, star = draw_alignment_uniformity({"simcse": seeds}).figure.data
+    path, star = draw_alignment_uniformity(
+        {"simcse": seeds}, styles_in_order(["simcse"])
+    ).figure.data
 
     assert list(path.x) == pytest.approx([-1.1, -2.5])
     assert list(path.y) == pytest.approx([0.3, 0.5])
@@ -107,7 +117,9 @@ def test_the_plane_goes_through_the_means_of_the_seeds_from_a_hollow_marker_to_a
 
 
 def test_the_plane_says_that_lower_is_better() -> None:
-    layout = draw_alignment_uniformity({"simcse": {0: moved((-1.0, 0.2))}}).figure.layout
+    curves = {"simcse": {0: moved((-1.0, 0.2))}}
+
+    layout = draw_alignment_uniformity(curves, styles_in_order(curves)).figure.layout
 
     assert layout.xaxis.title.text == "uniformity (lower is better)"
     assert layout.yaxis.title.text == "alignment (lower is better)"

@@ -18,13 +18,18 @@ FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif"
 
 
 def colour(place: int) -> str:
-    """The colour of the method, task or seed at that place of a list."""
+    """The colour at that place of the palette; methods have theirs by `method_style`."""
     return PALETTE[place % len(PALETTE)]
 
 
 def faded(place: int, alpha: float = 0.2) -> str:
     """The same colour, see-through: for bands around a line."""
-    red, green, blue = (int(colour(place)[start : start + 2], 16) for start in (1, 3, 5))
+    return see_through(colour(place), alpha)
+
+
+def see_through(colour: str, alpha: float) -> str:
+    """A colour `#rrggbb` through which what is behind it is seen; `alpha` 1 hides all."""
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red},{green},{blue},{alpha})"
 
 

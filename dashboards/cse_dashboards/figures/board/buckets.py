@@ -8,10 +8,10 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from cse_dashboards.figures.look import colour, faded
 from cse_dashboards.figures.panels import panelled
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.rows import TO_EVALUATE, Rows, best_scored_trial, first_rows, left_out
+from cse_dashboards.figures.styles import Style, row_styles
 from cse_methods.evaluation.measures.buckets import in_buckets
 from cse_methods.evaluation.results import Similarities
 from cse_methods.names import task_name
@@ -41,7 +41,7 @@ def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
     if not found:
         why = f"no cosines on {task} of these rows: `evaluate: {{tasks: [sts]}}` {TO_EVALUATE} sts"
         return Picture(name, title, caption, missing=why)
-    return Picture(name, title, caption, *draw_buckets(found))
+    return Picture(name, title, caption, *draw_buckets(found, row_styles(labelled)))
 
 
 def _similarities(
@@ -55,7 +55,7 @@ def _similarities(
     return found
 
 
-def draw_buckets(similarities: Mapping[str, Similarities]) -> Drawn:
+def draw_buckets(similarities: Mapping[str, Similarities], styles: Mapping[str, Style]) -> Drawn:
     """A panel a method: for each bucket of gold scores, the density of its pairs' cosines.
 
     A line within a ridge is the bucket's mean.
@@ -75,7 +75,7 @@ def draw_buckets(similarities: Mapping[str, Similarities]) -> Drawn:
     )
     panels: dict[str, list[go.Violin]] = {label: [] for label in similarities}
     for (label, bucket), values in cosines.items():
-        panels[label].append(_ridge(label, bucket, values, list(panels).index(label)))
+        panels[label].append(_ridge(label, bucket, values, styles[label]))
     some = next(iter(similarities.values()))
     figure = panelled(
         panels,
@@ -93,7 +93,7 @@ def draw_buckets(similarities: Mapping[str, Similarities]) -> Drawn:
     return Drawn(figure, data)
 
 
-def _ridge(label: str, bucket: str, cosines: NDArray[np.float32], place: int) -> go.Violin:
+def _ridge(label: str, bucket: str, cosines: NDArray[np.float32], style: Style) -> go.Violin:
     values = list(cosines)
     return go.Violin(
         name=label,
@@ -104,8 +104,8 @@ def _ridge(label: str, bucket: str, cosines: NDArray[np.float32], place: int) ->
         width=1.7,
         points=False,
         meanline_visible=True,
-        line={"color": colour(place), "width": 1.2},
-        fillcolor=faded(place, 0.4),
+        line={"color": style.colour, "width": 1.2},
+        fillcolor=style.faded(0.4),
         spanmode="hard",
         hoverinfo="x+y",
     )

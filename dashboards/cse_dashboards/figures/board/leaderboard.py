@@ -10,20 +10,22 @@ from cse_dashboards.figures.look import colour, known, make_figure
 from cse_dashboards.figures.naming import Quantity, dev_quantity, score_quantity
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.rows import SENTEVAL, Rows, data_of, dev_data, picture_per_data
+from cse_dashboards.figures.styles import method_style
 from cse_platform.leaderboard.published.gaps import source_of
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.row import Estimate, FamilyName, LeaderboardRow, family_of
 
 KINDS: dict[str, dict[str, Any]] = {
-    "mean over seeds, 95 % interval": {"color": colour(0), "symbol": "circle"},
-    "mean over seeds, no interval": {"color": colour(0), "symbol": "square"},
-    "one seed, 95 % interval over pairs": {"color": colour(1), "symbol": "diamond"},
-    "one seed, no interval": {"color": colour(1), "symbol": "square"},
-    "published": {"color": colour(6), "symbol": "circle-open", "line_width": 2},
+    "mean over seeds, 95 % interval": {"symbol": "circle"},
+    "mean over seeds, no interval": {"symbol": "square"},
+    "one seed, 95 % interval over pairs": {"symbol": "diamond"},
+    "one seed, no interval": {"symbol": "triangle-up"},
+    "published": {"symbol": "circle-open", "line_width": 2},
 }
-"""How each kind of row is marked. An interval over the pairs of a single seed looks unlike one over
-seeds: how other seeds would do is not in it."""
+"""How each kind of row is marked, in its method's colour. An interval over the pairs of a single
+seed looks unlike one over seeds: how other seeds would do is not in it."""
+_WHISKERS = {"color": colour(6), "thickness": 1.5, "width": 5}
 _OVER_PAIRS = "over the pairs of a single seed; how other seeds would do is not in them"
 
 Published = Sequence[tuple[str, PublishedRow]]
@@ -62,10 +64,13 @@ def _test_data(row: LeaderboardRow, column: str) -> str:
 
 
 def _on_test(rows: Rows, theirs: Sequence[PublishedRow], column: str, left: str) -> Picture:
-    ours = {label: row.scores[column] for label, row in _labelled(rows).items()}
+    shown = _labelled(rows)
+    ours = {label: row.scores[column] for label, row in shown.items()}
     papers = " Hollow: papers' own numbers, on the papers' data." if theirs else ""
     quantity = score_quantity(column)
-    drawn = draw_leaderboard(ours, quantity, column=column, published=_placed(theirs, rows))
+    drawn = draw_leaderboard(
+        ours, quantity, _methods(shown), column=column, published=_placed(theirs, rows)
+    )
     return _picture(f"{quantity.title}.{_intervals(ours.values())}{papers}{left}", drawn)
 
 
@@ -83,7 +88,7 @@ def _on_dev(rows: Rows) -> list[Picture]:
         scores = {label: row.dev_score for label, row in shown.items()}
         why = " No row has test scores: `evaluate:` in a sweep file, or cse-evaluate, makes them."
         caption = f"{quantity.title}.{_intervals(scores.values())}{why}"
-        return _picture(caption, draw_leaderboard(scores, quantity))
+        return _picture(caption, draw_leaderboard(scores, quantity, _methods(shown)))
 
     return picture_per_data(map(_dev_set, rows), draw)
 
@@ -99,6 +104,10 @@ def _labelled(rows: Rows) -> dict[str, LeaderboardRow]:
         if len(named) == len(rows):
             return named
     return {f"{name(row)} ({n})": row for n, row in enumerate(rows, start=1)}
+
+
+def _methods(labelled: Mapping[str, LeaderboardRow]) -> dict[str, str]:
+    return {label: row.method for label, row in labelled.items()}
 
 
 def _plain(row: LeaderboardRow) -> str:
@@ -134,18 +143,21 @@ def _missing(why: str) -> Picture:
 def draw_leaderboard(
     scores: Mapping[str, Estimate],
     quantity: Quantity,
+    methods: Mapping[str, str],
     *,
     column: str | None = None,
     published: Published = (),
 ) -> Drawn:
     """Means by label with 95 % intervals, published numbers in that column as hollow markers."""
-    data = _data(scores, quantity, [one for one in published if column in one[1].scores], column)
+    theirs = [one for one in published if column in one[1].scores]
+    data = _data(scores, quantity, methods, theirs, column)
     best = data.drop_duplicates("row")  # ours come first
     order = list(best.sort_values(quantity.title, kind="stable")["row"])
     traces = [
-        _marks(kind, own, quantity)
+        trace
         for kind in KINDS
         if not (own := data[data["kind"] == kind]).empty
+        for trace in (_marks(kind, own, quantity), _key(kind))
     ]
     figure = make_figure(
         *traces,
@@ -162,11 +174,16 @@ def draw_leaderboard(
 
 
 def _data(
-    scores: Mapping[str, Estimate], quantity: Quantity, theirs: Published, column: str | None
+    scores: Mapping[str, Estimate],
+    quantity: Quantity,
+    methods: Mapping[str, str],
+    theirs: Published,
+    column: str | None,
 ) -> pd.DataFrame:
     ours = [
         {
             "row": label,
+            "method": methods[label],
             "kind": _kind(one),
             quantity.title: quantity.factor * one.mean,
             "low": quantity.factor * one.interval.low if one.interval else None,
@@ -178,6 +195,7 @@ def _data(
     papers = [
         {
             "row": label,
+            "method": row.method,
             "kind": "published",
             quantity.title: quantity.factor * row.scores[column or ""],
             "seeds": row.seeds,
@@ -185,7 +203,7 @@ def _data(
         }
         for label, row in theirs
     ]
-    columns = ["row", "kind", quantity.title, "low", "high", "seeds", "source"]
+    columns = ["row", "method", "kind", quantity.title, "low", "high", "seeds", "source"]
     return pd.DataFrame([*ours, *papers], columns=columns).astype({"seeds": "Int64"})
 
 
@@ -209,12 +227,24 @@ def _marks(kind: str, data: pd.DataFrame, quantity: Quantity) -> go.Scatter:
         name=kind,
         x=means.tolist(),
         y=data["row"].tolist(),
-        error_x=None
-        if theirs
-        else {"array": known(up), "arrayminus": known(down), "thickness": 1.5, "width": 5},
+        error_x=None if theirs else {"array": known(up), "arrayminus": known(down), **_WHISKERS},
         customdata=None if theirs else [[n] for n in data["seeds"]],
         hovertext=data["source"].tolist() if theirs else None,
         mode="markers",
-        marker={"size": 10, **KINDS[kind]},
+        marker={
+            "size": 10,
+            "color": [method_style(method).colour for method in data["method"]],
+            **KINDS[kind],
+        },
         hovertemplate=f"%{{y}}: %{{x:.2f}}, {hover}<extra></extra>",
+        legendgroup=kind,
+        showlegend=False,
+    )
+
+
+def _key(kind: str) -> go.Scatter:
+    """The kind's place in the legend, in a colour of no method."""
+    marker = {"size": 10, "color": colour(6), **KINDS[kind]}
+    return go.Scatter(
+        name=kind, x=[None], y=[None], mode="markers", marker=marker, legendgroup=kind
     )

@@ -18,6 +18,7 @@ from cse_dashboards.figures.rows import (
     left_out,
     picture_per_data,
 )
+from cse_dashboards.figures.styles import Style, row_styles
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.published.gaps import source_of
 from cse_platform.leaderboard.query.board.filters import Filters
@@ -40,11 +41,13 @@ def ranking_pictures(reader: Leaderboard, rows: Rows) -> list[Picture]:
     }
     return picture_per_data(
         data.values(),
-        lambda name: _picture({n: s for n, s in scores.items() if data[n] == name}, added),
+        lambda name: _picture(
+            {n: s for n, s in scores.items() if data[n] == name}, row_styles(labelled), added
+        ),
     )
 
 
-def _picture(scores: Mapping[str, Scores], added: str) -> Picture:
+def _picture(scores: Mapping[str, Scores], styles: Mapping[str, Style], added: str) -> Picture:
     name, title = "ranking_scores", "KCC and NDCG"
     caption = (
         "Mean over the seeds, ± one standard deviation over them; higher is better on both scales. "
@@ -56,10 +59,12 @@ def _picture(scores: Mapping[str, Scores], added: str) -> Picture:
             "built-in sets have none, as no sentence is in more than three of their pairs"
         )
         return Picture(name, title, caption, missing=why)
-    return Picture(name, title, caption, *draw_ranking_scores(scores, _RANKING))
+    return Picture(name, title, caption, *draw_ranking_scores(scores, _RANKING, styles))
 
 
-def draw_ranking_scores(scores: Mapping[str, Scores], columns: Sequence[str]) -> Drawn:
+def draw_ranking_scores(
+    scores: Mapping[str, Scores], columns: Sequence[str], styles: Mapping[str, Style]
+) -> Drawn:
     """A panel a measure, a bar a method: the mean over seeds, ± their standard deviation."""
     data = pd.DataFrame(
         [
@@ -75,10 +80,9 @@ def draw_ranking_scores(scores: Mapping[str, Scores], columns: Sequence[str]) ->
             if column in one
         ]
     )
-    places = {label: place for place, label in enumerate(scores)}
     titles = [score_quantity(column).title for column in columns]
     figure = panelled(
-        {title: [_bars(title, data[data["measure"] == title], places)] for title in titles},
+        {title: [_bars(title, data[data["measure"] == title], styles)] for title in titles},
         title="Ranking of a sentence's neighbours",
         x="method",
         y="",
@@ -89,7 +93,7 @@ def draw_ranking_scores(scores: Mapping[str, Scores], columns: Sequence[str]) ->
     return Drawn(figure, data)
 
 
-def _bars(title: str, data: pd.DataFrame, places: Mapping[str, int]) -> go.Bar:
+def _bars(title: str, data: pd.DataFrame, styles: Mapping[str, Style]) -> go.Bar:
     return go.Bar(
         name=title,
         x=data["method"].tolist(),
@@ -99,7 +103,7 @@ def _bars(title: str, data: pd.DataFrame, places: Mapping[str, int]) -> go.Bar:
         texttemplate="%{y:.2f}",
         textposition="inside",
         insidetextanchor="middle",
-        marker_color=[colour(places[label]) for label in data["method"]],
+        marker_color=[styles[label].colour for label in data["method"]],
         hovertemplate="%{x}: %{y:.2f}<extra></extra>",
     )
 

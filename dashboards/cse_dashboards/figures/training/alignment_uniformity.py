@@ -6,9 +6,10 @@ from statistics import fmean
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.look import colour, make_figure
+from cse_dashboards.figures.look import make_figure
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.rows import Rows, first_rows, left_out, picture_per_dev_data
+from cse_dashboards.figures.styles import Style, row_styles
 from cse_dashboards.figures.training.dev_curves import KEPT, MEAN
 from cse_dashboards.figures.training.seeds import SeedCurves, at_kept, curves_of, having, over_seeds
 from cse_platform.leaderboard.api import Leaderboard
@@ -40,10 +41,12 @@ def _picture(reader: Leaderboard, rows: Rows) -> Picture:
             "report both, imported ones may not"
         )
         return Picture(name, title, caption, missing=why)
-    return Picture(name, title, caption, *draw_alignment_uniformity(curves))
+    return Picture(name, title, caption, *draw_alignment_uniformity(curves, row_styles(labelled)))
 
 
-def draw_alignment_uniformity(curves: Mapping[str, SeedCurves]) -> Drawn:
+def draw_alignment_uniformity(
+    curves: Mapping[str, SeedCurves], styles: Mapping[str, Style]
+) -> Drawn:
     """A line a method through the means over seeds at each step: down and to the left is better.
 
     It begins at a hollow marker before training; its star is the mean over the checkpoints that
@@ -55,8 +58,8 @@ def draw_alignment_uniformity(curves: Mapping[str, SeedCurves]) -> Drawn:
     data = pd.DataFrame(records, columns=["method", "point", "step", *PLANE_METRICS])
     traces = [
         trace
-        for place, label in enumerate(curves)
-        for trace in _traces(label, data[data["method"] == label], place)
+        for label in curves
+        for trace in _traces(label, data[data["method"] == label], styles[label])
     ]
     figure = make_figure(
         *traces,
@@ -79,7 +82,7 @@ def _records(seeds: SeedCurves) -> Iterator[dict[str, object]]:
         yield {"point": KEPT} | {name: fmean(values) for name, values in kept.items()}
 
 
-def _traces(label: str, data: pd.DataFrame, place: int) -> Iterator[go.Scatter]:
+def _traces(label: str, data: pd.DataFrame, style: Style) -> Iterator[go.Scatter]:
     means, kept = data[data["point"] == MEAN], data[data["point"] == KEPT]
     yield go.Scatter(
         name=label,
@@ -87,10 +90,12 @@ def _traces(label: str, data: pd.DataFrame, place: int) -> Iterator[go.Scatter]:
         y=means["alignment"].tolist(),
         customdata=[[int(step)] for step in means["step"]],
         mode="lines+markers",
-        line={"color": colour(place), "width": 1.5},
+        line={"color": style.colour, "width": 1.5, "dash": style.dash},
         marker={
             "size": 7,
-            "symbol": ["circle-open" if step == 0 else "circle" for step in means["step"]],
+            "symbol": [
+                f"{style.symbol}-open" if step == 0 else style.symbol for step in means["step"]
+            ],
         },
         legendgroup=label,
         hovertemplate="step %{customdata[0]}: uniformity %{x:.3f}, alignment %{y:.3f}",
@@ -101,7 +106,7 @@ def _traces(label: str, data: pd.DataFrame, place: int) -> Iterator[go.Scatter]:
             x=kept["uniformity"].tolist(),
             y=kept["alignment"].tolist(),
             mode="markers",
-            marker={"symbol": "star", "size": 15, "color": colour(place)},
+            marker={"symbol": "star", "size": 15, "color": style.colour},
             legendgroup=label,
             showlegend=False,
             hovertemplate="kept checkpoints: uniformity %{x:.3f}, alignment %{y:.3f}",

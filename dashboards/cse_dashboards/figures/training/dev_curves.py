@@ -6,10 +6,11 @@ from statistics import fmean
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.look import colour, faded, make_figure
+from cse_dashboards.figures.look import make_figure
 from cse_dashboards.figures.naming import Quantity, metric_quantity
 from cse_dashboards.figures.picture import Drawn, Picture, file_name
 from cse_dashboards.figures.rows import Rows, first_rows, left_out, picture_per_dev_data
+from cse_dashboards.figures.styles import Style, row_styles
 from cse_dashboards.figures.training.seeds import SeedCurves, at_kept, curves_of, over_seeds
 from cse_platform.leaderboard.api import Leaderboard
 
@@ -44,10 +45,12 @@ def _picture(reader: Leaderboard, rows: Rows, metric: str) -> Picture:
             f"no dev curve of these rows has {metric}; `dev:` in a sweep file says what is measured"
         )
         return Picture(name, title, caption, missing=why)
-    return Picture(name, title, caption, *draw_dev_curves(curves, metric))
+    return Picture(name, title, caption, *draw_dev_curves(curves, metric, row_styles(labelled)))
 
 
-def draw_dev_curves(curves: Mapping[str, SeedCurves], metric: str) -> Drawn:
+def draw_dev_curves(
+    curves: Mapping[str, SeedCurves], metric: str, styles: Mapping[str, Style]
+) -> Drawn:
     """The mean over seeds, a band from the lowest to the highest seed, and stars.
 
     A star marks the checkpoint of each seed that was kept. A single seed has no band; seeds without
@@ -63,8 +66,8 @@ def draw_dev_curves(curves: Mapping[str, SeedCurves], metric: str) -> Drawn:
     data = pd.DataFrame(records, columns=columns)
     traces = [
         trace
-        for place, label in enumerate(curves)
-        for trace in _traces(label, data[data["method"] == label], quantity, place)
+        for label in curves
+        for trace in _traces(label, data[data["method"] == label], quantity, styles[label])
     ]
     title = f"{quantity.name} by step"
     figure = make_figure(*traces, title=title, x="step", y=quantity.title, hovermode="x unified")
@@ -86,17 +89,19 @@ def _records(seeds: SeedCurves, metric: str, quantity: Quantity) -> Iterator[dic
         yield {"point": KEPT, "step": step, quantity.title: factor * value, "seeds": 1}
 
 
-def _traces(label: str, data: pd.DataFrame, quantity: Quantity, place: int) -> Iterator[go.Scatter]:
+def _traces(
+    label: str, data: pd.DataFrame, quantity: Quantity, style: Style
+) -> Iterator[go.Scatter]:
     means, kept = data[data["point"] == MEAN], data[data["point"] == KEPT]
     if (means["seeds"] > 1).any():
-        yield from _band(label, means, place)
+        yield from _band(label, means, style)
     yield go.Scatter(
         name=label,
         x=means["step"].tolist(),
         y=means[quantity.title].tolist(),
         mode="lines+markers",
-        line={"color": colour(place), "width": 2},
-        marker={"size": 5},
+        line={"color": style.colour, "width": 2, "dash": style.dash},
+        marker={"size": 5, "symbol": style.symbol},
         legendgroup=label,
     )
     yield go.Scatter(
@@ -104,22 +109,22 @@ def _traces(label: str, data: pd.DataFrame, quantity: Quantity, place: int) -> I
         x=kept["step"].tolist(),
         y=kept[quantity.title].tolist(),
         mode="markers",
-        marker={"symbol": "star", "size": 12, "color": colour(place)},
+        marker={"symbol": "star", "size": 12, "color": style.colour},
         legendgroup=label,
         showlegend=False,
     )
 
 
-def _band(label: str, means: pd.DataFrame, place: int) -> Iterator[go.Scatter]:
+def _band(label: str, means: pd.DataFrame, style: Style) -> Iterator[go.Scatter]:
     for end, fill in (("lowest seed", None), ("highest seed", "tonexty")):
         yield go.Scatter(
             name=f"{label}, {end}",
             x=means["step"].tolist(),
             y=means[end].tolist(),
             mode="lines",
-            line={"width": 0, "color": colour(place)},
+            line={"width": 0, "color": style.colour},
             fill=fill,
-            fillcolor=faded(place),
+            fillcolor=style.faded(),
             hoverinfo="skip",
             legendgroup=label,
             showlegend=False,

@@ -5,6 +5,7 @@ import shlex
 from flask import render_template
 
 from cse_dashboards.figures.picture import Picture
+from cse_dashboards.figures.styles import method_style
 from cse_dashboards.figures.training.dev_curves import draw_dev_curves
 from cse_dashboards.page.address import TrialAddress
 from cse_dashboards.page.site import pages, read_address, reader, site
@@ -40,5 +41,6 @@ def _curve(details: TrialDetails, metric: str) -> Picture:
     if metric not in _metrics(details):
         return Picture(name, title, caption, missing=f"this trial reported no {metric}")
     label = f"{details.method}, seed {details.seed}"
-    drawn = draw_dev_curves({label: {details.seed: details.curve}}, metric)
+    styles = {label: method_style(details.method)}
+    drawn = draw_dev_curves({label: {details.seed: details.curve}}, metric, styles)
     return Picture(name, title, caption, *drawn)
