@@ -30,10 +30,12 @@ except KeyboardInterrupt:
 
 def test_a_handler_that_was_left_behind_swallows_nothing() -> None:
     with interrupt_handler_kept():
-        signal.signal(signal.SIGINT, lambda *_: None)
-        interrupt()
-    with pytest.raises(KeyboardInterrupt):
-        interrupt()
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever earlier tests have left
+        with interrupt_handler_kept():
+            signal.signal(signal.SIGINT, lambda *_: None)
+            interrupt()
+        with pytest.raises(KeyboardInterrupt):
+            interrupt()
 
 
 def test_it_works_where_sigint_is_ignored() -> None:
