@@ -1,4 +1,6 @@
-"""What authors call methods, backbones and tasks, by the names that files and commands take."""
+"""What authors call methods, backbones, tasks and hyperparameters, by the names that files take."""
+
+import re
 
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER
 
@@ -24,6 +26,15 @@ TASKS = {
     **{"mrpc": "MRPC", AVG_TRANSFER: "transfer average", "transfer_dev": "transfer average"},
     **{"yelp": "Yelp", "imdb": "IMDB"},
 }
+_GREEK = dict(
+    zip(
+        ("alpha", "beta", "gamma", "delta", "eta", "kappa", "lambda", "mu", "sigma", "tau"),
+        "αβγδηκλμστ",
+        strict=True,
+    )
+)
+_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+_LETTERS_THEN_DIGITS = re.compile(r"([a-z]+?)(\d*)")
 
 
 def method_name(method: str) -> str:
@@ -39,3 +50,15 @@ def backbone_name(backbone: str) -> str:
 def task_name(task: str) -> str:
     """As papers write it; a lab's own set is called as its file is."""
     return TASKS.get(task, task)
+
+
+def hyperparameter_name(name: str) -> str:
+    """Short, as formulas have it: `γ` for gamma, `τ₂` for tau2, `lr` for learning_rate."""
+    return "lr" if name == "learning_rate" else " ".join(map(_symbol, name.split("_")))
+
+
+def _symbol(word: str) -> str:
+    found = _LETTERS_THEN_DIGITS.fullmatch(word)
+    if found is None or found[1] not in _GREEK:
+        return word
+    return _GREEK[found[1]] + found[2].translate(_SUBSCRIPTS)

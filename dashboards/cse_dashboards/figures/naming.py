@@ -1,9 +1,11 @@
-"""What tasks and metrics are called on axes, with their units."""
+"""What tasks, metrics and hyperparameters are called in figures, with their units."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from cse_methods.data.dev_selection import climbed_sets
-from cse_methods.names import task_name
+from cse_methods.names import hyperparameter_name, task_name
 from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, TRANSFER_TASKS
 from cse_platform.sweep.objectives import DEV_VALUE, GPU_HOURS, SECONDS, is_metric, metric_of
 
@@ -71,3 +73,21 @@ def metric_quantity(metric: str) -> Quantity:
     if name.startswith("loss_"):
         return Quantity(f"training loss, {name.removeprefix('loss_')} part")
     return Quantity(_MEASURED.get(metric, metric))
+
+
+def number(value: float) -> str:
+    """Three significant digits, small and large ones by powers of ten: `0.19`, `2.7e-4`."""
+    if value and not 1e-3 <= abs(value) < 1e5:
+        digits, _, power = f"{value:.2e}".partition("e")
+        return f"{digits.rstrip('0').rstrip('.')}e{int(power)}"
+    return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def value_text(value: Any) -> str:
+    """The value of a hyperparameter."""
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def values_line(values: Mapping[str, Any]) -> str:
+    """Hyperparameters in a legend or beside a point: `lr=2.7e-4, γ=0.19`."""
+    return ", ".join(f"{hyperparameter_name(n)}={value_text(v)}" for n, v in values.items())

@@ -1,0 +1,30 @@
+"""What authors call things, by hand."""
+
+import pytest
+
+from cse_methods.names import backbone_name, hyperparameter_name, method_name, task_name
+from cse_methods.registry import own_methods
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        *(("gamma", "γ"), ("tau2", "τ₂"), ("learning_rate", "lr"), ("negative_tau", "negative τ")),
+        *(("batch_size", "batch size"), ("d0", "d0"), ("alphabet", "alphabet")),
+    ],
+)
+def test_hyperparameters(name: str, shown: str) -> None:
+    assert hyperparameter_name(name) == shown
+
+
+def test_what_has_no_other_name_keeps_its_own() -> None:
+    assert method_name("rankcse") == "RankCSE"
+    assert task_name("stsb") == "STS-B"
+    assert backbone_name("roberta-base") == "RoBERTa-base"
+    for named in (method_name, task_name, backbone_name):
+        assert named("ours-2") == "ours-2"
+
+
+def test_every_method_of_the_project_has_its_authors_name() -> None:
+    assert {method_name(name).lower() for name in own_methods()} == own_methods()
+    assert all(method_name(name) != name for name in own_methods() - {"untrained"})
