@@ -12,7 +12,7 @@ from searches import history_of, searched
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.sweeps.search_history import sampler_of
+from cse_platform.leaderboard.query.sweeps.stored_file import sampler_of
 from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.search.finding_lines import finding_lines

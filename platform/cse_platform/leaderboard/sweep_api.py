@@ -1,5 +1,6 @@
 """The questions about sweeps and single trials."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from cse_platform.leaderboard.query.sweeps.find import find_sweep
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.query.sweeps.front import ParetoFront
     from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
     from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
+    from cse_platform.leaderboard.query.sweeps.trials_table import (
+        SweepHyperparameters,
+        TrialChoice,
+        TrialLine,
+    )
+    from cse_platform.leaderboard.query.sweeps.where import Where
     from cse_platform.leaderboard.query.trials.details_record import TrialDetails
     from cse_platform.leaderboard.trial import TrialSummary
     from cse_platform.tracking.events import DriverMessage
@@ -64,21 +71,71 @@ class SweepQueries:
         with self._store.session() as session:
             return driver_messages(session, find_sweep(session, sweep))
 
-    def search(self, sweep: str, *, limit: int = 1000) -> "SearchHistory":
+    def search(
+        self, sweep: str, *, limit: int = 1000, where: "Where | None" = None
+    ) -> "SearchHistory":
         """What a sweep has tried, further seeds included, and what came of it.
 
         Args:
             sweep: its name.
             limit: of trials; where there are more, half of it are the best ones on dev, and the
                 rest is an even sample of the others. The answer says how many there are.
+            where: only the trials that pass.
 
         Raises:
-            NotFoundError: if there is no such sweep.
+            NotFoundError: if there is no such sweep, or it has no such hyperparameter.
         """
         from cse_platform.leaderboard.query.sweeps.search_history import search_history
 
         with self._store.session() as session:
-            return search_history(session, sweep, limit=limit)
+            return search_history(session, sweep, limit=limit, where=where)
+
+    def trials(
+        self,
+        sweep: str,
+        choice: "TrialChoice | None" = None,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> "Iterator[TrialLine]":
+        """The trials of a sweep, of every state, in the order that is chosen.
+
+        Args:
+            sweep: its name.
+            choice: which of them, and their order; left out, all by number.
+            limit: so many of them.
+            offset: after so many others.
+
+        Raises:
+            NotFoundError: if there is no such sweep, or it has no such hyperparameter.
+        """
+        from cse_platform.leaderboard.query.sweeps.trials_table import TrialChoice, trial_lines
+
+        with self._store.session() as session:
+            asked = choice or TrialChoice()
+            yield from trial_lines(session, sweep, asked, limit=limit, offset=offset)
+
+    def count_trials(self, sweep: str, choice: "TrialChoice") -> int:
+        """How many trials of a sweep pass.
+
+        Raises:
+            NotFoundError: if there is no such sweep, or it has no such hyperparameter.
+        """
+        from cse_platform.leaderboard.query.sweeps.trials_table import count_trials
+
+        with self._store.session() as session:
+            return count_trials(session, sweep, choice)
+
+    def hyperparameters(self, sweep: str) -> "SweepHyperparameters":
+        """Which hyperparameters vary among the trials of a sweep, and what the others are.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        from cse_platform.leaderboard.query.sweeps.trials_table import sweep_hyperparameters
+
+        with self._store.session() as session:
+            return sweep_hyperparameters(session, sweep)
 
     def front(self, sweep: str) -> "ParetoFront":
         """The Pareto front of a search with several objectives, and its other configurations.

@@ -16,7 +16,7 @@ from cse_platform.leaderboard.query.sweeps.measured import (
     aims_of,
     measured_trials,
 )
-from cse_platform.leaderboard.query.sweeps.search_history import search_dev, space_of
+from cse_platform.leaderboard.query.sweeps.stored_file import search_dev, space_of
 from cse_platform.leaderboard.statistics.pareto import non_dominated
 from cse_platform.sweep.objectives import SearchObjective, is_feasible, measure
 from cse_platform.sweep.space.space import Space

@@ -14,7 +14,7 @@ from cse_methods.data.dev_selection import DevSelection
 from cse_platform.leaderboard.query.sweeps.find import find_sweep
 from cse_platform.leaderboard.query.sweeps.measured import aims_of
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview, sweep_overview
-from cse_platform.leaderboard.query.sweeps.search_history import space_of
+from cse_platform.leaderboard.query.sweeps.stored_file import space_of
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
     DevPointRecord,

@@ -19,7 +19,7 @@ from cse_platform.leaderboard.query.sweeps.measured import (
     aims_of,
     measured_trials,
 )
-from cse_platform.leaderboard.query.sweeps.search_history import search_dev, space_of
+from cse_platform.leaderboard.query.sweeps.stored_file import search_dev, space_of
 from cse_platform.leaderboard.query.trials.summary import select_trials, summarize
 from cse_platform.leaderboard.store.tables import (
     DevPointRecord,

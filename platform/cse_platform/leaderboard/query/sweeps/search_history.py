@@ -1,15 +1,15 @@
 """What a search has tried, and what came of it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
 from sqlalchemy import Select, case, func, or_, select
 from sqlalchemy.orm import Session
 
-from cse_methods.data.dev_selection import DevSelection
 from cse_platform.leaderboard.query.sweeps.find import find_sweep
+from cse_platform.leaderboard.query.sweeps.stored_file import sampler_of, search_dev, space_of
+from cse_platform.leaderboard.query.sweeps.trials_table import chosen_trials
+from cse_platform.leaderboard.query.sweeps.where import Where
 from cse_platform.leaderboard.query.trials.summary import select_trials, summarize
 from cse_platform.leaderboard.store.tables import SweepTrialRecord, TrialRecord
 from cse_platform.leaderboard.trial import TrialSummary
@@ -29,7 +29,7 @@ class SearchHistory:
     """By number. Where there are more than were asked for, half of these are the best complete
     ones on dev, and the others an even sample of the rest by their numbers."""
     total: int
-    """How many trials the sweep holds."""
+    """How many trials the sweep holds, or how many of them pass."""
     sampler: str = ""
     """What proposed them; empty where the sweep's file is not known."""
 
@@ -39,55 +39,37 @@ class SearchHistory:
         return len(self.trials) < self.total
 
 
-def search_history(session: Session, name: str, *, limit: int) -> SearchHistory:
-    """What a sweep has tried, and what came of it.
+def search_history(
+    session: Session, name: str, *, limit: int, where: Where | None = None
+) -> SearchHistory:
+    """What a sweep has tried, and what came of it; with `where`, of the trials that pass alone.
 
     The limit is at least 2; `SearchHistory.trials` says which trials are left out.
 
     Raises:
-        NotFoundError: if there is no such sweep.
+        NotFoundError: if there is no such sweep, or it has no such hyperparameter.
     """
     sweep = find_sweep(session, name)
     space = space_of(sweep.spec)
-    held = select(func.count()).where(SweepTrialRecord.sweep_id == sweep.id)
-    total = session.scalar(held) or 0
+    held = select(SweepTrialRecord.trial_id).where(SweepTrialRecord.sweep_id == sweep.id)
+    if where:
+        held = held.where(SweepTrialRecord.trial_id.in_(chosen_trials(session, sweep, where)))
+    total = session.scalar(held.with_only_columns(func.count())) or 0
     query = select_trials().where(SweepTrialRecord.sweep_id == sweep.id)
     query = query.order_by(SweepTrialRecord.number)
     if total > limit:
-        query = _some(session, query, sweep.id, limit=limit, total=total)
+        query = _some(session, query, held, limit=limit, total=total)
+    elif where:
+        query = query.where(SweepTrialRecord.trial_id.in_(held))
     trials = tuple(summarize(line, space) for line in session.execute(query))
     sampler = sampler_of(sweep.spec)
     return SearchHistory(name, search_dev(sweep.spec), space, trials, total, sampler)
 
 
-def search_dev(spec: Mapping[str, Any]) -> str:
-    """What a sweep climbs, by its stored file."""
-    try:
-        return DevSelection.model_validate(spec.get("dev") or {}).search_name
-    except ValidationError:  # of another version
-        return DevSelection().search_name
-
-
-def sampler_of(spec: Mapping[str, Any]) -> str:
-    """What proposes a sweep's trials, by its stored file; empty where that does not say so."""
-    search = spec.get("search")
-    sampler = search.get("sampler", "") if isinstance(search, Mapping) else ""
-    return str(sampler.get("kind", "") if isinstance(sampler, Mapping) else sampler)
-
-
-def space_of(spec: Mapping[str, Any]) -> Space:
-    """What a sweep searches, by its stored file; empty where that says nothing we can read."""
-    try:
-        return Space.model_validate(spec.get("space") or {})
-    except ValidationError:  # of another version
-        return Space({})
-
-
 def _some(
-    session: Session, query: Select[*tuple[Any, ...]], sweep: int, *, limit: int, total: int
+    session: Session, query: Select[*tuple[Any, ...]], held: Select[int], *, limit: int, total: int
 ) -> Select[*tuple[Any, ...]]:
     """The best half, and of the others every so many-th, which stands for those left out."""
-    held = select(SweepTrialRecord.trial_id).where(SweepTrialRecord.sweep_id == sweep)
     complete = held.join(SweepTrialRecord.trial).where(TrialRecord.state == "COMPLETE")
     best_first = complete.order_by(TrialRecord.best_value.desc(), SweepTrialRecord.number)
     best = select(best_first.limit(limit // 2).cte("best").c.trial_id)

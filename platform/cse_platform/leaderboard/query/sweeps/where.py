@@ -1,0 +1,117 @@
+"""What a sweep's trials are narrowed down to: `learning_rate:1e-4..3e-4,kind:a|b`.
+
+A condition is a name and what it may be: values with `|` between them, or `LOW..HIGH`, both ends
+included, one of which may be left out. A trial passes if all conditions hold. Where a name or a
+value has one of the signs `,` `|` `:` `%` or `..` in it, these are written as in a URL: `%2C`.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import unquote
+
+EXAMPLE = "learning_rate:1e-4..3e-4,kind:a|b"
+NONE = "none"
+"""The value of a trial that has none: the hyperparameter took no part in it."""
+
+_SIGNS = re.compile(r"[%,|:]|\.\.")
+
+
+@dataclass(frozen=True)
+class Span:
+    """All numbers between two, both included."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __str__(self) -> str:
+        return f"{_end(self.low)}..{_end(self.high)}"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What one hyperparameter, or one column of a trial, may be."""
+
+    name: str
+    allowed: tuple[Span | str, ...]
+    """One of these is enough. A text means the number, too, that it can be read as."""
+
+    def __str__(self) -> str:
+        values = (str(one) if isinstance(one, Span) else _coded(one) for one in self.allowed)
+        return f"{_coded(self.name)}:{'|'.join(values)}"
+
+
+@dataclass(frozen=True)
+class Where:
+    """Conditions that hold all together; without any, every trial passes."""
+
+    conditions: tuple[Condition, ...] = ()
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.conditions))
+
+    def __bool__(self) -> bool:
+        return bool(self.conditions)
+
+    def without(self, condition: Condition) -> Self:
+        """The others."""
+        return type(self)(tuple(one for one in self.conditions if one != condition))
+
+
+EVERY_TRIAL = Where()
+
+
+def read_where(text: str) -> Where:
+    """The conditions that a text names, as the module describes it.
+
+    Raises:
+        ValueError: says what means nothing, and the way out.
+    """
+    parts = [part for part in text.split(",") if part.strip()]
+    return Where(tuple(dict.fromkeys(map(_condition, parts))))
+
+
+def _condition(text: str) -> Condition:
+    name, colon, allowed = text.strip().partition(":")
+    values = [value.strip() for value in allowed.split("|")]
+    if not (colon and name.strip() and all(values)):
+        raise ValueError(
+            f"{text.strip()!r} is no condition; write NAME:VALUE, NAME:VALUE|VALUE or "
+            f"NAME:LOW..HIGH, with a comma before the next one, e.g. {EXAMPLE}"
+        )
+    return Condition(unquote(name.strip()), tuple(map(_allowed, values)))
+
+
+def _allowed(text: str) -> Span | str:
+    low, dots, high = text.partition("..")
+    if not dots:
+        return unquote(text)
+    span = Span(_number(low, -math.inf, text), _number(high, math.inf, text))
+    if not (low or high) or math.isnan(span.low + span.high):
+        raise ValueError(_no_range(text))
+    if span.low > span.high:
+        raise ValueError(f"{text!r} holds no number; write the lower end first: {high}..{low}")
+    return span
+
+
+def _number(text: str, default: float, span: str) -> float:
+    try:
+        return float(text) if text.strip() else default
+    except ValueError:
+        raise ValueError(_no_range(span)) from None
+
+
+def _no_range(text: str) -> str:
+    return (
+        f"{text!r} is no range; write LOW..HIGH in numbers, e.g. 1e-4..3e-4, or %2E%2E for two "
+        "dots in a value"
+    )
+
+
+def _end(number: float) -> str:
+    return f"{number!r}" if math.isfinite(number) else ""
+
+
+def _coded(text: str) -> str:
+    return _SIGNS.sub(lambda found: "".join(f"%{ord(sign):02X}" for sign in found[0]), text)

@@ -1,0 +1,172 @@
+"""The trials of a sweep as a table: what passes, in which order, and what is the same for all."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cse_platform.errors import NotFoundError
+from cse_platform.leaderboard import Leaderboard
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.sweeps.trials_table import TrialChoice
+from cse_platform.leaderboard.query.sweeps.where import Condition, Span, Where, read_where
+from cse_platform.leaderboard.store.opening import Store
+from cse_platform.tracking.events import Event, SweepStarted
+
+SPACE = {
+    "rate": {"low": 1e-5, "high": 1e-3, "log": True},
+    "kind": ["a", "b,c"],
+    "depth": {"choices": [1, 2], "when": {"kind": "a"}},
+    "heads": [[1, 2], "neither"],
+    "flag": [True, False],
+    "always": ["here"],
+}
+TRIALS: tuple[tuple[Any, ...], ...] = (
+    ("COMPLETE", 0.81, {"rate": 1e-4, "kind": "a", "depth": 2, "heads": [1, 2], "flag": True}),
+    ("COMPLETE", 0.83, {"rate": 3e-4, "kind": "b,c", "depth": 2, "heads": [1, 2], "flag": False}),
+    (
+        "PRUNED",
+        0.60,
+        {"rate": 2e-5, "kind": "a", "depth": 1, "heads": "neither", "flag": True},
+    ),
+    ("FAIL", 0.10, {"rate": 9e-4, "kind": "a", "depth": 1, "heads": [1, 2], "flag": True}),
+    (None, 0.70, {"rate": 5e-4, "kind": "b,c", "depth": 1, "heads": [1, 2], "flag": True}),
+)
+
+
+@pytest.fixture
+def lab(
+    board: Store,
+    sweep_started: Callable[..., SweepStarted],
+    trial_life: Callable[..., list[Event]],
+) -> Leaderboard:
+    """One sweep with a trial in every state, in each kind of store."""
+    events: list[Event] = [sweep_started("all", spec={"sweep": "all", "space": SPACE})]
+    for number, (state, value, values) in enumerate(TRIALS):
+        events += trial_life(
+            number,
+            {0: 0.5, 10 + number: value},
+            sweep="all",
+            state=state,
+            trial=f"{number:x}" * 64,
+            values={**values, "always": "here", "batch_size": 64},
+            searched=tuple(SPACE),
+        )
+    LeaderboardSink(board).apply("j", list(enumerate(events, start=1)))
+    return Leaderboard(board)
+
+
+def numbers(lab: Leaderboard, where: str = "", **choice: Any) -> list[int]:
+    asked = TrialChoice(read_where(where), **choice)
+    found = [one.number for one in lab.trials("all", asked)]
+    assert lab.count_trials("all", asked) == len(found)
+    return found
+
+
+def test_a_line_has_what_is_known_of_a_trial(lab: Leaderboard) -> None:
+    lines = list(lab.trials("all"))
+    assert [one.state for one in lines] == ["COMPLETE", "COMPLETE", "PRUNED", "FAIL", "RUNNING"]
+    assert [one.score for one in lines] == [0.81, 0.83, 0.60, 0.5, 0.70]
+    assert [one.step for one in lines] == [10, 11, 12, 13, 14]
+    assert lines[3].error == "loss is NaN"
+    assert (lines[0].seconds, lines[4].seconds, lines[4].finished) == (1.5, None, None)
+    assert lines[0].values["depth"] == 2
+    assert "depth" not in lines[1].values  # it has no effect in this kind
+
+
+def test_what_varies_and_what_is_the_same(lab: Leaderboard) -> None:
+    found = lab.hyperparameters("all")
+    assert found.varying == ("rate", "kind", "depth", "heads", "flag")
+    assert dict(found.same) == {"always": "here", "batch_size": 64}
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("rate:1e-4..5e-4", [0, 1, 4]),
+        ("rate:..1e-4", [0, 2]),
+        ("rate:1e-4..5e-4,flag:true", [0, 4]),
+        ("rate:0.0001|0.0009", [0, 3]),
+        ("kind:a", [0, 2, 3]),
+        ("kind:b%2Cc", [1, 4]),
+        ("depth:2", [0]),  # trial 1 has it, too, without an effect
+        ("depth:none", [1, 4]),
+        ("depth:1..2|none", [0, 1, 2, 3, 4]),
+        ("heads:[1%2C2]", [0, 1, 3, 4]),
+        ("heads:[1%2C 2]", [0, 1, 3, 4]),
+        ("heads:neither", [2]),
+        ("score:70..82", [0, 4]),
+        ("seed:42,step:12..13", [2, 3]),
+        ("state:FAIL|PRUNED", [2, 3]),
+        ("kind:1..2", []),
+        ("always:here,batch_size:64", [0, 1, 2, 3, 4]),
+    ],
+)
+def test_conditions_narrow(lab: Leaderboard, where: str, expected: list[int]) -> None:
+    assert numbers(lab, where) == expected
+    assert str(read_where(str(read_where(where)))) == str(read_where(where))
+    assert [one.number for one in lab.search("all", where=read_where(where)).trials] == expected
+
+
+def test_states_and_pages(lab: Leaderboard) -> None:
+    assert numbers(lab, state="COMPLETE") == [0, 1]
+    assert numbers(lab, "kind:a", state="FAIL") == [3]
+    choice = TrialChoice(descending=True)
+    assert [one.number for one in lab.trials("all", choice, limit=2, offset=1)] == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("sort", "up", "down"),
+    [
+        ("number", [0, 1, 2, 3, 4], [4, 3, 2, 1, 0]),
+        ("score", [3, 2, 4, 0, 1], [1, 0, 4, 2, 3]),
+        ("rate", [2, 0, 1, 4, 3], [3, 4, 1, 0, 2]),
+        ("kind", [0, 2, 3, 1, 4], [1, 4, 0, 2, 3]),
+        ("depth", [2, 3, 0, 1, 4], [0, 2, 3, 1, 4]),
+        ("flag", [1, 0, 2, 3, 4], [0, 2, 3, 4, 1]),
+        ("error", [3, 0, 1, 2, 4], [3, 0, 1, 2, 4]),
+        ("seconds", [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]),
+    ],
+)
+def test_order_goes_both_ways(lab: Leaderboard, sort: str, up: list[int], down: list[int]) -> None:
+    assert numbers(lab, sort=sort) == up
+    assert numbers(lab, sort=sort, descending=True) == down
+
+
+def test_an_unknown_name_leads_to_the_known_ones(lab: Leaderboard) -> None:
+    for asked in (TrialChoice(read_where("rat:1")), TrialChoice(sort="rat")):
+        with pytest.raises(NotFoundError, match="'rat' is no hyperparameter of all; did you mean"):
+            list(lab.trials("all", asked))
+
+
+def test_a_sweep_without_trials_has_none(
+    board: Store, sweep_started: Callable[..., SweepStarted]
+) -> None:
+    LeaderboardSink(board).apply("j", [(1, sweep_started("new"))])
+    lab = Leaderboard(board)
+    assert lab.hyperparameters("new").names == ()
+    assert list(lab.trials("new")) == []
+
+
+def test_what_is_written_is_read_back() -> None:
+    odd = Condition("a,b", ("1..2", "50%", "x|y:z", "..", Span(low=-1.5), Span(1e-05, 3.0)))
+    assert read_where(str(Where((odd,)))) == Where((odd,))
+    assert not read_where("")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind", "'kind' is no condition; write NAME:VALUE"),
+        ("kind:a|", "'kind:a|' is no condition"),
+        (":a", "':a' is no condition"),
+        ("rate:1..x", "'1..x' is no range; write LOW..HIGH in numbers"),
+        ("rate:..", "'..' is no range"),
+        ("rate:nan..1", "'nan..1' is no range"),
+        ("rate:3..1", "'3..1' holds no number; write the lower end first: 1..3"),
+    ],
+)
+def test_what_means_nothing_names_the_way_out(text: str, said: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        read_where(text)
+    assert said in str(refused.value)
