@@ -3,17 +3,36 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime, time
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import quote, urlencode
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from cse_dashboards.errors import AddressError
 from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.query.board.sorting import SORT_COLUMNS
+from cse_platform.leaderboard.query.sweeps.trials_table import TrialChoice
+from cse_platform.leaderboard.query.sweeps.where import Condition, Where, read_where
 from cse_platform.leaderboard.row import FamilyName
 from cse_platform.sweep.reading.problems import dotted_path
 from cse_platform.sweep.reading.pydantic_errors import problems_in
+
+
+def _listed(value: Any) -> Any:
+    parts = value.split(",") if isinstance(value, str) else value
+    return tuple(dict.fromkeys(part for part in parts if part))
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+"""Several at once, with commas between them; a form may repeat the parameter instead."""
 
 
 class Address(BaseModel):
@@ -22,6 +41,8 @@ class Address(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     PATH: ClassVar[str]
     """With the names of fields in braces."""
+    LISTS: ClassVar[frozenset[str]] = frozenset()
+    """Fields of the type `Names`."""
 
     @classmethod
     def read(cls, query: Iterable[tuple[str, str]], **path: str) -> Self:
@@ -36,6 +57,8 @@ class Address(BaseModel):
         for name, value in query:
             if value:
                 given[name].append(value)
+        for name in cls.LISTS & given.keys():
+            given[name] = [",".join(given[name])]
         if twice := [name for name, values in given.items() if len(values) > 1 or name in path]:
             raise AddressError(f"the address names {twice[0]!r} twice; once is enough")
         values: dict[str, Any] = {name: one for name, (one,) in given.items()}
@@ -47,7 +70,7 @@ class Address(BaseModel):
     def link(self, **changes: Any) -> str:
         """The path and query of this view, with some of what is chosen changed."""
         changed = self.model_validate({**self.model_dump(), **changes})
-        query = urlencode([(name, _text(value)) for name, value in changed.chosen()])
+        query = urlencode([(name, _text(value)) for name, value in changed.chosen()], safe=":,|@")
         return changed.path + (f"?{query}" if query else "")
 
     def under(self, prefix: str) -> str:
@@ -123,6 +146,43 @@ class SweepAddress(Address):
     x: str | None = None
     y: str | None = None
     """Two hyperparameters: of the contour and the surface."""
+    where: str = ""
+    """What narrows the trials of the table and of all figures, as `read_where` takes it."""
+    narrow: str | None = None
+    to: str | None = None
+    """One more condition, as a form sends it: the name, and what it may be. It joins `where`."""
+    state: Literal["RUNNING", "COMPLETE", "PRUNED", "FAIL"] | None = None
+    sort: str = "-number"
+    """A column of the table of trials; `-` before it: the highest first."""
+    page: int = Field(default=1, ge=1)
+    columns: Names = ()
+    """Of the table; left out, those that say something."""
+    LISTS = frozenset({"columns"})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _join(cls, given: dict[str, Any]) -> dict[str, Any]:
+        name, allowed = given.get("narrow"), given.get("to")
+        if not (name and allowed):
+            return given | {"narrow": None, "to": None}
+        parts = (given.get("where"), f"{Condition(name, ())}{allowed}")
+        return given | {"where": ",".join(filter(None, parts)), "narrow": None, "to": None}
+
+    @field_validator("where")
+    @classmethod
+    def _readable(cls, text: str) -> str:
+        return str(read_where(text))
+
+    @property
+    def conditions(self) -> Where:
+        """What all trials that are shown have in common."""
+        return read_where(self.where)
+
+    @property
+    def choice(self) -> TrialChoice:
+        """The trials of the table, and their order."""
+        column = self.sort.removeprefix("-")
+        return TrialChoice(self.conditions, self.state, column, descending=column != self.sort)
 
 
 class TrialAddress(Address):
@@ -171,6 +231,8 @@ class GeometryAddress(_Filtered):
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ",".join(value)
     return value.isoformat() if isinstance(value, date) else str(value)
 
 

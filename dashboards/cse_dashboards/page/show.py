@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 from datetime import datetime
+from math import isfinite
 from typing import Any
 from urllib.parse import quote
 
+from cse_dashboards.figures.naming import number, value_text
 from cse_dashboards.page.address import BoardAddress, CompareAddress, GeometryAddress, SweepsAddress
+from cse_methods.names import hyperparameter_name
 from cse_platform.leaderboard.query.board.sorting import SCORE_COLUMNS, SORT_COLUMNS, TEXT_COLUMNS
+from cse_platform.leaderboard.query.sweeps.where import Condition, Span, coded, named_value
 from cse_platform.render.formats import clock, percent, short_settings
 from cse_platform.render.table import Table, TableRow
 
@@ -76,7 +80,34 @@ def reference(heads: list[str], row: TableRow) -> str | None:
     return f"{cells['method']}@{configuration}" if configuration else None
 
 
-FILTERS = {"percent": percent, "clock": clock, "moment": moment, "one_line": short_settings}
+def condition_text(condition: Condition) -> str:
+    """A condition in words: `lr from 1e-4 to 3e-4`, `kind a or b`."""
+    allowed = (_from_to(one) if isinstance(one, Span) else one for one in condition.allowed)
+    return f"{hyperparameter_name(condition.name)} {' or '.join(allowed)}"
+
+
+def _from_to(span: Span) -> str:
+    low = f"from {number(span.low)}" if isfinite(span.low) else ""
+    high = f"to {number(span.high)}" if isfinite(span.high) else ""
+    return " ".join(filter(None, (low, high)))
+
+
+def first_line(text: str | None) -> str:
+    """Of what a trial said when it failed."""
+    return (text or "").strip().partition("\n")[0]
+
+
+FILTERS = {
+    "percent": percent,
+    "clock": clock,
+    "moment": moment,
+    "one_line": short_settings,
+    "as_condition": lambda value: coded(named_value(value)),
+    "condition_text": condition_text,
+    "first_line": first_line,
+    "hyperparameter_name": hyperparameter_name,
+    "value_text": value_text,
+}
 GLOBALS: dict[str, Any] = {
     "direction": direction,
     "leads_to": leads_to,

@@ -14,6 +14,7 @@ from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.study import ReplayedSearch
 from cse_dashboards.page.address import Address
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.query.sweeps.trials_table import SweepHyperparameters
 from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.secrets import mask_url
@@ -110,6 +111,8 @@ class Site:
     """Each row of a board against one, by the row's place."""
     studies: Memory[ReplayedSearch] = field(default_factory=Memory)
     """Of sweeps, for as long as their trials stay the same."""
+    hyperparameters: Memory[SweepHyperparameters] = field(default_factory=Memory)
+    """Of sweeps, for as long as they have the same number of trials."""
     pictures: Memory[Picture] = field(default_factory=Memory)
     """Of embeddings."""
     encoding: threading.Lock = field(default_factory=threading.Lock)

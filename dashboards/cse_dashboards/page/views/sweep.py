@@ -15,14 +15,19 @@ from cse_dashboards.page.address import SweepAddress
 from cse_dashboards.page.show import arranged
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_dashboards.page.views.sweeps import EVERY
+from cse_dashboards.page.views.trials import trials_table
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
+from cse_platform.leaderboard.query.sweeps.trials_table import TrialChoice
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
+from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.secrets import mask_url
 
+SEEDS = 8
+"""Trials that are looked at for each of the best configurations, where not all trials pass."""
 BEST = 8
 """Configurations that are shown, and whose dev curves are drawn."""
 OFFERED_CURVES = (
@@ -41,7 +46,12 @@ def show_sweep(name: str) -> str:
     address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
     file = io.StringIO()
     YAML().dump(reader().sweep_spec(name), file)
-    return render_template("sweep.html", file=file.getvalue(), **_progress(address, overview))
+    return render_template(
+        "sweep.html",
+        file=file.getvalue(),
+        **_progress(address, overview),
+        **trials_table(address, overview),
+    )
 
 
 @pages.get("/parts/live/sweeps/<name>")
@@ -66,7 +76,7 @@ def sweep_best(name: str) -> str:
     from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 
     address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
-    rows = reader().rows(Filters(sweep=name), per_configuration=True, limit=BEST, ranked=False)
+    rows = _best_rows(address)
     metric = address.metric or dev_metric(overview.dev)
     return render_template(
         "sweep_best.html",
@@ -79,22 +89,41 @@ def sweep_best(name: str) -> str:
     )
 
 
+def _best_rows(address: SweepAddress) -> list[LeaderboardRow]:
+    """The best configurations, by all their seeds in the sweep; of the trials that pass."""
+    if not address.where:
+        filters = Filters(sweep=address.name)
+        return reader().rows(filters, per_configuration=True, limit=BEST, ranked=False)
+    choice = TrialChoice(address.conditions, "COMPLETE", "score", descending=True)
+    best = reader().trials(address.name, choice, limit=SEEDS * BEST)
+    hashes = list(dict.fromkeys(one.configuration for one in best))[:BEST]
+    return [row for one in hashes for row in _rows_of(address.name, one)]
+
+
+def _rows_of(sweep: str, configuration: str) -> list[LeaderboardRow]:
+    filters = Filters(sweep=sweep, configuration=configuration)
+    return reader().rows(filters, per_configuration=True, ranked=False)
+
+
 @pages.get("/parts/search/sweeps/<name>")
 def sweep_search(name: str) -> str:
     """What the search has tried: Optuna's figures."""
     from cse_dashboards.report import search_pictures
     from cse_platform.search.finding_lines import finding_lines
 
-    study = _study(name)
+    address = read_address(SweepAddress, name=name)
+    study = _study(address)
     said = [] if study.findings is None else finding_lines(study.findings)
-    return _pictures("Search", search_pictures(reader(), reader().sweep(name), study), said=said)
+    pictures = search_pictures(reader(), reader().sweep(name), study)
+    return _pictures("Search", address, pictures, said=said)
 
 
 @pages.get("/parts/settings/sweeps/<name>")
 def sweep_hyperparameters(name: str) -> str:
     from cse_dashboards.figures.search.effect import hyperparameter_effects
 
-    return _pictures("Hyperparameters", hyperparameter_effects(_study(name).history))
+    address = read_address(SweepAddress, name=name)
+    return _pictures("Hyperparameters", address, hyperparameter_effects(_study(address).history))
 
 
 @pages.get("/parts/pair/sweeps/<name>")
@@ -103,7 +132,8 @@ def sweep_pair(name: str) -> str:
     from cse_dashboards.figures.search.contour import contour
     from cse_dashboards.figures.search.surface import surface
 
-    address, study = read_address(SweepAddress, name=name), _study(name)
+    address = read_address(SweepAddress, name=name)
+    study = _study(address)
     space = study.history.space
     for side in (address.x, address.y):
         if side is not None and side not in space:
@@ -133,12 +163,17 @@ def sweep_mlflow(name: str) -> BaseResponse:
     return redirect(f"{server.rstrip('/')}/#/experiments/{run.experiment}/runs/{run.id}")
 
 
-def _study(name: str) -> ReplayedSearch:
-    read_address(SweepAddress, name=name)  # refuses what means nothing
-    history = reader().search(name)
-    return site().studies.ask(name, history, lambda: ReplayedSearch(history))
+def _study(address: SweepAddress) -> ReplayedSearch:
+    """The search of the trials that pass."""
+    history = reader().search(address.name, where=address.conditions)
+    question = (address.name, address.where)
+    return site().studies.ask(question, history, lambda: ReplayedSearch(history))
 
 
-def _pictures(title: str, pictures: list[Picture], *, said: Sequence[str] = ()) -> str:
+def _pictures(
+    title: str, address: SweepAddress, pictures: list[Picture], *, said: Sequence[str] = ()
+) -> str:
     """Pictures under what is said of them, if anything is."""
-    return render_template("pictures.html", title=title, pictures=pictures, said=said, newer=True)
+    return render_template(
+        "pictures.html", title=title, address=address, pictures=pictures, said=said, newer=True
+    )

@@ -19,14 +19,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from cse_platform.leaderboard.query.sweeps.where import NONE, Condition, Span, Where
+from cse_platform.leaderboard.query.sweeps.where import NONE, Condition, Span, Where, named_value
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
     DevPointRecord,
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.sweep.space.space import Space
 
 _OF_TRIAL = (DevPointRecord.trial_id == TrialRecord.id,)
@@ -112,7 +111,7 @@ class TrialColumns:
         return and_(
             true(),
             *(
-                self._active(parent) & or_(*(self._is(parent, _written(one)) for one in values))
+                self._active(parent) & or_(*(self._is(parent, named_value(one)) for one in values))
                 for parent, values in self._space[name].when.items()
             ),
         )
@@ -134,11 +133,6 @@ class TrialColumns:
         if value == NONE:
             ways.append(and_(number.is_(None), text.is_(None)))
         return or_(*ways)
-
-
-def _written(value: Any) -> str:
-    """A value of a sweep file as a condition names it."""
-    return value if isinstance(value, str) else canonical_json(value)
 
 
 def _spellings(value: str) -> list[str]:

@@ -8,8 +8,10 @@ value has one of the signs `,` `|` `:` `%` or `..` in it, these are written as i
 import math
 import re
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 from urllib.parse import unquote
+
+from cse_platform.sweep.space.dimensions import canonical_json
 
 EXAMPLE = "learning_rate:1e-4..3e-4,kind:a|b"
 NONE = "none"
@@ -38,8 +40,8 @@ class Condition:
     """One of these is enough. A text means the number, too, that it can be read as."""
 
     def __str__(self) -> str:
-        values = (str(one) if isinstance(one, Span) else _coded(one) for one in self.allowed)
-        return f"{_coded(self.name)}:{'|'.join(values)}"
+        values = (str(one) if isinstance(one, Span) else coded(one) for one in self.allowed)
+        return f"{coded(self.name)}:{'|'.join(values)}"
 
 
 @dataclass(frozen=True)
@@ -113,5 +115,11 @@ def _end(number: float) -> str:
     return f"{number!r}" if math.isfinite(number) else ""
 
 
-def _coded(text: str) -> str:
+def named_value(value: Any) -> str:
+    """A value of a hyperparameter as a condition names it: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else canonical_json(value)
+
+
+def coded(text: str) -> str:
+    """A name or a value as it stands among the signs of a condition."""
     return _SIGNS.sub(lambda found: "".join(f"%{ord(sign):02X}" for sign in found[0]), text)
