@@ -14,13 +14,14 @@ from page_text import body, copied, heads, told
 
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.show import arranged, sort_of
+from cse_methods.names import method_name
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.store.opening import open_store as open_store
 from cse_platform.render.table import Cell, ColumnHead, Table
 
 
 def methods(html: str) -> list[str]:
-    return [row["method"] for row in body(html)]
+    return [row["method"].lower() for row in body(html)]
 
 
 def test_rows_are_those_of_the_leaderboard(lab: Leaderboard, client: FlaskClient) -> None:
@@ -32,8 +33,8 @@ def test_rows_are_those_of_the_leaderboard(lab: Leaderboard, client: FlaskClient
         assert row.rank is not None
         spread = "" if score.std is None else f" ±{100 * score.std:.2f}"
         single = "" if row.n > 1 else " ‡"
-        assert shown["method"] == row.method
-        assert shown["avg sts"] == f"{100 * score.mean:.2f}{spread}"
+        assert shown["method"] == method_name(row.method)
+        assert shown["STS average"] == f"{100 * score.mean:.2f}{spread}"
         low, high = 100 * score.interval.low, 100 * score.interval.high
         assert shown["95 % interval"] == f"[{low:.2f}, {high:.2f}]{single}"
         ends = "-".join(dict.fromkeys((str(row.rank.best), str(row.rank.worst))))
@@ -75,6 +76,7 @@ def test_ranks_are_forgotten_with_the_scores_they_follow_from(lab_url: str, tmp_
         ("?method=simcse", ["simcse"]),
         ("?tag=of-hicl", ["hicl"]),
         ("?hardware=node-2", ["sncse"]),
+        ("?search=HiCL+of-hicl", ["hicl"]),
         ("?sort=method", ["hicl", "simcse", "sncse"]),
         ("?sort=avg_sts", ["hicl", "sncse", "simcse"]),
         ("?sort=finished", ["sncse", "simcse", "hicl"]),
@@ -87,9 +89,23 @@ def test_filters_and_order(client: FlaskClient, query: str, expected: list[str])
 
 def test_heads_sort_and_say_how_rows_stand(lab: Leaderboard, client: FlaskClient) -> None:
     html = told(client, "/parts/standing/?sort=rank&tag=all")
-    assert '<a href="/?tag=all&amp;sort=avg_sts">avg sts</a>' in html
+    assert '<a href="/?tag=all&amp;sort=avg_sts">STS average</a>' in html
     assert re.search(r'aria-sort="ascending"><a href="/\?tag=all&amp;sort=rank">rank', html)
     assert html.count("aria-sort") == 1
+
+
+def test_rows_are_marked_above_one_of_them(lab: Leaderboard, client: FlaskClient) -> None:
+    plain, marked = (told(client, f"/parts/standing/{q}") for q in ("", "?against=simcse"))
+    assert "§" not in plain
+    assert marked.count("<sup>§") == sum(
+        task.effect > 0 and task.p_holm is not None and task.p_holm < 0.05
+        for one in lab.against(lab.rows(), "simcse").values()
+        for task in one.tasks
+    ) + sum(
+        one.average is not None and one.average.effect > 0 and (one.average.p or 1) < 0.05
+        for one in lab.against(lab.rows(), "simcse").values()
+    )
+    assert "§" in client.get("/as/md/?against=simcse").text
 
 
 def test_two_rows_can_be_chosen_to_compare(lab: Leaderboard, client: FlaskClient) -> None:
@@ -121,8 +137,12 @@ def test_files_hold_the_same_rows(lab: Leaderboard, client: FlaskClient) -> None
     assert float(row["avg_sts"]) == expected.scores["avg_sts"].mean
     [told_as_json] = json.loads(client.get("/as/json/?method=hicl").text)
     assert told_as_json["rank"]["among"] == 1
-    assert client.get("/as/md/?method=hicl").text.startswith("### Leaderboard")
+    assert client.get("/as/md/?method=hicl").text.startswith("### Spearman")
     assert r"\begin{table" in client.get("/as/tex/?method=hicl").text
+
+
+def test_words_that_no_row_has(client: FlaskClient) -> None:
+    assert "No complete trial passes these filters" in told(client, "/?search=nowhere+hicl")
 
 
 def test_nothing_passes(lab: Leaderboard, client: FlaskClient) -> None:

@@ -91,7 +91,7 @@ def test_the_live_part(page: FlaskClient, url: str) -> None:
         assert f"{name} {count}" in said
     assert "Best so far, dev stsb 83.00, trial 1, step 10" in said
     assert "#4 42 10 70.00" in said  # seed, last step, its dev score
-    assert "tau2=0.025 tau3=0.0125" in said
+    assert "τ₂=0.025, τ₃=0.0125" in said
     with open_leaderboard(url) as reader:
         left = reader.sweep("grid").left
     assert left is not None

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 expect.set_options(timeout=60_000)
 pytestmark = pytest.mark.xdist_group("swept")
 
-INK = {"light": "rgb(31, 35, 40)", "dark": "rgb(230, 237, 243)"}
+INK = {"light": "rgb(27, 31, 36)", "dark": "rgb(230, 237, 243)"}
 """What a theme writes with, on the page as in figures."""
 WHITE = "fill: rgb(255, 255, 255); fill-opacity: 1;"
 

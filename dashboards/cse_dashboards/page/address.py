@@ -121,6 +121,8 @@ class BoardAddress(_Filtered):
     published: bool = False
     against: str | None = None
     """The row that marks of significance are above: METHOD or METHOD@CONFIGURATION."""
+    search: str | None = None
+    """Words that each shown row has somewhere."""
 
     @field_validator("sort")
     @classmethod

@@ -1,17 +1,19 @@
 """How templates write values, and where names in tables lead."""
 
+import re
 from dataclasses import replace
 from datetime import datetime
 from math import isfinite
 from typing import Any
 from urllib.parse import quote
 
-from cse_dashboards.figures.naming import number, value_text
+from cse_dashboards.figures.naming import number, value_text, values_line
+from cse_dashboards.figures.styles import method_style
 from cse_dashboards.page.address import BoardAddress, CompareAddress, GeometryAddress, SweepsAddress
-from cse_methods.names import hyperparameter_name
+from cse_methods.names import TASKS, backbone_name, hyperparameter_name, method_name, task_name
 from cse_platform.leaderboard.query.board.sorting import SCORE_COLUMNS, SORT_COLUMNS, TEXT_COLUMNS
 from cse_platform.leaderboard.query.sweeps.where import Condition, Span, coded, named_value
-from cse_platform.render.formats import clock, percent, short_settings
+from cse_platform.render.formats import clock, percent
 from cse_platform.render.table import Table, TableRow
 
 NAVIGATION = {
@@ -20,6 +22,9 @@ NAVIGATION = {
     "Compare": CompareAddress(),
     "Geometry": GeometryAddress(),
 }
+_WRITTEN = {"method": method_name, "backbone": backbone_name}
+"""How cells under that head are written, if not as they are."""
+_WORD = re.compile(r"(?<![\w-])[a-z0-9]+(_[a-z0-9]+)*(?![\w-])")
 _LEADS = {"trial": "/trials/{}", "sweep": "/sweeps/{}"}
 """By the head of a column."""
 _EARLY = ("trial", "trials", "GPU-hours", "wall time", "finished")
@@ -80,6 +85,24 @@ def reference(heads: list[str], row: TableRow) -> str | None:
     return f"{cells['method']}@{configuration}" if configuration else None
 
 
+def head_name(head: str) -> str:
+    """The head of a column with tasks as papers write them: `dev STS-B (built-in)`."""
+    one = head.replace(" ", "_")
+    if one in TASKS:
+        return TASKS[one]
+    return task_words(head).replace("(builtin)", "(built-in)")
+
+
+def task_words(text: str) -> str:
+    """A text in which tasks are called as papers call them."""
+    return _WORD.sub(lambda word: task_name(word[0]), text)
+
+
+def cell_name(head: str, text: str) -> str:
+    """The text of a cell under that head; methods and backbones as their authors write them."""
+    return _WRITTEN.get(head, str)(text)
+
+
 def condition_text(condition: Condition) -> str:
     """A condition in words: `lr from 1e-4 to 3e-4`, `kind a or b`."""
     allowed = (_from_to(one) if isinstance(one, Span) else one for one in condition.allowed)
@@ -101,7 +124,7 @@ FILTERS = {
     "percent": percent,
     "clock": clock,
     "moment": moment,
-    "one_line": short_settings,
+    "one_line": values_line,
     "as_condition": lambda value: coded(named_value(value)),
     "condition_text": condition_text,
     "first_line": first_line,
@@ -109,9 +132,15 @@ FILTERS = {
     "value_text": value_text,
 }
 GLOBALS: dict[str, Any] = {
+    "backbone_name": backbone_name,
+    "cell_name": cell_name,
     "direction": direction,
+    "head_name": head_name,
     "leads_to": leads_to,
+    "method_colour": lambda method: method_style(method).colour,
+    "method_name": method_name,
     "navigation": NAVIGATION,
     "reference": reference,
     "sort_of": sort_of,
+    "task_words": task_words,
 }

@@ -11,6 +11,7 @@ from cse_dashboards.figures.picture import Picture
 from cse_dashboards.page.address import BoardAddress
 from cse_dashboards.page.show import arranged
 from cse_dashboards.page.site import pages, read_address, reader, site
+from cse_methods.names import backbone_name, method_name
 from cse_platform.leaderboard.query.board.sorting import sort_rows
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
@@ -67,7 +68,9 @@ def file(form: str) -> Response:
 
 def _question(address: BoardAddress) -> BoardAddress:
     """What ranks follow from: neither order nor published rows change them."""
-    return address.model_copy(update={"sort": "dev", "published": False, "against": None})
+    return address.model_copy(
+        update={"sort": "dev", "published": False, "against": None, "search": None}
+    )
 
 
 def _rows(address: BoardAddress, *, ranked: bool) -> list[LeaderboardRow]:
@@ -93,12 +96,20 @@ def _board(address: BoardAddress, rows: list[LeaderboardRow], *, marked: bool = 
         if address.published
         else ()
     )
-    rows = sort_rows(rows, address.sort)
+    rows = sort_rows([row for row in rows if _has_words(row, address.search)], address.sort)
     family = address.tasks or family_of(rows)
     against: Mapping[int, Comparison] = {}
     if marked and address.against:
         against = _comparisons(address, rows, address.against, family)
     return Board(rows, published, family, sorted_by=address.sort, against=against)
+
+
+def _has_words(row: LeaderboardRow, search: str | None) -> bool:
+    """Whether each word searched for is somewhere in a row, in capitals or not."""
+    values = (f"{name}={value}" for name, value in row.configuration.values.items())
+    names = (row.reference, method_name(row.method), backbone_name(row.backbone), row.backbone)
+    text = " ".join([*names, row.sweep, row.corpus, *row.tags, *row.machines, *values]).lower()
+    return all(word in text for word in (search or "").lower().split())
 
 
 def _comparisons(
@@ -128,7 +139,7 @@ def _shown(address: BoardAddress, rows: list[LeaderboardRow], *, whole: bool) ->
         "cut": len(rows) == SHOWN and address.every,
         "downloads": {end: name for end, (_, name, _) in DOWNLOADS.items()},
         "pictures": _pictures(board) if whole and (board.rows or board.published) else [],
-        "filtered": any(value for _, value in _question(address).chosen()),
+        "filtered": bool(address.search or list(_question(address).chosen())),
     }
 
 
