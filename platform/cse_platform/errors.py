@@ -59,6 +59,10 @@ class ComparisonError(QueryError):
     """Rows cannot be compared: other data, another protocol, nothing shared."""
 
 
+class AnnotationRefusedError(PlatformError):
+    """A note or a tag cannot be kept as it was written."""
+
+
 class OutputError(PlatformError):
     """A file, a folder or a model cannot be written where it is wanted."""
 

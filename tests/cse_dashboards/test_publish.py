@@ -38,7 +38,7 @@ def test_a_trial_in_the_ranking_leads_to_its_run(lab: Lab) -> None:
     found = sweep_run(lab.mlflow, experiment="cse", sweep="first")
     (link,) = found.links([f"{A}-0", "unknown"]).values()
     assert f"[aaaaaaaa]({link})" in lab.description
-    child = found.client.get_run(link.rpartition("/")[2])
+    child = found.client.get_run(link.rpartition("/")[2].partition("?")[0])
     assert child.info.run_name == "rankcse aaaaaaaa seed 0 (#2)"
 
 

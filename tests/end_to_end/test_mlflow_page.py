@@ -12,7 +12,7 @@ from browser import console_errors, mlflow_server
 from mlflow import MlflowClient
 from playwright.sync_api import Browser, Page, expect
 
-from cse_platform.tracking.mlflow.saved_view import view_link
+from cse_platform.tracking.mlflow.links import view_link
 
 CURVES = ("dev/stsb_spearman", "dev/sickr_spearman")
 Runs = dict[str, Any]
@@ -101,6 +101,14 @@ def test_comparison_leads_to_the_dev_curves(
         expect(row.get_by_text(f"{last} (step=6)").first).to_be_attached()
 
 
+def test_a_sweep_s_run_has_its_search_and_the_best_so_far(runs: Runs) -> None:
+    tiny, trials = runs["tiny"].data, [run for name, run in runs.items() if name != "tiny"]
+    best = max(trials, key=lambda run: run.data.metrics["best/stsb_spearman"])
+    assert tiny.metrics["best/stsb_spearman"] == best.data.metrics["best/stsb_spearman"]
+    assert "search.sampler" in tiny.params
+    assert tiny.tags["best_trial"] == best.data.tags["trial"]
+
+
 def test_description_ranks_configurations_and_leads_to_their_trials(
     page: Page, parent: str, runs: Runs
 ) -> None:
@@ -114,6 +122,9 @@ def test_description_ranks_configurations_and_leads_to_their_trials(
     with page.expect_popup() as opened:
         link.click()
     expect(opened.value.get_by_role("heading", name=best.info.run_name)).to_be_visible()
+    # MLflow's other pages, for language models, have no table of runs.
+    expect(opened.value.get_by_role("link", name="Runs").first).to_be_visible()
+    expect(opened.value.get_by_role("link", name="Evaluation runs")).to_have_count(0)
 
 
 def test_report_draws_inside_mlflow(page: Page, parent: str) -> None:
@@ -132,6 +143,10 @@ def test_saved_view_averages_seeds(page: Page, address: str, runs: Runs) -> None
         if name != "tiny":
             values[run.data.tags["configuration"]].append(run.data.metrics["best/stsb_spearman"])
     seeds = next(one for one in values.values() if len(one) > 1)
+    searched = [name for name in runs["tiny"].data.params if name.startswith("space.")]
     page.goto(f"{address}/{view_link(runs['tiny'].info.experiment_id)}")
     expect(page.get_by_text("Group by: configuration")).to_be_visible()
+    for name in searched:
+        head = page.get_by_role("columnheader", name=name.removeprefix("space."))
+        expect(head.first).to_be_visible()
     expect(page.get_by_text(f"{fmean(seeds):.8f}"[:-1]).first).to_be_attached()

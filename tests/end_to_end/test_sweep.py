@@ -14,7 +14,7 @@ from processes import run_command
 from store_contents import assert_stores_agree
 from sweeps import Sweep
 
-from cse_platform.tracking.mlflow.saved_view import view_link
+from cse_platform.tracking.mlflow.links import view_link
 
 pytestmark = pytest.mark.xdist_group("swept")
 

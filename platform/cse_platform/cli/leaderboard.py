@@ -6,6 +6,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from cse_platform.cli.annotate_command import annotate_command
 from cse_platform.cli.common import (
     CONTEXT,
     leaderboard_url,
@@ -29,7 +30,7 @@ _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 @click.option("--backbone", help="Only rows of this encoder, e.g. bert-base.")
 @click.option("--method", help="Only rows of this method, e.g. rankcse.")
 @click.option("--sweep", help="Only configurations that this sweep holds.")
-@click.option("--tag", help="Only configurations of sweeps with this word in `tags:`.")
+@click.option("--tag", help="Only what bears this tag, or a sweep that does holds.")
 @click.option("--identity", help="Only dev sets or evaluations whose identity begins so.")
 @click.option("--hardware", help="Only trials on a GPU, CPU or host with this in its name.")
 @click.option(
@@ -133,6 +134,7 @@ def _option(name: str) -> str:
 
 for command in (
     show_command,
+    annotate_command,
     search_command,
     reproduce_command,
     export_command,

@@ -10,12 +10,13 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from cse_platform.cli.annotating import replay_annotations
 from cse_platform.cli.best import best_lines
 from cse_platform.cli.checks import check_stages
 from cse_platform.cli.common import say
 from cse_platform.cli.findings import MOST
 from cse_platform.cli.progress import watching
-from cse_platform.errors import StoreError, SweepRefusedError
+from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.render.board import Board
@@ -33,7 +34,7 @@ from cse_platform.sweep.prerequisites import fetch_missing
 from cse_platform.sweep.spec import SweepFile, SweepSpec
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.history import History
-from cse_platform.tracking.mlflow.saved_view import view_link
+from cse_platform.tracking.mlflow.links import view_link
 from cse_platform.tracking.mlflow.store import experiment_id, is_server
 from cse_platform.tracking.trial_history import TrialHistory
 
@@ -86,6 +87,7 @@ def run_stages(
                     raise SweepRefusedError(_nothing_completed(spec, outcome.history))
                 if outcome.state == "COMPLETE":
                     notifier.tell("finished", "\n".join(_summary(spec, outcome)))
+        _replay_annotations(stages[-1].spec, stages[-1].where)
         _print_leaderboard(stages[-1].spec, stages[-1].where, console)
 
 
@@ -178,6 +180,14 @@ def _where_to_compare(uri: str, experiment: str) -> Iterator[str]:
     else:
         yield f"Compare runs: mlflow ui --backend-store-uri {shlex.quote(shown)}"
         yield f"    and open: http://127.0.0.1:5000{view}"
+
+
+def _replay_annotations(spec: SweepSpec, where: SweepStores) -> None:
+    """Stores that were filled anew get what people wrote, too."""
+    try:
+        replay_annotations(where.leaderboard, where.runs, spec.experiment)
+    except (StoreError, JournalError) as error:
+        click.echo(f"annotations are not brought over: {error}", err=True)
 
 
 def _nothing_completed(spec: SweepSpec, history: History) -> str:

@@ -8,6 +8,8 @@ import click
 from cse_platform.cli.sweep_lines import message_line
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
+from cse_platform.leaderboard.render.board import STARRED
+from cse_platform.leaderboard.render.trial_page import written_lines
 from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.render.formats import HASH_DIGITS, clock, percent, short_settings, utc
 from cse_platform.render.page import Block, Page, Paragraph
@@ -44,6 +46,10 @@ def _details(
     sweep: SweepOverview, running: Sequence[TrialSummary], said: Sequence[DriverMessage]
 ) -> Page:
     blocks: list[Block] = []
+    if sweep.tags:
+        blocks.append(Paragraph(f"tags: {', '.join(sweep.tags)}"))
+    for name, line in written_lines(sweep.written).items():
+        blocks.append(Paragraph(f"{name}: {line}"))
     if sweep.holder is not None and sweep.holder.lives:
         held = sweep.holder
         blocks.append(
@@ -83,7 +89,7 @@ def _running(trial: TrialSummary) -> tuple[str, ...]:
 
 def _line(sweep: SweepOverview) -> tuple[str, ...]:
     return (
-        sweep.name,
+        f"{sweep.name} {STARRED}" if sweep.written.star else sweep.name,
         sweep.method,
         sweep.backbone,
         f"{sweep.state}, paused" if sweep.paused else sweep.state,

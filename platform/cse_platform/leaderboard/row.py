@@ -140,7 +140,7 @@ class LeaderboardRow:
     machines: list[str]
     """Where its seeds ran: host and hardware."""
     tags: list[str]
-    """Of the sweeps that hold it."""
+    """Its own, of its trials, and of the sweeps that hold it."""
     corpus: str = ""
     """Names of the training corpora, with `+` between."""
     scores: dict[str, Estimate] = field(default_factory=dict)
@@ -151,6 +151,10 @@ class LeaderboardRow:
     """When test sets, built-in or real as its dev sets are, were first opened for the method, if
     that was before this configuration's first trial started: they may have helped to pick it.
     One that was tried before that and promoted later has None."""
+    starred: bool = False
+    """Whether somebody has given a star to it or to one of its trials."""
+    notes: list[str] = field(default_factory=list)
+    """What people have written about it, then about its trials."""
     other_code: bool = False
     """Whether the newest trial of its group ran by other code than its own."""
     headline: str | None = None

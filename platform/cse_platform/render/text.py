@@ -23,13 +23,16 @@ LATEX_SPECIAL = {
     "−": "$-$",
     "†": r"$\dagger$",
     "‡": r"$\ddagger$",
+    "★": r"$\star$",
     "§": r"\S{}",
     "¶": r"\P{}",
     # LaTeX would read these two as options of the line's end before them.
     "[": "{[}",
     "*": "{*}",
 }
-LATEX_MARKS = str.maketrans({"†": r"\dagger", "‡": r"\ddagger", "§": r"\S", "¶": r"\P", " ": r"\,"})
+LATEX_MARKS = str.maketrans(
+    {"†": r"\dagger", "‡": r"\ddagger", "§": r"\S", "¶": r"\P", "★": r"\star", " ": r"\,"}
+)
 LONG_TEXT = 24
 """LaTeX breaks longer texts into lines."""
 LONG_COLUMN = r"p{0.22\linewidth}"

@@ -29,6 +29,11 @@ class SweepStores:
     """MLflow's artifacts, where its store is a database."""
 
     @property
+    def runs(self) -> Path:
+        """The folder that all sweeps' folders lie in."""
+        return self.folder.parent.parent
+
+    @property
     def journal(self) -> Path:
         return self.folder / "journal.jsonl"
 

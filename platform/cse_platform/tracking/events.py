@@ -1,6 +1,7 @@
 """What the journal holds: everything that happened in a sweep, one event a line."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -12,6 +13,8 @@ TrialState = Literal["COMPLETE", "PRUNED", "FAIL"]
 SweepAction = Literal["stop", "pause", "resume", "retry", "enqueue"]
 Role = Literal["search", "confirm", "repeat"]
 MessageLevel = Literal["note", "warning", "error"]
+Annotatable = Literal["trial", "configuration", "sweep"]
+"""What people can write notes, tags and stars about."""
 
 MAIN_METRICS = frozenset({"spearman", "accuracy"})
 """Of a task's metrics on test, the one that papers report: it has one of the two."""
@@ -114,6 +117,47 @@ class SweepRequested(SweepEvent):
     def with_budget(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         """The checked sweep file, as JSON, with the budget that is asked for."""
         return {**spec, "search": {**spec.get("search", {}), "trials": self.trials}}
+
+
+@dataclass(frozen=True)
+class AnnotationChange:
+    """One note, tag or star that is written or taken away."""
+
+    field: Literal["note", "star", "tag"]
+    stands: bool
+    """Whether it is there from then on."""
+    word: str = ""
+    """The tag."""
+    text: str = ""
+    """Of the note."""
+
+
+class AnnotationWritten(SweepEvent):
+    """A person has written about a trial, a configuration or a sweep; `sweep` is one that has it.
+
+    These events have a journal of their own, and stay where the stores are filled anew.
+    """
+
+    kind: Literal["annotation_written"] = "annotation_written"
+    about: Annotatable
+    name: str
+    """The trial's key, the configuration's hash, the sweep's name."""
+    who: str
+    note: str | None = None
+    """In place of the one before; an empty one takes it away."""
+    star: bool | None = None
+    tags: dict[str, bool] = Field(default_factory=dict)
+    """Each word, and whether it is there from then on."""
+
+    @property
+    def changes(self) -> Iterator[AnnotationChange]:
+        """What it changes, one by one."""
+        if self.note is not None:
+            yield AnnotationChange("note", bool(self.note), text=self.note)
+        if self.star is not None:
+            yield AnnotationChange("star", self.star)
+        for word, stands in self.tags.items():
+            yield AnnotationChange("tag", stands, word=word)
 
 
 class TrialStarted(TrialEvent):
@@ -297,6 +341,7 @@ Event = Annotated[
     SweepStarted
     | DriverMessage
     | SweepRequested
+    | AnnotationWritten
     | TrialStarted
     | TrialPoint
     | TrialFinished

@@ -30,7 +30,7 @@ from cse_platform.tracking.events import (
 )
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
-from cse_platform.tracking.mlflow.saved_view import SEARCH_FILTER
+from cse_platform.tracking.mlflow.saved_view import SEARCH_FILTER, VIEW_TAG
 from cse_platform.tracking.recorder import Recorder
 
 
@@ -225,7 +225,7 @@ def test_a_run_that_a_user_deleted_stays_deleted(name: str, uri: str) -> None:
 
 
 def test_a_view_of_all_trials_is_offered_once(uri: str) -> None:
-    tag, client = "mlflow.sharedViewState.cse", client_of(uri)
+    tag, client = VIEW_TAG, client_of(uri)
 
     def tags() -> dict[str, str]:
         return dict(client.get_experiment_by_name("cse").tags)

@@ -160,7 +160,7 @@ def sweep_mlflow(name: str) -> BaseResponse:
     run = sweep_run(server, experiment=spec.get("experiment", "cse"), sweep=name)
     if run is None:
         raise NotFoundError(f"MLflow at {mask_url(server)} has no run of the sweep {name!r}")
-    return redirect(f"{server.rstrip('/')}/#/experiments/{run.experiment}/runs/{run.id}")
+    return redirect(f"{server.rstrip('/')}/{run.page}")
 
 
 def _study(address: SweepAddress) -> ReplayedSearch:

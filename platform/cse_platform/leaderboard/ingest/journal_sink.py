@@ -10,6 +10,7 @@ from itertools import groupby
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreLostError
+from cse_platform.leaderboard.ingest.annotations import add_annotation
 from cse_platform.leaderboard.ingest.early_events import hold_back, take_held_back
 from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_identities
 from cse_platform.leaderboard.ingest.lease import Lease
@@ -34,6 +35,7 @@ from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.tables import JournalCursorRecord
 from cse_platform.secrets import mask_text
 from cse_platform.tracking.events import (
+    AnnotationWritten,
     DriverMessage,
     Event,
     ModelDeleted,
@@ -155,6 +157,8 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
             end_search(session, journal, event)
         case SweepRequested() if event.trials:
             change_budget(session, journal, event)
+        case AnnotationWritten():
+            add_annotation(session, event)
         case TrialStarted():
             if start_trial(session, journal, event):
                 apply_held_back(session, event.trial)

@@ -24,7 +24,7 @@ from cse_platform.tracking.events import IMPORTED
 DEV = "dev"
 OWN_FILE = "file"
 """The source of a lab's own dev sets."""
-OPENED, PUBLISHED, ABOVE, OTHER_CODE = "*", "†", "§", "¶"
+OPENED, PUBLISHED, ABOVE, OTHER_CODE, STARRED = "*", "†", "§", "¶", "★"
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,8 @@ def _our_entry(row: LeaderboardRow, against: Comparison | None) -> Entry:
         for column, one in estimates(row).items()
     }
     opened = OPENED if row.test_opened else ""
-    mark = join_marks(opened, OTHER_CODE if row.other_code else "")
+    starred = STARRED if row.starred else ""
+    mark = join_marks(starred, opened, OTHER_CODE if row.other_code else "")
     return Entry(row.headline or DEV, scores, row=row, mark=mark)
 
 

@@ -186,6 +186,7 @@ SWEEP_COLUMNS = (
     _ours("dev set", _dev_sets),
     _ours("corpus", lambda row: row.corpus),
     _ours("tags", lambda row: ", ".join(row.tags)),
+    _ours("notes", lambda row: " / ".join(row.notes)),
 )
 RUN_COLUMNS = (
     _number("trials", lambda row: row.trials),

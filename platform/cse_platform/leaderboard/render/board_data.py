@@ -160,6 +160,8 @@ _RUN = (
     _column("finished", _TIME),
     _column("machines"),
     _column("tags"),
+    _column("starred", _TRUTH),
+    _column("notes"),
 )
 _BOARD_COLUMNS: tuple[DataColumn, ...] = (
     _IS_PUBLISHED,

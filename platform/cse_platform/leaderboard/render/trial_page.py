@@ -7,7 +7,9 @@ from typing import Any
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.files.places import is_remote
 from cse_methods.tasks import GEOMETRY_METRICS
+from cse_platform.leaderboard.query.annotations import Annotation, Annotations
 from cse_platform.leaderboard.query.trials.details_record import SweepStart, TrialDetails
+from cse_platform.leaderboard.render.board import STARRED
 from cse_platform.render.formats import HASH_DIGITS, percent, utc
 from cse_platform.render.page import Block, Curve, Heading, Page, Paragraph
 from cse_platform.render.table import Table, text_table
@@ -49,6 +51,16 @@ def settings_table(trial: TrialDetails) -> Table:
     )
 
 
+def written_lines(said: Annotations, *, of: str = "") -> dict[str, str]:
+    """The star and the note that people gave something, with who did and when, by their names."""
+    found = {}
+    if said.star is not None:
+        found[f"{of}star"] = f"{STARRED} {_signed(said.star)}"
+    if said.note is not None:
+        found[f"{of}note"] = f"{said.note.text} ({_signed(said.note)})"
+    return found
+
+
 def score_text(metric: str, value: float) -> str:
     """One score: correlations and accuracies x 100, what has no such scale as it is."""
     return f"{value:.4f}" if metric in GEOMETRY_METRICS else percent(value)
@@ -69,6 +81,8 @@ def _facts(trial: TrialDetails) -> dict[str, str | None]:
     return {
         "sweeps": ", ".join(f"{one.sweep} #{one.number} ({one.role})" for one in trial.sweeps),
         "tags": ", ".join(trial.tags) or None,
+        **written_lines(trial.written),
+        **written_lines(trial.of_configuration, of="configuration's "),
         "imported from": trial.imported_from,
         "method": f"{trial.method}, revision {trial.revision}" if ours else trial.method,
         "code": (trial.configuration.code or "unknown") if ours else None,
@@ -85,6 +99,10 @@ def _facts(trial: TrialDetails) -> dict[str, str | None]:
         "GPU-hours": f"{trial.gpu_hours:.2f}",
         "machine": trial.machine,
     }
+
+
+def _signed(said: Annotation) -> str:
+    return f"{said.who}, {utc(said.time)}"
 
 
 def _settings(trial: TrialDetails) -> Iterator[Block]:

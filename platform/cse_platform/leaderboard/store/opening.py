@@ -24,6 +24,7 @@ from sqlalchemy.orm import Session
 
 from cse_platform.errors import NoStoreError, QueryError, StoreDownError, StoreError, StoreLostError
 from cse_platform.leaderboard.store import (  # noqa: F401 -- so that all tables are known
+    annotation_tables,
     contested_tables,
     driver_tables,
     score_tables,

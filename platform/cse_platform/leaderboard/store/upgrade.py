@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Engine, text
 
 from cse_platform.errors import StoreError, StoreLostError
 from cse_platform.leaderboard.store import (  # noqa: F401 -- so that all tables are known
+    annotation_tables,
     contested_tables,
     driver_tables,
     score_tables,

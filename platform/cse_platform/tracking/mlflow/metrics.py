@@ -1,18 +1,44 @@
 """Every metric and parameter that the mirror writes to MLflow."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from mlflow.entities import Metric, Param
 
-from cse_methods.data.dev_selection import dev_metric
+from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_platform.tracking import events
 from cse_platform.tracking.mlflow.limits import PARAM_LENGTH, clean_name, milliseconds, text
 
 _FOLDERS = {"test": "test", "dev": "evaluation"}
 """Where the scores of a split stand; `dev/…` is the dev curve, which follows another protocol."""
+SPACE = "space."
+"""How the parameters of a sweep's run begin that say what its space varies."""
+CONSTRAINTS = "search.constraints"
+
+Ended = events.TrialFinished | events.TrialReused
+
+
+def sweep_params(event: events.SweepStarted) -> list[Param]:
+    """What a sweep cannot change: how it searches, its space, and what all its trials share.
+
+    MLflow keeps a parameter as it is first written, so that budgets and the pruner are tags.
+    """
+    search = event.spec.get("search") or {}
+    dev = DevSelection.model_validate(event.spec.get("dev") or {})
+    aims = search.get("objectives") or [{"name": dev.search_name, "direction": "maximize"}]
+    values = {
+        "search.sampler": search.get("sampler"),
+        "search.seed": search.get("seed"),
+        "search.objectives": ", ".join(f"{one['name']} ({one['direction']})" for one in aims),
+        CONSTRAINTS: search.get("constraints") or None,
+        **{f"{SPACE}{name}": said for name, said in (event.spec.get("space") or {}).items()},
+        **(event.spec.get("fixed") or {}),
+    }
+    return _params({name: value for name, value in values.items() if value is not None})
 
 
 def trial_params(event: events.TrialStarted | events.TrialReused) -> list[Param]:
-    values = {**event.values, "seed": event.seed}
-    return [Param(clean_name(name), text(v, limit=PARAM_LENGTH)) for name, v in values.items()]
+    return _params({**event.values, "seed": event.seed})
 
 
 def point_metrics(event: events.TrialPoint) -> list[Metric]:
@@ -23,20 +49,33 @@ def point_metrics(event: events.TrialPoint) -> list[Metric]:
 
 def end_metrics(event: events.TrialFinished) -> list[Metric]:
     """`best/…` for each `dev/…` of the best step, that step, and the seconds it all took."""
-    dev = {name: v for name, v in event.best_metrics.items() if name.startswith("dev/")}
-    values = {name.replace("dev/", "best/", 1): value for name, value in dev.items()}
-    if event.best_step is not None:
-        values["best/step"] = event.best_step
+    values = _best_values(event)
     if event.wall_seconds is not None:
         values["perf/wall_seconds"] = event.wall_seconds
     end, step = milliseconds(event.time), event.best_step or 0
     return [Metric(clean_name(name), value, end, step) for name, value in values.items()]
 
 
+def best_metric(dev_search: str) -> str:
+    """The metric of a run for the best of what the search climbs."""
+    return clean_name(_best_name(dev_metric(dev_search)))
+
+
+def best_so_far_metrics(
+    event: Ended, *, place: int, best: float | None, dev_search: str, leads: bool
+) -> list[Metric]:
+    """The best dev score of a sweep after so many trials; all of the trial's that leads now."""
+    values = _best_values(event) if leads else {}
+    if best is not None:
+        values |= {best_metric(dev_search): best}
+    time = milliseconds(event.time)
+    return [Metric(clean_name(name), value, time, place) for name, value in values.items()]
+
+
 def reused_metrics(event: events.TrialReused, *, dev_search: str) -> list[Metric]:
     """The dev curve and the best value of a trial that another sweep has completed."""
     name, time = dev_metric(dev_search), milliseconds(event.time)
-    best = name.replace("dev/", "best/", 1)
+    best = _best_name(name)
     return [
         *(Metric(name, value, time, step) for step, value in event.curve.items()),
         Metric(best, event.best_value, time, event.best_step),
@@ -49,3 +88,18 @@ def evaluation_metrics(event: events.TrialEvaluated, *, step: int) -> list[Metri
     time = milliseconds(event.time)
     named = ((f"{_FOLDERS[s.split]}/{s.task}_{s.metric}", s.value) for s in event.scores)
     return [Metric(clean_name(name), value, time, step) for name, value in named]
+
+
+def _params(values: Mapping[str, Any]) -> list[Param]:
+    return [Param(clean_name(name), text(v, limit=PARAM_LENGTH)) for name, v in values.items()]
+
+
+def _best_values(event: Ended) -> dict[str, float]:
+    """`best/…` for each `dev/…` of the best step, and that step."""
+    dev = {name: v for name, v in event.best_metrics.items() if name.startswith("dev/")}
+    values = {_best_name(name): value for name, value in dev.items()}
+    return values if event.best_step is None else values | {"best/step": event.best_step}
+
+
+def _best_name(metric: str) -> str:
+    return metric.replace("dev/", "best/", 1)

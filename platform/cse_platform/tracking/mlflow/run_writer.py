@@ -9,8 +9,9 @@ from mlflow.entities import Metric, RunTag, ViewType
 from cse_platform.tracking import events
 from cse_platform.tracking.mlflow import metrics, tags
 from cse_platform.tracking.mlflow.limits import milliseconds
-from cse_platform.tracking.mlflow.saved_view import VIEW_TAG, saved_view
+from cse_platform.tracking.mlflow.saved_view import VIEW_TAG, renewed_view, view_hash
 from cse_platform.tracking.mlflow.store import Experiment
+from cse_platform.tracking.mlflow.sweep_progress import Progress, SweepProgress
 
 _STATUS = {"COMPLETE": "FINISHED", "PRUNED": "KILLED", "FAIL": "FAILED", "INTERRUPTED": "KILLED"}
 
@@ -29,6 +30,7 @@ class RunWriter:
         self._sweeps: dict[str, Any] = {}
         self._trials: dict[tuple[str, str], str | None] = {}
         self._points: defaultdict[str, list[Metric]] = defaultdict(list)
+        self._progress = SweepProgress(experiment.client)
 
     def position(self, journal: str) -> int:
         known = self._client.get_experiment(self._experiment).tags
@@ -39,11 +41,11 @@ class RunWriter:
         self._client.set_experiment_tag(self._experiment, name, str(offset))
 
     def apply(self, event: events.Event) -> None:
-        """Mirror one event; dev points wait for `flush` or an event of another kind."""
+        """Mirror one event; dev points and the progress of sweeps may wait for `flush`."""
         if isinstance(event, events.TrialPoint):
             self._add_point(event)
             return
-        self.flush()
+        self._log_points()
         match event:
             case events.SweepStarted():
                 self._start_sweep(event)
@@ -57,31 +59,54 @@ class RunWriter:
                 self._reuse_trial(event)
             case events.TestAccessed() | events.TrialEvaluated():
                 self._evaluate_trial(event)
+            case events.AnnotationWritten():
+                self._annotate(event)
+            case events.SweepRequested() if event.trials:
+                self._change_budget(event)
             case events.SweepFinished():
                 self._finish_sweep(event)
 
     def flush(self) -> None:
-        """Log the dev points that wait; the client cuts them into batches."""
+        """Log what waits; the client cuts it into batches."""
+        self._log_points()
+        self._progress.flush()
+
+    def _log_points(self) -> None:
         for run_id, points in self._points.items():
             self._client.log_batch(run_id, metrics=points)
         self._points.clear()
 
-    def _offer_view(self) -> None:
-        """Save the view of all trials, once: users may change it, or delete it."""
-        if tags.VIEW_OFFERED not in self._client.get_experiment(self._experiment).tags:
-            self._client.set_experiment_tag(self._experiment, VIEW_TAG, saved_view())
-            self._client.set_experiment_tag(self._experiment, tags.VIEW_OFFERED, "true")
+    def _offer_view(self, event: events.SweepStarted) -> None:
+        """Save the view of all trials, with what this sweep varies; one that a user has changed
+        or deleted stays so."""
+        known = self._client.get_experiment(self._experiment).tags
+        offered, stored = known.get(tags.VIEW_OFFERED), known.get(VIEW_TAG)
+        if offered is not None and (stored is None or offered != view_hash(stored)):
+            return
+        if (view := renewed_view(stored, event)) != stored:
+            self._client.set_experiment_tag(self._experiment, VIEW_TAG, view)
+            self._client.set_experiment_tag(self._experiment, tags.VIEW_OFFERED, view_hash(view))
 
     def _start_sweep(self, event: events.SweepStarted) -> None:
-        self._offer_view()
+        self._offer_view(event)
         name, written = tags.run_identity(event.sweep), tags.sweep_tags(event)
         known = self._find(name)
         if not known:
-            noted = written | {tags.DESCRIPTION: tags.first_note(event)}
-            self._create(name, event.sweep, milliseconds(event.time), noted)
+            start = Progress().tag()
+            noted = {tags.DESCRIPTION: tags.first_note(event), start.key: start.value}
+            self._create(name, event.sweep, milliseconds(event.time), written | noted)
         elif _active(known[0]):
             self._reopen(known[0].info.run_id, written)
         self._sweeps.pop(event.sweep, None)
+        if (sweep := self._sweep(event.sweep)) is not None:
+            # Those that it has cannot change; a later version may write other ones.
+            new = [one for one in metrics.sweep_params(event) if one.key not in sweep.data.params]
+            self._client.log_batch(sweep.info.run_id, params=new)
+            self._sweeps.pop(event.sweep, None)
+
+    def _change_budget(self, event: events.SweepRequested) -> None:
+        if (sweep := self._sweep(event.sweep)) is not None:
+            self._client.set_tag(sweep.info.run_id, tags.TRIALS, str(event.trials))
 
     def _finish_sweep(self, event: events.SweepFinished) -> None:
         sweep = self._sweep(event.sweep)
@@ -114,6 +139,7 @@ class RunWriter:
             return
         curve = metrics.reused_metrics(event, dev_search=sweep.data.tags["dev_search"])
         self._client.log_batch(run_id, metrics=curve)
+        self._count(run_id, event)
         self._client.set_terminated(run_id, "FINISHED", end_time=milliseconds(event.time))
 
     def _add_point(self, event: events.TrialPoint) -> None:
@@ -122,10 +148,16 @@ class RunWriter:
 
     def _finish_trial(self, event: events.TrialFinished) -> None:
         if run_id := self._trial(event):
+            self._count(run_id, event)
             ended = _run_tags(tags.end_tags(event))
             self._client.log_batch(run_id, metrics=metrics.end_metrics(event), tags=ended)
             end = milliseconds(event.time)
             self._client.set_terminated(run_id, _STATUS[event.state], end_time=end)
+
+    def _count(self, run_id: str, event: metrics.Ended) -> None:
+        """Note in the sweep's run that a trial ends."""
+        if (sweep := self._sweep(event.sweep)) is not None:
+            self._progress.add(sweep, self._client.get_run(run_id), event)
 
     def _delete_model(self, event: events.ModelDeleted) -> None:
         if run_id := self._trial(event):
@@ -141,6 +173,19 @@ class RunWriter:
             self._client.log_batch(run_id, metrics=scores, tags=written)
         elif tags.TESTS_OPENED not in known.tags:  # the first access stays
             self._client.log_batch(run_id, tags=written)
+
+    def _annotate(self, event: events.AnnotationWritten) -> None:
+        """Put what a person has written on the runs that there are of what it is about."""
+        condition = {
+            "sweep": f"tags.`{tags.IDENTITY}` = '{tags.run_identity(event.name)}'",
+            "trial": f"tags.{tags.TRIAL} = '{event.name}'",
+            "configuration": f"tags.configuration = '{event.name}'",
+        }[event.about]
+        written, taken = tags.annotation_tags(event)
+        for run in self._search(condition):
+            self._client.log_batch(run.info.run_id, tags=_run_tags(written))
+            for name in taken & set(run.data.tags):
+                self._client.delete_tag(run.info.run_id, name)
 
     def _open_trial(self, event: tags.Begun, known: list[Any]) -> str | None:
         """The trial's run, created where none is known; None if a user deleted it or its sweep."""

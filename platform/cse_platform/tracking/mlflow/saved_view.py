@@ -1,31 +1,33 @@
 """A view of all trials in MLflow's table of runs, saved where its menu `Views` looks for it."""
 
 import base64
+import hashlib
 import json
 import zlib
-from urllib.parse import quote
+from typing import Any
 
-_KEY = "cse"
-VIEW_TAG = f"mlflow.sharedViewState.{_KEY}"
+from cse_methods.data.dev_selection import DevSelection
+from cse_platform.tracking.events import SweepStarted
+from cse_platform.tracking.mlflow.limits import clean_name
+from cse_platform.tracking.mlflow.links import VIEW
+from cse_platform.tracking.mlflow.metrics import best_metric
+
+VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 """Of the experiment. MLflow 3.17 keeps a saved view so; an older one passes it over."""
 
 SEARCH_FILTER = "tags.configuration LIKE '%' AND tags.reused IS NULL"
 """Trials, each once: one that another sweep reuses has a run there too, which would count twice."""
 
+_PACKED = "deflate;"
+_FIRST = ("tags.`sweep`", "tags.`method`", "tags.`backbone`")
+_LAST = ("metrics.`test/avg_sts_spearman`",)
 _STATE = {
     "searchFilter": SEARCH_FILTER,
-    "orderByKey": "metrics.`best/stsb_spearman`",
     "orderByAsc": False,
     "startTime": "ALL",
     "lifecycleFilter": "Active",
     "datasetsFilter": [],
     "modelVersionFilter": "All Runs",
-    "selectedColumns": [
-        "tags.`sweep`",
-        "tags.`method`",
-        "metrics.`best/stsb_spearman`",
-        "metrics.`best/sickr_spearman`",
-    ],
     "groupBy": {
         "aggregateFunction": "average",
         "groupByKeys": [{"mode": "tag", "groupByData": "configuration"}],
@@ -36,14 +38,39 @@ _STATE = {
 }
 
 
-def saved_view() -> str:
-    """The tag's value: trials grouped by configuration, so that seeds are averaged, best first."""
-    packed = base64.b64encode(zlib.compress(json.dumps(_STATE).encode())).decode()
+def renewed_view(stored: str | None, event: SweepStarted) -> str:
+    """The tag's value: trials grouped by configuration, so that seeds are averaged, best first.
+
+    Its columns are scores, and the hyperparameters that this sweep varies, beside those that the
+    stored view has from the sweeps before.
+    """
+    known = [] if stored is None else _state_of(stored)["selectedColumns"]
+    dev = DevSelection.model_validate(event.spec.get("dev") or {})
+    scores = [best_metric(name) for name in dict.fromkeys((dev.search_name, dev.checkpoint))]
+    varied = [clean_name(name) for name in event.spec.get("space") or {}]
+    columns = (
+        *_FIRST,
+        *(f"metrics.`{name}`" for name in scores),
+        *_LAST,
+        *known,
+        *(f"params.`{name}`" for name in varied),
+    )
+    order = f"metrics.`{scores[0]}`" if stored is None else _state_of(stored)["orderByKey"]
+    return _named({**_STATE, "orderByKey": order, "selectedColumns": [*dict.fromkeys(columns)]})
+
+
+def view_hash(view: str) -> str:
+    """By which a view that a user has changed is known."""
+    return hashlib.sha256(view.encode()).hexdigest()
+
+
+def _named(state: dict[str, Any]) -> str:
+    packed = base64.b64encode(zlib.compress(json.dumps(state).encode())).decode()
     named = {"name": "Configurations, seeds averaged", "createdAt": 0, "updatedAt": 0}
-    return json.dumps({**named, "state": f"deflate;{packed}"})
+    return json.dumps({**named, "state": f"{_PACKED}{packed}"})
 
 
-def view_link(experiment: str) -> str:
-    """Where the view is, from any page of the same server; `experiment` is an id."""
-    asked = f"workflowType=machine_learning&viewStateShareKey={_KEY}"
-    return f"#/experiments/{quote(experiment)}/runs?{asked}"
+def _state_of(view: str) -> dict[str, Any]:
+    packed = str(json.loads(view)["state"]).removeprefix(_PACKED)
+    state: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed)))
+    return state

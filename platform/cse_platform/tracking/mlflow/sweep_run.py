@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cse_platform.tracking.mlflow.limits import TAG_LENGTH, text
-from cse_platform.tracking.mlflow.saved_view import view_link
+from cse_platform.tracking.mlflow.links import run_link, view_link
 from cse_platform.tracking.mlflow.store import connect, store_errors
 from cse_platform.tracking.mlflow.tags import DESCRIPTION, IDENTITY, USER_LINE, run_identity
 
@@ -28,12 +28,16 @@ class SweepRun:
         """Link to the saved view of all trials, seeds averaged."""
         return view_link(self.experiment)
 
+    @property
+    def page(self) -> str:
+        """Link to its page."""
+        return run_link(self.experiment, self.id)
+
     def links(self, trials: Iterable[str]) -> dict[str, str]:
         """Links to the runs of these trials, by key, for pages of the same server."""
         with store_errors(self.uri):
             found = {key: self._run_of(key) for key in trials}
-        here = f"#/experiments/{self.experiment}/runs"
-        return {key: f"{here}/{run}" for key, run in found.items() if run}
+        return {key: run_link(self.experiment, run) for key, run in found.items() if run}
 
     def describe(self, said: str) -> None:
         """Renew the description, in Markdown; what a user has written below it stays."""

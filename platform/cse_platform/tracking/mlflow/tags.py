@@ -1,7 +1,7 @@
 """Every tag that the mirror and the model registry write to MLflow: names and values."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cse_methods.data.dev_selection import DevSelection
@@ -14,14 +14,20 @@ IDENTITY = "cse.run"
 """Tag by which a run is found again: a hash of sweep and trial, which needs no quoting."""
 TRIAL = "trial"
 """Tag of a trial's run and of its model: the trial's key."""
+TRIALS = "search.trials"
+"""Tag of a sweep's run: how many trials its search takes; a parameter could not be raised."""
 TESTS_OPENED = "tests_opened"
 """Tag of a trial for which test sets were opened: when first, and by whom."""
 PARENT = "mlflow.parentRunId"
 """Tag by which MLflow nests the run of a trial under that of its sweep."""
 POSITION = "cse.position"
 """Start of a tag of the experiment: how far the journal of that id has been applied."""
-VIEW_OFFERED = "cse.view"
-"""Tag of the experiment: the saved view was offered once; users may delete it."""
+VIEW_OFFERED = "cse.view_offered"
+"""Tag of the experiment: hash of the saved view as we wrote it last; users may change it."""
+PROGRESS = "cse.progress"
+"""Tag of a sweep's run: how many trials its best so far is over, and the best, as JSON."""
+PLACE = "cse.place"
+"""Tag of a trial's run: as which trial of its sweep it ended, and when, in milliseconds."""
 DESCRIPTION = "mlflow.note.content"
 """Tag that MLflow shows as the description of a run, in Markdown."""
 USER_LINE = "*What you write below this line stays when the text above is renewed.*"
@@ -38,6 +44,7 @@ def run_identity(*names: str) -> str:
 def sweep_tags(event: events.SweepStarted) -> dict[str, str]:
     """Tags of a sweep's run. The sweep file is one of them: artifacts may be out of reach."""
     dev = DevSelection.model_validate(event.spec.get("dev") or {})
+    search = event.spec.get("search") or {}
     tags = {
         "sweep": event.sweep,
         "method": event.method,
@@ -46,9 +53,22 @@ def sweep_tags(event: events.SweepStarted) -> dict[str, str]:
         "dev_checkpoint": dev.checkpoint,
         "dev_search": dev.search_name,
         "tags": ", ".join(event.spec.get("tags", ())) or None,
+        "pruner": event.spec.get("pruner"),
+        TRIALS: search.get("trials"),
+        "search.budget": search.get("budget"),
         "spec": event.spec,
     }
     return _texts(tags | _provenance_tags(event.provenance))
+
+
+def leader_tags(run: Any, dimensions: Iterable[str]) -> dict[str, str]:
+    """Tags of a sweep's run that tell which trial leads: its key, and what it has of the space.
+
+    An inactive dimension is empty: its value may be left from the leader before.
+    """
+    known, values = run.data.tags, run.data.params
+    named = {"best_trial": known[TRIAL], "best_configuration": known["configuration"]}
+    return named | {f"best.{name}": values.get(name, "") for name in dimensions}
 
 
 def first_note(event: events.SweepStarted) -> str:
@@ -93,6 +113,20 @@ def trial_tags(event: Begun) -> dict[str, str]:
 def end_tags(event: events.TrialFinished) -> dict[str, str]:
     tags = {"state": event.state, "error": event.error, "model": event.model}
     return _texts(tags | _provenance_tags(event.provenance))
+
+
+def annotation_tags(event: events.AnnotationWritten) -> tuple[dict[str, str], set[str]]:
+    """Tags that a person's words add to runs, and the names of those that they take away.
+
+    What is about a configuration says so: `configuration_note`.
+    """
+    prefix = "configuration_" if event.about == "configuration" else ""
+    named = {
+        f"{prefix}{change.field}{'.' if change.word else ''}{change.word}": change
+        for change in event.changes
+    }
+    written = {name: change.text or True for name, change in named.items() if change.stands}
+    return _texts(written), {clean_name(name) for name in named if name not in written}
 
 
 def deletion_tags(event: events.ModelDeleted) -> dict[str, str]:

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.evaluations import add_identity
 from cse_platform.leaderboard.ingest.journal_sink import apply_event, apply_held_back
+from cse_platform.leaderboard.ingest.merging.annotations import merge_annotations
 from cse_platform.leaderboard.ingest.merging.sweeps import matched, merge_sweep_trials, merge_sweeps
 from cse_platform.leaderboard.ingest.merging.trials import merge_trials
 from cse_platform.leaderboard.ingest.upserts import insert_missing, trial_or_none
@@ -94,6 +95,7 @@ def merge(
             if progress is not None:
                 progress(len(ids), total)
         merge_sweep_trials(ours, theirs, sweeps, ids)
+        merge_annotations(ours, theirs, rename or {})
         _merge_early(ours, theirs, rename or {})
     names = ("new", "completed", "newer", "differing", "points", "scores")
     return MergeSummary(sweeps=new_sweeps, trials=total, **{name: came[name] for name in names})

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, Select, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from cse_platform.leaderboard.query.annotations import tagged, written_tags
 from cse_platform.leaderboard.store.tables import (
+    ConfigurationRecord,
     GroupRecord,
     MachineRecord,
     SweepRecord,
@@ -25,7 +27,7 @@ class Filters:
     sweep: str | None = None
     """Only trials that it holds."""
     tag: str | None = None
-    """Only trials that a sweep with this tag holds."""
+    """Only trials that bear this tag, or whose configuration or a sweep that holds them does."""
     configuration: str | None = None
     """Only configurations whose hash begins so."""
     identity: str | None = None
@@ -60,18 +62,28 @@ def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
         conditions.append(TrialRecord.machine_id.in_(select(MachineRecord.id).where(named)))
     if filters.since is not None:
         conditions.append(TrialRecord.finished >= filters.since)
-    if filters.sweep is not None or filters.tag is not None:
-        conditions.append(TrialRecord.id.in_(_held_by_sweeps(filters)))
+    if filters.sweep is not None:
+        conditions.append(TrialRecord.id.in_(_held_by(SweepRecord.name == filters.sweep)))
+    if filters.tag is not None:
+        conditions.append(_bears(filters.tag))
     return conditions
 
 
-def _held_by_sweeps(filters: Filters) -> Select[int]:
-    query = select(SweepTrialRecord.trial_id).join(SweepTrialRecord.sweep)
-    if filters.sweep is not None:
-        query = query.where(SweepRecord.name == filters.sweep)
-    if filters.tag is not None:
-        query = query.join(SweepRecord.tags).where(SweepTagRecord.tag == filters.tag)
-    return query
+def _held_by(sweeps: ColumnElement[bool]) -> Select[int]:
+    """The trials that sweeps hold, by their ids."""
+    return select(SweepTrialRecord.trial_id).join(SweepTrialRecord.sweep).where(sweeps)
+
+
+def _bears(tag: str) -> ColumnElement[bool]:
+    """Whether a trial, its configuration or a sweep that holds it has the tag."""
+    in_file = select(SweepTagRecord.sweep_id).where(SweepTagRecord.tag == tag)
+    sweeps = or_(SweepRecord.id.in_(in_file), SweepRecord.name.in_(tagged("sweep", tag)))
+    named = ConfigurationRecord.hash.in_(tagged("configuration", tag))
+    return or_(
+        TrialRecord.id.in_(_held_by(sweeps)),
+        TrialRecord.key.in_(tagged("trial", tag)),
+        TrialRecord.configuration_id.in_(select(ConfigurationRecord.id).where(named)),
+    )
 
 
 @dataclass(frozen=True)
@@ -87,6 +99,14 @@ class Catalogue:
 
 def catalogue(session: Session) -> Catalogue:
     """The values of each filter that let something through."""
-    backbone, method, sweep = GroupRecord.backbone, GroupRecord.method, SweepRecord.name
-    columns = (backbone, method, sweep, SweepTagRecord.tag, MachineRecord.hardware)
-    return Catalogue(*(sorted(session.scalars(select(one).distinct())) for one in columns))
+
+    def values(column: InstrumentedAttribute[str]) -> set[str]:
+        return {*session.scalars(select(column).distinct())}
+
+    return Catalogue(
+        backbones=sorted(values(GroupRecord.backbone)),
+        methods=sorted(values(GroupRecord.method)),
+        sweeps=sorted(values(SweepRecord.name)),
+        tags=sorted(values(SweepTagRecord.tag) | written_tags(session)),
+        machines=sorted(values(MachineRecord.hardware)),
+    )

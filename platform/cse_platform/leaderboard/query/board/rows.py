@@ -1,17 +1,21 @@
 """The ranking that `cse-leaderboard` shows. Scores are fractions."""
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Row, ScalarSelect, Select, func, select
 from sqlalchemy.orm import Session, aliased
 
+from cse_platform.leaderboard.query.annotations import (
+    BoardAnnotations,
+    board_annotations,
+)
 from cse_platform.leaderboard.query.board.filters import Filters, trial_conditions
+from cse_platform.leaderboard.query.board.row_tags import tags_of_sweeps
 from cse_platform.leaderboard.query.board.selection import selected_configurations
 from cse_platform.leaderboard.query.board.test_scores import Evaluated, scores_by_evaluation
 from cse_platform.leaderboard.query.trials.details import dev_set
@@ -30,7 +34,6 @@ from cse_platform.leaderboard.store.tables import (
     GroupRecord,
     MachineRecord,
     SweepRecord,
-    SweepTagRecord,
     SweepTrialRecord,
     TrialRecord,
 )
@@ -42,6 +45,14 @@ _BATCH = 1000
 
 MAIN_FAMILIES: tuple[FamilyName, ...] = ("sts", "transfer", "long")
 """Each of their tasks has one number, the one that papers report."""
+
+
+class _Known(NamedTuple):
+    """What all rows are told from."""
+
+    opened: Mapping[tuple[str, bool], datetime]
+    """When test sets were first opened, by method and whether they are built-in."""
+    written: BoardAnnotations
 
 
 def board_rows(
@@ -61,12 +72,12 @@ def board_rows(
     in_sql = limit if filters.identity is None else None  # identities are compared afterwards
     selected = selected_configurations(filters, per_configuration=per_configuration, limit=in_sql)
     effort = {one.id: one for one in session.execute(select(selected)) if one.id is not None}
-    opened = first_test_accesses(session)
+    known = _Known(first_test_accesses(session), board_annotations(session))
     ids = list(effort)
     rows = [
         row
         for start in range(0, len(ids), _BATCH)
-        for row in _batch(session, effort, ids[start : start + _BATCH], filters, families, opened)
+        for row in _batch(session, effort, ids[start : start + _BATCH], filters, families, known)
     ]
     wanted = [row for row in rows if filters.identity is None or _is_of(row, filters.identity)]
     order = sorted(
@@ -81,14 +92,14 @@ def _batch(
     ids: Sequence[int],
     filters: Filters,
     families: Sequence[FamilyName],
-    opened: Mapping[tuple[str, bool], datetime],
+    known: _Known,
 ) -> Iterator[LeaderboardRow]:
     scores = scores_by_evaluation(session, ids, [family_named(name) for name in families])
-    tags = _tags(session, ids)
+    tags = tags_of_sweeps(session, ids)
     for configuration, seeds in groupby(
         session.execute(_seeds(ids, filters)), lambda line: line[0].id
     ):
-        yield from _rows(list(seeds), effort[configuration], scores, tags, opened)
+        yield from _rows(list(seeds), effort[configuration], scores, tags, known)
 
 
 def _seeds(configurations: Sequence[int], filters: Filters) -> Select[*tuple[Any, ...]]:
@@ -140,32 +151,23 @@ def _first_start() -> ScalarSelect[datetime]:
     return query.correlate(ConfigurationRecord).scalar_subquery()
 
 
-def _tags(session: Session, configurations: Sequence[int]) -> Mapping[int, list[str]]:
-    query = (
-        select(TrialRecord.configuration_id, SweepTagRecord.tag)
-        .join(TrialRecord.places)
-        .join(SweepTrialRecord.sweep)
-        .join(SweepRecord.tags)
-        .where(TrialRecord.configuration_id.in_(configurations))
-        .distinct()
-        .order_by(SweepTagRecord.tag)
-    )
-    found: dict[int, list[str]] = defaultdict(list)
-    for configuration, tag in session.execute(query):
-        found[configuration].append(tag)
-    return found
-
-
 def _rows(
     seeds: Sequence[Row[Any]],
     effort: Row[Any],
     scores: Mapping[int, list[Evaluated]],
-    tags: Mapping[int, list[str]],
-    opened: Mapping[tuple[str, bool], datetime],
+    tags: Mapping[int, set[str]],
+    known: _Known,
 ) -> list[LeaderboardRow]:
     """The rows of one configuration: one for each evaluation identity, or one without scores."""
     configuration = seeds[0].ConfigurationRecord
-    row = replace(_row(seeds, effort, opened), tags=tags.get(configuration.id, []))
+    row = _row(seeds, effort, known.opened)
+    written = known.written.of(configuration.hash, row.keys.values())
+    row = replace(
+        row,
+        tags=sorted(tags.get(configuration.id, set()).union(*(one.words for one in written))),
+        starred=any(one.star for one in written),
+        notes=[one.note.text for one in written if one.note],
+    )
     return [
         replace(row, scores=_estimates(evaluated, set(row.seeds)))
         for evaluated in scores.get(configuration.id, [{}])

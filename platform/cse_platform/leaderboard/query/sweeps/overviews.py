@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session, selectinload
 
+from cse_platform.leaderboard.query.annotations import Annotations, annotations
 from cse_platform.leaderboard.query.sweeps.asked import Asked, requests_by_sweep
 from cse_platform.leaderboard.query.sweeps.counts import best_trials, count_by_state, news
 from cse_platform.leaderboard.query.sweeps.find import find_sweep
@@ -41,6 +42,8 @@ class SweepOverview:
     method: str
     backbone: str
     tags: tuple[str, ...]
+    """Of its file, and those that people have written."""
+    written: Annotations
     dev: str
     """The dev set that the search climbs, or several, e.g. `stsb+sickr`."""
     state: str
@@ -107,10 +110,12 @@ def _overviews(session: Session, only: int | None, now: datetime | None) -> list
     now = now or datetime.now(UTC)
     states, best = count_by_state(session, only), best_trials(session, only)
     held, asked = holders(session), requests_by_sweep(session)
+    written = annotations(session, "sweep")
     starts = selectinload(SweepRecord.starts).load_only(SweepStartRecord.started)
     query = select(SweepRecord).options(starts, selectinload(SweepRecord.tags))
     found = []
     for record in session.scalars(query if only is None else query.filter_by(id=only)):
+        said = written.get(record.name, Annotations())
         counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
         trials, plan = sum(counts.values()), _planned(record, asked[record.name])
         restarted = record.starts[-1].started if record.starts else record.started
@@ -128,7 +133,8 @@ def _overviews(session: Session, only: int | None, now: datetime | None) -> list
                 name=record.name,
                 method=record.method,
                 backbone=record.backbone,
-                tags=tuple(one.tag for one in record.tags),
+                tags=tuple(sorted({one.tag for one in record.tags}.union(said.words))),
+                written=said,
                 dev=search_dev(record.spec),
                 state=state,
                 holder=held.get(record.name),

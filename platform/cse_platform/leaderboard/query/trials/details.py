@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
+from cse_platform.leaderboard.query.annotations import annotations, annotations_of
 from cse_platform.leaderboard.query.trials.curves import dev_point
 from cse_platform.leaderboard.query.trials.details_record import (
     SweepPlace,
@@ -51,6 +52,11 @@ def trial_details(session: Session, key: str) -> TrialDetails:
     trial = session.scalars(query).one()
     configuration, sweeps = trial.configuration, [place.sweep for place in trial.places]
     starts = _starts(trial, sweeps)
+    written = annotations_of(session, "trial", trial.key)
+    of_configuration = annotations_of(session, "configuration", configuration.hash)
+    of_sweeps = annotations(session, "sweep", [sweep.name for sweep in sweeps])
+    tags = {tag.tag for sweep in sweeps for tag in sweep.tags}
+    tags.update(written.words, of_configuration.words, *(one.words for one in of_sweeps.values()))
     return TrialDetails(
         **_copied(trial),
         method=configuration.group.method,
@@ -65,7 +71,9 @@ def trial_details(session: Session, key: str) -> TrialDetails:
         machine=f"{trial.machine.host} · {trial.machine.hardware}" if trial.machine else None,
         untrained=trial.start_value,
         sweeps=tuple(SweepPlace(one.sweep.name, one.number, one.role) for one in trial.places),
-        tags=tuple(sorted({tag.tag for sweep in sweeps for tag in sweep.tags})),
+        tags=tuple(sorted(tags)),
+        written=written,
+        of_configuration=of_configuration,
         starts=starts,
         spec=_spec(sweeps, starts),
         curve=tuple(dev_point(one, best_step=trial.best_step) for one in trial.points),

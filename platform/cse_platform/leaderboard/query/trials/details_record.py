@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from cse_platform.leaderboard.query.annotations import Annotations
 from cse_platform.leaderboard.query.trials.curves import DevPoint
 from cse_platform.leaderboard.query.trials.test_access import TestAccess
 from cse_platform.leaderboard.row import RANKING_METRICS, Configuration, DevSets
@@ -76,6 +77,11 @@ class TrialDetails:
     sweeps: tuple[SweepPlace, ...]
     """In the order in which they were first started."""
     tags: tuple[str, ...]
+    """Its own, of its configuration and of its sweeps."""
+    written: Annotations
+    """About this trial."""
+    of_configuration: Annotations
+    """About its configuration."""
     starts: tuple[SweepStart, ...]
     """Of the sweep that ran it: the last at or before its own start, then those before its end:
     it was cut off, and went on. Empty where no start is known."""

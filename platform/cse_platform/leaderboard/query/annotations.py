@@ -1,0 +1,112 @@
+"""What people have written about trials, configurations and sweeps: notes, tags and stars."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session
+
+from cse_platform.leaderboard.store.annotation_tables import AnnotationRecord
+from cse_platform.tracking.events import Annotatable
+
+_BATCH = 500
+"""Names in one query: databases limit its parameters."""
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """One note, tag or star."""
+
+    text: str
+    """The note, or the tag; empty of a star."""
+    who: str
+    time: datetime
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """What stands written about one thing."""
+
+    note: Annotation | None = None
+    star: Annotation | None = None
+    tags: tuple[Annotation, ...] = ()
+    """In order of the alphabet."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The tags alone."""
+        return tuple(tag.text for tag in self.tags)
+
+
+@dataclass(frozen=True)
+class BoardAnnotations:
+    """What stands written about configurations and trials, by their hashes and keys."""
+
+    configurations: Mapping[str, Annotations] = field(default_factory=dict)
+    trials: Mapping[str, Annotations] = field(default_factory=dict)
+
+    def of(self, configuration: str, trials: Iterable[str]) -> list[Annotations]:
+        """About a configuration, then about these trials of it."""
+        found = [self.configurations.get(configuration), *map(self.trials.get, trials)]
+        return [one for one in found if one is not None]
+
+
+def annotations(
+    session: Session, about: Annotatable, names: Collection[str] | None = None
+) -> dict[str, Annotations]:
+    """What stands written, by name; left out, of all things of that kind."""
+    query = select(AnnotationRecord).where(
+        AnnotationRecord.about == about, AnnotationRecord.stands.is_(True)
+    )
+    if names is None:
+        return _by_name(session.scalars(query.order_by(AnnotationRecord.word)))
+    listed, found = [*names], dict[str, Annotations]()
+    for start in range(0, len(listed), _BATCH):
+        some = query.where(AnnotationRecord.name.in_(listed[start : start + _BATCH]))
+        found |= _by_name(session.scalars(some.order_by(AnnotationRecord.word)))
+    return found
+
+
+def annotations_of(session: Session, about: Annotatable, name: str) -> Annotations:
+    """What stands written about one thing."""
+    return annotations(session, about, [name]).get(name, Annotations())
+
+
+def board_annotations(session: Session) -> BoardAnnotations:
+    """All that rows of a board can bear: people write little, and one look is enough."""
+    return BoardAnnotations(annotations(session, "configuration"), annotations(session, "trial"))
+
+
+def tagged(about: Annotatable, tag: str) -> Select[str]:
+    """The names of what bears a tag."""
+    return select(AnnotationRecord.name).where(
+        AnnotationRecord.about == about,
+        AnnotationRecord.field == "tag",
+        AnnotationRecord.word == tag,
+        AnnotationRecord.stands.is_(True),
+    )
+
+
+def written_tags(session: Session) -> set[str]:
+    """Every tag that somebody has written."""
+    query = select(AnnotationRecord.word).where(
+        AnnotationRecord.field == "tag", AnnotationRecord.stands.is_(True)
+    )
+    return {*session.scalars(query)}
+
+
+def _by_name(records: Iterable[AnnotationRecord]) -> dict[str, Annotations]:
+    found: dict[str, list[AnnotationRecord]] = defaultdict(list)
+    for record in records:
+        found[record.name].append(record)
+    return {name: _annotations(lines) for name, lines in found.items()}
+
+
+def _annotations(records: Iterable[AnnotationRecord]) -> Annotations:
+    made: dict[str, list[Annotation]] = defaultdict(list)
+    for one in records:
+        made[one.field].append(Annotation(one.word or one.text, one.who, one.time))
+    note, star = (next(iter(made[name]), None) for name in ("note", "star"))
+    return Annotations(note, star, tuple(made["tag"]))

@@ -1,0 +1,120 @@
+"""What the run of a sweep shows of its search: the best so far, over the trials that have ended."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mlflow.entities import Metric, RunTag
+
+from cse_platform.sweep.objectives import is_feasible
+from cse_platform.tracking.mlflow import tags
+from cse_platform.tracking.mlflow.limits import milliseconds
+from cse_platform.tracking.mlflow.metrics import (
+    CONSTRAINTS,
+    SPACE,
+    Ended,
+    best_metric,
+    best_so_far_metrics,
+)
+
+_PAGE = 1000
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a sweep is, as a tag of its run keeps it."""
+
+    ended: int = 0
+    """Trials, each attempt for itself."""
+    best: float | None = None
+    """The highest dev score of a complete trial that keeps the constraints."""
+
+    def tag(self) -> RunTag:
+        return RunTag(tags.PROGRESS, json.dumps(asdict(self)))
+
+
+class SweepProgress:
+    """The progress of sweeps, as one process knows it; `flush` writes it to their runs.
+
+    A trial's run keeps the place at which it ended: an end that is told again counts once.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._known: dict[str, Progress] = {}
+        self._points: defaultdict[str, list[Metric]] = defaultdict(list)
+        self._leaders: dict[str, dict[str, str]] = {}
+
+    def add(self, sweep: Any, trial: Any, event: Ended) -> None:
+        """Count a trial that ends, before its run says that it has.
+
+        `sweep` and `trial` are the runs, as they are before.
+        """
+        run_id, dev_search = sweep.info.run_id, sweep.data.tags["dev_search"]
+        known = self._known[run_id] = self._known.get(run_id) or self._read(sweep)
+        place = self._place(trial, event, known.ended + 1)
+        if place <= known.ended:
+            return
+        leads = _leads(event, known.best, sweep.data.params)
+        best = event.best_value if leads else known.best
+        self._known[run_id] = Progress(place, best)
+        self._points[run_id] += best_so_far_metrics(
+            event, place=place, best=best, dev_search=dev_search, leads=leads
+        )
+        if leads:
+            self._leaders[run_id] = tags.leader_tags(trial, _dimensions(sweep.data.params))
+
+    def flush(self) -> None:
+        """Log what waits, the count of it last: where that is missing, all is logged again."""
+        for run_id, points in self._points.items():
+            leader = [RunTag(name, said) for name, said in self._leaders.get(run_id, {}).items()]
+            self._client.log_batch(run_id, metrics=points)
+            self._client.log_batch(run_id, tags=[*leader, self._known[run_id].tag()])
+        self._points.clear()
+        self._leaders.clear()
+
+    def _place(self, trial: Any, event: Ended, new: int) -> int:
+        """The one that its run keeps of this end or a later one; else the new one, kept now."""
+        time, stored = milliseconds(event.time), trial.data.tags.get(tags.PLACE)
+        if stored is not None and time <= int(stored.partition(" ")[2]):
+            return int(stored.partition(" ")[0])
+        self._client.set_tag(trial.info.run_id, tags.PLACE, f"{new} {time}")
+        return new
+
+    def _read(self, sweep: Any) -> Progress:
+        if (stored := sweep.data.tags.get(tags.PROGRESS)) is not None:
+            return Progress(**json.loads(stored))
+        # Of an earlier version: its trials are counted by their runs.
+        best, ended = best_metric(sweep.data.tags["dev_search"]), 0
+        values = []
+        for run in self._ended(sweep):
+            ended += 1
+            if run.info.status == "FINISHED" and best in run.data.metrics:
+                values.append(run.data.metrics[best])
+        return Progress(ended=ended, best=max(values, default=None))
+
+    def _ended(self, sweep: Any) -> Iterator[Any]:
+        of_sweep = f"tags.`{tags.PARENT}` = '{sweep.info.run_id}'"
+        asked = [sweep.info.experiment_id], f"{of_sweep} AND attributes.status != 'RUNNING'"
+        token: str | None = None
+        while True:
+            page = self._client.search_runs(*asked, max_results=_PAGE, page_token=token)
+            yield from page
+            if not (token := page.token):
+                return
+
+
+def _leads(event: Ended, best: float | None, params: Mapping[str, str]) -> bool:
+    """Whether a trial is the best so far: complete, within the constraints, and higher."""
+    value = event.best_value
+    if getattr(event, "state", "COMPLETE") != "COMPLETE" or value is None:
+        return False
+    constraints = json.loads(params.get(CONSTRAINTS, "[]"))
+    return (best is None or value > best) and is_feasible(constraints, [event])
+
+
+def _dimensions(params: Mapping[str, str]) -> list[str]:
+    """What the space of a sweep varies, by the parameters of its run."""
+    return [name.removeprefix(SPACE) for name in params if name.startswith(SPACE)]

@@ -1,0 +1,171 @@
+"""Notes, tags and stars: written by one command, shown by all, kept where stores are made anew."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cse_platform.cli import leaderboard, sweep
+from cse_platform.cli.annotating import replay_annotations
+from cse_platform.leaderboard import open_leaderboard
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.tracking.events import Event
+from cse_platform.tracking.provenance import user_and_host
+
+A, B = "a" * 64, "b" * 64
+Says = Callable[..., Result]
+
+
+@pytest.fixture
+def history(
+    sweep_started: Callable[..., Event], trial_life: Callable[..., list[Event]]
+) -> list[Event]:
+    """A tagged sweep of three trials: two seeds of one configuration, and another one."""
+    return [
+        sweep_started(spec={"tags": ["smoke"]}),
+        *trial_life(0, {10: 0.75}, configuration=A, trial=f"1{A[1:]}"),
+        *trial_life(1, {10: 0.5}, configuration=B, trial=f"2{A[1:]}"),
+        *trial_life(2, {10: 0.7}, configuration=A, seed=7, trial=f"3{A[1:]}"),
+    ]
+
+
+@pytest.fixture
+def runs(tmp_path: Path, history: list[Event], empty_leaderboard: Callable[[Path], str]) -> Path:
+    """A runs folder whose leaderboard has them."""
+    with open_store(empty_leaderboard(tmp_path / "leaderboard.db")) as board:
+        LeaderboardSink(board).apply("j", list(enumerate(history, 1)))
+    return tmp_path
+
+
+@pytest.fixture
+def says(runs: Path) -> Iterator[Says]:
+    def invoke(*words: str, command: str = "leaderboard") -> Result:
+        group = {"leaderboard": leaderboard.main, "sweep": sweep.main}[command]
+        result = CliRunner().invoke(group, [*words, "--runs", str(runs)])
+        assert result.exception is None or isinstance(result.exception, SystemExit), result
+        return result
+
+    return invoke
+
+
+def test_what_is_written_of_a_trial_is_shown_with_who_did(says: Says, runs: Path) -> None:
+    words = ("--note", "falls after 500", "--tag", "odd", "--star")
+    assert says("annotate", "1aaaaaaa", *words).exit_code == 0
+    shown = says("show", "1aaaaaaa").output
+    for text in ("falls after 500", "odd, smoke", "★", user_and_host()):
+        assert text in shown
+    told = json.loads(says("show", "1aaaaaaa", "--json").output)
+    assert told["written"]["note"]["text"] == "falls after 500"
+    assert told["written"]["star"]["who"] == user_and_host()
+
+
+@pytest.mark.parametrize("subject", ["first", f"rankcse@{A[:8]}", A[:8], "first#2", "3aaaaaaa"])
+def test_a_star_on_a_row_s_sweep_or_configuration_or_trial(says: Says, subject: str) -> None:
+    assert says("annotate", subject, "--tag", "mine", "--star", "--note", "so so").exit_code == 0
+    rows = json.loads(says("--all", "--tag", "mine", "--json").output)
+    of_sweep = subject == "first"
+    wanted = {A, B} if of_sweep else {A}
+    assert {row["configuration"]["hash"] for row in rows} == wanted
+    assert {tuple(row["tags"]) for row in rows} == {("mine", "smoke")}
+    assert all(row["starred"] is not of_sweep for row in rows)
+    assert all(row["notes"] == ([] if of_sweep else ["so so"]) for row in rows)
+    assert ("★" in says("--all").output) is not of_sweep
+
+
+def test_status_of_a_sweep_has_its_tags_its_note_and_its_star(says: Says) -> None:
+    says("annotate", "first", "--tag", "paper", "--star", "--note", "[bold]for the paper")
+    said = says("status", "first", command="sweep").output
+    for text in ("paper, smoke", "[bold]for the paper", "first ★"):
+        assert text in said
+
+
+def test_what_is_taken_away_is_gone_and_tags_of_the_file_stay(says: Says, runs: Path) -> None:
+    says("annotate", "first", "--tag", "paper", "--star", "--note", "for the paper")
+    says("annotate", "first", "--untag", "paper", "--untag", "smoke", "--no-star", "--note", "")
+    with open_leaderboard(runs) as board:
+        found = board.sweep("first")
+        assert "paper" not in board.catalogue().tags
+    assert found.tags == ("smoke",)
+    assert (found.written.note, found.written.star) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("words", "says_why"),
+    [
+        (["annotate", "frist", "--star"], "no sweep"),
+        (["annotate", "rankcse@cccc", "--star"], "no configuration"),
+        (["annotate", "first", "--tag", "two words"], "letters"),
+        (["annotate", "first", "--note", "x" * 4001], "4000"),
+    ],
+)
+def test_what_means_nothing_is_refused(
+    says: Says, runs: Path, words: list[str], says_why: str
+) -> None:
+    result = says(*words)
+    assert (result.exit_code, says_why in result.stderr) == (1, True)
+    with open_leaderboard(runs) as board:
+        assert board.sweep("first").tags == ("smoke",)
+
+
+@pytest.mark.parametrize("words", [[], ["--tag", "a", "--untag", "a"]])
+def test_nothing_or_a_contradiction_is_misuse(says: Says, words: list[str]) -> None:
+    assert says("annotate", "first", *words).exit_code == 2
+
+
+def test_neither_a_secret_nor_what_steers_a_terminal_is_kept(says: Says) -> None:
+    says("annotate", "first", "--note", "see\x1b[31m https://ann:hunter2@lab/x")
+    told = json.loads(says("status", "first", "--json", command="sweep").output)
+    note = told[0]["written"]["note"]["text"]
+    assert "hunter2" not in note
+    assert "\x1b" not in note
+
+
+def test_a_leaderboard_made_anew_gets_them_from_their_journal(
+    says: Says, runs: Path, history: list[Event]
+) -> None:
+    says("annotate", "1aaaaaaa", "--note", "old", "--star")
+    says("annotate", "1aaaaaaa", "--note", "new", "--tag", "odd")
+    before = says("show", "1aaaaaaa", "--json").output
+    for file in runs.glob("leaderboard.db*"):
+        file.unlink()
+    url = f"sqlite:///{runs / 'leaderboard.db'}"
+    replay_annotations(url, runs, "cse")
+    with open_store(url) as board:
+        LeaderboardSink(board).apply("j", list(enumerate(history, 1)))
+    assert says("show", "1aaaaaaa", "--json").output == before
+
+
+def test_a_journal_of_the_sweep_that_is_applied_anew_takes_nothing_away(
+    says: Says, runs: Path, history: list[Event]
+) -> None:
+    says("annotate", "first", "--tag", "paper")
+    with open_store(f"sqlite:///{runs / 'leaderboard.db'}") as board:
+        LeaderboardSink(board).apply("another", list(enumerate(history, 1)))
+    with open_leaderboard(runs) as board:
+        assert board.sweep("first").tags == ("paper", "smoke")
+
+
+def test_merging_brings_them_over_and_the_later_one_stands(
+    says: Says, runs: Path, tmp_path_factory, empty_leaderboard: Callable[[Path], str]
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    with open_store(empty_leaderboard(other / "leaderboard.db")):
+        pass
+    says("annotate", "first", "--note", "first", "--star")
+
+    def merge() -> None:
+        words = ["merge", f"sqlite:///{runs / 'leaderboard.db'}", "--runs", str(other)]
+        result = CliRunner().invoke(leaderboard.main, words)
+        assert result.exit_code == 0, result.output
+
+    merge()
+    says_there = ["annotate", "first", "--note", "second", "--runs", str(other)]
+    assert CliRunner().invoke(leaderboard.main, says_there).exit_code == 0
+    merge()
+    with open_leaderboard(other) as board:
+        written = board.sweep("first").written
+    assert written.note is not None
+    assert (written.note.text, written.star is not None) == ("second", True)

@@ -1,0 +1,167 @@
+"""What a sweep's run shows of its search, and the view of all trials, in real MLflow stores."""
+
+import base64
+import json
+import zlib
+from typing import Any
+
+from mlflow_history import (
+    HASH,
+    JOURNAL,
+    client_of,
+    finished,
+    numbered,
+    point,
+    runs_in,
+    sweep_started,
+    trial_started,
+)
+
+from cse_platform.tracking.events import AnnotationWritten, Event, SweepRequested
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
+from cse_platform.tracking.mlflow.saved_view import VIEW_TAG
+
+SPEC = {
+    "sweep": "s1", "corpus": "wiki1m", "fixed": {"epochs": 3, "batch_size": 64},
+    "space": {"learning_rate": {"low": 1e-5, "high": 1e-3}, "tau3": [0.1]},
+    "search": {"sampler": "tpe", "trials": 4, "seed": 7},
+    "pruner": {"kind": "median"},
+}  # fmt: skip
+BEST = "best/stsb_spearman"
+
+
+def trial(number: int, value: float, state: str = "COMPLETE", **values: Any) -> list[Event]:
+    second, key = 10 * number + 1, f"t{number}"
+    return [
+        trial_started(second, key, values={"epochs": 3, **values}),
+        point(second + 1, 10, value, key),
+        finished(
+            second + 2, key, state=state, best_value=value,
+            best_metrics={"dev/stsb_spearman": value, "dev/uniformity": -value},
+        ),
+    ]  # fmt: skip
+
+
+def mirrored(uri: str, *events: Event, start: int = 0) -> None:
+    MLflowMirror(uri).apply(JOURNAL, numbered([*events])[start:])
+
+
+def curve(uri: str, metric: str = BEST) -> list[tuple[int, float]]:
+    """Of the sweep's run."""
+    history = client_of(uri).get_metric_history(runs_in(uri)["s1"].info.run_id, metric)
+    return sorted((one.step, one.value) for one in history)
+
+
+def test_it_has_the_best_so_far_over_its_trials_and_the_leader(uri: str) -> None:
+    mirrored(
+        uri,
+        sweep_started(spec=SPEC),
+        *trial(0, 0.5, learning_rate=1e-4, tau3=0.1),
+        *trial(1, 0.9, "PRUNED", learning_rate=2e-4),
+        *trial(2, 0.7, learning_rate=3e-4),
+        *trial(3, 0.6, learning_rate=4e-4),
+    )
+    assert curve(uri) == [(1, 0.5), (2, 0.5), (3, 0.7), (4, 0.7)]
+    assert curve(uri, "best/uniformity") == [(1, -0.5), (3, -0.7)]
+    known = runs_in(uri)["s1"].data.tags
+    leader = {"best_trial": "t2", "best_configuration": HASH, "best.learning_rate": "0.0003"}
+    assert (leader | {"best.tau3": ""}).items() <= known.items()
+
+
+def test_its_parameters_are_what_cannot_change_and_its_budget_can(uri: str) -> None:
+    mirrored(uri, sweep_started(spec=SPEC))
+    run = runs_in(uri)["s1"].data
+    assert run.params == {
+        "search.sampler": "tpe",
+        "search.seed": "7",
+        "search.objectives": "stsb (maximize)",
+        "space.learning_rate": '{"high":0.001,"low":1e-05}',
+        "space.tau3": "[0.1]",
+        "epochs": "3",
+        "batch_size": "64",
+    }
+    assert (run.tags["search.trials"], run.tags["pruner"]) == ("4", '{"kind":"median"}')
+    extended = SPEC | {"search": {"sampler": "tpe", "trials": 6, "seed": 7}, "pruner": "none"}
+    asked = SweepRequested(sweep="s1", request="r", action="resume", who="ann", trials=9)
+    mirrored(uri, sweep_started(spec=SPEC), sweep_started(9, spec=extended), asked, start=1)
+    run = runs_in(uri)["s1"].data
+    assert (run.tags["search.trials"], run.tags["pruner"]) == ("9", "none")
+
+
+def test_a_trial_beyond_a_constraint_does_not_lead(uri: str) -> None:
+    bounded = SPEC | {"search": {"constraints": ["uniformity <= -0.6"]}}
+    mirrored(uri, sweep_started(spec=bounded), *trial(0, 0.5), *trial(1, 0.7), *trial(2, 0.4))
+    assert curve(uri) == [(2, 0.7), (3, 0.7)]
+
+
+def test_a_trial_that_ends_again_counts_again_and_one_told_again_does_not(uri: str) -> None:
+    failed = trial(0, 0.5, "FAIL")
+    again = [trial_started(50, "t0"), finished(55, "t0", best_value=0.6)]
+    for journal in ("a", "b"):
+        entries = numbered([sweep_started(spec=SPEC), *failed, *again, *trial(9, 0.8)])
+        MLflowMirror(uri).apply(journal, entries)
+    assert curve(uri) == [(2, 0.6), (3, 0.8)]
+
+
+def test_a_sweep_of_an_earlier_version_goes_on_from_its_trials(uri: str) -> None:
+    begun = [sweep_started(spec=SPEC), *trial(0, 0.5), *trial(1, 0.7)]
+    mirrored(uri, *begun)
+    client, run = client_of(uri), runs_in(uri)["s1"].info.run_id
+    client.delete_tag(run, "cse.progress")
+    mirrored(uri, *begun, *trial(2, 0.6), *trial(3, 0.8), start=len(begun))
+    assert curve(uri)[2:] == [(3, 0.7), (4, 0.8)]
+
+
+def columns(uri: str) -> list[str]:
+    """Of the saved view."""
+    state = json.loads(view(uri))["state"].removeprefix("deflate;")
+    found: list[str] = json.loads(zlib.decompress(base64.b64decode(state)))["selectedColumns"]
+    return found
+
+
+def view(uri: str) -> str:
+    return str(client_of(uri).get_experiment_by_name("cse").tags[VIEW_TAG])
+
+
+def test_the_view_has_the_hyperparameters_that_sweeps_vary_and_scores(uri: str) -> None:
+    other = {"sweep": "s2", "space": {"alpha": [1, 2], "tau3": [1, 2]}, "dev": {"search": "sickr"}}
+    mirrored(uri, sweep_started(spec=SPEC), sweep_started(9, "s2", spec=other))
+    wanted = [BEST, "best/sickr_spearman", "test/avg_sts_spearman"]
+    assert {f"metrics.`{name}`" for name in wanted} <= {*columns(uri)}
+    varied = [name for name in columns(uri) if name.startswith("params.")]
+    assert varied == ["params.`learning_rate`", "params.`tau3`", "params.`alpha`"]
+
+
+def test_a_view_that_a_user_changed_stays(uri: str) -> None:
+    mirrored(uri, sweep_started(spec=SPEC))
+    client = client_of(uri)
+    changed = view(uri).replace("seeds averaged", "mine")
+    client.set_experiment_tag(client.get_experiment_by_name("cse").experiment_id, VIEW_TAG, changed)
+    other = {"sweep": "s2", "space": {"alpha": [1, 2]}}
+    mirrored(uri, sweep_started(spec=SPEC), sweep_started(9, "s2", spec=other), start=1)
+    assert view(uri) == changed
+
+
+def test_what_people_write_is_on_the_runs_that_it_is_about(uri: str) -> None:
+    def written(about: str, name: str, **what: Any) -> Event:
+        fields = {"sweep": "s1", "about": about, "name": name, "who": "ann", **what}
+        return AnnotationWritten.model_validate(fields)
+
+    mirrored(uri, sweep_started(spec=SPEC), *trial(0, 0.5), *trial(1, 0.7))
+    MLflowMirror(uri).apply(
+        "annotations",
+        numbered(
+            [
+                written("sweep", "s1", note="for the paper", star=True),
+                written("trial", "t0", note="odd", tags={"a": True, "b": True}),
+                written("configuration", HASH, star=True),
+                written("trial", "t0", note="", tags={"b": False}),
+            ]
+        ),
+    )
+    known = {run.data.tags.get("trial", name): run.data.tags for name, run in runs_in(uri).items()}
+    assert {"note": "for the paper", "star": "true"}.items() <= known["s1"].items()
+    assert {"tag.a": "true", "configuration_star": "true"}.items() <= known["t0"].items()
+    assert {"note", "tag.b"}.isdisjoint(known["t0"])
+    assert "configuration_star" in known["t1"]
+    assert {"tag.a", "note"}.isdisjoint(known["t1"])
