@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,16 @@ def test_the_best_against_the_number_of_trials() -> None:
     assert [one.trials for one in found.expected] == list(range(1, 21))
     assert found.expected[0].mean == pytest.approx(
         (sum(one.value or 0 for one in trials) + 0.3) / 41
+    )
+
+
+@pytest.mark.parametrize("count", [20, 40, 150])
+def test_the_expected_best_of_fewer_trials_is_told(count: int) -> None:
+    first = finding_lines(found_in(trials_of(count)))[0]
+    told = [int(n) for n in re.findall(r"(?:of|,) (\d+) [\d.]+ \[", first)]
+    assert len(told) == 2
+    assert all(
+        share - 2 <= n <= share for n, share in zip(told, (count // 8, count // 4), strict=True)
     )
 
 

@@ -21,10 +21,20 @@ def finding_lines(found: SearchFindings) -> list[str]:
 
 
 def _expected(found: SearchFindings) -> str:
-    few = {found.trials // 8, found.trials // 4}
-    told = ", ".join(_reaches(one) for one in found.expected if one.trials in few)
+    few = [_up_to(found, found.trials // 8), _up_to(found, found.trials // 4)]
+    told = ", ".join(dict.fromkeys(_reaches(one) for one in few if one))
+    expected = f"; expected of {told}" if told else ""
     order = "" if found.independent else f" (these trials in any order, not {found.sampler} anew)"
-    return f"best of {found.trials} trials {percent(found.best)}; expected of {told}{order}"
+    return f"best of {found.trials} trials {percent(found.best)}{expected}{order}"
+
+
+def _up_to(found: SearchFindings, trials: int) -> ExpectedBest | None:
+    """Of the most trials that are not more than that; for many trials, not each number is there."""
+    return max(
+        (one for one in found.expected if one.trials <= trials),
+        key=lambda one: one.trials,
+        default=None,
+    )
 
 
 def _reaches(one: ExpectedBest) -> str:
