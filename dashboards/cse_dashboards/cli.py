@@ -25,14 +25,14 @@ HOST, PORT = "127.0.0.1", 8900
     "--host",
     default=HOST,
     show_default=True,
-    help="Address to listen on; 0.0.0.0 shows it to all who reach this machine.",
+    help="Address to listen on; 0.0.0.0 serves everyone who can reach this machine.",
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True)
 @click.option(
     "--mlflow",
     envvar="CSE_MLFLOW_URI",
     show_envvar=True,
-    help="Address of the MLflow server that sweeps lead to, e.g. http://localhost:5000.",
+    help="Address of the MLflow server to link to, e.g. http://localhost:5000.",
 )
 @published_option
 @store_options
@@ -77,7 +77,7 @@ def main(
     type=click.Choice(FORMS),
     default="html",
     show_default=True,
-    help="Of the single figures; all but html need `cse-platform[images]` and a Chromium.",
+    help="Format of the single figures; all but html need `cse-platform[images]` and Chromium.",
 )
 @published_option
 @store_options
@@ -115,7 +115,7 @@ def export_figures(
     "--mlflow",
     envvar="CSE_MLFLOW_URI",
     show_envvar=True,
-    help="MLflow server or database that the sweep is in.  [default: mlflow.db in --runs]",
+    help="MLflow server or database of the sweep.  [default: mlflow.db in --runs]",
 )
 @published_option
 @store_options

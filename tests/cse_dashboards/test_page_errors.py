@@ -135,7 +135,7 @@ def test_a_bug_is_logged_and_not_shown(
 ) -> None:
     monkeypatch.setattr(page_app.sweeps.SweepsAddress, "read", lambda _: 1 / 0)
     sentence = refused(client, "/sweeps", status=500)
-    assert sentence.startswith("This page could not be made")
+    assert sentence.startswith("This page failed")
     assert "ZeroDivisionError" in caplog.text
 
 

@@ -73,8 +73,8 @@ def _refused(error: CseError) -> tuple[str, int]:
 
 
 TITLES = {
-    400: "This address means nothing",
-    404: "There is no such thing here",
+    400: "Invalid link",
+    404: "Not found",
     503: "The leaderboard cannot be read",
 }
 
@@ -94,8 +94,8 @@ def _http(error: HTTPException) -> Any:
 
 def _broken(error: Exception) -> tuple[str, int]:
     logging.getLogger(__name__).error("a view failed", exc_info=error)
-    sentence = "This page could not be made; the terminal that cse-dashboard runs in says why."
-    return _error("Something is broken", sentence, 500)
+    sentence = "This page failed; the terminal in which cse-dashboard runs shows why."
+    return _error("Internal error", sentence, 500)
 
 
 def _error(title: str, sentence: str, status: int) -> tuple[str, int]:

@@ -57,14 +57,14 @@ def store_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
         "--runs",
         type=click.Path(file_okay=False, path_type=Path),
         default=None,
-        help=f"Folder that a cse-sweep wrote to.  [default: {RUNS}]",
+        help=f"Runs folder of cse-sweep.  [default: {RUNS}]",
     )
     store = click.option(
         "--store",
         envvar="CSE_STORE",
         show_envvar=True,
         default=None,
-        help="SQL database instead: sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE.",
+        help="SQL database to read instead: sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE.",
     )
     return runs(store(command))
 
@@ -78,7 +78,7 @@ def published_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
         multiple=True,
         envvar="CSE_PUBLISHED",
         show_envvar=True,
-        help="A CSV of further published numbers; can be given again.",
+        help="CSV file with more published numbers; can be given again.",
     )(command)
 
 

@@ -39,8 +39,8 @@ def main() -> None:
 def check(folder: Path | None) -> None:
     """Compare every file of DIR (default: CSE_DATA) with its known count and checksum.
 
-    Exits with 1 if an evaluation file is missing or has a wrong count. A file with another
-    checksum but the right count is only pointed out.
+    Exits with 1 if an evaluation file is missing or has a wrong count. A file with the
+    right count but another checksum is only pointed out.
 
     \b
     Example:
@@ -71,8 +71,8 @@ def check(folder: Path | None) -> None:
 def fetch(folder: Path) -> None:
     """Fill DIR from the hub with all evaluation sets and the corpus wiki1m.
 
-    Files that have the right count are kept. What was cut short goes on where it stopped. Exits
-    with 1 and says what is lacking if not everything could be had.
+    Files with the right count are kept, and interrupted downloads are resumed. Exits with 1 and
+    says what is missing if some files could not be fetched.
 
     \b
     Example:
@@ -102,13 +102,13 @@ def fetch(folder: Path) -> None:
 
 
 @main.command()
-@click.option("--clear", is_flag=True, help="Delete these files; what is needed is made again.")
+@click.option("--clear", is_flag=True, help="Delete these files; they are made again when needed.")
 @shows_errors
 def cache(clear: bool) -> None:
-    """Show what is kept between trials and sweeps on this machine, and how large it is.
+    """Show what this machine caches between trials and sweeps, and its size.
 
-    It lies in the folder that CSE_CACHE names, else in the user's cache. No trial may run while it
-    is cleared.
+    The cache is in the folder CSE_CACHE, or else in the user's cache folder. Do not clear it while
+    a trial runs.
 
     \b
     Examples:

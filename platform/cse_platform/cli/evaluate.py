@@ -28,17 +28,21 @@ POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
     show_default=True,
     help="sts, transfer, ranking, geometry, long, single ones, or own files: stsb,mr,./my.tsv.",
 )
-@click.option("--data", help="Folder in the SentEval layout, hub or builtin.  [env var: CSE_DATA]")
-@click.option("--pooler", type=click.Choice(POOLERS), help="Other than the encoder's own.")
+@click.option(
+    "--data", help="Folder in the SentEval layout, or `hub`, or `builtin`.  [env var: CSE_DATA]"
+)
+@click.option(
+    "--pooler", type=click.Choice(POOLERS), help="Use another pooler than the encoder's own."
+)
 @click.option(
     "--max-length",
     type=click.IntRange(min=3),
-    help="Cut texts here, in word pieces with specials; at most the model's own limit.",
+    help="Truncate texts to this many word pieces, special tokens included.",
 )
 @click.option(
     "--slicing-length",
     type=click.IntRange(min=3),
-    help="Read texts by segments of so many word pieces, as HiCL does.",
+    help="Read texts in segments of this many word pieces, as HiCL does.",
 )
 @click.option(
     "--classifier",
@@ -48,7 +52,9 @@ POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
     help="Which of SentEval's two paths scores transfer tasks; papers report the first.",
 )
 @store_options
-@click.option("--json", "as_json", is_flag=True, help="Fractions and identities, one object.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON: scores as fractions, with identities."
+)
 @shows_errors
 def main(
     model: str,

@@ -14,13 +14,14 @@ MOST = 10_000
 @click.command(context_settings=CONTEXT)
 @click.argument("sweep")
 @store_options
-@click.option("--json", "as_json", is_flag=True, help="Fractions, one object.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, scores as fractions.")
 @shows_errors
 def search_command(sweep: str, runs: Path | None, store: str | None, as_json: bool) -> None:
-    """Show what the search of SWEEP has found, and how far that can be trusted.
+    """Show what the search of SWEEP has found, and how far to trust it.
 
-    The expected best of fewer trials; how much of the best is luck, by its further seeds; what
-    decides, with what a bootstrap leaves open; and which bounds the best trials lie at.
+    Shows the best that fewer trials would be expected to reach; how much of the best is luck, from
+    its further seeds; the importance of each hyperparameter, with its uncertainty; and the bounds
+    that the best trials lie at.
 
     \b
     Example:

@@ -10,7 +10,7 @@ from cse_platform.cli.request_commands import about_sweep
 
 @about_sweep
 def logs(sweep: str, runs: Path | None, store: str | None) -> None:
-    """Print what the driver of SWEEP has said so far: a line a trial that ended, and warnings.
+    """Print what the driver of SWEEP has said so far: warnings, and one line per finished trial.
 
     \b
     Examples:
@@ -24,10 +24,10 @@ def logs(sweep: str, runs: Path | None, store: str | None) -> None:
 
 @about_sweep
 def attach(sweep: str, runs: Path | None, store: str | None) -> None:
-    """Show how SWEEP goes on until it ends: a live table on a terminal, else a line a trial.
+    """Follow SWEEP until it ends: a live table on a terminal, otherwise one line per trial.
 
-    Ctrl-C ends the showing alone. The exit code is that of the sweep: 0 where it is complete, 1
-    where it was refused or failed, 130 where it was interrupted.
+    Ctrl-C stops the display, not the sweep. The exit code is the sweep's: 0 if it is complete, 1 if
+    it was refused or failed, 130 if it was interrupted.
 
     \b
     Example:

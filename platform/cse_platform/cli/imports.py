@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     "--rename",
     multiple=True,
     metavar="NAME=NEWNAME",
-    help="Name here of a sweep there that only shares its name with one here; repeatable.",
+    help="New name for a sweep whose name is taken here; can be given again.",
 )
 @store_options
 @shows_errors
 def merge_command(
     other: str, rename: tuple[str, ...], runs: Path | None, store: str | None
 ) -> None:
-    """Take over what another leaderboard holds; merging again changes nothing.
+    """Merge another leaderboard into this one; merging again changes nothing.
 
-    OTHER_STORE is a folder that a cse-sweep wrote to, a SQLite file, or a database URL. It is only
+    OTHER_STORE is a runs folder of cse-sweep, a SQLite file, or a database URL. It is only
     read. Trials are matched by their keys: one that is complete here stays as it is.
 
     \b
@@ -59,16 +59,16 @@ def merge_command(
     "--mapping",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="YAML file that says what their params, tags and metrics are in our words.",
+    help="YAML file that maps their params, tags and metrics to our names.",
 )
 @store_options
 @shows_errors
 def import_mlflow(uri: str, mapping: Path, runs: Path | None, store: str | None) -> None:
-    """Take over runs that were logged to an MLflow store; importing again adds what is new.
+    """Import runs from an MLflow store; importing again adds only new ones.
 
     URI is a tracking server, the URL of a database, or a folder of runs. It is only read. The
-    trials come under a sweep that the mapping file names; they share no row with trials whose dev
-    sets this project has checked.
+    mapping file names the sweep of the trials. They never share a row with trials whose dev sets
+    this project has checked.
 
     \b
     Example:
@@ -91,25 +91,25 @@ def import_mlflow(uri: str, mapping: Path, runs: Path | None, store: str | None)
 @click.argument(
     "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
 )
-@click.option("--sweep", required=True, help="Name that the trials come under.")
-@click.option("--method", required=True, help="What was trained, e.g. simcse.")
-@click.option("--backbone", required=True, help="On what, e.g. bert-base.")
-@click.option("--seed", default=42, show_default=True, help="Of the training.")
+@click.option("--sweep", required=True, help="Name of the sweep to add the trials to.")
+@click.option("--method", required=True, help="The method that was trained, e.g. simcse.")
+@click.option("--backbone", required=True, help="The encoder it was trained from, e.g. bert-base.")
+@click.option("--seed", default=42, show_default=True, help="Seed of the training.")
 @click.option(
     "--set",
     "values",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A hyperparameter, by our name; repeatable.",
+    help="A hyperparameter, by our name; can be given again.",
 )
 @click.option(
     "--dev",
     type=click.Choice(["stsb", "sickr", "transfer_dev"]),
     default="stsb",
     show_default=True,
-    help="The dev set that picks the best step.",
+    help="The dev set that selects the best step.",
 )
-@click.option("--scale", default=1.0, help="What dev scores are divided by: 100 for percentages.")
+@click.option("--scale", default=1.0, help="Divide dev scores by this: 100 for percentages.")
 @click.option("--steps-per-epoch", type=int, help="For logs that count in epochs.")
 @store_options
 @shows_errors
@@ -120,9 +120,9 @@ def import_log(
     store: str | None,
     **given: object,
 ) -> None:
-    """Take over training logs as Hugging Face's Trainer prints them; each FILE is one trial.
+    """Import training logs of Hugging Face's Trainer; each FILE is one trial.
 
-    A FILE is the standard output of a training, with lines like {'eval_stsb_spearman': 0.78,
+    FILE is the standard output of a training with lines like {'eval_stsb_spearman': 0.78,
     'epoch': 0.02} in it, JSON lines, or a trainer_state.json. Importing it again adds nothing.
 
     \b

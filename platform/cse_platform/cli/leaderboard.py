@@ -30,22 +30,26 @@ _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 @click.option("--backbone", help="Only rows of this encoder, e.g. bert-base.")
 @click.option("--method", help="Only rows of this method, e.g. rankcse.")
 @click.option("--sweep", help="Only configurations that this sweep holds.")
-@click.option("--tag", help="Only what bears this tag, or a sweep that does holds.")
-@click.option("--identity", help="Only dev sets or evaluations whose identity begins so.")
+@click.option("--tag", help="Only configurations with this tag, or of sweeps with it.")
+@click.option("--identity", help="Only dev sets or evaluations whose identity begins with this.")
 @click.option("--hardware", help="Only trials on a GPU, CPU or host with this in its name.")
 @click.option(
     "--since", type=click.DateTime(_DATES), help="Only trials that finished then or later."
 )
-@click.option("--tasks", type=click.Choice(_FAMILIES), help="Test scores to show, if not all have.")
-@click.option("--all", "per_configuration", is_flag=True, help="A row per configuration.")
+@click.option("--tasks", type=click.Choice(_FAMILIES), help="Family of test scores to show.")
+@click.option("--all", "per_configuration", is_flag=True, help="Show every configuration.")
 @click.option(
     "--sort", default="dev", show_default=True, help="Column: dev, avg_sts, rank, n, finished, …"
 )
-@click.option("--published", is_flag=True, help="With the papers' own numbers.")
+@click.option("--published", is_flag=True, help="Also show the papers' own numbers.")
 @published_option
 @click.option("--against", metavar="A", help="Mark test scores significantly above those of A.")
 @click.option(
-    "--compare", nargs=2, metavar="A B", default=None, help="A against B: effect, interval, p."
+    "--compare",
+    nargs=2,
+    metavar="A B",
+    default=None,
+    help="Compare A with B: difference, interval, p value.",
 )
 @click.option(
     "--on",
@@ -54,14 +58,16 @@ _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
     show_default=True,
     help="What --compare compares: test scores, or dev, which opens no test set.",
 )
-@click.option("--compare-all", is_flag=True, help="Every row against every other.")
-@click.option("--front", metavar="SWEEP", help="Pareto front of a search of several objectives.")
-@click.option("--paper", help="Lay ours out as a table of this paper, e.g. rankcse.")
+@click.option("--compare-all", is_flag=True, help="Compare every row with every other.")
+@click.option(
+    "--front", metavar="SWEEP", help="Show the Pareto front of a search with several objectives."
+)
+@click.option("--paper", help="Show our scores in a table of this paper, e.g. rankcse.")
 @click.option("--table", help="Which of the paper's tables, e.g. 2.")
 @click.option("--format", type=click.Choice(_FORMATS), default="table", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option("--csv", "as_csv", is_flag=True, help="Same as --format csv.")
-@click.option("--wide", is_flag=True, help="One table, as wide as it takes.")
+@click.option("--wide", is_flag=True, help="Show one table with all columns.")
 @store_options
 @click.pass_context
 @shows_errors

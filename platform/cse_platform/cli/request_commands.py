@@ -22,11 +22,19 @@ def about_sweep(command: Callable[_P, _R]) -> click.Command:
 
 
 @about_sweep
-@click.option("--trial", "numbers", type=int, multiple=True, metavar="N", help="This one alone.")
+@click.option(
+    "--trial",
+    "numbers",
+    type=int,
+    multiple=True,
+    metavar="N",
+    help="Stop only this trial; can be given again.",
+)
 def stop(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, ...]) -> None:
-    """Stop SWEEP as one Ctrl-C does: its command, run again, goes on; or stop single trials.
+    """Stop SWEEP as one Ctrl-C would, or stop single trials.
 
-    What a stopped trial has reported counts as of a pruned one; `retry` runs it again.
+    Run the sweep's command again to resume it. A stopped trial counts as pruned; `retry` runs it
+    again.
 
     \b
     Examples:
@@ -38,7 +46,7 @@ def stop(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, .
 
 @about_sweep
 def pause(sweep: str, runs: Path | None, store: str | None) -> None:
-    """Let SWEEP start no further trials, until `resume`; those that run go on to their ends.
+    """Let SWEEP start no more trials until `resume`; running trials finish.
 
     \b
     Example:
@@ -48,7 +56,7 @@ def pause(sweep: str, runs: Path | None, store: str | None) -> None:
 
 
 @about_sweep
-@click.option("--trials", type=click.IntRange(min=1), help="The search takes so many from now on.")
+@click.option("--trials", type=click.IntRange(min=1), help="New number of trials of the search.")
 def resume(sweep: str, runs: Path | None, store: str | None, trials: int | None) -> None:
     """Let SWEEP start trials again after `pause`, or raise its budget.
 
@@ -63,9 +71,9 @@ def resume(sweep: str, runs: Path | None, store: str | None, trials: int | None)
 @about_sweep
 @click.argument("numbers", nargs=-1, type=int, metavar="[N]...")
 def retry(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, ...]) -> None:
-    """Try failed trials of SWEEP again: all of them, or those of these numbers.
+    """Retry failed trials of SWEEP: all of them, or those with the numbers N.
 
-    A trial that was pruned or stopped is tried again where its number is given.
+    A pruned or stopped trial is retried only if its number is given.
 
     \b
     Examples:
@@ -77,12 +85,17 @@ def retry(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, 
 
 @about_sweep
 @click.option(
-    "--set", "settings", multiple=True, required=True, metavar="NAME=VALUE", help="A dimension."
+    "--set",
+    "settings",
+    multiple=True,
+    required=True,
+    metavar="NAME=VALUE",
+    help="Value of a hyperparameter.",
 )
 def enqueue(sweep: str, runs: Path | None, store: str | None, settings: tuple[str, ...]) -> None:
-    """Let SWEEP try a configuration next, beside those that its search takes.
+    """Let SWEEP try a configuration of your own next.
 
-    The sampler draws the dimensions that are left out.
+    The sampler draws the hyperparameters that you leave out.
 
     \b
     Example:

@@ -14,17 +14,19 @@ from cse_platform.cli.common import CONTEXT, say, shows_errors
     envvar="RAY_API_SERVER_ADDRESS",
     show_envvar=True,
     required=True,
-    help="Of the cluster's dashboard: http://HOST:8265.",
+    help="Address of the cluster's dashboard: http://HOST:8265.",
 )
 @click.option(
     "--runs",
     required=True,
     metavar="DIRECTORY",
-    help="The runs folder, there: an absolute path that the nodes of the cluster share.",
+    help="Runs folder on the cluster: an absolute path that its nodes share.",
 )
-@click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Change the file.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Override a value of the file."
+)
 @click.option("--trials", type=click.IntRange(min=1), help="Same as --set search.trials=N.")
-@click.option("--no-ship", is_flag=True, help="The cluster's nodes have all code and packages.")
+@click.option("--no-ship", is_flag=True, help="Send no code: the nodes have it and its packages.")
 @shows_errors
 def submit(
     file: Path,
@@ -34,12 +36,11 @@ def submit(
     trials: int | None,
     no_ship: bool,
 ) -> None:
-    """Hand the sweep FILE to a Ray cluster, whose head runs it as a job that outlives this machine.
+    """Submit the sweep in FILE to a Ray cluster, as a job that outlives this machine.
 
-    The code, the file and the files that it names by relative paths travel. The URLs of the stores
-    are in the environment of the head's Ray; what travels must hold no password. The same command
-    again goes on with a sweep that was cut off. Afterwards status, logs, attach and stop follow
-    the sweep by its leaderboard.
+    The code, FILE, and the files that it names by relative paths are sent; they must hold no
+    password. The cluster's head reads the URLs of the stores from its own environment. Run the same
+    command again to resume the sweep. Follow it with status, logs, attach and stop.
 
     \b
     Examples:

@@ -48,7 +48,9 @@ class FileOrCommand(click.Group):
 @click.group(cls=FileOrCommand, context_settings=CONTEXT)
 @version_option
 def main() -> None:
-    """Search a method's hyperparameters as a sweep FILE says; `cse-sweep FILE` is `run FILE`.
+    """Search the hyperparameters of a method, as a sweep FILE describes it.
+
+    `cse-sweep FILE` is short for `cse-sweep run FILE`.
 
     \b
     Examples:
@@ -63,26 +65,28 @@ def main() -> None:
 
 @main.command(context_settings=CONTEXT)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Check everything, start nothing.")
-@click.option("--probe", is_flag=True, help="With --dry-run: measure a trial if none is known.")
-@click.option("--offline", is_flag=True, help="Refuse to download anything.")
-@click.option("--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Change the file.")
+@click.option("--dry-run", is_flag=True, help="Check everything, but start nothing.")
+@click.option("--probe", is_flag=True, help="With --dry-run: time a trial if none has run yet.")
+@click.option("--offline", is_flag=True, help="Download nothing.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Override a value of the file."
+)
 @click.option("--trials", type=click.IntRange(min=1), help="Same as --set search.trials=N.")
 @click.option(
     "--address",
     envvar="RAY_ADDRESS",
-    help="Of a Ray cluster.  [default: RAY_ADDRESS, else this machine]",
+    help="Address of a Ray cluster.  [default: RAY_ADDRESS, else this machine]",
 )
-@click.option("--no-ship", is_flag=True, help="The cluster's nodes have all code and packages.")
+@click.option("--no-ship", is_flag=True, help="Send no code: the nodes have it and its packages.")
 @click.option(
     "--runs",
     type=click.Path(file_okay=False, path_type=Path),
     default=RUNS,
     show_default=True,
-    help="Folder for everything that a sweep leaves behind.",
+    help="Folder for journals, checkpoints and databases.",
 )
-@click.option("--no-reuse", is_flag=True, help="Run what another sweep has completed, too.")
-@click.option("--reuse-unknown", is_flag=True, help="Reuse trials whose code is not known, too.")
+@click.option("--no-reuse", is_flag=True, help="Also run what another sweep has completed.")
+@click.option("--reuse-unknown", is_flag=True, help="Also reuse trials whose code is unknown.")
 @shows_errors
 def run(
     file: Path,
@@ -97,12 +101,12 @@ def run(
     no_reuse: bool,
     reuse_unknown: bool,
 ) -> None:
-    """Run the sweep FILE, or go on with it where it was cut off.
+    """Run the sweep in FILE, or resume it where it stopped.
 
-    The same command again resumes a sweep that was interrupted or killed, extends it when its
-    budget has grown, tries failed trials again where the file, the code, the data or a package
-    changed since, and says so when the sweep is complete. Trials that another sweep completed with
-    the same code, settings, seed and data are not run again.
+    Run the same command again to resume a sweep that was interrupted or killed, to extend it after
+    raising its budget, and to retry failed trials after changing the file, the code, the data or a
+    package. Trials that another sweep has completed with the same code, hyperparameters, seed and
+    data are not run again.
 
     \b
     Example:
@@ -142,13 +146,15 @@ for command in (stop, pause, resume, retry, enqueue, logs, attach, submit):
 @main.command(context_settings=CONTEXT)
 @click.argument("sweep", required=False)
 @store_options
-@click.option("--json", "as_json", is_flag=True, help="Fractions, one object a sweep.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON: one object per sweep, scores as fractions."
+)
 @shows_errors
 def status(sweep: str | None, runs: Path | None, store: str | None, as_json: bool) -> None:
-    """List the sweeps of a runs folder or a leaderboard: how far each is, the last started first.
+    """List sweeps and their progress, the most recently started first.
 
-    A sweep whose driver was killed is INTERRUPTED. With SWEEP, this one alone: which process on
-    which host holds it, what is asked of it, and which trials run.
+    A sweep whose driver was killed is shown as INTERRUPTED. With SWEEP, show that sweep alone: the
+    process and host that run it, pending requests and running trials.
 
     \b
     Examples:
@@ -166,9 +172,9 @@ def status(sweep: str | None, runs: Path | None, store: str | None, as_json: boo
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
 @shows_errors
 def describe(methods: tuple[str, ...], as_markdown: bool) -> None:
-    """Show each METHOD's settings: bounds, defaults, the paper's symbols and choices.
+    """Show the hyperparameters of each METHOD: bounds, defaults, the paper's symbols and values.
 
-    Without METHOD, the methods with a line each; with --markdown, the whole reference.
+    Without METHOD, list the methods; with --markdown, print the whole reference.
 
     \b
     Examples:
@@ -203,10 +209,10 @@ def describe(methods: tuple[str, ...], as_markdown: bool) -> None:
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @shows_errors
 def new_method(name: str, folder: Path) -> None:
-    """Write a package for a method NAME of your own into the new folder DIR.
+    """Write a package for your own method NAME into the new folder DIR.
 
-    It is a method that works: a module, its tests, its entry point and a sweep. Change the module
-    to yours.
+    The package holds a working method: a module, its tests, an entry point and a sweep file. Edit
+    the module to make it yours.
 
     \b
     Example:

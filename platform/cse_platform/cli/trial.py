@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 @click.command(context_settings=CONTEXT)
 @click.argument("trial")
 @store_options
-@click.option("--json", "as_json", is_flag=True, help="Fractions, one object, code diffs too.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON: scores as fractions, with code diffs."
+)
 @shows_errors
 def show_command(trial: str, runs: Path | None, store: str | None, as_json: bool) -> None:
-    """Show everything about TRIAL: a trial's key, its first 6 or more digits, or SWEEP#NUMBER.
+    """Show everything about TRIAL: its key, the first 6 or more digits of it, or SWEEP#NUMBER.
 
     \b
     Examples:
@@ -49,16 +51,16 @@ def show_command(trial: str, runs: Path | None, store: str | None, as_json: bool
     "--to",
     "folder",
     type=click.Path(path_type=Path),
-    help="Folder to make.  [default: reproduce-TRIAL, with 8 digits]",
+    help="New folder.  [default: reproduce-TRIAL, with 8 digits]",
 )
 @store_options
 @shows_errors
 def reproduce_command(
     trial: str, folder: Path | None, runs: Path | None, store: str | None
 ) -> None:
-    """Write a folder that runs TRIAL again: sweep file, packages, code changes, a script.
+    """Write a folder that reproduces TRIAL: sweep file, packages, code changes, a script.
 
-    The command and the folder's README name what is not known about how the trial ran.
+    The command and the folder's README say what is unknown about how the trial ran.
 
     \b
     Example:
@@ -79,7 +81,7 @@ def reproduce_command(
 @store_options
 @shows_errors
 def export_command(trial: str, folder: Path, runs: Path | None, store: str | None) -> None:
-    """Write the model of TRIAL to FOLDER, with a model card, for sentence-transformers to load.
+    """Export the model of TRIAL to FOLDER, with a model card, for sentence-transformers.
 
     \b
     Example:
@@ -107,10 +109,10 @@ def export_command(trial: str, folder: Path, runs: Path | None, store: str | Non
 @store_options
 @shows_errors
 def register_command(trial: str, name: str, runs: Path | None, store: str | None) -> None:
-    """Make the model of TRIAL a version of NAME in MLflow's model registry.
+    """Register the model of TRIAL as a version of NAME in MLflow's model registry.
 
-    A trial that has a version under NAME already keeps it, and no second one is made. The MLflow
-    store is the one in the runs folder, or CSE_MLFLOW_URI.
+    A trial that already has a version under NAME keeps it. The MLflow store is the one in the runs
+    folder, or CSE_MLFLOW_URI.
 
     \b
     Example:

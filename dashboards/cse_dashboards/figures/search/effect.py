@@ -52,7 +52,7 @@ def _picture(history: SearchHistory, name: str) -> Picture:
         why = f"no complete trial of sweep {history.sweep} has {name}"
         return Picture(file, title, _AFTER, missing=why)
     means, dimension = _means_note(history, name), history.space[name]
-    caption = f"A marker a complete trial.{means} {_AFTER}{weighted_note(history)}"
+    caption = f"Each marker is a trial.{means} {_AFTER}{weighted_note(history)}"
     drawn = draw_effect(history.trials, name, dimension, dev_quantity(history.dev))
     return Picture(file, title, caption, *drawn)
 

@@ -1,4 +1,4 @@
-"""A line a trial through its hyperparameters and its score, as Optuna draws it."""
+"""Each trial as a line through its hyperparameters and its score, as Optuna draws it."""
 
 from optuna import visualization
 
@@ -12,7 +12,7 @@ _TITLE = "Hyperparameters and scores"
 
 
 def parallel_coordinates(study: ReplayedSearch) -> Picture:
-    caption = "A line a complete trial of the search; the higher its dev score, the darker."
+    caption = "Each line is a trial; the higher its dev score, the darker."
     blank = Picture("search_parallel", _TITLE, caption)
     shown = study.fewer
     return search_picture(blank, shown, lambda: _draw(shown), hyperparameters=1)
