@@ -89,16 +89,16 @@ def test_a_single_seed_looks_unlike_several_and_may_lack_an_interval() -> None:
 
 def test_published_numbers_are_hollow_and_say_where_they_are_from() -> None:
     figure = drawn(
-        {"simcse bert-base": estimate(0.7)},
+        {"SimCSE BERT-base": estimate(0.7)},
         column="avg_sts",
-        published=[("simcse bert-base", published(0.76)), ("other", published(0.75))],
+        published=[("SimCSE BERT-base", published(0.76)), ("other", published(0.75))],
     ).figure
 
     theirs = figure.data[-2]
     assert theirs.marker.symbol == "circle-open"
     assert list(theirs.x) == pytest.approx([76, 75])
     assert theirs.hovertext[0] == "SimCSE in simcse table5 (seeds=5)"
-    assert figure.layout.yaxis.categoryarray == ("simcse bert-base", "other")  # ours: 70
+    assert figure.layout.yaxis.categoryarray == ("SimCSE BERT-base", "other")  # ours: 70
 
 
 def test_it_grows_with_its_rows() -> None:

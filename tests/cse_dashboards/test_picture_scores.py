@@ -16,6 +16,7 @@ from cse_dashboards.figures.search.effect import hyperparameter_effects
 from cse_dashboards.figures.search.surface import surface
 from cse_dashboards.figures.training.alignment_uniformity import alignment_uniformity
 from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
+from cse_methods.names import method_name
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 from cse_platform.leaderboard.row import LeaderboardRow
@@ -40,7 +41,7 @@ def marked(picture: Picture) -> list[str]:
 def test_the_leaderboard_shows_the_headline_best_on_top(lab: Leaderboard) -> None:
     [picture] = leaderboard_pictures(lab.rows())
 
-    assert picture.figure.layout.yaxis.categoryarray[0] == "simcse mini"
+    assert picture.figure.layout.yaxis.categoryarray[0] == "SimCSE mini"
     assert picture.figure.layout.xaxis.title.text == "STS average test, Spearman × 100"
     assert [len(trace.x) for trace in picture.figure.data[::2]] == [2, 1]
     assert "the pairs of a single seed" in picture.caption
@@ -56,7 +57,7 @@ def test_papers_stand_on_the_line_of_their_method_and_backbone(lab: Leaderboard)
     )
 
     theirs = picture.figure.data[-2]
-    assert set(theirs.y) == {"simcse bert-base"}
+    assert set(theirs.y) == {"SimCSE BERT-base"}
     assert theirs.hovertext[0].startswith("their name in compcse table1, ")
 
 
@@ -87,9 +88,9 @@ def test_unlike_test_data_never_shares_a_figure(
 
     builtin, senteval = leaderboard_pictures(mixed, lab.published(backbone="bert-base"))
 
-    assert marked(builtin) == [f"{rows[0].method} mini"]
+    assert marked(builtin) == [f"{method_name(rows[0].method)} mini"]
     ours = [one for one in marked(senteval) if one.endswith(" mini")]
-    assert sorted(ours) == sorted(f"{row.method} mini" for row in rows[1:])
+    assert sorted(ours) == sorted(f"{method_name(row.method)} mini" for row in rows[1:])
     assert senteval.figure.data[-1].name == "published"
     assert (builtin.name, senteval.name) == (
         "leaderboard_builtin_data",
@@ -105,7 +106,7 @@ def test_unlike_dev_data_never_shares_a_figure(
     mixed = [on_data(rows[0], "builtin"), on_data(rows[1], "senteval"), on_data(rows[2], "hub")]
 
     builtin, senteval = leaderboard_pictures([on_dev(row) for row in mixed])
-    assert marked(builtin) == [f"{rows[0].method} mini"]
+    assert marked(builtin) == [f"{method_name(rows[0].method)} mini"]
     assert "SentEval data" in senteval.caption
 
     builtin, senteval = dev_curve_pictures(lab, mixed, "dev/stsb_spearman")

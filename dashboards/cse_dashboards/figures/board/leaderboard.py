@@ -11,6 +11,7 @@ from cse_dashboards.figures.naming import Quantity, dev_quantity, score_quantity
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.rows import SENTEVAL, Rows, data_of, dev_data, picture_per_data
 from cse_dashboards.figures.styles import method_style
+from cse_methods.names import backbone_name, method_name
 from cse_platform.leaderboard.published.gaps import source_of
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.render.board import Board
@@ -111,7 +112,7 @@ def _methods(labelled: Mapping[str, LeaderboardRow]) -> dict[str, str]:
 
 
 def _plain(row: LeaderboardRow) -> str:
-    return f"{row.method} {row.backbone}"
+    return f"{method_name(row.method)} {backbone_name(row.backbone)}"
 
 
 def _placed(published: Sequence[PublishedRow], rows: Rows) -> Published:
@@ -120,7 +121,13 @@ def _placed(published: Sequence[PublishedRow], rows: Rows) -> Published:
     for label, row in _labelled(rows).items():
         lines.setdefault((row.method, row.backbone), label)
     return [
-        (lines.get((row.method, row.backbone), f"{row.system} {row.backbone}"), row)
+        (
+            lines.get(
+                (row.method, row.backbone),
+                f"{method_name(row.system)} {backbone_name(row.backbone)}",
+            ),
+            row,
+        )
         for row in published
     ]
 
@@ -215,7 +222,7 @@ def _kind(score: Estimate) -> str:
 
 
 def _source(row: PublishedRow) -> str:
-    said = f"{row.system} in {', '.join(row.sources)}"
+    said = f"{method_name(row.system)} in {', '.join(row.sources)}"
     return f"{said} ({row.label})" if row.label else said
 
 
