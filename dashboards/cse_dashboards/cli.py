@@ -93,9 +93,9 @@ def export_figures(
 ) -> None:
     """Write all figures of a SWEEP into DIR, which is new or empty.
 
-    There is report.html, one file with all of them that needs no network, and figures/ with a file
-    and its numbers as CSV for each. Figures of embeddings encode the dev sentences with the kept
-    models; test sets stay closed.
+    There is report.html with all of them, and figures/ with a file and its numbers as CSV for each.
+    DIR needs no network; plotly.min.js in it draws the figures. Figures of embeddings encode the
+    dev sentences with the kept models; test sets stay closed.
 
     \b
     Examples:

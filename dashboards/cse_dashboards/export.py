@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import copyfile
 
 import click
 import plotly.graph_objects as go
@@ -13,6 +14,7 @@ from rich.console import Console
 from cse_dashboards.encoded.models import Embeddings
 from cse_dashboards.errors import ImageError
 from cse_dashboards.figures.picture import Picture
+from cse_dashboards.picture_html import LIBRARY, STATIC
 from cse_dashboards.report import Chapter, chapters, render_picture, render_report
 from cse_platform.export.folders import make_empty
 from cse_platform.leaderboard import Leaderboard
@@ -25,6 +27,8 @@ PIXELS = 2
 
 def export_sweep(reader: Leaderboard, sweep: str, folder: Path, *, form: str) -> None:
     """Write `report.html`, and of each figure a file and its numbers into `figures/`.
+
+    Plotly lies beside them once.
 
     The folder is new or empty; `form` of the single figures is html, svg, png or pdf.
 
@@ -47,12 +51,15 @@ def export_sweep(reader: Leaderboard, sweep: str, folder: Path, *, form: str) ->
                 status.update(f"{chapter.title}: {picture.title}")
                 write_picture(picture, folder / "figures", form=form)
     report = folder / "report.html"
-    report.write_text(render_report(overview, made), encoding="utf-8")
+    copyfile(STATIC / LIBRARY, folder / LIBRARY)
+    report.write_text(render_report(overview, made, library=LIBRARY), encoding="utf-8")
     _say_what_was_written(report, [picture for chapter in made for picture in chapter.pictures])
 
 
 def write_picture(picture: Picture, folder: Path, *, form: str) -> None:
     """Write `NAME.FORM` and `NAME.csv`; nothing of a picture without a figure.
+
+    Plotly lies in the folder above.
 
     Forms other than html are drawn inside `drawing_images`.
     """
@@ -62,7 +69,8 @@ def write_picture(picture: Picture, folder: Path, *, form: str) -> None:
     file = folder / f"{picture.name}.{form}"
     file.with_suffix(".csv").write_text(picture.csv, encoding="utf-8")
     if form == "html":
-        file.write_text(render_picture(picture), encoding="utf-8")
+        document = render_picture(picture, library=f"../{LIBRARY}")
+        file.write_text(document, encoding="utf-8")
         return
     import kaleido
 

@@ -1,32 +1,59 @@
 """Pictures as HTML: what `templates/picture.html` needs, on the page as in a report."""
 
-import base64
 import json
+import math
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import numpy as np
 import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from cse_dashboards.figures.look import DARK, LIGHT
 from cse_dashboards.figures.picture import Picture
 
-_STATIC = Path(__file__).parent / "page" / "static"
+STATIC = Path(__file__).parent / "page" / "static"
+LIBRARY = "plotly.min.js"
+"""What draws figures, among the static files; dashboards/plotly-bundle builds it."""
+_PLAIN = " ,;:@=+*/()[]{}|!$~^"
+"""What stands for itself in the address of a file that a quoted attribute holds."""
 
 
 def figure_json(figure: go.Figure) -> Markup:
-    """The figure as JSON that can stand in a script element; its template is put on when drawn."""
-    parts = json.loads(figure.to_json())
+    """The figure as JSON that can stand in a script element.
+
+    Its template is put on when it is drawn.
+    """
+    parts = json.loads(figure.to_json(), parse_float=_short, object_hook=_listed)
     parts["layout"].pop("template", None)
     return _in_script(json.dumps(parts, separators=(",", ":")))
 
 
+def _short(digits: str | float) -> float | None:
+    """No eye sees more than six digits in a figure, and noise does not compress. None for NaN."""
+    value = float(f"{float(digits):.6g}")
+    return None if math.isnan(value) else value
+
+
+def _listed(one: dict[str, Any]) -> Any:
+    """Numbers that Plotly has packed, as a list: packed ones do not compress."""
+    if "bdata" not in one:
+        return one
+    packed = np.frombuffer(b64decode(one["bdata"]), one["dtype"])
+    values = np.array([_short(value) for value in packed.tolist()], dtype=object)
+    shape = [int(side) for side in str(one.get("shape", len(values))).split(",")]
+    return values.reshape(shape).tolist()
+
+
 def csv_link(picture: Picture) -> str:
-    """The data of a picture, as the address of a file."""
-    coded = base64.b64encode(picture.csv.encode()).decode()
-    return f"data:text/csv;charset=utf-8;base64,{coded}"
+    """The data of a picture, as the address of a file.
+
+    Not in base64, which a compressed page would carry nearly whole.
+    """
+    return f"data:text/csv;charset=utf-8,{quote(picture.csv, safe=_PLAIN)}"
 
 
 def templates_json() -> Markup:
@@ -34,14 +61,9 @@ def templates_json() -> Markup:
     return _in_script(json.dumps(both, separators=(",", ":")))
 
 
-def plotly_js() -> Markup:
-    """The JavaScript of Plotly, as it stands in a script element."""
-    return Markup(get_plotlyjs().replace("</", "<\\/"))  # no end tag in what stands between tags
-
-
 def static_text(name: str) -> Markup:
     """A file of the page, to be written into a document that stands alone."""
-    return Markup((_STATIC / name).read_text(encoding="utf-8"))
+    return Markup((STATIC / name).read_text(encoding="utf-8"))
 
 
 def add_pictures(environment: Environment) -> None:
@@ -59,7 +81,7 @@ def standalone() -> Environment:
         lstrip_blocks=True,
     )
     add_pictures(environment)
-    known: dict[str, Any] = {"plotly_js": plotly_js, "static_text": static_text}
+    known: dict[str, Any] = {"plotly": LIBRARY, "static_text": static_text}
     environment.globals |= known
     return environment
 

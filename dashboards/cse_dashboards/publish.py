@@ -45,7 +45,7 @@ def publish_sweep(board: Leaderboard, sweep: str, mlflow: str) -> None:
 def _write_report(board: Leaderboard, overview: SweepOverview, folder: Path) -> None:
     made = list(chapters(board, overview.name))
     (folder / "report.html").write_text(render_report(overview, made), encoding="utf-8")
-    if overview.state == "COMPLETE":  # a file for each figure would be 100 MB: each holds Plotly
+    if overview.state == "COMPLETE":  # each holds Plotly: MLflow shows a file by itself
         (folder / "figures").mkdir()
         for chapter in made:
             file = folder / "figures" / f"{chapter.name}.html"

@@ -107,13 +107,18 @@ def rows_of(reader: Leaderboard, sweep: str) -> list[LeaderboardRow]:
     ]
 
 
-def render_report(overview: SweepOverview, parts: Sequence[Chapter]) -> str:
-    """These chapters as one HTML document that needs no network."""
-    return _document(f"Sweep {overview.name}", _lead(overview), parts)
+def render_report(
+    overview: SweepOverview, parts: Sequence[Chapter], *, library: str | None = None
+) -> str:
+    """These chapters as one HTML document that needs no network.
+
+    `library` is where Plotly lies, seen from the document; left out, the document holds it.
+    """
+    return _document(f"Sweep {overview.name}", _lead(overview), parts, library)
 
 
-def render_picture(picture: Picture) -> str:
-    return _document(picture.title, [], [Chapter("", (picture,))])
+def render_picture(picture: Picture, *, library: str) -> str:
+    return _document(picture.title, [], [Chapter("", (picture,))], library)
 
 
 def search_pictures(
@@ -167,6 +172,8 @@ def _lead(overview: SweepOverview) -> list[str]:
     ]
 
 
-def _document(title: str, lead: Sequence[str], parts: Sequence[Chapter]) -> str:
+def _document(
+    title: str, lead: Sequence[str], parts: Sequence[Chapter], library: str | None
+) -> str:
     template = standalone().get_template("report.html")
-    return template.render(title=title, lead=lead, chapters=parts)
+    return template.render(title=title, lead=lead, chapters=parts, library=library)

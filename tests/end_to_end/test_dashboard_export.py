@@ -7,7 +7,7 @@ from subprocess import CompletedProcess
 from xml.etree import ElementTree
 
 import pytest
-from browser import note_troubles
+from browser import note_troubles, settled
 from click.testing import CliRunner
 from playwright.sync_api import Browser, expect
 from processes import run_command
@@ -58,7 +58,7 @@ def test_the_report_draws_all_its_figures_without_a_network(
     note_troubles(context, wrong, allowed=folder.as_uri())
     tab = context.new_page()
     tab.goto((folder / "report.html").as_uri())
-    pictures = tab.locator("figure[data-figure]")
+    pictures = settled(tab).locator("figure[data-figure]")
     expect(pictures.locator(".plot:has(svg.main-svg)")).to_have_count(len(drawn))
     names = pictures.evaluate_all("all => all.map(one => one.dataset.figure)")
     assert sorted(names) == sorted([*drawn, *missing])

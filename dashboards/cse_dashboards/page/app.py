@@ -2,31 +2,31 @@
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import plotly
-from flask import Flask, Response, render_template, send_from_directory
+from flask import Flask, Response, render_template
 from werkzeug.exceptions import HTTPException
 
 from cse_dashboards.errors import AddressError
 from cse_dashboards.page import show
+from cse_dashboards.page.assets import read_assets, send_asset
+from cse_dashboards.page.compression import compress
 from cse_dashboards.page.site import OpenLeaderboard, Site, frame, pages, site
-from cse_dashboards.page.views import board, compare, geometry, sweep, sweeps, trial
-from cse_dashboards.picture_html import add_pictures
+from cse_dashboards.page.views import board, compare, geometry, numbers, sweep, sweeps, trial
+from cse_dashboards.picture_html import LIBRARY, add_pictures
 from cse_methods.errors import CseError
 from cse_platform.errors import NoStoreError, StoreError
 from cse_platform.tracking.mlflow.store import is_server
 
-VIEWS = (board, sweeps, sweep, compare, geometry, trial)
+VIEWS = (board, sweeps, sweep, compare, geometry, trial, numbers)
 """Each adds its addresses to `pages` when it is imported."""
 POLICY = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
 )
 """Nothing comes from the network but from here; Plotly writes styles into its figures."""
-LIBRARY = Path(plotly.__file__).parent / "package_data"
-YEAR = 365 * 24 * 3600
 
 
 def create_app(url: str, *, published: Sequence[Path] = (), mlflow: str | None = None) -> Flask:
@@ -34,26 +34,25 @@ def create_app(url: str, *, published: Sequence[Path] = (), mlflow: str | None =
 
     `mlflow` is the address of a server; a database has no pages to lead to.
     """
-    app = Flask("cse_dashboards.page")
+    app = Flask("cse_dashboards.page", static_folder=None)
+    assets = read_assets()
     app.url_map.strict_slashes = False
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     server = mlflow if mlflow is not None and is_server(mlflow) else None
     app.extensions["site"] = Site(OpenLeaderboard(url, published), server)
     add_pictures(app.jinja_env)
-    app.jinja_env.filters |= show.FILTERS
+    app.jinja_env.filters |= {**show.FILTERS, "csv_link": numbers.csv_address}
     app.jinja_env.globals |= show.GLOBALS
+    app.jinja_env.globals |= {"asset": lambda name: assets[name].address, "library": LIBRARY}
     app.context_processor(lambda: {"frame": frame(), "site": site()})
     app.register_blueprint(pages)
-    app.add_url_rule("/plotly.js", "plotly", _plotly)
+    app.add_url_rule("/static/<digest>/<name>", "asset", partial(send_asset, assets))
     app.register_error_handler(CseError, _refused)
     app.register_error_handler(HTTPException, _http)
     app.register_error_handler(Exception, _broken)
     app.after_request(_guarded)
+    app.after_request(compress)
     return app
-
-
-def _plotly() -> Response:
-    return send_from_directory(LIBRARY, "plotly.min.js", max_age=YEAR)
 
 
 def _guarded(response: Response) -> Response:

@@ -32,7 +32,7 @@ function restore(part, before) {
 
 function swap(part, html) {
   const before = kept(part);
-  part.querySelectorAll(".plot").forEach((plot) => Plotly.purge(plot));
+  forgetPictures(part);
   part.innerHTML = html;
   restore(part, before);
   drawPictures(part);
@@ -94,4 +94,12 @@ theme.addEventListener("change", () => {
   document.dispatchEvent(new Event("theme"));
 });
 
-document.querySelectorAll(".part[data-src]").forEach((part) => load(part, part.dataset.src));
+// A part is asked for once it comes near the view, or is what the address leads to.
+const coming = new IntersectionObserver((seen) => {
+  for (const { target, isIntersecting } of seen) {
+    if (!isIntersecting && `#${target.id}` !== location.hash) continue;
+    coming.unobserve(target);
+    load(target, target.dataset.src);
+  }
+}, { rootMargin: "600px 0px" });
+document.querySelectorAll(".part[data-src]").forEach((part) => coming.observe(part));

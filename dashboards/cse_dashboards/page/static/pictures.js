@@ -1,40 +1,131 @@
 "use strict";
-// Draws pictures (templates/picture.html) with Plotly, in light or dark, and saves them as files.
+// Draws pictures (templates/picture.html) with Plotly once they come near the view, in light or
+// dark, and saves them as files. Plotly itself (data-library of this script) is asked for then.
 // A page that changes html[data-theme] dispatches the event `theme` on document.
 
+const { library, trials } = document.currentScript.dataset; // trials: how addresses of trials begin
 const SAVED = { width: 900, height: 560 }; // pixels of a saved image, where the figure has no size
 const NARROW = 560; // pixels
+const PANEL = 340; // pixels of a panel's height, where panels stand one below another
+const COARSE = matchMedia("(pointer: coarse)");
+const DARK = matchMedia("(prefers-color-scheme: dark)");
+const SMALL = matchMedia("(max-width: 40rem)");
 
 function pictureTheme() {
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  return document.documentElement.dataset.theme || (dark ? "dark" : "light");
+  return document.documentElement.dataset.theme || (DARK.matches ? "dark" : "light");
 }
 
 function pictureTemplate(theme) {
   return JSON.parse(document.getElementById("picture-templates").textContent)[theme];
 }
 
-function drawPicture(picture) {
+// Parsed anew each time: Plotly writes into what it is given.
+function figureOf(picture) {
+  return JSON.parse(picture.querySelector("script").textContent);
+}
+
+let asked;
+async function loadPlotly() {
+  if (window.Plotly) return; // a report that holds it
+  asked ??= new Promise((loaded, failed) => {
+    const script = document.createElement("script");
+    Object.assign(script, { src: library, onload: loaded, onerror: failed });
+    document.head.append(script);
+  });
+  try {
+    await asked;
+  } catch (error) {
+    asked = undefined; // so that the next one asks again
+    throw error;
+  }
+}
+
+async function drawPicture(picture) {
   const plot = picture.querySelector(".plot");
   if (!plot) return;
-  // Parsed anew each time: Plotly writes into what it is given.
-  const { data, layout } = JSON.parse(picture.querySelector("script").textContent);
+  try {
+    await loadPlotly();
+  } catch {
+    plot.textContent = "The figure cannot be drawn: cse-dashboard does not answer. Load the page again.";
+    return;
+  }
+  if (!plot.isConnected) return;
+  const { data, layout } = figureOf(picture);
   const dressed = { ...layout, template: pictureTemplate(pictureTheme()), title: undefined };
-  // Beside a narrow figure a legend would take half of it.
-  if (plot.clientWidth < NARROW) dressed.legend = { ...layout.legend, orientation: "h", x: 0, y: -0.25, yanchor: "top" };
   if (layout.margin === undefined) dressed.margin = { l: 64, r: 24, t: 24, b: 56 };
+  // A finger that moves over a figure scrolls the page.
+  if (COARSE.matches) dressed.dragmode = false;
+  const narrow = plot.clientWidth < NARROW;
+  if (narrow) narrowed(data, dressed);
   // No bar of Plotly's: it offers to upload the figure, and saves dark letters on nothing. What it
   // does otherwise, the mouse does too: drag to zoom, twice to see all.
   const options = { responsive: true, displayModeBar: false, showSendToCloud: false, plotlyServerURL: "" };
-  Plotly.react(plot, data, dressed, options);
+  const first = !plot.classList.contains("js-plotly-plot");
+  await Plotly.react(plot, data, dressed, options);
+  if (first) plot.dispatchEvent(new Event("drawn", { bubbles: true }));
+  if (narrow) await makeRoom(plot);
 }
+
+// Nothing stands beside a narrow plot: legends go below it, scales of colours above it, names of
+// lines into it, and panels one below another.
+function narrowed(data, layout) {
+  layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: -0.2, yanchor: "top", yref: "paper" };
+  const above = { orientation: "h", x: 0.5, xanchor: "center", xpad: 0, y: 1, yanchor: "bottom", len: 1, thickness: 12 };
+  for (const holder of [layout.coloraxis, ...data, ...data.map((trace) => trace.marker)]) {
+    if (holder?.colorbar) holder.colorbar = { ...holder.colorbar, ...above, title: { ...holder.colorbar.title, side: "top" } };
+  }
+  layout.margin = { ...layout.margin, l: Math.min(layout.margin.l ?? 64, 48), r: Math.min(layout.margin.r ?? 24, 64) };
+  stack(layout);
+}
+
+function stack(layout) {
+  const axes = Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name) && layout[name].domain);
+  const across = axes.filter((name) => name[0] === "x");
+  if (across.length < 2) return;
+  const share = 1 / across.length;
+  across.forEach((name, place) => {
+    const top = 1 - place * share;
+    const number = name.slice("xaxis".length);
+    Object.assign(layout[name], { domain: [0, 1] });
+    Object.assign(layout[`yaxis${number}`], { domain: [top - 0.68 * share, top - 0.08 * share], showticklabels: true });
+    const title = layout.annotations?.[place];
+    if (title) Object.assign(title, { x: 0.5, xanchor: "center", y: top - 0.08 * share, yanchor: "bottom" });
+  });
+  layout.height = PANEL * across.length;
+}
+
+// A legend of many lines would take its room from the plot.
+async function makeRoom(plot) {
+  const legend = plot.querySelector(".legend .bg");
+  if (!legend) return;
+  const height = plot._fullLayout.height + legend.getBBox().height;
+  await Plotly.relayout(plot, { height });
+}
+
+const near = new IntersectionObserver((seen) => {
+  for (const { target, isIntersecting } of seen) {
+    if (!isIntersecting) continue;
+    near.unobserve(target);
+    drawPicture(target);
+  }
+}, { rootMargin: "200px 0px" });
 
 function drawPictures(root) {
-  for (const picture of root.querySelectorAll("figure[data-figure]")) drawPicture(picture);
+  for (const picture of root.querySelectorAll("figure[data-figure]")) near.observe(picture);
 }
 
-function savePicture(picture, format) {
-  const { data, layout } = JSON.parse(picture.querySelector("script").textContent);
+function forgetPictures(root) {
+  for (const picture of root.querySelectorAll("figure[data-figure]")) near.unobserve(picture);
+  for (const plot of root.querySelectorAll(".js-plotly-plot")) Plotly.purge(plot);
+}
+
+function drawAgain() {
+  for (const plot of document.querySelectorAll(".js-plotly-plot")) drawPicture(plot.closest("figure"));
+}
+
+async function savePicture(picture, format) {
+  await loadPlotly();
+  const { data, layout } = figureOf(picture);
   const size = { width: layout.width || SAVED.width, height: layout.height || SAVED.height };
   const onWhite = { ...layout, ...size, template: pictureTemplate("light"), paper_bgcolor: "white" };
   const file = { format, filename: picture.dataset.figure, ...size };
@@ -45,6 +136,30 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-save]");
   if (button) savePicture(button.closest("figure"), button.dataset.save);
 });
-document.addEventListener("theme", () => drawPictures(document));
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawPictures(document));
+for (const change of [DARK, SMALL, COARSE]) change.addEventListener("change", drawAgain);
+document.addEventListener("theme", drawAgain);
 drawPictures(document);
+
+// A point that stands for a trial has its key as `ids`, a line as `meta`: a click leads to the trial.
+// A finger shows what it is at the first touch, and follows at the second.
+function trialAt(event) {
+  const point = event.points.find((one) => one.id || one.data.meta?.trial);
+  return point && (point.id || point.data.meta.trial);
+}
+
+document.addEventListener("drawn", ({ target: plot }) => {
+  if (trials === undefined) return;
+  let touched;
+  plot.on("plotly_hover", (event) => plot.classList.toggle("leads", Boolean(trialAt(event))));
+  plot.on("plotly_unhover", () => plot.classList.remove("leads"));
+  plot.on("plotly_click", (event) => {
+    const trial = trialAt(event);
+    if (trial && (!COARSE.matches || trial === touched)) follow(trials + trial, event.event);
+    touched = trial;
+  });
+});
+
+function follow(address, { ctrlKey, metaKey }) {
+  if (ctrlKey || metaKey) open(address, "_blank", "noopener");
+  else location.assign(address);
+}

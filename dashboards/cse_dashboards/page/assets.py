@@ -1,0 +1,66 @@
+"""The page's own files: addressed by what is in them, compressed once, kept for a year."""
+
+import gzip
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from mimetypes import guess_type
+from pathlib import Path
+
+from flask import Response, abort, request
+
+from cse_dashboards.picture_html import STATIC
+
+_YEAR = "public, max-age=31536000, immutable"
+_ASK_AGAIN = "no-cache"
+
+
+@dataclass(frozen=True)
+class Asset:
+    """One file."""
+
+    name: str
+    body: bytes
+    brotli: bytes | None
+    """Where it was compressed when it was built."""
+
+    @cached_property
+    def digest(self) -> str:
+        return sha256(self.body).hexdigest()[:16]
+
+    @property
+    def address(self) -> str:
+        return f"/static/{self.digest}/{self.name}"
+
+    @cached_property
+    def gzip(self) -> bytes:
+        return gzip.compress(self.body, mtime=0)
+
+
+def read_assets() -> dict[str, Asset]:
+    """All that browsers may ask for, by name."""
+    files = [one for one in STATIC.iterdir() if one.suffix in (".css", ".js", ".svg")]
+    return {one.name: Asset(one.name, one.read_bytes(), _brotli(one)) for one in files}
+
+
+def _brotli(file: Path) -> bytes | None:
+    compressed = file.with_name(f"{file.name}.br")
+    return compressed.read_bytes() if compressed.is_file() else None
+
+
+def send_asset(assets: dict[str, Asset], digest: str, name: str) -> Response:
+    """The file, in the shortest form that the browser takes."""
+    if name not in assets:
+        abort(404)
+    asset = assets[name]
+    answer = Response(asset.body, mimetype=guess_type(name)[0])
+    taken = request.accept_encodings
+    for coding, body in (("br", asset.brotli), ("gzip", asset.gzip)):
+        if body is not None and taken[coding]:
+            answer.set_data(body)
+            answer.content_encoding = coding
+            break
+    answer.vary.add("Accept-Encoding")
+    # A page that was open while another version was installed asks for what is gone.
+    answer.headers["Cache-Control"] = _YEAR if digest == asset.digest else _ASK_AGAIN
+    return answer

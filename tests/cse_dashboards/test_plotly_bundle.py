@@ -1,0 +1,41 @@
+"""The JavaScript that draws the figures is made of what they use."""
+
+import ast
+from pathlib import Path
+
+from plotly import graph_objects
+from plotly.basedatatypes import BaseTraceType
+from plotly.offline import get_plotlyjs_version
+
+import cse_dashboards.figures
+from cse_dashboards.picture_html import LIBRARY, STATIC
+
+FIGURES = Path(cse_dashboards.figures.__file__).parent
+OF_OPTUNA = {"scatter", "contour"}
+"""Traces of the figures that Optuna makes."""
+
+
+def drawn() -> set[str]:
+    """The types of all traces that our figures are made of."""
+    found = set(OF_OPTUNA)
+    for file in FIGURES.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "go":
+                made = getattr(graph_objects, node.attr)
+                if isinstance(made, type) and issubclass(made, BaseTraceType):
+                    found.add(node.attr.lower())
+    return found
+
+
+def test_it_draws_every_trace_and_no_more() -> None:
+    with (STATIC / LIBRARY).open(encoding="utf-8") as file:
+        banner = file.readline()
+    version, _, traces = banner.removeprefix("/*! plotly.js ").partition(": ")
+    assert set(traces.partition(".")[0].split()) == drawn()
+    assert version == get_plotlyjs_version()
+    assert "MIT" in banner
+
+
+def test_it_comes_with_its_licences() -> None:
+    licences = (STATIC / "plotly.licences.txt").read_text(encoding="utf-8")
+    assert f"plotly.js {get_plotlyjs_version()}: MIT" in licences
