@@ -52,8 +52,8 @@ def _capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
     """How many trials of each stage run at the same time; refused where a cluster is too small."""
     if all(checked.on_this_machine for checked in stages):
         return [max(fit.at_once(checked.spec.resources.slot), 1) for checked in stages]
+    from cse_platform.runner.nodes.slots import capacity, refuse_too_small
     from cse_platform.runner.processes.cluster import join_cluster
-    from cse_platform.runner.processes.nodes import capacity, refuse_too_small
 
     say("asking the Ray cluster")
     join_cluster(address)

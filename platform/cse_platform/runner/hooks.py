@@ -12,12 +12,12 @@ from ray.tune import Callback
 from ray.tune.experiment import Trial
 from ray.tune.search import Searcher
 
+from cse_platform.runner.nodes.demand import Demand
+from cse_platform.runner.nodes.slots import free_slots
+from cse_platform.runner.nodes.turns import Turns
 from cse_platform.runner.planning.planner import Planner
 from cse_platform.runner.planning.requests import Requests
-from cse_platform.runner.processes.demand import Demand
-from cse_platform.runner.processes.nodes import free_slots
 from cse_platform.runner.processes.own_ray import check_own
-from cse_platform.runner.processes.turns import Turns
 from cse_platform.runner.results import Results
 from cse_platform.runner.scheduler import ReportingScheduler
 

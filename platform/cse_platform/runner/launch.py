@@ -15,6 +15,7 @@ from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.query.trials.find import best_kept_trial
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.runner.evaluation import evaluate_selected
+from cse_platform.runner.jobs.submitted import BEGUN, ENDED
 from cse_platform.runner.keeping import delete_surplus_models
 from cse_platform.runner.models import delete_folder
 from cse_platform.runner.planning.content import (
@@ -24,7 +25,6 @@ from cse_platform.runner.planning.content import (
 )
 from cse_platform.runner.planning.evidence import gather
 from cse_platform.runner.planning.requests import Requests
-from cse_platform.runner.processes.submitted import BEGUN, ENDED
 from cse_platform.runner.processes.trials import run_trials
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import Reuse, SweepState

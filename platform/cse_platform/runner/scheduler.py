@@ -13,11 +13,11 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from cse_platform.runner.failures import Failure, reported, unreported
+from cse_platform.runner.nodes.placing import InItsEnvironment, OnCheckedNodes
+from cse_platform.runner.nodes.slots import node_of
+from cse_platform.runner.nodes.turns import IdleWorkers
 from cse_platform.runner.planning.bad_nodes import BadNodes
 from cse_platform.runner.planning.limits import TrialLimits
-from cse_platform.runner.processes.nodes import node_of
-from cse_platform.runner.processes.placing import InItsEnvironment, OnCheckedNodes
-from cse_platform.runner.processes.turns import IdleWorkers
 from cse_platform.runner.processes.worker import WAITS
 from cse_platform.runner.processes.worker_process import FAILURE
 

@@ -10,7 +10,7 @@ from cse_methods.contract import Method
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store.opening import Store
-from cse_platform.runner.processes.node_checks import NodeChecks
+from cse_platform.runner.nodes.checks import NodeChecks
 from cse_platform.search.study import SearchStudy
 from cse_platform.secrets import mask_text
 from cse_platform.sweep.identity import Identity

@@ -29,7 +29,7 @@ SHIP = """
 import io, sys, ray
 from zipfile import ZipFile
 from cse_platform.runner.processes.cluster import join_cluster
-from cse_platform.runner.processes.shipping import Shipment
+from cse_platform.runner.shipping.shipment import Shipment
 
 def shipment(number):
     stream = io.BytesIO()

@@ -18,8 +18,8 @@ from outside_methods import keep_registry, lay_metadata
 from cse_methods.code_hash import code_hashes
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.processes import shipping
-from cse_platform.runner.processes.pinned_packages import (
+from cse_platform.runner.shipping import shipment as shipping
+from cse_platform.runner.shipping.pinned_packages import (
     DRIVER_PACKAGES,
     TAGGER_PACKAGES,
     TRIAL_PACKAGES,
@@ -27,7 +27,7 @@ from cse_platform.runner.processes.pinned_packages import (
     lacking,
     pinned,
 )
-from cse_platform.runner.processes.shipping import Shipment, shipment_of
+from cse_platform.runner.shipping.shipment import Shipment, shipment_of
 from cse_platform.sweep.spec import SweepSpec
 
 METHOD = """
@@ -63,7 +63,7 @@ for module in pkgutil.walk_packages(cse_methods.__path__, "cse_methods."):
 ours = ("cse_methods", "cse_platform")
 print(json.dumps([name for name in sys.modules if name.startswith(ours)]))
 """
-PROCESSES = "cse_platform.runner.processes"
+RUNNER = "cse_platform.runner"
 NEVER_IN_A_TRIAL = {"Jinja2", "sentence-transformers"}
 """`new-method` writes a package with the one; with the other, strange models are scored by hand."""
 BEHIND_OTHERS = {"fsspec", "pandas", "sentencepiece", "tokenizers"}
@@ -172,9 +172,12 @@ def test_a_machine_lacks_what_it_has_in_another_version() -> None:
 
 def test_the_packages_of_a_trial_are_those_that_its_modules_import() -> None:
     """Also within functions, which import what most trials do not need."""
-    modules = ("worker", "worker_process", "node_facts", "measuring", "scorer", "pinned_packages")
+    processes = (
+        f"processes.{name}" for name in ("worker", "worker_process", "measuring", "scorer")
+    )
+    modules = (*processes, "nodes.facts", "shipping.pinned_packages")
     done = subprocess.run(
-        [sys.executable, "-c", IN_A_WORKER, *(f"{PROCESSES}.{name}" for name in modules)],
+        [sys.executable, "-c", IN_A_WORKER, *(f"{RUNNER}.{name}" for name in modules)],
         capture_output=True,
         text=True,
         check=True,

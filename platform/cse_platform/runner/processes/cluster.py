@@ -17,9 +17,9 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.processes.joining import prepare_to_join, upload
 from cse_platform.runner.processes.own_ray import start_own, without_noise
-from cse_platform.runner.processes.shipping import Shipment
 from cse_platform.runner.processes.worker import trainable
 from cse_platform.runner.processes.worker_process import reusable
+from cse_platform.runner.shipping.shipment import Shipment
 from cse_platform.signals import heed_sigterm, interrupt_handler_kept
 from cse_platform.sweep.resources import Slot
 from cse_platform.sweep.spec import SweepSpec

@@ -19,7 +19,7 @@ from ray.core.generated.gcs_pb2 import GcsNodeInfo
 from ray.exceptions import AuthenticationError, RayError
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.processes.shipping import Shipment
+from cse_platform.runner.shipping.shipment import Shipment
 
 _ALIVE = GcsNodeInfo.GcsNodeState.ALIVE
 _TOKEN, _TOKEN_FILE = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"

@@ -6,15 +6,15 @@ from contextlib import suppress
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.hooks import Hooks
+from cse_platform.runner.nodes.checks import NodeChecks
+from cse_platform.runner.nodes.slots import capacity, refuse_too_small
 from cse_platform.runner.planning.planner import Planner
 from cse_platform.runner.planning.requests import Requests
 from cse_platform.runner.processes.cluster import join_cluster, run_tuner
-from cse_platform.runner.processes.node_checks import NodeChecks
-from cse_platform.runner.processes.nodes import capacity, refuse_too_small
 from cse_platform.runner.processes.own_ray import OwnRayLost, is_own, stop_own
 from cse_platform.runner.processes.sharing import share_devices
-from cse_platform.runner.processes.shipping import shipment_of
 from cse_platform.runner.results import Results
+from cse_platform.runner.shipping.shipment import shipment_of
 from cse_platform.runner.state import SweepState
 from cse_platform.signals import interrupts_deferred
 from cse_platform.sweep.spec import SweepSpec

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import ray
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 
-from cse_platform.runner.processes.node_checks import NodeChecks
-from cse_platform.runner.processes.node_tasks import NODE
-from cse_platform.runner.processes.nodes import free_slots, wanted_of
+from cse_platform.runner.nodes.checks import NodeChecks
+from cse_platform.runner.nodes.slots import free_slots, wanted_of
+from cse_platform.runner.nodes.tasks import NODE
 from cse_platform.sweep.resources import Slot
 
 _EVERY = 5.0

@@ -24,7 +24,7 @@ from cse_methods.contract import Method
 from cse_methods.entry_points import outside_methods
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.processes.pinned_packages import TAGGER_PACKAGES, TRIAL_PACKAGES, pinned
+from cse_platform.runner.shipping.pinned_packages import TAGGER_PACKAGES, TRIAL_PACKAGES, pinned
 from cse_platform.sweep.check import representatives
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.provenance import normalised

@@ -13,15 +13,15 @@ from ray.exceptions import RuntimeEnvSetupError
 from cse_methods.contract import Method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.failures import one_line
-from cse_platform.runner.processes.node_differences import Fact, differences, why_no_trials
-from cse_platform.runner.processes.node_facts import (
+from cse_platform.runner.nodes.differences import Fact, differences, why_no_trials
+from cse_platform.runner.nodes.facts import (
     find_facts,
     questions_of,
     write_mark,
 )
-from cse_platform.runner.processes.node_tasks import NODE, ask, setup_problem, trial_environment
-from cse_platform.runner.processes.nodes import nodes_with_room
-from cse_platform.runner.processes.pinned_packages import installed, lacking, named
+from cse_platform.runner.nodes.slots import nodes_with_room
+from cse_platform.runner.nodes.tasks import NODE, ask, setup_problem, trial_environment
+from cse_platform.runner.shipping.pinned_packages import installed, lacking, named
 from cse_platform.sweep.spec import SweepSpec
 
 _EVERY = 1.0

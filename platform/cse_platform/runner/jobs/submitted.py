@@ -10,7 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from cse_platform.runner.processes.pinned_packages import installed, lacking
+from cse_platform.runner.shipping.pinned_packages import installed, lacking
 from cse_platform.tracking.submission import SUBMISSION
 
 ORDER_FILE = "order.json"

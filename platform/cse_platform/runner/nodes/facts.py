@@ -23,8 +23,8 @@ from cse_methods.files.places import filesystem
 from cse_methods.registry import get_method
 from cse_platform.errors import OutputError, SweepRefusedError
 from cse_platform.runner.failures import one_line
-from cse_platform.runner.processes.node_differences import Fact, Kind
-from cse_platform.runner.processes.pinned_packages import installed
+from cse_platform.runner.nodes.differences import Fact, Kind
+from cse_platform.runner.shipping.pinned_packages import installed
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.check import representatives
 from cse_platform.sweep.identity import encoder_sha256

@@ -14,8 +14,8 @@ from ray._private.authentication.authentication_token_setup import Authenticatio
 from ray.job_submission import JobDetails, JobSubmissionClient
 
 from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.jobs.submitted import BEGUN, ENDED
 from cse_platform.runner.processes.joining import has_token, token_refusal
-from cse_platform.runner.processes.submitted import BEGUN, ENDED
 
 DASHBOARD_PORT = 8265
 SWEEP = "sweep"

@@ -8,8 +8,8 @@ from ray import tune
 from ray.air.execution.resources.placement_group import PlacementGroupAcquiredResources
 from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table
 
-from cse_platform.runner.processes.node_checks import NodeChecks
-from cse_platform.runner.processes.node_tasks import NODE
+from cse_platform.runner.nodes.checks import NodeChecks
+from cse_platform.runner.nodes.tasks import NODE
 
 _NO_NODE = "none"
 

@@ -1,0 +1,1 @@
+"""The nodes of a cluster: checked before they get trials, and which trials fit on them."""
