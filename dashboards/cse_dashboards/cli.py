@@ -34,6 +34,11 @@ HOST, PORT = "127.0.0.1", 8900
     show_envvar=True,
     help="Address of the MLflow server to link to, e.g. http://localhost:5000.",
 )
+@click.option(
+    "--allow-control",
+    is_flag=True,
+    help="Let whoever opens the printed address write notes, and stop, retry or enqueue.",
+)
 @published_option
 @store_options
 @click.pass_context
@@ -44,28 +49,32 @@ def main(
     host: str,
     port: int,
     mlflow: str | None,
+    allow_control: bool,
     published_files: tuple[Path, ...],
     runs: Path | None,
     store: str | None,
 ) -> None:
     """Serve a page over the leaderboard: ranking, sweeps, searches, comparisons, trials.
 
-    The page reads the store anew at each click, and writes nothing. Its address holds all that is
-    chosen, so that a view can be sent to a colleague. Ctrl-C ends it.
+    The page reads the store anew at each click, and writes nothing without --allow-control. Its
+    address holds all that is chosen, so that a view can be sent to a colleague. Ctrl-C ends it.
 
     \b
     Examples:
         cse-dashboard
         cse-dashboard --runs /data/lab/runs --port 9000
+        cse-dashboard --allow-control
         cse-dashboard export quickstart-rankcse pictures --format svg
     """
     if context.invoked_subcommand is not None:
         refuse_options_before(context, "cse-dashboard")
         return
+    from cse_dashboards.page.control import Control
     from cse_dashboards.page.server import serve
 
     url = leaderboard_url(runs, store)
-    serve(url, host=host, port=port, mlflow=mlflow, published=published_files)
+    control = Control(runs or RUNS) if allow_control else None
+    serve(url, host=host, port=port, mlflow=mlflow, published=published_files, control=control)
 
 
 @main.command("export", context_settings=CONTEXT)

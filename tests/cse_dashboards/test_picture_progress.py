@@ -6,6 +6,7 @@ from searches import NOON, history_of, searched
 
 from cse_dashboards.figures.training.best_so_far import best_so_far
 from cse_dashboards.figures.training.trials_by_state import state_picture
+from cse_platform.leaderboard.query.annotations import Annotations
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
 
 
@@ -15,6 +16,7 @@ def overview(*, planned: int = 10, **counts: int) -> SweepOverview:
         method="simcse",
         backbone="mini",
         tags=(),
+        written=Annotations(),
         dev="stsb",
         state="RUNNING",
         holder=None,

@@ -187,6 +187,15 @@ class SweepAddress(Address):
         return TrialChoice(self.conditions, self.state, column, descending=column != self.sort)
 
 
+class StopAddress(Address):
+    """The question whether to stop a sweep, or one trial of it."""
+
+    PATH = "/sweeps/{name}/stop"
+    name: str
+    trial: int | None = None
+    """Its number."""
+
+
 class TrialAddress(Address):
     """One trial."""
 

@@ -13,8 +13,10 @@ from cse_dashboards.errors import AddressError
 from cse_dashboards.page import show
 from cse_dashboards.page.assets import read_assets, send_asset
 from cse_dashboards.page.compression import compress
-from cse_dashboards.page.site import OpenLeaderboard, Site, frame, pages, site
+from cse_dashboards.page.control import Control
+from cse_dashboards.page.site import OpenLeaderboard, Site, admitted, frame, pages, site
 from cse_dashboards.page.views import board, compare, geometry, numbers, sweep, sweeps, trial
+from cse_dashboards.page.views.control import controls
 from cse_dashboards.picture_html import LIBRARY, add_pictures
 from cse_methods.errors import CseError
 from cse_platform.errors import NoStoreError, StoreError
@@ -29,23 +31,36 @@ POLICY = (
 """Nothing comes from the network but from here; Plotly writes styles into its figures."""
 
 
-def create_app(url: str, *, published: Sequence[Path] = (), mlflow: str | None = None) -> Flask:
+def create_app(
+    url: str,
+    *,
+    published: Sequence[Path] = (),
+    mlflow: str | None = None,
+    control: Control | None = None,
+) -> Flask:
     """The page over one leaderboard, which need not be there yet.
 
-    `mlflow` is the address of a server; a database has no pages to lead to.
+    Args:
+        url: of the leaderboard.
+        published: files of published numbers.
+        mlflow: the address of a server; a database has no pages to lead to.
+        control: whom it admits may change something; left out, nobody may.
     """
     app = Flask("cse_dashboards.page", static_folder=None)
     assets = read_assets()
     app.url_map.strict_slashes = False
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     server = mlflow if mlflow is not None and is_server(mlflow) else None
-    app.extensions["site"] = Site(OpenLeaderboard(url, published), server)
+    app.extensions["site"] = Site(OpenLeaderboard(url, published), server, control)
     add_pictures(app.jinja_env)
     app.jinja_env.filters |= {**show.FILTERS, "csv_link": numbers.csv_address}
     app.jinja_env.globals |= show.GLOBALS
     app.jinja_env.globals |= {"asset": lambda name: assets[name].address, "library": LIBRARY}
-    app.context_processor(lambda: {"frame": frame(), "site": site()})
+    app.context_processor(lambda: {"frame": frame(), "site": site(), "control": admitted()})
     app.register_blueprint(pages)
+    app.register_blueprint(controls)
+    if control is not None:
+        control.guard(app)
     app.add_url_rule("/static/<digest>/<name>", "asset", partial(send_asset, assets))
     app.register_error_handler(CseError, _refused)
     app.register_error_handler(HTTPException, _http)

@@ -8,6 +8,7 @@ import click
 
 from cse_dashboards.errors import ServeError
 from cse_dashboards.page.app import create_app
+from cse_dashboards.page.control import Control
 from cse_platform.secrets import mask_url
 
 THREADS = 8
@@ -22,6 +23,7 @@ def serve(
     port: int = 8900,
     published: Sequence[Path] = (),
     mlflow: str | None = None,
+    control: Control | None = None,
 ) -> None:
     """Serve the page; says its address, and returns after Ctrl-C. Port 0 takes a free one.
 
@@ -30,14 +32,17 @@ def serve(
     """
     from waitress import create_server
 
-    app = create_app(url, published=published, mlflow=mlflow)
+    app = create_app(url, published=published, mlflow=mlflow, control=control)
     named = f"[{host}]" if ":" in host else host
     if named in LOOPBACK:  # a stranger's page must not reach it by a name that leads here
         app.config["TRUSTED_HOSTS"] = list(LOOPBACK)
     with _listening(host, port) as listening:
         taken = listening.getsockname()[1]
         server = create_server(app, sockets=[listening], threads=THREADS, ident=None)
-        click.echo(f"http://{named}:{taken}/ shows {mask_url(url)}; Ctrl-C ends it")
+        token = control.query if control is not None else ""
+        click.echo(f"http://{named}:{taken}/{token} shows {mask_url(url)}; Ctrl-C ends it")
+        if control is not None:
+            click.echo("whoever has this address may write notes and control sweeps", err=True)
         server.run()
 
 

@@ -13,6 +13,7 @@ from flask import Blueprint, current_app, g, request
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.study import ReplayedSearch
 from cse_dashboards.page.address import Address
+from cse_dashboards.page.control import Control
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.query.sweeps.trials_table import SweepHyperparameters
 from cse_platform.leaderboard.row import LeaderboardRow
@@ -105,6 +106,8 @@ class Site:
     opened: OpenLeaderboard
     mlflow: str | None = None
     """Address of the server that sweeps lead to."""
+    control: Control | None = None
+    """What lets people change something; None where the page is for reading alone."""
     standings: Memory[list[LeaderboardRow]] = field(default_factory=Memory)
     comparisons: Memory[Comparison] = field(default_factory=Memory)
     marks: Memory[Mapping[int, Comparison]] = field(default_factory=Memory)
@@ -139,6 +142,12 @@ def reader() -> Leaderboard:
     if "reader" not in g:
         g.reader = site().opened.get()
     return cast(Leaderboard, g.reader)
+
+
+def admitted() -> Control | None:
+    """The control, for a request that may change something; None for all others."""
+    control = site().control
+    return control if control is not None and control.admits(request) else None
 
 
 def frame() -> str:

@@ -44,11 +44,12 @@ OFFERED_CURVES = (
 def show_sweep(name: str) -> str:
     """What takes one look at the store."""
     address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
-    file = io.StringIO()
-    YAML().dump(reader().sweep_spec(name), file)
+    file, spec = io.StringIO(), reader().sweep_spec(name)
+    YAML().dump(spec, file)
     return render_template(
         "sweep.html",
         file=file.getvalue(),
+        space=list(spec.get("space") or {}),
         **_progress(address, overview),
         **trials_table(address, overview),
     )

@@ -1,0 +1,97 @@
+"""Who may change something from the page: whoever has the token of this run of `cse-dashboard`.
+
+The token is in the address that the command prints. Opened once, the address makes it a cookie that
+scripts cannot read and other sites' pages cannot send. A change also needs a form of this page.
+"""
+
+import hmac
+import secrets
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+from flask import Flask, Request, Response, abort, redirect, request
+from werkzeug.wrappers import Response as BaseResponse
+
+PARAMETER = "token"
+"""Of the address that is printed."""
+FIELD = "form_token"
+"""Of each form that changes something."""
+LONGEST_FORM = 64 * 1024
+"""Bytes."""
+
+
+class Control:
+    """The token of one run, and what it admits.
+
+    Args:
+        runs: the folder that keeps the journal of what people write.
+    """
+
+    def __init__(self, runs: Path) -> None:
+        self.runs = runs
+        self.token = secrets.token_urlsafe(32)
+        self._run = sha256(self.token.encode()).hexdigest()[:8]
+        self.form_token = hmac.digest(self.token.encode(), b"form", "sha256").hex()
+
+    @property
+    def cookie(self) -> str:
+        """Its name: pages on several ports of a machine share their cookies, and must not."""
+        return f"cse-control-{self._run}"
+
+    @property
+    def query(self) -> str:
+        """What stands after the address that is printed."""
+        return f"?{urlencode({PARAMETER: self.token})}"
+
+    def admits(self, asked: Request) -> bool:
+        """Whether a request comes from a browser that has opened the address with the token."""
+        return _equal(asked.cookies.get(self.cookie, ""), self.token)
+
+    def refuse_strangers(self) -> None:
+        """Let the request through if it may see what changes something, else 403."""
+        if not self.admits(request):
+            abort(403, "Open the address that cse-dashboard --allow-control has printed, first.")
+
+    def refuse_forgeries(self) -> None:
+        """Let the request through if it may change something: sent by a form of this page."""
+        self.refuse_strangers()
+        origin = urlsplit(request.headers.get("Origin", ""))
+        if origin.netloc != request.host or origin.scheme not in ("http", "https"):
+            abort(403, "Another site's page has sent this; nothing was changed.")
+        if not _equal(request.form.get(FIELD, ""), self.form_token):
+            abort(403, "This form is of an earlier cse-dashboard; open its page anew.")
+
+    def guard(self, app: Flask) -> None:
+        """Take the token from addresses, and let the application say what became of a form."""
+        app.secret_key = hmac.digest(self.token.encode(), b"session", "sha256")
+        app.config.update(
+            SESSION_COOKIE_NAME=f"cse-said-{self._run}",
+            SESSION_COOKIE_SAMESITE="Strict",
+            MAX_CONTENT_LENGTH=LONGEST_FORM,
+        )
+        app.before_request(self._take_token)
+        app.after_request(_not_kept)
+
+    def _take_token(self) -> BaseResponse | None:
+        """Make the token of an address a cookie, and lead to the address without it."""
+        if request.method != "GET" or PARAMETER not in request.args:
+            return None
+        if not _equal(request.args[PARAMETER], self.token):
+            abort(403, "This address is of another run of cse-dashboard; open the one it printed.")
+        others = [(name, value) for name, value in request.args.items(True) if name != PARAMETER]
+        answer = redirect(request.path + (f"?{urlencode(others)}" if others else ""), 303)
+        answer.set_cookie(self.cookie, self.token, httponly=True, samesite="Strict", path="/")
+        return answer
+
+
+def _equal(given: str, right: str) -> bool:
+    return hmac.compare_digest(given.encode(), right.encode())
+
+
+def _not_kept(response: Response) -> Response:
+    """No cache shows the page of one who may change something to another one."""
+    response.headers.add("Vary", "Cookie")
+    if not request.path.startswith("/static/"):
+        response.headers.setdefault("Cache-Control", "no-store")
+    return response

@@ -1,0 +1,122 @@
+"""What changes something: notes, tags and stars, and what a sweep is asked for.
+
+These addresses answer only where the page was started with `--allow-control`. A form leads back to
+the page that it was on, which then says what became of it.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from urllib.parse import quote
+
+from flask import Blueprint, abort, flash, redirect, render_template, request
+from werkzeug.wrappers import Response as BaseResponse
+
+from cse_dashboards.errors import AddressError
+from cse_dashboards.page.address import StopAddress
+from cse_dashboards.page.site import read_address, reader, site
+from cse_methods.errors import CseError
+from cse_platform.cli.annotating import annotate
+from cse_platform.cli.requesting import send_request
+from cse_platform.leaderboard.query.annotations import Annotations
+
+controls = Blueprint("controls", __name__)
+
+
+@controls.before_request
+def _guard() -> None:
+    control = site().control
+    if control is None:
+        abort(403, "This page is for reading alone; cse-dashboard --allow-control starts another.")
+    if request.method == "POST":
+        control.refuse_forgeries()
+    else:
+        control.refuse_strangers()
+
+
+@controls.get("/sweeps/<name>/stop")
+def confirm_stop(name: str) -> str:
+    """Asks before a sweep, or one trial of it, is stopped."""
+    address = read_address(StopAddress, name=name)
+    return render_template("stop.html", address=address, overview=reader().sweep(name))
+
+
+@controls.post("/sweeps/<name>/annotation")
+def annotate_sweep(name: str) -> BaseResponse:
+    """Writes the note, the tags and the star of a sweep."""
+    written = reader().sweep(name).written
+    return _done(partial(_write, name, written), f"/sweeps/{quote(name, safe='')}")
+
+
+@controls.post("/trials/<key>/annotation")
+def annotate_trial(key: str) -> BaseResponse:
+    """Writes those of a trial."""
+    details = reader().trial(key)
+    return _done(partial(_write, details.key, details.written), f"/trials/{details.key}")
+
+
+@controls.post("/trials/<key>/configuration/annotation")
+def annotate_configuration(key: str) -> BaseResponse:
+    """Writes those of the configuration that a trial is a seed of."""
+    details = reader().trial(key)
+    reference = f"{details.method}@{details.configuration.hash}"
+    return _done(partial(_write, reference, details.of_configuration), f"/trials/{details.key}")
+
+
+@controls.post("/sweeps/<name>/request")
+def ask_sweep(name: str) -> BaseResponse:
+    """Asks a sweep for what its buttons say, as `cse-sweep stop`, `retry` and `enqueue` do."""
+    return _done(partial(_ask, name), f"/sweeps/{quote(name, safe='')}")
+
+
+def _done(act: Callable[[], str], back: str) -> BaseResponse:
+    """Act, say what became of it, and lead back; what is refused is said there too."""
+    try:
+        flash(act(), "done")
+    except CseError as error:
+        flash(str(error), "refused")
+    return redirect(back, 303)
+
+
+def _write(reference: str, before: Annotations) -> str:
+    """Write what differs from what was there."""
+    control, form = site().control, request.form
+    assert control is not None
+    note = form.get("note", "").strip().replace("\r\n", "\n")
+    words = set(form.get("tags", "").replace(",", " ").split())
+    changed = {word: word in words for word in words ^ set(before.words)}
+    new_note = note != (before.note.text if before.note else "")
+    new_star = ("star" in form) is (before.star is None)
+    if not (new_note or new_star or changed):
+        return "Nothing was changed."
+    _subject, behind = annotate(
+        site().opened.url,
+        control.runs,
+        reference,
+        note=note if new_note else None,
+        star="star" in form if new_star else None,
+        tags=changed,
+    )
+    lacking = "".join(f"; {sink.name} lacks it yet ({sink.error})" for sink in behind)
+    return f"Saved{lacking}."
+
+
+def _ask(name: str) -> str:
+    form, ask = request.form, partial(send_request, site().opened.url, name)
+    numbers = [_number(word) for word in form.get("trials", "").split()]
+    match form.get("action"):
+        case "stop" | "retry" as action:
+            said = ask(action, numbers=numbers)
+        case "pause" | "resume" as action:
+            said = ask(action)
+        case "enqueue":
+            given = {k.removeprefix("set."): v for k, v in form.items() if k.startswith("set.")}
+            said = ask("enqueue", settings=[f"{k}={v}" for k, v in given.items() if v.strip()])
+        case other:
+            abort(400, f"There is no action {other!r}.")
+    return f"{said[0].upper()}{said[1:]}."
+
+
+def _number(word: str) -> int:
+    if not (word.isascii() and word.isdecimal()):
+        raise AddressError(f"a trial goes by its number, got {word!r}")
+    return int(word)

@@ -1,0 +1,254 @@
+"""Notes, tags, stars and requests from the page: by whom, and what is refused."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from cse_dashboards.page.app import create_app
+from cse_dashboards.page.control import Control
+from cse_platform.leaderboard import open_leaderboard
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.ingest.lease import Lease
+from cse_platform.leaderboard.ingest.requests import waiting_requests
+from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.tracking.events import Event, SweepRequested
+from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.provenance import user_and_host
+
+HERE = "http://localhost"
+SPEC = {
+    "sweep": "first", "method": "simcse", "backbone": "mini", "corpus": "builtin",
+    "space": {"temperature": {"low": 0.01, "high": 1.0, "log": True}},
+    "search": {"sampler": "random", "trials": 6},
+}  # fmt: skip
+KEY = "1" + "a" * 63
+HASH = "a" * 64
+EVIL = "<script>alert(1)</script>[bold]"
+
+
+@pytest.fixture
+def board(
+    tmp_path: Path,
+    empty_leaderboard: Callable[[Path], str],
+    sweep_started: Callable[..., Event],
+    trial_life: Callable[..., list[Event]],
+) -> Iterator[Store]:
+    """A sweep of two trials: one complete, one running."""
+    events = [
+        sweep_started(spec=SPEC, method="simcse"),
+        *trial_life(0, {10: 0.75}, configuration=HASH, trial=KEY),
+        *trial_life(1, {10: 0.5}, state=None),
+    ]
+    with open_store(empty_leaderboard(tmp_path / "leaderboard.db")) as opened:
+        LeaderboardSink(opened).apply("j", list(enumerate(events, 1)))
+        yield opened
+
+
+@pytest.fixture
+def held(board: Store, tmp_path: Path) -> Iterator[None]:
+    """While a driver has the sweep."""
+    with Journal(tmp_path / "journal.jsonl") as journal, Lease(board, "first", journal):
+        yield
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Control:
+    return Control(tmp_path)
+
+
+@pytest.fixture
+def stranger(board: Store, control: Control, tmp_path: Path) -> FlaskClient:
+    """A browser that has not opened the address with the token."""
+    return create_app(f"sqlite:///{tmp_path / 'leaderboard.db'}", control=control).test_client()
+
+
+@pytest.fixture
+def owner(stranger: FlaskClient, control: Control) -> FlaskClient:
+    """One that has."""
+    stranger.get(f"/{control.query}")
+    return stranger
+
+
+def post(
+    browser: FlaskClient, address: str, control: Control, *, origin: str = HERE, **form: Any
+) -> TestResponse:
+    sent = {"form_token": control.form_token, **form}
+    return browser.post(address, data=sent, headers={"Origin": origin} if origin else {})
+
+
+def asked(board: Store) -> list[SweepRequested]:
+    with board.session() as session:
+        return list(waiting_requests(session, "first").values())
+
+
+def test_the_token_becomes_a_cookie_and_leaves_the_address(
+    stranger: FlaskClient, control: Control
+) -> None:
+    answer = stranger.get(f"/sweeps/first{control.query}&state=COMPLETE")
+    assert (answer.status_code, answer.location) == (303, "/sweeps/first?state=COMPLETE")
+    (cookie,) = answer.headers.getlist("Set-Cookie")
+    assert {"HttpOnly", "SameSite=Strict"} <= set(cookie.split("; "))
+    assert control.token not in stranger.get("/sweeps/first").text
+
+
+def test_forms_are_there_for_who_has_the_token_alone(
+    stranger: FlaskClient, control: Control, held: None
+) -> None:
+    def forms() -> list[bool]:
+        pages = [stranger.get(address).text for address in ("/sweeps/first", f"/trials/{KEY}")]
+        return ['method="post"' in page for page in pages]
+
+    assert forms() == [False, False]
+    stranger.get(f"/{control.query}")
+    assert forms() == [True, True]
+    assert stranger.get("/sweeps/first").headers["Cache-Control"] == "no-store"
+
+
+ACTIONS = {
+    "/sweeps/first/request": {"action": "stop"},
+    "/sweeps/first/annotation": {"note": "hello"},
+    f"/trials/{KEY}/annotation": {"star": "yes"},
+    f"/trials/{KEY}/configuration/annotation": {"tags": "mine"},
+}
+
+
+def unchanged(board: Store, tmp_path: Path) -> bool:
+    return asked(board) == [] and not (tmp_path / "annotations").exists()
+
+
+@pytest.mark.parametrize("address", ACTIONS)
+@pytest.mark.parametrize("trouble", ["stranger", "other origin", "no origin", "form", "old token"])
+def test_what_is_not_from_a_form_of_this_page_is_refused(
+    stranger: FlaskClient, control: Control, board: Store, held: None, tmp_path: Path,
+    address: str, trouble: str,
+) -> None:  # fmt: skip
+    form, origin = {**ACTIONS[address]}, HERE
+    match trouble:
+        case "other origin":
+            origin = "http://evil.example"
+        case "no origin":
+            origin = ""
+        case "form":
+            form["form_token"] = "0" * 64
+        case "old token":
+            stranger.set_cookie(control.cookie, Control(tmp_path).token)
+    if trouble not in ("stranger", "old token"):
+        stranger.get(f"/{control.query}")
+    assert post(stranger, address, control, origin=origin, **form).status_code == 403
+    assert unchanged(board, tmp_path)
+
+
+@pytest.mark.parametrize("address", ACTIONS)
+def test_a_page_for_reading_alone_changes_nothing(
+    board: Store, tmp_path: Path, control: Control, held: None, address: str
+) -> None:
+    browser = create_app(f"sqlite:///{tmp_path / 'leaderboard.db'}").test_client()
+    browser.set_cookie(control.cookie, control.token)
+    assert 'method="post"' not in browser.get("/sweeps/first").text
+    assert post(browser, address, control, **ACTIONS[address]).status_code == 403
+    assert browser.get("/sweeps/first/stop").status_code == 403
+    for reading in ("/", "/sweeps/first", f"/trials/{KEY}"):
+        assert browser.post(reading).status_code == 405
+    assert unchanged(board, tmp_path)
+
+
+def test_an_old_token_in_the_address_opens_nothing(stranger: FlaskClient, tmp_path: Path) -> None:
+    answer = stranger.get(f"/{Control(tmp_path).query}")
+    assert answer.status_code == 403
+    assert "Set-Cookie" not in answer.headers
+
+
+def test_stopping_asks_first_and_is_recorded(
+    owner: FlaskClient, control: Control, board: Store, held: None
+) -> None:
+    assert 'href="/sweeps/first/stop"' in owner.get("/sweeps/first").text
+    question = owner.get("/sweeps/first/stop")
+    assert question.status_code == 200
+    assert asked(board) == []
+    answer = post(owner, "/sweeps/first/request", control, action="stop")
+    assert (answer.status_code, answer.location) == (303, "/sweeps/first")
+    (request,) = asked(board)
+    assert (request.action, request.who, request.numbers) == ("stop", user_and_host(), ())
+    assert "Asked process" in owner.get("/sweeps/first").text
+    assert "Asked process" not in owner.get("/sweeps/first").text  # it is said once
+
+
+@pytest.mark.parametrize(
+    ("form", "wanted"),
+    [
+        ({"action": "stop", "trials": "1"}, {"action": "stop", "numbers": (1,)}),
+        ({"action": "pause"}, {"action": "pause"}),
+        (
+            {"action": "enqueue", "set.temperature": "3e-2"},
+            {"action": "enqueue", "values": {"temperature": 0.03}},
+        ),
+    ],
+)
+def test_a_sweep_is_asked_as_by_its_commands(
+    owner: FlaskClient, control: Control, board: Store, held: None,
+    form: dict[str, str], wanted: dict[str, Any],
+) -> None:  # fmt: skip
+    post(owner, "/sweeps/first/request", control, **form)
+    (request,) = asked(board)
+    assert {name: getattr(request, name) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("form", "why"),
+    [
+        ({"action": "retry"}, "no failed trial"),
+        ({"action": "retry", "trials": "1 x"}, "by its number"),
+        ({"action": "stop"}, "does not run now"),
+        ({"action": "enqueue", "set.temperature": "2"}, "is not in space.temperature"),
+        ({"action": "enqueue", "set.temprature": "1"}, "temperature"),
+    ],
+)
+def test_what_means_nothing_to_the_sweep_is_said(
+    owner: FlaskClient, control: Control, board: Store, form: dict[str, str], why: str
+) -> None:
+    post(owner, "/sweeps/first/request", control, **form)
+    page = owner.get("/sweeps/first").text
+    assert why in page
+    assert asked(board) == []
+
+
+def test_no_such_action_is_no_request(owner: FlaskClient, control: Control, board: Store) -> None:
+    assert post(owner, "/sweeps/first/request", control, action="delete").status_code == 400
+
+
+@pytest.mark.parametrize("of", ["/sweeps/first", f"/trials/{KEY}"])
+def test_a_note_tags_and_a_star_are_kept_shown_and_taken_away(
+    owner: FlaskClient, control: Control, of: str
+) -> None:
+    post(owner, f"{of}/annotation", control, note=EVIL, tags="odd, new", star="yes")
+    page = owner.get(of).text
+    assert "★" in page
+    assert user_and_host() in page
+    assert EVIL not in page
+    assert "&lt;script&gt;" in page
+    assert 'value="new odd"' in page
+    post(owner, f"{of}/annotation", control, note="", tags="odd")
+    page = owner.get(of).text
+    assert 'value="odd"' in page
+    assert ("★" in page, "&lt;script&gt;" in page) == (False, False)
+
+
+def test_a_configuration_s_star_is_on_the_board(
+    owner: FlaskClient, control: Control, tmp_path: Path
+) -> None:
+    post(owner, f"/trials/{KEY}/configuration/annotation", control, star="yes", tags="odd")
+    assert "★" in owner.get("/").text
+    with open_leaderboard(tmp_path) as board:
+        assert board.trial(KEY).of_configuration.words == ("odd",)
+
+
+def test_a_form_that_changes_nothing_writes_nothing(
+    owner: FlaskClient, control: Control, tmp_path: Path
+) -> None:
+    post(owner, "/sweeps/first/annotation", control, note="")
+    assert "Nothing was changed" in owner.get("/sweeps/first").text
+    assert not (tmp_path / "annotations").exists()
