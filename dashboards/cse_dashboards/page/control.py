@@ -71,7 +71,7 @@ class Control:
             MAX_CONTENT_LENGTH=LONGEST_FORM,
         )
         app.before_request(self._take_token)
-        app.after_request(_not_kept)
+        app.after_request(self._keep_from_caches)
 
     def _take_token(self) -> BaseResponse | None:
         """Make the token of an address a cookie, and lead to the address without it."""
@@ -84,14 +84,13 @@ class Control:
         answer.set_cookie(self.cookie, self.token, httponly=True, samesite="Strict", path="/")
         return answer
 
+    def _keep_from_caches(self, response: Response) -> Response:
+        """No cache shows the page of one who may change something to another one."""
+        response.headers.add("Vary", "Cookie")
+        if self.admits(request) and not request.path.startswith("/static/"):
+            response.headers["Cache-Control"] = "no-store"
+        return response
+
 
 def _equal(given: str, right: str) -> bool:
     return hmac.compare_digest(given.encode(), right.encode())
-
-
-def _not_kept(response: Response) -> Response:
-    """No cache shows the page of one who may change something to another one."""
-    response.headers.add("Vary", "Cookie")
-    if not request.path.startswith("/static/"):
-        response.headers.setdefault("Cache-Control", "no-store")
-    return response

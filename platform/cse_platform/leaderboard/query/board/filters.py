@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Select, or_, select
+from sqlalchemy import ColumnElement, CompoundSelect, Select, or_, select, union
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from cse_platform.leaderboard.query.annotations import tagged, written_tags
@@ -65,7 +65,7 @@ def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
     if filters.sweep is not None:
         conditions.append(TrialRecord.id.in_(_held_by(SweepRecord.name == filters.sweep)))
     if filters.tag is not None:
-        conditions.append(_bears(filters.tag))
+        conditions.append(TrialRecord.id.in_(_bearing(filters.tag)))
     return conditions
 
 
@@ -74,15 +74,15 @@ def _held_by(sweeps: ColumnElement[bool]) -> Select[int]:
     return select(SweepTrialRecord.trial_id).join(SweepTrialRecord.sweep).where(sweeps)
 
 
-def _bears(tag: str) -> ColumnElement[bool]:
-    """Whether a trial, its configuration or a sweep that holds it has the tag."""
+def _bearing(tag: str) -> CompoundSelect[int]:
+    """The trials that have a tag, or whose configuration or a sweep that holds them has it."""
     in_file = select(SweepTagRecord.sweep_id).where(SweepTagRecord.tag == tag)
     sweeps = or_(SweepRecord.id.in_(in_file), SweepRecord.name.in_(tagged("sweep", tag)))
-    named = ConfigurationRecord.hash.in_(tagged("configuration", tag))
-    return or_(
-        TrialRecord.id.in_(_held_by(sweeps)),
-        TrialRecord.key.in_(tagged("trial", tag)),
-        TrialRecord.configuration_id.in_(select(ConfigurationRecord.id).where(named)),
+    configurations = ConfigurationRecord.hash.in_(tagged("configuration", tag))
+    return union(
+        _held_by(sweeps),
+        select(TrialRecord.id).where(TrialRecord.key.in_(tagged("trial", tag))),
+        select(TrialRecord.id).join(TrialRecord.configuration).where(configurations),
     )
 
 
