@@ -40,7 +40,7 @@ test-postgres: .venv/installed-dev  ## the stores on a PostgreSQL server of its 
 	tests/with_postgres.sh $(BIN)/pytest -m postgres
 
 cluster-test: .venv/installed-dev  ## clusters: four nodes, and separate hosts whose links are cut; 20 minutes
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'slow or namespaces' $(addprefix tests/end_to_end/test_,cluster_nodes.py separate_hosts.py two_drivers.py)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m '' $(addprefix tests/end_to_end/test_,cluster_nodes.py separate_hosts.py two_drivers.py)
 
 chaos: .venv/installed-dev  ## break sweeps at random moments and look for what is lost; CHAOS="--seed 3 --only disks"
 	$(BIN)/python tests/chaos/chaos.py $(CHAOS)

@@ -92,7 +92,7 @@ def test_a_trial_that_waits_for_a_place_gets_one_on_a_node_that_joins(
     sweep: Sweep = new_sweep(tmp_path, **FOUR)
     with ray_nodes() as nodes:
         nodes.add("taken", cpus=1)
-        nodes.hold(cpus=1)
+        nodes.hold(all_but=0)
         with end_of(sweep.start("--address", nodes.address)) as process:
             sweep.wait_for(process, TrialStarted, 1)
             nodes.add("free", cpus=1)
