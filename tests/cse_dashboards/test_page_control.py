@@ -246,6 +246,18 @@ def test_a_configuration_s_star_is_on_the_board(
         assert board.trial(KEY).of_configuration.words == ("odd",)
 
 
+def test_a_trial_s_star_tags_and_note_are_in_the_table_of_its_sweep(
+    owner: FlaskClient, control: Control
+) -> None:
+    assert ">notes</th>" not in owner.get("/parts/trials/sweeps/first").text
+    post(owner, f"/trials/{KEY}/annotation", control, note=EVIL, tags="odd", star="yes")
+    table = owner.get("/parts/trials/sweeps/first").text
+    row = next(one for one in table.split("<tr>") if KEY[:8] in one)
+    assert "★" in row
+    assert "odd" in row
+    assert EVIL not in table
+
+
 def test_a_form_that_changes_nothing_writes_nothing(
     owner: FlaskClient, control: Control, tmp_path: Path
 ) -> None:

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cse_platform.cli import leaderboard, sweep
-from cse_platform.cli.annotating import replay_annotations
-from cse_platform.leaderboard import open_leaderboard
+from cse_platform.cli.annotating import annotate, replay_annotations
+from cse_platform.leaderboard import Filters, open_leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.tracking.events import Event
 from cse_platform.tracking.provenance import user_and_host
 
@@ -38,6 +38,26 @@ def runs(tmp_path: Path, history: list[Event], empty_leaderboard: Callable[[Path
     with open_store(empty_leaderboard(tmp_path / "leaderboard.db")) as board:
         LeaderboardSink(board).apply("j", list(enumerate(history, 1)))
     return tmp_path
+
+
+def test_each_kind_of_store_keeps_and_filters(
+    board: Store, leaderboard_url: str, history: list[Event], tmp_path: Path
+) -> None:
+    LeaderboardSink(board).apply("j", list(enumerate(history, 1)))
+    for subject, tag in (("first", "s"), (A[:8], "c"), ("2aaaaaaa", "t")):
+        annotate(leaderboard_url, tmp_path / "runs", subject, tags={tag: True}, star=True)
+    annotate(leaderboard_url, tmp_path / "runs", "2aaaaaaa", tags={"t": False}, note="new")
+    with open_leaderboard(leaderboard_url) as found:
+        held = {
+            tag: {
+                row.configuration.hash
+                for row in found.rows(Filters(tag=tag), per_configuration=True)
+            }
+            for tag in found.catalogue().tags
+        }
+        assert held == {"smoke": {A, B}, "s": {A, B}, "c": {A}}
+        assert found.rows(Filters(tag="t")) == []
+        assert found.trial("2aaaaaaa").written.note.text == "new"
 
 
 @pytest.fixture

@@ -10,7 +10,10 @@ from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.leaderboard.store.opening import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from cse_methods.evaluation.results import Similarities
+    from cse_platform.leaderboard.query.annotations import Annotations
     from cse_platform.leaderboard.query.sweeps.front import ParetoFront
     from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
     from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.query.sweeps.where import Where
     from cse_platform.leaderboard.query.trials.details_record import TrialDetails
     from cse_platform.leaderboard.trial import TrialSummary
-    from cse_platform.tracking.events import DriverMessage
+    from cse_platform.tracking.events import Annotatable, DriverMessage
 
 
 class SweepQueries:
@@ -207,6 +210,20 @@ class SweepQueries:
 
         with self._store.session() as session:
             return trial_details(session, trial)
+
+    def annotations(
+        self, about: "Annotatable", names: "Collection[str]"
+    ) -> "dict[str, Annotations]":
+        """The notes, tags and stars of these, by name; without those that have none.
+
+        Args:
+            about: `trial`, `configuration` or `sweep`.
+            names: keys of trials, hashes of configurations, or names of sweeps.
+        """
+        from cse_platform.leaderboard.query.annotations import annotations
+
+        with self._store.session() as session:
+            return annotations(session, about, names)
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""

@@ -87,9 +87,12 @@ def _table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
     total = reader().count_trials(address.name, address.choice)
     pages_of = max(1, -(-total // SHOWN))
     page = min(address.page, pages_of)
-    lines = reader().trials(address.name, address.choice, limit=SHOWN, offset=SHOWN * (page - 1))
+    lines = list(
+        reader().trials(address.name, address.choice, limit=SHOWN, offset=SHOWN * (page - 1))
+    )
     return {
-        "trials": list(lines),
+        "trials": lines,
+        "notes": reader().annotations("trial", [line.key for line in lines]),
         "total": total,
         "place": page,
         "places": pages_of,

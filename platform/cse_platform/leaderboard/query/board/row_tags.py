@@ -26,8 +26,11 @@ def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[i
     )
     lines = session.execute(held).all()
     in_files: dict[int, set[str]] = defaultdict(set)
-    for record in session.scalars(select(SweepTagRecord)):
-        in_files[record.sweep_id].add(record.tag)
+    of_these = SweepTagRecord.sweep_id.in_({line.id for line in lines})
+    for sweep, tag in session.execute(
+        select(SweepTagRecord.sweep_id, SweepTagRecord.tag).where(of_these)
+    ):
+        in_files[sweep].add(tag)
     written = annotations(session, "sweep")
     found: dict[int, set[str]] = defaultdict(set)
     for configuration, sweep, name in lines:
