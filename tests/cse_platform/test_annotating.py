@@ -102,6 +102,18 @@ def test_status_of_a_sweep_has_its_tags_its_note_and_its_star(says: Says) -> Non
         assert text in said
 
 
+def test_a_note_of_many_lines_keeps_tables_whole(says: Says) -> None:
+    long = "first line\n\n" + "and so on " * 50
+    says("annotate", "1aaaaaaa", "--note", long)
+    lines = says("--all", "--wide", "--format", "markdown").output.splitlines()
+    table = [line for line in lines if line.startswith("|")]
+    assert len({line.count("|") for line in table}) == 1
+    assert any("first line and so on" in line for line in table)
+    assert f"first line {'and so on ' * 50}".strip() in says("show", "1aaaaaaa").output
+    told = json.loads(says("show", "1aaaaaaa", "--json").output)
+    assert told["written"]["note"]["text"] == long.strip()
+
+
 def test_what_is_taken_away_is_gone_and_tags_of_the_file_stay(says: Says, runs: Path) -> None:
     says("annotate", "first", "--tag", "paper", "--star", "--note", "for the paper")
     says("annotate", "first", "--untag", "paper", "--untag", "smoke", "--no-star", "--note", "")

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.render.board import Board
+from cse_platform.leaderboard.render.board_tables import board_tables
 from cse_platform.leaderboard.render.paper_board import paper_board
 from cse_platform.leaderboard.row import BOARD_FAMILIES, Estimate, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison
@@ -88,6 +89,13 @@ def test_marks_of_significance_and_of_published_rows_are_explained(
 def test_a_board_without_test_scores_is_ranked_on_dev(row: Row) -> None:
     (table,) = paper_board(Board([row({})]))
     assert any(name.startswith("dev") for name in heads(table))
+
+
+def test_a_star_is_on_the_board_and_in_no_paper(row: Row, estimate: Make) -> None:
+    board = Board([row({"avg_sts": estimate(0.7)}, starred=True)])
+    (printed,), shown = paper_board(board), board_tables(board, wide=False)
+    assert printed.groups[0][0][0].mark == ""
+    assert {table.groups[0][0][0].mark for table in shown} == {"★"}
 
 
 def test_no_rows_make_no_table() -> None:

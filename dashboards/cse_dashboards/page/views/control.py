@@ -6,6 +6,7 @@ the page that it was on, which then says what became of it.
 
 from collections.abc import Callable
 from functools import partial
+from textwrap import shorten
 from urllib.parse import quote
 
 from flask import Blueprint, abort, flash, redirect, render_template, request
@@ -20,6 +21,8 @@ from cse_platform.cli.requesting import send_request
 from cse_platform.leaderboard.query.annotations import Annotations
 
 controls = Blueprint("controls", __name__)
+SAID = 1000
+"""Characters of a refusal: it travels in a cookie, and a long one would be dropped."""
 
 
 @controls.before_request
@@ -73,7 +76,7 @@ def _done(act: Callable[[], str], back: str) -> BaseResponse:
     try:
         flash(act(), "done")
     except CseError as error:
-        flash(str(error), "refused")
+        flash(shorten(str(error), SAID, placeholder="…"), "refused")
     return redirect(back, 303)
 
 

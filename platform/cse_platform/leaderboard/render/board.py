@@ -171,8 +171,7 @@ def _our_entry(row: LeaderboardRow, against: Comparison | None) -> Entry:
         for column, one in estimates(row).items()
     }
     opened = OPENED if row.test_opened else ""
-    starred = STARRED if row.starred else ""
-    mark = join_marks(starred, opened, OTHER_CODE if row.other_code else "")
+    mark = join_marks(opened, OTHER_CODE if row.other_code else "")
     return Entry(row.headline or DEV, scores, row=row, mark=mark)
 
 

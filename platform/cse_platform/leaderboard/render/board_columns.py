@@ -2,19 +2,21 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from textwrap import shorten
 from typing import Any
 
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.query.trials.test_access import BUILTIN
 from cse_platform.leaderboard.render.board import (
     DEV,
+    STARRED,
     Entry,
     estimates,
     score_column,
     short_hash,
     shown_dev_set,
 )
-from cse_platform.leaderboard.render.cells import OVER_PAIRS, interval_cell, score_cell
+from cse_platform.leaderboard.render.cells import OVER_PAIRS, interval_cell, join_marks, score_cell
 from cse_platform.leaderboard.row import Estimate, Gap, LeaderboardRow
 from cse_platform.render.formats import (
     HASH_DIGITS,
@@ -160,7 +162,9 @@ def _evaluation(row: LeaderboardRow) -> str:
 
 def _method(entry: Entry) -> Cell:
     row = entry.published
-    return Cell(row.system if row else entry.row.method if entry.row else "", mark=entry.mark)
+    star = STARRED if entry.row and entry.row.starred else ""  # which no paper's table has
+    name = row.system if row else entry.row.method if entry.row else ""
+    return Cell(name, mark=join_marks(star, entry.mark))
 
 
 _METHOD: EntryColumn = Column("method", _method, lambda cell: cell)
@@ -181,12 +185,14 @@ SETTING_COLUMNS = (
     _ours("code", _unknown_code),
     _ours("searched", searched_settings),
 )
+NOTES_WIDTH = 60
+"""Characters of notes that a table shows; `cse-leaderboard show` has all of them."""
 SWEEP_COLUMNS = (
     _ours("sweep", lambda row: row.sweep),
     _ours("dev set", _dev_sets),
     _ours("corpus", lambda row: row.corpus),
     _ours("tags", lambda row: ", ".join(row.tags)),
-    _ours("notes", lambda row: " / ".join(row.notes)),
+    _ours("notes", lambda row: shorten(" / ".join(row.notes), NOTES_WIDTH, placeholder="…")),
 )
 RUN_COLUMNS = (
     _number("trials", lambda row: row.trials),

@@ -23,7 +23,7 @@ from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.render.table import Table, grouped, to_table
 
 LEGEND = {
-    STARRED: "Somebody has given a star to it, or to one of its trials.",
+    STARRED: "Starred: the configuration, or one of its trials.",
     OPENED: "First tried after tests were opened for its method; "
     "tried before and promoted after has no mark.",
     OTHER_CODE: "Newer trials of its method, backbone and dev sets ran by other code.",

@@ -52,12 +52,12 @@ def settings_table(trial: TrialDetails) -> Table:
 
 
 def written_lines(said: Annotations, *, of: str = "") -> dict[str, str]:
-    """The star and the note that people gave something, with who did and when, by their names."""
+    """The star and the note that people gave something, each in one line with who did and when."""
     found = {}
     if said.star is not None:
         found[f"{of}star"] = f"{STARRED} {_signed(said.star)}"
     if said.note is not None:
-        found[f"{of}note"] = f"{said.note.text} ({_signed(said.note)})"
+        found[f"{of}note"] = f"{' '.join(said.note.text.split())} ({_signed(said.note)})"
     return found
 
 
