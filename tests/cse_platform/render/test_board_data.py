@@ -102,6 +102,7 @@ def test_csv_by_hand(written: Written, ours: LeaderboardRow, paper: PublishedRow
         "finished": "2030-01-02T12:00:00+00:00",
         "machines": "here (A100); there",
         "tags": "main",
+        "starred": "false",
         "split": "test",
         "avg_sts": "0.76",
         "avg_sts_n": "2",

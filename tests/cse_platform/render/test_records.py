@@ -97,6 +97,8 @@ def test_json_of_a_board(written: Written, board: Board) -> None:
         "finished": "2030-01-02T12:00:00+00:00",
         "machines": ["here (A100)"],
         "tags": ["main"],
+        "starred": False,
+        "notes": [],
     }
     assert paper == {
         "published": True,
