@@ -102,6 +102,13 @@ def test_status_of_a_sweep_has_its_tags_its_note_and_its_star(says: Says) -> Non
         assert text in said
 
 
+def test_without_mlflow_it_is_written_and_said(says: Says, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CSE_MLFLOW_URI", "http://127.0.0.1:9")
+    result = says("annotate", "first", "--star")
+    assert (result.exit_code, "mlflow lacks it yet" in result.stderr) == (0, True)
+    assert "★" in says("status", command="sweep").output
+
+
 def test_a_note_of_many_lines_keeps_tables_whole(says: Says) -> None:
     long = "first line\n\n" + "and so on " * 50
     says("annotate", "1aaaaaaa", "--note", long)

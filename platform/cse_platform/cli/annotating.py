@@ -27,8 +27,8 @@ from cse_platform.tracking.recorder import Recorder, Sink, SinkHealth
 
 NOTE_LENGTH = 4000
 """Characters of a note."""
-WAIT = 20.0
-"""Seconds for whoever else writes now, and for each store."""
+WAIT, MIRROR_WAIT = 20.0, 10.0
+"""Seconds for whoever else writes now and for the leaderboard; for MLflow, which can do without."""
 
 _TAG: TypeAdapter[str] = TypeAdapter(Slug)
 
@@ -79,7 +79,7 @@ def annotate(
                         f"the leaderboard does not take it now ({sink.error}); it is written "
                         f"down in {annotations_journal(runs)} and comes with the next annotation"
                     )
-            return subject, [sink for sink in recorder.flush(WAIT) if sink.behind]
+            return subject, [sink for sink in recorder.flush(MIRROR_WAIT) if sink.behind]
 
 
 def replay_annotations(url: str, runs: Path, experiment: str) -> None:
@@ -110,8 +110,11 @@ def _recorder(board: Store, runs: Path, experiment: str) -> Iterator[Recorder]:
         why = "others write to it" if isinstance(error, Timeout) else error.strerror
         raise JournalError(f"cannot write to {path}: {why}") from error
     try:
-        with Journal(path) as journal, Recorder(journal, sinks) as recorder:
+        recorder = Recorder(Journal(path), sinks)
+        try:
             yield recorder
+        finally:
+            recorder.close(0)  # who asked has waited; what a store lacks waits in the journal
     finally:
         turn.release()
 

@@ -8,10 +8,11 @@ from mlflow.entities import Metric, RunTag, ViewType
 
 from cse_platform.tracking import events
 from cse_platform.tracking.mlflow import metrics, tags
+from cse_platform.tracking.mlflow.annotations import write_annotation
+from cse_platform.tracking.mlflow.best_so_far import BestSoFar, BestSoFarWriter
 from cse_platform.tracking.mlflow.limits import milliseconds
-from cse_platform.tracking.mlflow.saved_view import VIEW_TAG, renewed_view, view_hash
+from cse_platform.tracking.mlflow.saved_view import offer_view
 from cse_platform.tracking.mlflow.store import Experiment
-from cse_platform.tracking.mlflow.sweep_progress import Progress, SweepProgress
 
 _STATUS = {"COMPLETE": "FINISHED", "PRUNED": "KILLED", "FAIL": "FAILED", "INTERRUPTED": "KILLED"}
 
@@ -30,7 +31,7 @@ class RunWriter:
         self._sweeps: dict[str, Any] = {}
         self._trials: dict[tuple[str, str], str | None] = {}
         self._points: defaultdict[str, list[Metric]] = defaultdict(list)
-        self._progress = SweepProgress(experiment.client)
+        self._best = BestSoFarWriter(experiment.client)
 
     def position(self, journal: str) -> int:
         known = self._client.get_experiment(self._experiment).tags
@@ -60,7 +61,7 @@ class RunWriter:
             case events.TestAccessed() | events.TrialEvaluated():
                 self._evaluate_trial(event)
             case events.AnnotationWritten():
-                self._annotate(event)
+                write_annotation(self._client, self._experiment, event)
             case events.SweepRequested() if event.trials:
                 self._change_budget(event)
             case events.SweepFinished():
@@ -69,30 +70,19 @@ class RunWriter:
     def flush(self) -> None:
         """Log what waits; the client cuts it into batches."""
         self._log_points()
-        self._progress.flush()
+        self._best.flush()
 
     def _log_points(self) -> None:
         for run_id, points in self._points.items():
             self._client.log_batch(run_id, metrics=points)
         self._points.clear()
 
-    def _offer_view(self, event: events.SweepStarted) -> None:
-        """Save the view of all trials, with what this sweep varies; one that a user has changed
-        or deleted stays so."""
-        known = self._client.get_experiment(self._experiment).tags
-        offered, stored = known.get(tags.VIEW_OFFERED), known.get(VIEW_TAG)
-        if offered is not None and (stored is None or offered != view_hash(stored)):
-            return
-        if (view := renewed_view(stored, event)) != stored:
-            self._client.set_experiment_tag(self._experiment, VIEW_TAG, view)
-            self._client.set_experiment_tag(self._experiment, tags.VIEW_OFFERED, view_hash(view))
-
     def _start_sweep(self, event: events.SweepStarted) -> None:
-        self._offer_view(event)
+        offer_view(self._client, self._experiment, event)
         name, written = tags.run_identity(event.sweep), tags.sweep_tags(event)
         known = self._find(name)
         if not known:
-            start = Progress().tag()
+            start = BestSoFar().tag()
             noted = {tags.DESCRIPTION: tags.first_note(event), start.key: start.value}
             self._create(name, event.sweep, milliseconds(event.time), written | noted)
         elif _active(known[0]):
@@ -157,7 +147,7 @@ class RunWriter:
     def _count(self, run_id: str, event: metrics.Ended) -> None:
         """Note in the sweep's run that a trial ends."""
         if (sweep := self._sweep(event.sweep)) is not None:
-            self._progress.add(sweep, self._client.get_run(run_id), event)
+            self._best.add(sweep, self._client.get_run(run_id), event)
 
     def _delete_model(self, event: events.ModelDeleted) -> None:
         if run_id := self._trial(event):
@@ -173,19 +163,6 @@ class RunWriter:
             self._client.log_batch(run_id, metrics=scores, tags=written)
         elif tags.TESTS_OPENED not in known.tags:  # the first access stays
             self._client.log_batch(run_id, tags=written)
-
-    def _annotate(self, event: events.AnnotationWritten) -> None:
-        """Put what a person has written on the runs that there are of what it is about."""
-        condition = {
-            "sweep": f"tags.`{tags.IDENTITY}` = '{tags.run_identity(event.name)}'",
-            "trial": f"tags.{tags.TRIAL} = '{event.name}'",
-            "configuration": f"tags.configuration = '{event.name}'",
-        }[event.about]
-        written, taken = tags.annotation_tags(event)
-        for run in self._search(condition):
-            self._client.log_batch(run.info.run_id, tags=_run_tags(written))
-            for name in taken & set(run.data.tags):
-                self._client.delete_tag(run.info.run_id, name)
 
     def _open_trial(self, event: tags.Begun, known: list[Any]) -> str | None:
         """The trial's run, created where none is known; None if a user deleted it or its sweep."""

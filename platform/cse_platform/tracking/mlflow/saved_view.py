@@ -11,12 +11,16 @@ from cse_platform.tracking.events import SweepStarted
 from cse_platform.tracking.mlflow.limits import clean_name
 from cse_platform.tracking.mlflow.links import VIEW
 from cse_platform.tracking.mlflow.metrics import best_metric
+from cse_platform.tracking.mlflow.tags import VIEW_OFFERED
 
 VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 """Of the experiment. MLflow 3.17 keeps a saved view so; an older one passes it over."""
 
 SEARCH_FILTER = "tags.configuration LIKE '%' AND tags.reused IS NULL"
 """Trials, each once: one that another sweep reuses has a run there too, which would count twice."""
+
+MOST_COLUMNS = 100
+"""MLflow refuses a tag of more than 5,000 characters."""
 
 _PACKED = "deflate;"
 _FIRST = ("tags.`sweep`", "tags.`method`", "tags.`backbone`")
@@ -38,7 +42,18 @@ _STATE = {
 }
 
 
-def renewed_view(stored: str | None, event: SweepStarted) -> str:
+def offer_view(client: Any, experiment: str, event: SweepStarted) -> None:
+    """Save the view with what this sweep varies; one that a user changed or deleted stays so."""
+    known = client.get_experiment(experiment).tags
+    offered, stored = known.get(VIEW_OFFERED), known.get(VIEW_TAG)
+    if offered is not None and (stored is None or offered != _hash(stored)):
+        return
+    if (view := _renewed(stored, event)) != stored:
+        client.set_experiment_tag(experiment, VIEW_TAG, view)
+        client.set_experiment_tag(experiment, VIEW_OFFERED, _hash(view))
+
+
+def _renewed(stored: str | None, event: SweepStarted) -> str:
     """The tag's value: trials grouped by configuration, so that seeds are averaged, best first.
 
     Its columns are scores, and the hyperparameters that this sweep varies, beside those that the
@@ -55,11 +70,12 @@ def renewed_view(stored: str | None, event: SweepStarted) -> str:
         *known,
         *(f"params.`{name}`" for name in varied),
     )
+    shown = [*dict.fromkeys(columns)][:MOST_COLUMNS]
     order = f"metrics.`{scores[0]}`" if stored is None else _state_of(stored)["orderByKey"]
-    return _named({**_STATE, "orderByKey": order, "selectedColumns": [*dict.fromkeys(columns)]})
+    return _named({**_STATE, "orderByKey": order, "selectedColumns": shown})
 
 
-def view_hash(view: str) -> str:
+def _hash(view: str) -> str:
     """By which a view that a user has changed is known."""
     return hashlib.sha256(view.encode()).hexdigest()
 

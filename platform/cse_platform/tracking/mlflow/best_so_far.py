@@ -23,7 +23,7 @@ _PAGE = 1000
 
 
 @dataclass(frozen=True)
-class Progress:
+class BestSoFar:
     """How far a sweep is, as a tag of its run keeps it."""
 
     ended: int = 0
@@ -35,7 +35,7 @@ class Progress:
         return RunTag(tags.PROGRESS, json.dumps(asdict(self)))
 
 
-class SweepProgress:
+class BestSoFarWriter:
     """The progress of sweeps, as one process knows it; `flush` writes it to their runs.
 
     A trial's run keeps the place at which it ended: an end that is told again counts once.
@@ -43,7 +43,7 @@ class SweepProgress:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._known: dict[str, Progress] = {}
+        self._known: dict[str, BestSoFar] = {}
         self._points: defaultdict[str, list[Metric]] = defaultdict(list)
         self._leaders: dict[str, dict[str, str]] = {}
 
@@ -59,7 +59,7 @@ class SweepProgress:
             return
         leads = _leads(event, known.best, sweep.data.params)
         best = event.best_value if leads else known.best
-        self._known[run_id] = Progress(place, best)
+        self._known[run_id] = BestSoFar(place, best)
         self._points[run_id] += best_so_far_metrics(
             event, place=place, best=best, dev_search=dev_search, leads=leads
         )
@@ -83,9 +83,9 @@ class SweepProgress:
         self._client.set_tag(trial.info.run_id, tags.PLACE, f"{new} {time}")
         return new
 
-    def _read(self, sweep: Any) -> Progress:
+    def _read(self, sweep: Any) -> BestSoFar:
         if (stored := sweep.data.tags.get(tags.PROGRESS)) is not None:
-            return Progress(**json.loads(stored))
+            return BestSoFar(**json.loads(stored))
         # Of an earlier version: its trials are counted by their runs.
         best, ended = best_metric(sweep.data.tags["dev_search"]), 0
         values = []
@@ -93,7 +93,7 @@ class SweepProgress:
             ended += 1
             if run.info.status == "FINISHED" and best in run.data.metrics:
                 values.append(run.data.metrics[best])
-        return Progress(ended=ended, best=max(values, default=None))
+        return BestSoFar(ended=ended, best=max(values, default=None))
 
     def _ended(self, sweep: Any) -> Iterator[Any]:
         of_sweep = f"tags.`{tags.PARENT}` = '{sweep.info.run_id}'"
@@ -111,8 +111,15 @@ def _leads(event: Ended, best: float | None, params: Mapping[str, str]) -> bool:
     value = event.best_value
     if getattr(event, "state", "COMPLETE") != "COMPLETE" or value is None:
         return False
-    constraints = json.loads(params.get(CONSTRAINTS, "[]"))
-    return (best is None or value > best) and is_feasible(constraints, [event])
+    return (best is None or value > best) and is_feasible(_constraints(params), [event])
+
+
+def _constraints(params: Mapping[str, str]) -> list[str]:
+    """Those of the sweep; none where MLflow had no room for them all."""
+    try:
+        return [str(one) for one in json.loads(params.get(CONSTRAINTS, "[]"))]
+    except ValueError:
+        return []
 
 
 def _dimensions(params: Mapping[str, str]) -> list[str]:
