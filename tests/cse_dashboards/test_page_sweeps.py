@@ -63,7 +63,6 @@ def page(url: str) -> FlaskClient:
 
 def test_the_list_says_how_far_each_is(page: FlaskClient) -> None:
     answer = told(page, "/parts/listed/sweeps")
-    assert 'data-every="5"' in answer
     assert '<a href="/sweeps/grid">grid</a>' in answer
     assert '<progress max="5" value="4"' in answer
     assert "running" in text(answer)
@@ -79,13 +78,43 @@ def test_a_sweep_that_has_ended_is_not_looked_at_again(url: str, tmp_path: Path)
     for address in ("/parts/live/sweeps/grid", "/parts/listed/sweeps", "/sweeps/grid"):
         answer = told(client, address)
         assert "interrupted" in answer
-        assert "data-every" not in answer
+    for address in ("/stamp/sweeps/grid", "/stamp/sweeps"):
+        assert client.get(address).get_json()["runs"] is False
     assert "Cut off 1" in text(told(client, "/sweeps/grid"))
+
+
+def test_a_stamp_changes_when_something_is_heard(
+    url: str, tmp_path: Path, trial_life: Callable[..., list[Event]]
+) -> None:
+    copy = f"sqlite:///{copied(url, tmp_path)}"
+    client = create_app(copy).test_client()
+    first = client.get("/stamp/sweeps/grid")
+    told_then = first.get_json()
+    assert (told_then["runs"], told_then["trials"], told_then["ended"]) == (True, 5, 4)
+    again = client.get("/stamp/sweeps/grid", headers={"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.data) == (304, b"")
+    events = trial_life(5, {0: 0.5, 10: 0.9}, sweep="grid", trial="5" * 64, configuration="b" * 64)
+    with open_store(copy) as board:
+        LeaderboardSink(board).apply("j", list(enumerate(events, start=told_then["position"] + 1)))
+    later = client.get("/stamp/sweeps/grid", headers={"If-None-Match": first.headers["ETag"]})
+    told_now = later.get_json()
+    assert told_now["position"] == told_then["position"] + len(events)
+    assert (told_now["trials"], told_now["ended"]) == (6, 5)
+    listed = client.get("/stamp/sweeps").get_json()
+    assert listed["runs"] is True
+    assert listed != create_app(url).test_client().get("/stamp/sweeps").get_json()
+
+
+def test_the_curves_of_trials_that_run(page: FlaskClient) -> None:
+    [curve] = figures(told(page, "/parts/running/sweeps/grid")).values()
+    assert curve["data"][0]["y"] == [50.0, 70.0]
+    assert curve["data"][0]["name"].startswith("#4 ")
+    none = told(page, "/parts/running/sweeps/grid?metric=dev/nothing")
+    assert "no running trial has reported dev/nothing yet" in none
 
 
 def test_the_live_part(page: FlaskClient, url: str) -> None:
     answer = told(page, "/parts/live/sweeps/grid")
-    assert 'data-every="5"' in answer
     said = text(answer)
     for name, count in {"Running": 1, "Complete": 3, "Pruned": 0, "Failed": 1}.items():
         assert f"{name} {count}" in said
@@ -100,11 +129,12 @@ def test_the_live_part(page: FlaskClient, url: str) -> None:
 
 def test_the_page_of_a_sweep_stands_before_its_figures(page: FlaskClient) -> None:
     answer = told(page, "/sweeps/grid?x=tau3&metric=train/loss")
-    parts = ("live", "best", "search", "settings", "pair")
+    parts = ("running", "best", "search", "settings", "pair")
     assert re.findall(
         r'data-src="/parts/(\w+)/sweeps/grid\?metric=train%2Floss&amp;x=tau3"', answer
     ) == [*parts]
     assert figures(answer) == {}
+    assert "1 to 5 of 5" in text(answer)  # its trials stand there at once
     assert "rank_loss:\n" in answer  # of its file
     assert "MLflow" not in answer
 

@@ -39,3 +39,34 @@ def test_a_running_sweep_moves_by_itself_and_can_be_interrupted(
         expect(tab.get_by_role("table", name="Trials that were cut off")).to_be_visible()
         expect(tab.locator("body[data-opened=once]")).to_be_attached()  # it was never left
         process.communicate(timeout=60)
+
+
+def test_all_parts_follow_and_hold_still_while_someone_selects(
+    tab: Page, new_sweep: Callable[..., Sweep], cluster: str, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    gate.write_text("2")
+    sweep = new_sweep(tmp_path, sweep="followed", fixed={"gate": str(gate)})
+    with end_of(sweep.start("--address", cluster)) as process, dashboard(sweep.runs) as address:
+        sweep.wait_for(process, TrialPoint, 4)
+        tab.goto(f"{address}sweeps/followed?sort=number")
+        expect(settled(tab).locator("#picture-running_curves svg.main-svg").first).to_be_visible()
+        expect(tab.locator("#best")).to_contain_text("No trial of this sweep is complete")
+        step = tab.locator("table.trials tbody tr").first.locator("td").nth(5)
+        expect(step).to_have_text("2")
+        tab.evaluate("getSelection().selectAllChildren(document.querySelector('table.trials'))")
+        gate.write_text("4")
+        news = tab.locator("#trials > .news").get_by_role("button")
+        expect(news).to_have_text("newer numbers · show")
+        expect(tab.locator("#live tbody tr").last.get_by_role("cell").nth(1)).to_have_text("4")
+        expect(step).to_have_text("2")
+        news.click()
+        expect(step).to_have_text("4")
+        tab.evaluate("getSelection().removeAllRanges()")
+        gate.write_text("6")
+        expect(tab.locator("#live .state")).to_have_text("complete")
+        expect(settled(tab).locator("#best table")).to_be_visible()
+        expect(tab.locator("table.trials .state.complete")).to_have_count(3)
+        expect(tab.locator("#search figure").first).to_be_visible()
+        tab.wait_for_function("stamp.runs === false")  # nobody asks again
+        process.communicate(timeout=60)

@@ -15,14 +15,14 @@ from cse_dashboards.page.assets import read_assets, send_asset
 from cse_dashboards.page.compression import compress
 from cse_dashboards.page.control import Control
 from cse_dashboards.page.site import OpenLeaderboard, Site, admitted, frame, pages, site
-from cse_dashboards.page.views import board, compare, geometry, numbers, sweep, sweeps, trial
+from cse_dashboards.page.views import board, compare, geometry, numbers, stamps, sweep, sweeps, trial
 from cse_dashboards.page.views.control import controls
 from cse_dashboards.picture_html import LIBRARY, add_pictures
 from cse_methods.errors import CseError
 from cse_platform.errors import NoStoreError, StoreError
 from cse_platform.tracking.mlflow.store import is_server
 
-VIEWS = (board, sweeps, sweep, compare, geometry, trial, numbers)
+VIEWS = (board, sweeps, sweep, stamps, compare, geometry, trial, numbers)
 """Each adds its addresses to `pages` when it is imported."""
 POLICY = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "

@@ -116,6 +116,8 @@ class Site:
     """Of sweeps, for as long as their trials stay the same."""
     hyperparameters: Memory[SweepHyperparameters] = field(default_factory=Memory)
     """Of sweeps, for as long as they have the same number of trials."""
+    counts: Memory[tuple[int, int]] = field(default_factory=Memory)
+    """Trials of sweeps, and how many of them have ended, for as long as nothing is heard."""
     pictures: Memory[Picture] = field(default_factory=Memory)
     """Of embeddings."""
     encoding: threading.Lock = field(default_factory=threading.Lock)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.query.sweeps.front import ParetoFront
     from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
     from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
+    from cse_platform.leaderboard.query.sweeps.stamps import SweepStamp
     from cse_platform.leaderboard.query.sweeps.trials_table import (
         SweepHyperparameters,
         TrialChoice,
@@ -51,6 +52,17 @@ class SweepQueries:
 
         with self._store.session() as session:
             return sweep_overview(session, name)
+
+    def stamps(self, sweep: str | None = None) -> "dict[str, SweepStamp]":
+        """What says at a glance whether anything is new, by the names of sweeps: of all, or of one.
+
+        Raises:
+            NotFoundError: if there is none of that name.
+        """
+        from cse_platform.leaderboard.query.sweeps.stamps import sweep_stamps
+
+        with self._store.session() as session:
+            return sweep_stamps(session, sweep)
 
     def running(self, sweep: str) -> "list[TrialSummary]":
         """The trials of a sweep that have not ended, the newest first, at most 50.

@@ -1,8 +1,17 @@
 "use strict";
-// Fetches the parts of a page after it stands, keeps some of them fresh, and switches the theme.
+// Fetches the parts of a page after it stands, swaps those that a link or a form of the same view
+// changes, carries the rows that are ticked, and switches the theme.
 
-const timers = new WeakMap();
-const paces = new WeakMap(); // seconds between two looks, by part
+const latest = new WeakMap(); // by part: the last request for it
+const awaited = new Set(); // parts that nobody has come near yet
+
+// A part is asked for once it comes near the view, or is what the address leads to.
+const coming = new IntersectionObserver((seen) => {
+  for (const { target, isIntersecting } of seen) {
+    if (!isIntersecting && `#${target.id}` !== location.hash) continue;
+    load(target, target.dataset.src);
+  }
+}, { rootMargin: "600px 0px" });
 
 function kept(part) {
   // What the reader has done in a part, to be done again in its successor.
@@ -10,17 +19,15 @@ function kept(part) {
   return {
     inside,
     focus: inside ? document.activeElement.id : "",
-    ticked: [...part.querySelectorAll("input:checked")].map((one) => [one.name, one.value]),
+    ticked: [...part.querySelectorAll("input:checked, input[data-carried]")].map((one) => [one.name, one.value]),
     open: [...part.querySelectorAll("details[open]")].map((one) => one.id),
     scrolled: [...part.querySelectorAll(".scroll")].map((one) => one.scrollLeft),
   };
 }
 
 function restore(part, before) {
-  for (const [name, value] of before.ticked) {
-    const same = `input[name="${CSS.escape(name)}"][value="${CSS.escape(value)}"]`;
-    part.querySelectorAll(same).forEach((one) => { one.checked = true; });
-  }
+  for (const [name, value] of before.ticked) tick(part, name, value);
+  part.querySelectorAll("form.compared").forEach(countTicked);
   before.open.forEach((id) => part.querySelector(`#${CSS.escape(id)}`)?.setAttribute("open", ""));
   part.querySelectorAll(".scroll").forEach((one, place) => { one.scrollLeft = before.scrolled[place] ?? 0; });
   if (!before.inside) return;
@@ -28,6 +35,20 @@ function restore(part, before) {
   const place = (before.focus && document.getElementById(before.focus)) || part;
   if (place === part) part.tabIndex = -1;
   place.focus({ preventScroll: true });
+}
+
+function tick(part, name, value) {
+  const form = part.querySelector("form.compared");
+  if (!form || name !== "rows") return; // other boxes stand as the address has them
+  const box = form.querySelector(`input[type="checkbox"][value="${CSS.escape(value)}"]`);
+  if (box) box.checked = true;
+  else form.append(Object.assign(document.createElement("input"), { type: "hidden", name, value }));
+  if (!box) form.lastElementChild.dataset.carried = ""; // it is on another page of the table
+}
+
+function countTicked(form) {
+  const count = form.querySelectorAll("input[name=rows]:checked, input[data-carried]").length;
+  form.querySelector("[data-selected]").textContent = count ? `${count} selected` : "";
 }
 
 function swap(part, html) {
@@ -45,19 +66,24 @@ for (const way of ["wheel", "touchmove", "keydown", "pointerdown"]) {
   addEventListener(way, () => { moved = true; }, { once: true, passive: true });
 }
 
+function sourceOf(part) {
+  return `/parts/${part.id}${location.pathname}${location.search}`;
+}
+
 async function load(part, source) {
-  clearTimeout(timers.get(part));
+  coming.unobserve(part);
+  awaited.delete(part);
+  const mine = {};
+  latest.set(part, mine);
   part.setAttribute("aria-busy", "true");
   try {
     const answer = await fetch(source, { headers: { "X-Part": "1" } });
-    swap(part, await answer.text());
-    // What could not be made is asked for again at the old pace.
-    if (answer.ok) paces.set(part, Number(part.querySelector("[data-every]")?.dataset.every ?? 0));
+    const html = await answer.text();
+    if (latest.get(part) === mine) swap(part, html);
   } catch {
     unreachable(part, source);
   }
-  part.removeAttribute("aria-busy");
-  if (paces.get(part)) timers.set(part, setTimeout(() => load(part, source), 1000 * paces.get(part)));
+  if (latest.get(part) === mine) part.removeAttribute("aria-busy");
 }
 
 function unreachable(part, source) {
@@ -71,18 +97,79 @@ function unreachable(part, source) {
   part.prepend(told);
 }
 
-document.addEventListener("click", (event) => {
-  const link = event.target.closest("a.load");
-  const part = link?.closest(".part");
-  if (!part || event.ctrlKey || event.metaKey || event.shiftKey) return;
+function renewed(part) {
+  // A part that nobody has come near yet is asked for when someone does.
+  if (awaited.has(part)) part.dataset.src = sourceOf(part);
+  else load(part, sourceOf(part));
+}
+
+// Another choice in the same view: the address changes, and the parts that read what has changed.
+let shownAddress = new URL(location.href);
+
+function showAddress(url, { replace = false } = {}) {
+  history[replace ? "replaceState" : "pushState"](null, "", url);
+  addressChanged();
+}
+
+function addressChanged() {
+  const before = shownAddress;
+  shownAddress = new URL(location.href);
+  const differs = (name) => `${before.searchParams.getAll(name)}` !== `${shownAddress.searchParams.getAll(name)}`;
+  for (const part of document.querySelectorAll(".part[data-reads]")) {
+    if (part.dataset.reads.split(" ").some(differs)) renewed(part);
+  }
+}
+
+function staysHere(url) {
+  return url.origin === location.origin && url.pathname === location.pathname && document.querySelector(".part[data-reads]");
+}
+
+addEventListener("popstate", addressChanged);
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  const url = new URL(form.action);
+  if (form.method !== "get" || !staysHere(url)) return;
   event.preventDefault();
-  load(part, link.getAttribute("href"));
-  if (link.dataset.shown) history.replaceState(null, "", link.dataset.shown);
+  url.search = new URLSearchParams(new FormData(form, event.submitter)).toString();
+  showAddress(url);
 });
 
-// What is left empty would make the address that a form leads to long, and says nothing in it.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[href]");
+  if (!link || link.hasAttribute("download") || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  const part = link.closest(".part");
+  const url = new URL(link.href);
+  if (part && link.matches(".load")) {
+    event.preventDefault();
+    load(part, link.getAttribute("href"));
+    if (link.dataset.shown) history.replaceState(null, "", link.dataset.shown);
+  } else if (staysHere(url) && url.search !== location.search) {
+    event.preventDefault();
+    showAddress(url);
+    const there = url.hash && document.querySelector(url.hash);
+    if (there && there !== part) there.scrollIntoView();
+  }
+});
+
+document.addEventListener("change", ({ target }) => {
+  const form = target.closest("form.compared");
+  if (form) countTicked(form);
+});
+document.addEventListener("reset", ({ target }) => {
+  target.querySelectorAll("input[data-carried]").forEach((one) => one.remove());
+  if (target.matches(".compared")) setTimeout(() => countTicked(target)); // once the boxes are empty
+});
+
 document.addEventListener("formdata", ({ formData }) => {
-  for (const [name, value] of [...formData]) if (!value) formData.delete(name);
+  // One more condition joins the others, as the server would join it.
+  const [name, to] = [formData.get("narrow"), formData.get("to")];
+  if (name && to) {
+    const one = `${name.replace(/[%,|:]/g, encodeURIComponent)}:${to}`;
+    formData.set("where", [formData.get("where"), one].filter(Boolean).join(","));
+  }
+  if (name) ["narrow", "to"].forEach((field) => formData.delete(field));
+  // What is left empty would make the address that a form leads to long, and says nothing in it.
+  for (const [field, value] of [...formData]) if (!value) formData.delete(field);
 });
 
 const theme = document.getElementById("theme");
@@ -94,12 +181,9 @@ theme.addEventListener("change", () => {
   document.dispatchEvent(new Event("theme"));
 });
 
-// A part is asked for once it comes near the view, or is what the address leads to.
-const coming = new IntersectionObserver((seen) => {
-  for (const { target, isIntersecting } of seen) {
-    if (!isIntersecting && `#${target.id}` !== location.hash) continue;
-    coming.unobserve(target);
-    load(target, target.dataset.src);
-  }
-}, { rootMargin: "600px 0px" });
-document.querySelectorAll(".part[data-src]").forEach((part) => coming.observe(part));
+document.querySelectorAll("form.compared").forEach(countTicked); // a browser keeps boxes on its way back
+
+for (const part of document.querySelectorAll(".part[data-src]")) {
+  awaited.add(part);
+  coming.observe(part);
+}

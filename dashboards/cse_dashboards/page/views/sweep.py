@@ -14,7 +14,7 @@ from cse_dashboards.figures.search.study import ReplayedSearch
 from cse_dashboards.page.address import SweepAddress
 from cse_dashboards.page.show import arranged
 from cse_dashboards.page.site import pages, read_address, reader, site
-from cse_dashboards.page.views.sweeps import EVERY
+from cse_dashboards.page.views.stamps import sweep_stamp
 from cse_dashboards.page.views.trials import trials_table
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import NotFoundError
@@ -43,12 +43,15 @@ OFFERED_CURVES = (
 @pages.get("/sweeps/<name>")
 def show_sweep(name: str) -> str:
     """What takes one look at the store."""
-    address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
-    file, spec = io.StringIO(), reader().sweep_spec(name)
+    # The stamp before what it is of: what comes between is looked at again, and not missed.
+    address, stamp = read_address(SweepAddress, name=name), sweep_stamp(name)
+    overview, spec = reader().sweep(name), reader().sweep_spec(name)
+    file = io.StringIO()
     YAML().dump(spec, file)
     return render_template(
         "sweep.html",
         file=file.getvalue(),
+        stamp=stamp,
         space=list(spec.get("space") or {}),
         **_progress(address, overview),
         **trials_table(address, overview),
@@ -57,7 +60,7 @@ def show_sweep(name: str) -> str:
 
 @pages.get("/parts/live/sweeps/<name>")
 def sweep_live(name: str) -> str:
-    """How far it is, and what runs; looked at again while it runs."""
+    """How far it is, and which trials run."""
     return render_template(
         "sweep_live.html", **_progress(read_address(SweepAddress, name=name), reader().sweep(name))
     )
@@ -68,7 +71,7 @@ def _progress(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
         "address": address,
         "overview": overview,
         "running": reader().running(address.name) if overview.counts["RUNNING"] else [],
-        "every": EVERY if overview.state == "RUNNING" else None,
+        "runs": overview.state == "RUNNING",
     }
 
 
@@ -88,6 +91,18 @@ def sweep_best(name: str) -> str:
         metrics=list(dict.fromkeys((dev_metric(overview.dev), *OFFERED_CURVES, metric))),
         pictures=dev_curve_pictures(reader(), rows, metric) if rows else [],
     )
+
+
+@pages.get("/parts/running/sweeps/<name>")
+def sweep_running(name: str) -> str:
+    """The dev curves of the trials that run."""
+    from cse_dashboards.figures.training.running import running_curves
+
+    address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
+    metric = address.metric or dev_metric(overview.dev)
+    trials = reader().running(name)
+    picture = running_curves(reader(), trials, metric) if trials else None
+    return render_template("sweep_running.html", overview=overview, picture=picture)
 
 
 def _best_rows(address: SweepAddress) -> list[LeaderboardRow]:

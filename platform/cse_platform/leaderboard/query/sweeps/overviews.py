@@ -119,7 +119,7 @@ def _overviews(session: Session, only: int | None, now: datetime | None) -> list
         counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
         trials, plan = sum(counts.values()), _planned(record, asked[record.name])
         restarted = record.starts[-1].started if record.starts else record.started
-        state = _state(record, held.get(record.name))
+        state = state_of(record.state, held.get(record.name))
         runs = state == "RUNNING"
         elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
         heard = news(session, record.id, since=restarted) if runs else None
@@ -176,14 +176,14 @@ def _best(
     return summarize(session.execute(query).one())
 
 
-def _state(record: SweepRecord, holder: Holder | None) -> str:
-    """Its state; a driver that was killed has left RUNNING behind.
+def state_of(stored: str, holder: Holder | None) -> str:
+    """The state of a sweep; a driver that was killed has left RUNNING behind.
 
     A sweep that came from another leaderboard, or from an older version, has had no holder here.
     """
-    if record.state == "RUNNING" and holder is not None and not holder.lives:
+    if stored == "RUNNING" and holder is not None and not holder.lives:
         return "INTERRUPTED"
-    return record.state
+    return stored
 
 
 def _planned(record: SweepRecord, asked: Asked) -> int | None:

@@ -1,0 +1,31 @@
+"""The dev curves of trials that have not ended."""
+
+from collections.abc import Sequence
+
+from cse_dashboards.figures.look import PALETTE
+from cse_dashboards.figures.naming import metric_quantity, values_line
+from cse_dashboards.figures.picture import Picture
+from cse_dashboards.figures.styles import Style
+from cse_dashboards.figures.training.dev_curves import draw_dev_curves
+from cse_dashboards.figures.training.seeds import SeedCurves, having
+from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.trial import TrialSummary
+
+NAME, TITLE = "running_curves", "Dev curves of the trials that run"
+
+
+def running_curves(reader: Leaderboard, trials: Sequence[TrialSummary], metric: str) -> Picture:
+    """A metric against the step, a line a trial: of as many of the newest as there are colours."""
+    shown = trials[: len(PALETTE)]
+    curves: dict[str, SeedCurves] = {
+        f"#{one.number} {values_line(one.values)}".strip(): seeds
+        for one in shown
+        if (seeds := having({one.seed: reader.dev_curve(one.key)}, metric))
+    }
+    left = f" The newest {len(shown)} of {len(trials)}." if len(trials) > len(shown) else ""
+    caption = f"Each line is a trial.{left}"
+    if not curves:
+        name = metric_quantity(metric).name
+        return Picture(NAME, TITLE, caption, missing=f"no running trial has reported {name} yet")
+    styles = {label: Style(PALETTE[place]) for place, label in enumerate(curves)}
+    return Picture(NAME, TITLE, caption, *draw_dev_curves(curves, metric, styles))

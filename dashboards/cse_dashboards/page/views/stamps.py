@@ -1,0 +1,61 @@
+"""Stamps: small answers that say what is new, for views that follow a sweep that runs."""
+
+import time
+from hashlib import sha256
+from typing import Any
+
+from flask import Response, jsonify, request
+
+from cse_dashboards.page.site import pages, reader, site
+
+
+@pages.get("/stamp/sweeps/<name>")
+def sweep_news(name: str) -> Response:
+    return _answer(sweep_stamp(name))
+
+
+@pages.get("/stamp/sweeps")
+def sweeps_news() -> Response:
+    return _answer(sweeps_stamp())
+
+
+def sweep_stamp(name: str) -> dict[str, Any]:
+    """How far a sweep is. Each part of its page names what makes it old.
+
+    A minute that goes by is news too while the sweep runs: the page says how long it takes.
+    """
+    found = reader().stamps(name)[name]
+    runs = found.state == "RUNNING"
+    trials, ended = site().counts.ask(name, found, lambda: _counts(name))
+    return {
+        "runs": runs,
+        "state": found.state,
+        "position": found.position,
+        "trials": trials,
+        "ended": ended,
+        "minute": int(time.time() / 60) if runs else 0,
+    }
+
+
+def sweeps_stamp() -> dict[str, Any]:
+    """How far all sweeps are; where there are none yet, one may begin at any time."""
+    found = reader().stamps()
+    text = repr(sorted(found.items()))
+    return {
+        "runs": not found or any(one.state == "RUNNING" for one in found.values()),
+        "sweeps": sha256(text.encode()).hexdigest(),
+    }
+
+
+def _counts(name: str) -> tuple[int, int]:
+    overview = reader().sweep(name)
+    return overview.trials, overview.ended
+
+
+def _answer(stamp: dict[str, Any]) -> Response:
+    """With an ETag: who has it already gets an empty answer, 304."""
+    answer = jsonify(stamp)
+    answer.headers["Cache-Control"] = "no-cache"
+    answer.add_etag()
+    answer.make_conditional(request)
+    return answer
