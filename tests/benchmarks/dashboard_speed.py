@@ -20,7 +20,6 @@ from rich.table import Table
 from sqlalchemy import create_engine, select
 
 from cse_dashboards.page.address import (
-    Address,
     BoardAddress,
     CompareAddress,
     GeometryAddress,
@@ -28,6 +27,7 @@ from cse_dashboards.page.address import (
     SweepsAddress,
     TrialAddress,
 )
+from cse_dashboards.page.address_base import Address
 from cse_dashboards.page.app import create_app
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.store.tables import GroupRecord, SweepRecord, TrialRecord

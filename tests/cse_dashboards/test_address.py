@@ -9,16 +9,17 @@ from hypothesis import strategies as st
 
 from cse_dashboards.errors import AddressError
 from cse_dashboards.page.address import (
-    Address,
     BoardAddress,
     CompareAddress,
     GeometryAddress,
     SweepAddress,
     TrialAddress,
 )
+from cse_dashboards.page.address_base import Address
 from cse_platform.leaderboard.query.board.sorting import SORT_COLUMNS
 
 TEXTS = st.none() | st.text(min_size=1)
+NAMES = st.lists(st.text(min_size=1).filter(lambda name: "," not in name)).map(tuple)
 DAYS = st.none() | st.dates()
 FAMILIES = st.sampled_from(("sts", "transfer", "ranking", "long"))
 FILTERS = {
@@ -34,10 +35,28 @@ ADDRESSES = st.one_of(
         every=st.booleans(),
         published=st.booleans(),
     ),
-    st.builds(SweepAddress, name=st.text(min_size=1), metric=TEXTS, x=TEXTS, y=TEXTS),
+    st.builds(
+        SweepAddress,
+        name=st.text(min_size=1),
+        metric=TEXTS,
+        x=TEXTS,
+        y=TEXTS,
+        where=st.sampled_from(("", "a:1.0..2.0,b:x|y", "b%2Cc:%25%2E%2E,d:..3.0")),
+        state=st.sampled_from((None, "FAIL")),
+        sort=st.text(min_size=1),
+        page=st.integers(1, 9),
+        columns=NAMES,
+    ),
     st.builds(TrialAddress, key=st.text("0123456789abcdef", min_size=6), metric=TEXTS),
     st.builds(
-        CompareAddress, a=TEXTS, b=TEXTS, tasks=FAMILIES, backbone=TEXTS, identity=TEXTS, task=TEXTS
+        CompareAddress,
+        rows=NAMES,
+        tasks=FAMILIES,
+        backbone=TEXTS,
+        identity=TEXTS,
+        task=TEXTS,
+        x=TEXTS,
+        y=TEXTS,
     ),
     st.builds(
         GeometryAddress,
@@ -67,6 +86,16 @@ def test_a_link_names_what_is_chosen_and_nothing_else() -> None:
     )
     assert SweepAddress(name="a/b c").link(x="tau2") == "/sweeps/a%2Fb%20c?x=tau2"
     assert SweepAddress(name="s").under("/parts/live") == "/parts/live/sweeps/s"
+
+
+def test_a_form_repeats_what_a_link_lists() -> None:
+    query = [("rows", "a"), ("rows", "b,c"), ("rows", "a"), ("rows", "")]
+    address = CompareAddress.read(query)
+    assert address.rows == ("a", "b", "c")
+    assert address.link() == "/compare?rows=a,b,c"
+    assert address.against("c") == "/compare?rows=c,a,b"
+    assert address.without("b") == "/compare?rows=a,c"
+    assert CompareAddress.read([("a", "x"), ("b", "y")]).link() == "/compare?rows=y,x"
 
 
 def test_a_form_sends_all_it_has() -> None:

@@ -108,11 +108,10 @@ def test_rows_are_marked_above_one_of_them(lab: Leaderboard, client: FlaskClient
     assert "§" in client.get("/as/md/?against=simcse").text
 
 
-def test_two_rows_can_be_chosen_to_compare(lab: Leaderboard, client: FlaskClient) -> None:
+def test_rows_can_be_ticked_to_compare(lab: Leaderboard, client: FlaskClient) -> None:
     html = told(client, "/")
     value = f"hicl@{'a' * 8}"
-    for side in ("a", "b"):
-        assert f'type="radio" name="{side}" value="{value}" aria-label="{value} as ' in html
+    assert f'type="checkbox" name="rows" value="{value}" aria-label="Compare {value}"' in html
     assert lab.row(value)[1].method == "hicl"
 
 

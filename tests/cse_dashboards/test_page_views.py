@@ -1,4 +1,4 @@
-"""Comparing two rows, the geometry page, and the page of a trial."""
+"""The geometry page, and the page of a trial."""
 
 import re
 import sqlite3
@@ -10,50 +10,7 @@ from kept_models import AVG, GONE
 from page_text import copied, figures, text, told
 
 from cse_dashboards.page.app import create_app
-from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard import Leaderboard
-
-
-def test_two_rows_are_chosen_before_they_are_compared(client: FlaskClient) -> None:
-    answer = told(client, "/compare?a=hicl")
-    assert "data-src" not in answer
-    assert f'<option value="hicl@{"a" * 8}">' in answer
-    assert 'name="a" type="text" value="hicl"' in answer
-    both = told(client, "/compare?a=hicl&b=simcse&task=sts13")
-    query = "a=hicl&amp;b=simcse&amp;task=sts13"
-    for part in ("differences", "curves", "pairs"):
-        assert f'data-src="/parts/{part}/compare?{query}"' in both
-    assert "<option selected>sts13</option>" in both
-
-
-def test_differences_are_those_of_the_leaderboard(client: FlaskClient, lab: Leaderboard) -> None:
-    answer = told(client, "/parts/differences/compare?a=hicl&b=simcse")
-    comparison = lab.compare("hicl", "simcse")
-    assert comparison.average is not None
-    for one in (*comparison.tasks, comparison.average):
-        assert one.interval is not None
-        interval = f"[{100 * one.interval.low:.2f}, {100 * one.interval.high:.2f}]"
-        a, b = 100 * one.mean_a, 100 * one.mean_b
-        assert f"{one.task} {a:.2f} {b:.2f} {100 * one.effect:+.2f} {interval}" in text(answer)
-    assert "hicl is above simcse by" in text(answer)
-    assert list(figures(answer)) == ["differences"]
-
-
-def test_rows_without_test_scores_have_their_dev_curves(client: FlaskClient) -> None:
-    answer = told(client, "/compare?a=hicl&b=simcse&tasks=transfer")
-    assert "hicl and simcse have no test scores of transfer." in text(answer)
-    assert "/parts/differences/" not in answer
-    assert "/parts/pairs/" not in answer
-    assert figures(told(client, "/parts/curves/compare?a=hicl&b=simcse&tasks=transfer"))
-
-
-def test_dev_curves_and_pairs_of_both(client: FlaskClient) -> None:
-    curves = figures(told(client, "/parts/curves/compare?a=hicl&b=simcse"))
-    assert list(curves) == ["dev_curves_dev_stsb_spearman"]
-    pairs = figures(told(client, "/parts/pairs/compare?a=hicl&b=simcse&task=sts13"))
-    assert list(pairs) == ["pairs_sts13"]
-    first = figures(told(client, "/parts/pairs/compare?a=hicl&b=simcse"))
-    assert list(first) == [f"pairs_{STS_TASKS[0]}"]
 
 
 def test_geometry_from_numbers_and_on_demand(client: FlaskClient) -> None:

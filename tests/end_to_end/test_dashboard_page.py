@@ -102,24 +102,32 @@ def test_a_sweep_shows_its_curves_and_its_search(tab: Page, page_address: str) -
     assert axis(tab, "dev_curves_dev_sickr_spearman", "y") == "SICK-R dev, Spearman × 100"
 
 
-def test_two_rows_are_compared(tab: Page, page_address: str) -> None:
+def test_rows_are_compared(tab: Page, page_address: str) -> None:
     tab.goto(f"{page_address}?every=yes&sort=avg_sts")
-    for row, side in ((1, "A"), (2, "B")):
-        line = settled(tab).get_by_role("table").first.get_by_role("row").nth(row)
-        line.get_by_role("radio", name=f"as {side}").check()
-    tab.get_by_role("button", name="Compare").click()
-    expect(tab.get_by_role("heading", level=1)).to_have_text(
-        re.compile(r"simcse@\w{8} against simcse@\w{8}")
-    )
-    settled(tab)
-    tasks = column(tab, "task")
-    assert tasks[0] == "sts12" and tasks[-1] == "avg_sts" and len(tasks) == 8
-    a, b, both = (float(column(tab, head)[0]) for head in ("A", "B", "A - B"))
-    assert both == pytest.approx(a - b, abs=0.011)
+    form = settled(tab).get_by_role("form", name="Compare rows")
+    expect(form.get_by_text("selected")).to_have_count(0)
+    for row in (1, 2):
+        line = tab.get_by_role("table").first.get_by_role("row").nth(row)
+        line.get_by_role("checkbox").check()
+    expect(form.get_by_text("2 selected")).to_be_in_viewport()
+    form.get_by_role("button", name="Compare").click()
+    heading = tab.get_by_role("heading", level=1)
+    expect(heading).to_have_text(re.compile(r"SimCSE@\w{8}, SimCSE@\w{8}"))
+    first, second = heading.inner_text().split(", ")
+    differing = settled(tab).get_by_role("table", name="What differs")
+    expect(differing.get_by_role("rowheader", name="temperature")).to_be_visible()
+    scores = tab.get_by_role("table", name="Scores × 100")
+    average = scores.get_by_role("row").filter(has_text="STS average").locator("td")
+    texts = [float(average.nth(place).inner_text().split()[0]) for place in range(3)]
+    assert texts[2] == pytest.approx(texts[1] - texts[0], abs=0.011)
+    tab.get_by_role("link", name="compare with this one").click()
+    expect(heading).to_have_text(f"{second}, {first}")
     tab.get_by_role("combobox", name="Task", exact=True).select_option("stsb")
     tab.get_by_role("form", name="Pairs of one task").get_by_role("button").click()
     expect(settled(tab).get_by_role("heading", name="Pairs of STS-B")).to_be_visible()
     assert "task=stsb" in tab.url
+    tab.get_by_role("link", name=re.compile("^Without simcse@")).last.click()
+    expect(tab.get_by_text("Name two rows or more")).to_be_visible()
 
 
 def test_a_trial_tells_where_it_comes_from(tab: Page, page_address: str, best_trial: str) -> None:

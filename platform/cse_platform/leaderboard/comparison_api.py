@@ -1,6 +1,6 @@
 """The questions that compare rows. The statistics are loaded when one is asked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,37 @@ class ComparisonQueries:
         with self._store.session() as session:
             found = [find_row(session, one, asked, family=tasks) for one in (a, b)]
             return compare_rows(session, _two_names(found), family=tasks, progress=progress)
+
+    def candidates(
+        self, reference: str, filters: Filters | None = None, *, tasks: FamilyName = "sts"
+    ) -> tuple[str, list[LeaderboardRow]]:
+        """What to call the row that is meant, and all rows that it can be.
+
+        Args:
+            reference: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
+            filters: narrow down what it means.
+            tasks: the family of test scores; rows without are left out where others have some.
+
+        Raises:
+            QueryError: if it names nothing.
+        """
+        from cse_platform.leaderboard.query.board.resolve import candidates
+
+        with self._store.session() as session:
+            return candidates(session, reference, filters or Filters(), family=tasks)
+
+    def compare_two(
+        self, rows: Mapping[str, LeaderboardRow], *, tasks: FamilyName = "sts"
+    ) -> "Comparison":
+        """Whether the first of two rows, by name, is better than the second.
+
+        Raises:
+            ComparisonError: if they cannot be compared.
+        """
+        from cse_platform.leaderboard.query.board.comparisons import compare_rows
+
+        with self._store.session() as session:
+            return compare_rows(session, rows, family=tasks)
 
     def compare_on_dev(
         self,

@@ -1,59 +1,101 @@
-"""One row against another: how far apart, how sure, along training, and pair by pair."""
+"""Rows beside each other: what differs in them, how far apart they are, and how sure that is."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import get_args
 
-from flask import render_template
+from flask import redirect, render_template, request
+from werkzeug.wrappers import Response as BaseResponse
 
 from cse_dashboards.errors import AddressError
 from cse_dashboards.page.address import CompareAddress
+from cse_dashboards.page.compared import differing_hyperparameters, scores_table, shown_names
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.tasks import STS_TASKS
-from cse_platform.leaderboard.query.board.resolve import shared_tasks
-from cse_platform.leaderboard.render.board import short_hash
+from cse_platform.errors import ComparisonError, QueryError
+from cse_platform.leaderboard.query.board.resolve import describe_row, shared_tasks
 from cse_platform.leaderboard.render.comparison import comparison_table
 from cse_platform.leaderboard.row import FamilyName, LeaderboardRow
+from cse_platform.leaderboard.statistics.results import Comparison
+
+IDENTITY_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A row that the address names, and the rows that it can be."""
+
+    reference: str
+    found: tuple[LeaderboardRow, ...] = ()
+    problem: str = ""
+    """Why there is none."""
+
+    @property
+    def row(self) -> LeaderboardRow | None:
+        """The one that is meant, if it is one."""
+        return self.found[0] if len(self.found) == 1 else None
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A row that a name of several can be, and the link that means this one."""
+
+    link: str
+    text: str
 
 
 @pages.get("/compare")
-def show_compare() -> str:
-    """The form, and where both are chosen the places of what takes longer."""
+def show_compare() -> str | BaseResponse:
+    """The form, and where all rows are known the places of what takes longer."""
     address = read_address(CompareAddress)
-    shared: list[str] = []
-    unscored: list[str] = []
-    if address.a and address.b:
-        rows = _rows(address)
-        shared = _shared(address, rows)
-        named = zip((address.a, address.b), rows, strict=True)
-        unscored = [name for name, row in named if not row.scores]
-    ours = reader().rows(address.filters, tasks=address.tasks, ranked=False)
+    if {"a", "b"} & request.args.keys():
+        return redirect(address.link())
+    asked = [_asked(address, one) for one in address.rows]
+    rows = {one.reference: one.row for one in asked if one.row}
+    complete = 1 < len(rows) == len(asked)
+    named = shown_names(list(rows.values()))
     return render_template(
         "compare.html",
         address=address,
+        asked=asked,
+        names=dict(zip(rows, named, strict=True)),
+        described={reference: describe_row(row) for reference, row in rows.items()},
+        offers={one.reference: _offers(address, one) for one in asked if len(one.found) > 1},
         catalogue=reader().catalogue(),
         families=get_args(FamilyName),
-        known=[f"{row.method}@{short_hash(row)}" for row in ours],
-        shared=shared,
-        unscored=unscored,
-        chosen=bool(address.a and address.b),
+        known=[
+            row.reference
+            for row in reader().rows(address.filters, tasks=address.tasks, ranked=False)
+        ],
+        complete=complete,
+        differing=differing_hyperparameters(named) if complete else None,
+        unscored=[name for name, row in named.items() if not row.scores],
+        shared=_shared(_pair(address, rows), address.tasks) if complete else [],
     )
 
 
 @pages.get("/parts/differences/compare")
 def compare_differences() -> str:
-    address = _both()
+    """All scores, and each row against the first."""
     from cse_dashboards.figures.board.differences import differences
 
-    a, b = str(address.a), str(address.b)
-    comparison = site().comparisons.ask(
-        address.model_copy(update={"task": None}),
-        _rows(address),
-        lambda: reader().compare(a, b, address.filters, tasks=address.tasks),
-    )
+    address, rows = _known_rows()
+    named = shown_names(list(rows.values()))
+    first, *others = named
+    found: dict[str, Comparison] = {}
+    refused: dict[str, str] = {}
+    for name in others:
+        try:
+            found[name] = _against(address, {name: named[name], first: named[first]})
+        except ComparisonError as error:
+            refused[name] = str(error)
     return render_template(
         "compare_differences.html",
-        table=comparison_table(comparison),
-        figure=differences(comparison),
+        scores=scores_table(named, found, address.tasks),
+        pairs={name: (comparison_table(one), differences(one)) for name, one in found.items()},
+        refused=refused,
+        first=first,
     )
 
 
@@ -61,8 +103,7 @@ def compare_differences() -> str:
 def compare_curves() -> str:
     from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 
-    address = _both()
-    rows = _rows(address)
+    rows = list(_known_rows()[1].values())
     metrics = dict.fromkeys(dev_metric(row.dev.search) for row in rows)
     pictures = [one for metric in metrics for one in dev_curve_pictures(reader(), rows, metric)]
     return render_template("pictures.html", title="Dev curves", pictures=pictures)
@@ -70,37 +111,78 @@ def compare_curves() -> str:
 
 @pages.get("/parts/pairs/compare")
 def compare_pairs() -> str:
-    address = _both()
-    rows = _rows(address)
-    shared = _shared(address, rows)
+    from cse_dashboards.figures.board.pair_scatter import pair_scatter
+
+    address, rows = _known_rows()
+    pair = _pair(address, rows)
+    shared = _shared(pair, address.tasks)
     if address.task is not None and address.task not in shared:
         raise AddressError(
             f"{address.task!r} is no STS task that both are scored on; these are "
             f"{', '.join(shared) or 'none'}"
         )
-    from cse_dashboards.figures.board.pair_scatter import pair_scatter
-
     task = address.task or next(iter(shared), None)
-    pictures = [pair_scatter(reader(), *rows, task)] if task else []
+    pictures = [pair_scatter(reader(), *pair, task)] if task else []
     return render_template("pictures.html", title="Pairs", pictures=pictures)
 
 
-def _both() -> CompareAddress:
+def _asked(address: CompareAddress, reference: str) -> Asked:
+    try:
+        _, found = reader().candidates(reference, address.filters, tasks=address.tasks)
+    except QueryError as error:
+        return Asked(reference, problem=str(error))
+    problem = "" if found else f"{reference!r} has no complete trial that the filters let through"
+    return Asked(reference, tuple(found), problem)
+
+
+def _offers(address: CompareAddress, asked: Asked) -> list[Offer]:
+    """The rows that one name can be; of two evaluations of one, the identity tells them apart."""
+    references = [row.reference for row in asked.found]
+    offers = []
+    for row in asked.found:
+        link = address.instead(asked.reference, row.reference)
+        text = describe_row(row)
+        score = next(iter(row.scores.values()), None)
+        if references.count(row.reference) > 1 and score is not None:
+            identity = score.identity[:IDENTITY_DIGITS]
+            link = address.link(identity=identity)
+            text = f"{text}, evaluation {identity}"
+        offers.append(Offer(link, text))
+    return offers
+
+
+def _known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
+    """The rows by how the address names them, the first the one that others are compared with."""
     address = read_address(CompareAddress)
-    if not (address.a and address.b):
-        raise AddressError("a comparison takes two rows, a and b")
-    return address
+    asked = [_asked(address, one) for one in address.rows]
+    rows = {one.reference: one.row for one in asked if one.row}
+    if not 1 < len(rows) == len(asked):
+        unclear = ", ".join(repr(one.reference) for one in asked if one.row is None)
+        why = f"; {unclear} is not one row" if unclear else ""
+        raise AddressError(f"a comparison takes two rows or more, rows=A,B{why}")
+    return address, rows
 
 
-def _rows(address: CompareAddress) -> tuple[LeaderboardRow, LeaderboardRow]:
-    a, b = (
-        reader().row(str(one), address.filters, tasks=address.tasks)[1]
-        for one in (address.a, address.b)
+def _against(address: CompareAddress, rows: Mapping[str, LeaderboardRow]) -> Comparison:
+    """The first of two against the second; as known, while their scores stay the same."""
+    question = (tuple(rows), address.tasks)
+    return site().comparisons.ask(
+        question, list(rows.values()), lambda: reader().compare_two(rows, tasks=address.tasks)
     )
-    return a, b
 
 
-def _shared(address: CompareAddress, rows: tuple[LeaderboardRow, LeaderboardRow]) -> list[str]:
+def _pair(
+    address: CompareAddress, rows: Mapping[str, LeaderboardRow]
+) -> tuple[LeaderboardRow, LeaderboardRow]:
+    """The two rows whose pairs of sentences are shown."""
+    x, y, *_ = rows
+    for side in (address.x, address.y):
+        if side is not None and side not in rows:
+            raise AddressError(f"{side!r} is none of the rows; expected one of {', '.join(rows)}")
+    return rows[address.x or x], rows[address.y or y]
+
+
+def _shared(pair: tuple[LeaderboardRow, LeaderboardRow], tasks: FamilyName) -> list[str]:
     """The tasks of pairs that both are scored on."""
-    tasks, _ = shared_tasks(dict(zip("AB", rows, strict=True)), address.tasks)
-    return [task for task in tasks if task in STS_TASKS]
+    found, _ = shared_tasks(dict(zip("xy", pair, strict=True)), tasks)
+    return [task for task in found if task in STS_TASKS]

@@ -34,6 +34,21 @@ def find_row(
         NotFoundError: if there is no such row.
         AmbiguousError: if there are several; names them, and the way out.
     """
+    name, rows = candidates(session, reference, filters, family=family)
+    return name, _only(reference, rows, family, scored=scored)
+
+
+def candidates(
+    session: Session, reference: str, filters: Filters, *, family: FamilyName | None
+) -> tuple[str, list[LeaderboardRow]]:
+    """All rows that a reference can mean, as `find_row` takes it, and a name for the one.
+
+    Rows without test scores are left out where others have some.
+
+    Raises:
+        NotFoundError: if there is no such method, configuration or trial.
+        AmbiguousError: if it is how the keys of several trials begin.
+    """
     families = [] if family is None else [family]
     method, at, configuration = reference.partition("@")
     if at:
@@ -51,7 +66,7 @@ def find_row(
             f"{reference!r} is no method of this leaderboard ({', '.join(methods) or 'none'}), no "
             "METHOD@CONFIGURATION, no trial's key and no SWEEP#NUMBER"
         )
-    return name, _only(reference, rows, family, scored=scored)
+    return name, [row for row in rows if row.scores] or rows
 
 
 def _methods(session: Session) -> list[str]:
