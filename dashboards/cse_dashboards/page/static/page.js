@@ -48,7 +48,8 @@ function tick(part, name, value) {
 
 function countTicked(form) {
   const count = form.querySelectorAll("input[name=rows]:checked, input[data-carried]").length;
-  form.querySelector("[data-selected]").textContent = count ? `${count} selected` : "";
+  const told = form.querySelector("[data-selected]"); // not there where one row stands alone
+  if (told) told.textContent = count ? `${count} selected` : "";
 }
 
 function swap(part, html) {
