@@ -15,7 +15,16 @@ from cse_dashboards.page.assets import read_assets, send_asset
 from cse_dashboards.page.compression import compress
 from cse_dashboards.page.control import Control
 from cse_dashboards.page.site import OpenLeaderboard, Site, admitted, frame, pages, site
-from cse_dashboards.page.views import board, compare, geometry, numbers, stamps, sweep, sweeps, trial
+from cse_dashboards.page.views import (
+    board,
+    compare,
+    geometry,
+    numbers,
+    stamps,
+    sweep,
+    sweeps,
+    trial,
+)
 from cse_dashboards.page.views.control import controls
 from cse_dashboards.picture_html import LIBRARY, add_pictures
 from cse_methods.errors import CseError
