@@ -26,6 +26,14 @@ TASKS = {
     **{"mrpc": "MRPC", AVG_TRANSFER: "transfer average", "transfer_dev": "transfer average"},
     **{"yelp": "Yelp", "imdb": "IMDB"},
 }
+PAPERS = {
+    "compcse": "https://aclanthology.org/2023.acl-long.882",
+    "hicl": "https://arxiv.org/abs/2310.09720",
+    "rankcse": "https://arxiv.org/abs/2305.16726",
+    "whitenedcse": "https://arxiv.org/abs/2305.17746",
+}
+"""Where the papers are whose tables come with the package: a method's file says the same, and takes
+torch to read."""
 _GREEK = dict(
     zip(
         ("alpha", "beta", "gamma", "delta", "eta", "kappa", "lambda", "mu", "sigma", "tau"),
@@ -50,6 +58,11 @@ def backbone_name(backbone: str) -> str:
 def task_name(task: str) -> str:
     """As papers write it; a lab's own set is called as its file is."""
     return TASKS.get(task, task)
+
+
+def paper_page(source: str) -> str | None:
+    """Where the paper is that a source of numbers names first, e.g. `rankcse table2`."""
+    return PAPERS.get(source.partition(" ")[0])
 
 
 def hyperparameter_name(name: str) -> str:

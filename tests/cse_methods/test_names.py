@@ -2,8 +2,15 @@
 
 import pytest
 
-from cse_methods.names import backbone_name, hyperparameter_name, method_name, task_name
-from cse_methods.registry import own_methods
+from cse_methods.names import (
+    PAPERS,
+    backbone_name,
+    hyperparameter_name,
+    method_name,
+    paper_page,
+    task_name,
+)
+from cse_methods.registry import get_method, own_methods
 
 
 @pytest.mark.parametrize(
@@ -28,3 +35,10 @@ def test_what_has_no_other_name_keeps_its_own() -> None:
 def test_every_method_of_the_project_has_its_authors_name() -> None:
     assert {method_name(name).lower() for name in own_methods()} == own_methods()
     assert all(method_name(name) != name for name in own_methods() - {"untrained"})
+
+
+def test_a_source_leads_to_the_paper_that_the_method_names() -> None:
+    for paper, page in PAPERS.items():
+        assert get_method(paper).paper.url == page
+    assert paper_page("rankcse table2") == PAPERS["rankcse"]
+    assert paper_page("a lab's own") is None

@@ -1,6 +1,7 @@
 """How templates write values, and where names in tables lead."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from math import isfinite
@@ -10,9 +11,17 @@ from urllib.parse import quote
 from cse_dashboards.figures.naming import number, value_text, values_line
 from cse_dashboards.figures.styles import method_style
 from cse_dashboards.page.address import BoardAddress, CompareAddress, GeometryAddress, SweepsAddress
-from cse_methods.names import TASKS, backbone_name, hyperparameter_name, method_name, task_name
+from cse_methods.names import (
+    TASKS,
+    backbone_name,
+    hyperparameter_name,
+    method_name,
+    paper_page,
+    task_name,
+)
 from cse_platform.leaderboard.query.board.sorting import SCORE_COLUMNS, SORT_COLUMNS, TEXT_COLUMNS
 from cse_platform.leaderboard.query.sweeps.where import Condition, Span, coded, named_value
+from cse_platform.leaderboard.render.board import PUBLISHED
 from cse_platform.render.formats import clock, percent
 from cse_platform.render.table import Table, TableRow
 
@@ -83,6 +92,18 @@ def reference(heads: list[str], row: TableRow) -> str | None:
     cells = {head: cell.text for head, cell in zip(heads, row, strict=True)}
     configuration = cells.get("configuration")
     return f"{cells['method']}@{configuration}" if configuration else None
+
+
+def source_pages(tables: Iterable[Table]) -> dict[str, str]:
+    """Where the paper is that a published row is from, by the row's mark."""
+    found = {}
+    for table in tables:
+        names = [head.name for head in table.heads]
+        for row in table.rows if "source" in names else ():
+            mark = row[0].mark.split(" ")[-1]
+            if mark.startswith(PUBLISHED) and (page := paper_page(row[names.index("source")].text)):
+                found[mark] = page
+    return found
 
 
 def head_name(head: str) -> str:

@@ -9,7 +9,7 @@ from flask import Response, render_template
 from cse_dashboards.errors import AddressError
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.page.address import BoardAddress
-from cse_dashboards.page.show import arranged
+from cse_dashboards.page.show import arranged, source_pages
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.names import backbone_name, method_name
 from cse_platform.leaderboard.query.board.sorting import sort_rows
@@ -131,10 +131,12 @@ def _references(rows: list[LeaderboardRow]) -> list[str]:
 def _shown(address: BoardAddress, rows: list[LeaderboardRow], *, whole: bool) -> dict[str, Any]:
     """What the templates take."""
     board = _board(address, rows, marked=whole)
+    tables = [arranged(table) for table in board_tables(board, wide=True)]
     return {
         "address": address,
         "board": board,
-        "tables": [arranged(table) for table in board_tables(board, wide=True)],
+        "tables": tables,
+        "sources": source_pages(tables),
         "references": _references(rows),
         "cut": len(rows) == SHOWN and address.every,
         "downloads": {end: name for end, (_, name, _) in DOWNLOADS.items()},
