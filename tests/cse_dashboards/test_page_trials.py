@@ -164,3 +164,18 @@ def test_the_figures_are_of_the_trials_that_pass(page: FlaskClient) -> None:
     assert "No complete trial passes this filter" in told(
         page, "/parts/best/sweeps/many?where=learning_rate:5..6"
     )
+
+
+def test_a_trial_leads_to_its_neighbours_and_says_what_the_best_has(page: FlaskClient) -> None:
+    source = told(page, f"/trials/{4:064x}")
+    assert "Sweeps › many › #4 ← #3 #5 →" in text(source)
+    assert links(source, "← #3") == f"/trials/{3:064x}"
+    assert links(source, "#5 →") == f"/trials/{5:064x}"
+    assert links(source, "best: #128") == f"/trials/{128:064x}"
+    settings = {row["setting"]: row for row in body(source[source.index("Settings") :])}
+    assert settings["learning_rate"]["the sweep's best"].startswith("0.00129")
+    assert settings["rank_loss"]["the sweep's best"] == ""  # it has the same
+    first, best = told(page, f"/trials/{0:064x}"), told(page, f"/trials/{128:064x}")
+    assert 'rel="prev"' not in first and 'rel="next"' in first
+    assert "the best of its sweep" in text(best)
+    assert "the sweep's best" not in heads(best[best.index("Settings") :])

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from cse_platform.leaderboard.query.sweeps.where import Where
     from cse_platform.leaderboard.query.trials.details_record import TrialDetails
+    from cse_platform.leaderboard.query.trials.neighbours import Neighbour
     from cse_platform.leaderboard.trial import TrialSummary
     from cse_platform.tracking.events import Annotatable, DriverMessage
 
@@ -236,6 +237,17 @@ class SweepQueries:
 
         with self._store.session() as session:
             return annotations(session, about, names)
+
+    def neighbours(self, sweep: str, number: int) -> "tuple[Neighbour | None, Neighbour | None]":
+        """The trials of a sweep before and after that number; None at an end.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        from cse_platform.leaderboard.query.trials.neighbours import neighbours
+
+        with self._store.session() as session:
+            return neighbours(session, sweep, number)
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""

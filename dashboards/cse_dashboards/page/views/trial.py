@@ -1,6 +1,8 @@
 """Everything about one trial: what `cse-leaderboard show` prints, with its curve as a figure."""
 
 import shlex
+from dataclasses import dataclass
+from typing import Any
 
 from flask import render_template
 
@@ -10,8 +12,24 @@ from cse_dashboards.figures.training.dev_curves import draw_dev_curves
 from cse_dashboards.page.address import TrialAddress
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.data.dev_selection import dev_metric
-from cse_platform.leaderboard.query.trials.details_record import TrialDetails
+from cse_platform.leaderboard.query.trials.details_record import SweepPlace, TrialDetails
+from cse_platform.leaderboard.query.trials.neighbours import Neighbour
 from cse_platform.leaderboard.render.trial_page import trial_page
+from cse_platform.leaderboard.trial import TrialSummary
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a trial stands in one of its sweeps."""
+
+    sweep: str
+    number: int
+    before: Neighbour | None
+    after: Neighbour | None
+    best: TrialSummary | None
+    """The best trial of the sweep, which may be this one."""
+    best_values: dict[str, Any] | None
+    """The hyperparameters of the best trial, where it is another one."""
 
 
 @pages.get("/trials/<key>")
@@ -19,14 +37,30 @@ def show_trial(key: str) -> str:
     """What it was trained from, on and with, and what came of it."""
     address = read_address(TrialAddress, key=key)
     details = reader().trial(key)
-    _title, *blocks = trial_page(details, where=f" --store {shlex.quote(site().place)}")
+    places = [_place(details, one) for one in details.sweeps]
+    best = next((one.best_values for one in places if one.best_values is not None), None)
+    where = f" --store {shlex.quote(site().place)}"
+    _title, *blocks = trial_page(details, where=where, best=best)
     return render_template(
         "trial.html",
         address=address,
         details=details,
+        places=places,
         blocks=blocks,
         metrics=_metrics(details),
         figure=_curve(details, address.metric or dev_metric(details.dev.search)),
+    )
+
+
+def _place(details: TrialDetails, place: SweepPlace) -> Place:
+    best = reader().sweep(place.sweep).best
+    other = None if best is None or best.key == details.key else reader().trial(best.key)
+    return Place(
+        place.sweep,
+        place.number,
+        *reader().neighbours(place.sweep, place.number),
+        best=best,
+        best_values=None if other is None else other.configuration.values,
     )
 
 

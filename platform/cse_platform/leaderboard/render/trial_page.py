@@ -18,18 +18,19 @@ IDENTITY_DIGITS = 12
 """So many digits of an identity are shown; --json has them all."""
 
 
-def trial_page(trial: TrialDetails, *, where: str) -> Page:
+def trial_page(trial: TrialDetails, *, where: str, best: Mapping[str, Any] | None = None) -> Page:
     """Everything about a trial; correlations and accuracies x 100.
 
     `where` has the options that lead a command to its leaderboard, as `leaderboard_options` has
-    them.
+    them. With `best`, the hyperparameters of its sweep's best trial, those that differ are told
+    beside its own.
     """
     return [
         Heading(f"Trial {trial.key}", 1),
         Paragraph(_headline(trial)),
         *([Paragraph(f"Error: {trial.error}")] if trial.error else []),
         _facts_table(_facts(trial)),
-        *_settings(trial),
+        *_settings(trial, best),
         *_model(trial, where),
         *_curve(trial),
         *_scores(trial),
@@ -39,14 +40,19 @@ def trial_page(trial: TrialDetails, *, where: str) -> Page:
     ]
 
 
-def settings_table(trial: TrialDetails) -> Table:
-    """All hyperparameters, and which of them the sweep searched."""
-    searched = set(trial.configuration.searched)
+def settings_table(trial: TrialDetails, best: Mapping[str, Any] | None = None) -> Table:
+    """All hyperparameters, which of them the sweep searched, and what `best` has instead."""
+    searched, values = set(trial.configuration.searched), trial.configuration.values
     return text_table(
-        ("setting", "value", ""),
+        ("setting", "value", "", "the sweep's best"),
         [
-            (name, _setting(value), "searched" if name in searched else "")
-            for name, value in trial.configuration.values.items()
+            (
+                name,
+                _setting(value),
+                "searched" if name in searched else "",
+                _setting(best[name]) if best and best.get(name, value) != value else "",
+            )
+            for name, value in values.items()
         ],
     )
 
@@ -105,10 +111,10 @@ def _signed(said: Annotation) -> str:
     return f"{said.who}, {utc(said.time)}"
 
 
-def _settings(trial: TrialDetails) -> Iterator[Block]:
+def _settings(trial: TrialDetails, best: Mapping[str, Any] | None) -> Iterator[Block]:
     if trial.configuration.values:
         yield Heading("Settings", 2)
-        yield settings_table(trial)
+        yield settings_table(trial, best)
 
 
 def _model(trial: TrialDetails, where: str) -> Iterator[Block]:
