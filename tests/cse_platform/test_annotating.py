@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from sweep_events import NOON
 
-from cse_platform.cli import leaderboard, sweep
+from cse_platform.cli import annotating, leaderboard, sweep
 from cse_platform.cli.annotating import annotate, replay_annotations
 from cse_platform.leaderboard import Filters, open_leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store.opening import Store, open_store
-from cse_platform.tracking.events import Event
+from cse_platform.tracking.events import AnnotationWritten, Event
 from cse_platform.tracking.provenance import user_and_host
 
 A, B = "a" * 64, "b" * 64
@@ -104,9 +105,22 @@ def test_status_of_a_sweep_has_its_tags_its_note_and_its_star(says: Says) -> Non
 
 def test_without_mlflow_it_is_written_and_said(says: Says, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CSE_MLFLOW_URI", "http://127.0.0.1:9")
+    monkeypatch.setattr(annotating, "MIRROR_WAIT", 1.0)
     result = says("annotate", "first", "--star")
     assert (result.exit_code, "mlflow lacks it yet" in result.stderr) == (0, True)
     assert "★" in says("status", command="sweep").output
+
+
+def test_who_writes_by_a_slow_clock_is_heard(says: Says, runs: Path) -> None:
+    ahead = AnnotationWritten(
+        time=NOON, sweep="first", about="sweep", name="first", who="ann", note="of 2030", star=True
+    )
+    with open_store(f"sqlite:///{runs / 'leaderboard.db'}") as board:
+        LeaderboardSink(board).apply("annotations", [(1, ahead)])
+    says("annotate", "first", "--note", "of today", "--no-star")
+    with open_leaderboard(runs) as reader:
+        written = reader.sweep("first").written
+    assert (written.note and written.note.text, written.star) == ("of today", None)
 
 
 def test_a_note_of_many_lines_keeps_tables_whole(says: Says) -> None:

@@ -43,7 +43,7 @@ def annotate_command(
         raise click.UsageError(f"--tag {both[0]} and --untag {both[0]} exclude each other")
     from cse_platform.cli.annotating import annotate
 
-    found, behind = annotate(
+    found, lacking = annotate(
         leaderboard_url(runs, store),
         runs or RUNS,
         subject,
@@ -52,6 +52,5 @@ def annotate_command(
         tags=dict.fromkeys(tags, True) | dict.fromkeys(untags, False),
     )
     click.echo(f"written about {found}")
-    for sink in behind:
-        why = f"{sink.name} lacks it yet ({sink.error}); the next annotation brings it over"
-        click.echo(why, err=True)
+    for sentence in lacking:
+        click.echo(sentence, err=True)

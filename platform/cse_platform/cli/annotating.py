@@ -7,6 +7,7 @@ leaderboard and MLflow are filled from it, as from a sweep's.
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -15,11 +16,12 @@ from pydantic import TypeAdapter, ValidationError
 from cse_platform.errors import AnnotationRefusedError, JournalError, StoreDownError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.annotatable import Subject, find_subject
+from cse_platform.leaderboard.query.annotations import last_written
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.secrets import mask_text
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.stores import mlflow_uri
-from cse_platform.tracking.events import AnnotationWritten
+from cse_platform.tracking.events import AnnotationWritten, now
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.provenance import user_and_host
@@ -41,8 +43,8 @@ def annotate(
     note: str | None = None,
     star: bool | None = None,
     tags: Mapping[str, bool] | None = None,
-) -> tuple[Subject, list[SinkHealth]]:
-    """Write about what a reference means; what that is, and the stores that lack it yet.
+) -> tuple[Subject, list[str]]:
+    """Write about what a reference means; what that is, and a sentence if MLflow lacks it yet.
 
     Args:
         url: of the leaderboard.
@@ -63,7 +65,10 @@ def annotate(
     with open_store(url, create=False) as board:
         with board.session() as session:
             subject = find_subject(session, reference)
+            last = last_written(session, subject.about, subject.name)
         event = AnnotationWritten(
+            # The latest stands, and the clock of whoever wrote before may be ahead of this one.
+            time=now() if last is None else max(now(), last + timedelta(microseconds=1)),
             sweep=subject.sweep,
             about=subject.about,
             name=subject.name,
@@ -79,7 +84,8 @@ def annotate(
                         f"the leaderboard does not take it now ({sink.error}); it is written "
                         f"down in {annotations_journal(runs)} and comes with the next annotation"
                     )
-            return subject, [sink for sink in recorder.flush(MIRROR_WAIT) if sink.behind]
+            behind = [sink for sink in recorder.flush(MIRROR_WAIT) if sink.behind]
+            return subject, [_lacks(sink) for sink in behind]
 
 
 def replay_annotations(url: str, runs: Path, experiment: str) -> None:
@@ -117,6 +123,11 @@ def _recorder(board: Store, runs: Path, experiment: str) -> Iterator[Recorder]:
             recorder.close(0)  # who asked has waited; what a store lacks waits in the journal
     finally:
         turn.release()
+
+
+def _lacks(sink: SinkHealth) -> str:
+    why = sink.error or f"it takes more than {MIRROR_WAIT:.0f} s"
+    return f"{sink.name} lacks it yet ({why}); the next annotation brings it over"
 
 
 def _checked_note(text: str) -> str:

@@ -91,7 +91,7 @@ def _write(reference: str, before: Annotations) -> str:
     new_star = ("star" in form) is (before.star is None)
     if not (new_note or new_star or changed):
         return "Nothing was changed."
-    _subject, behind = annotate(
+    _subject, lacking = annotate(
         site().opened.url,
         control.runs,
         reference,
@@ -99,8 +99,7 @@ def _write(reference: str, before: Annotations) -> str:
         star="star" in form if new_star else None,
         tags=changed,
     )
-    lacking = "".join(f"; {sink.name} lacks it yet ({sink.error})" for sink in behind)
-    return f"Saved{lacking}."
+    return "; ".join(["Saved", *lacking]) + "."
 
 
 def _ask(name: str) -> str:

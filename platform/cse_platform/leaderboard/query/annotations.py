@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.store.annotation_tables import AnnotationRecord
@@ -77,6 +77,14 @@ def annotations_of(session: Session, about: Annotatable, name: str) -> Annotatio
 def board_annotations(session: Session) -> BoardAnnotations:
     """All that rows of a board can bear: people write little, and one look is enough."""
     return BoardAnnotations(annotations(session, "configuration"), annotations(session, "trial"))
+
+
+def last_written(session: Session, about: Annotatable, name: str) -> datetime | None:
+    """When somebody has last written about a thing, or taken something away."""
+    query = select(func.max(AnnotationRecord.time))
+    return session.scalar(
+        query.where(AnnotationRecord.about == about, AnnotationRecord.name == name)
+    )
 
 
 def tagged(about: Annotatable, tag: str) -> Select[str]:
