@@ -58,7 +58,7 @@ def assert_nothing_is_lost_or_doubled(disturbed: Sweep, undisturbed: Sweep) -> N
 def test_two_sweeps_share_cluster_and_stores_and_a_driver_moves_to_another_host(
     hosts: Lab, pair: Callable[..., tuple[Sweep, Sweep]]
 ) -> None:
-    moving = pair("moves", by="head", trials=10, seed=1)
+    moving = pair("moves", by="head", trials=16, seed=1)
     staying = pair("stays", by="first", trials=10, seed=2)
     moved = hosts.driven(moving[0], by="second")
     elsewhere = replace(moved, runs=moved.runs.with_name("elsewhere"))
