@@ -3,9 +3,11 @@
 import json
 import math
 from base64 import b64decode
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import plotly.graph_objects as go
@@ -20,6 +22,17 @@ LIBRARY = "plotly.min.js"
 """What draws figures, among the static files; dashboards/plotly-bundle builds it."""
 _PLAIN = " ,;:@=+*/()[]{}|!$~^"
 """What stands for itself in the address of a file that a quoted attribute holds."""
+
+
+_WRITTEN = WeakKeyDictionary[Picture, Markup]()
+"""The JSON of pictures that are still somewhere."""
+
+
+def picture_json(picture: Picture) -> Markup:
+    """The figure of a picture as JSON, which is made once: a page shows many pictures again."""
+    if picture not in _WRITTEN:
+        _WRITTEN[picture] = figure_json(picture.figure)
+    return _WRITTEN[picture]
 
 
 def figure_json(figure: go.Figure) -> Markup:
@@ -48,6 +61,12 @@ def _listed(one: dict[str, Any]) -> Any:
     return values.reshape(shape).tolist()
 
 
+def trials_json(pictures: Iterable[Picture]) -> Markup:
+    """What is said of the trials in some pictures, and their keys, by the ids of points."""
+    notes = {name: note for picture in pictures for name, note in picture.trials.items()}
+    return _in_script(json.dumps(notes, separators=(",", ":"), ensure_ascii=False))
+
+
 def csv_link(picture: Picture) -> str:
     """The data of a picture, as the address of a file.
 
@@ -68,7 +87,11 @@ def static_text(name: str) -> Markup:
 
 def add_pictures(environment: Environment) -> None:
     """Give templates what `picture.html` uses."""
-    environment.filters |= {"figure_json": figure_json, "csv_link": csv_link}
+    environment.filters |= {
+        "picture_json": picture_json,
+        "trials_json": trials_json,
+        "csv_link": csv_link,
+    }
     environment.globals["templates_json"] = templates_json
 
 

@@ -9,6 +9,7 @@ from cse_dashboards.figures.board.differences import differences
 from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
 from cse_dashboards.figures.board.pair_scatter import pair_scatter
 from cse_dashboards.figures.board.ranking_scores import ranking_pictures
+from cse_dashboards.figures.labels import labelled_rows
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.rows import PANELS
 from cse_dashboards.figures.search.contour import contour
@@ -29,7 +30,6 @@ from cse_dashboards.picture_html import standalone
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.query.board.resolve import named_rows
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
@@ -87,7 +87,7 @@ def chapters(
     if embeddings is not None and rows:
         from cse_dashboards.figures.embeddings.every import embeddings_pictures
 
-        named = named_rows(rows[:PANELS])
+        named = labelled_rows(rows[:PANELS])
         trials = {name: best for name, row in named.items() if (best := row.best_trial)}
         yield Chapter("Embeddings", tuple(embeddings_pictures(embeddings, trials)))
 

@@ -9,6 +9,7 @@ import pytest
 from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
 from cse_dashboards.figures.styles import method_style, row_styles
 from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
+from cse_methods.names import method_name
 from cse_methods.registry import available_methods
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.row import LeaderboardRow
@@ -42,7 +43,7 @@ def test_neither_order_nor_filters_change_the_colour_of_a_method(
 ) -> None:
     assert len(rows) > 2
     for some in [*permutations(rows), *permutations(rows, 2), *permutations(rows, 1)]:
-        own = {row.method: method_style(row.method).colour for row in some}
+        own = {method_name(row.method): method_style(row.method).colour for row in some}
         board = colours_on_the_board(some)
         assert {method: board[f"{method} mini"] for method in own} == own
         assert colours_of_curves(lab, some) == own

@@ -1,5 +1,7 @@
 """Figures of dev curves, by hand-made points."""
 
+from collections import defaultdict
+
 import pytest
 
 from cse_dashboards.figures.naming import dev_quantity, metric_quantity, score_quantity
@@ -10,6 +12,8 @@ from cse_dashboards.figures.training.seeds import at_kept, having, over_seeds
 from cse_platform.leaderboard.query.trials.curves import DevPoint
 
 STSB = "dev/stsb_spearman"
+NO_KEYS = defaultdict[str, dict[int, str]](dict[int, str])
+"""Trials that nobody leads to."""
 
 
 def curve(*values: float | None, metric: str = STSB, kept: int = 10) -> list[DevPoint]:
@@ -43,7 +47,7 @@ def test_a_seed_without_the_metric_takes_nothing_from_the_others() -> None:
     assert over_seeds(seeds, STSB) == {0: [0.5], 10: [0.6]}
     assert [
         trace.name
-        for trace in draw_dev_curves({"a": seeds}, STSB, styles_in_order("a")).figure.data
+        for trace in draw_dev_curves({"a": seeds}, STSB, styles_in_order("a"), NO_KEYS).figure.data
     ] == [
         "a",
         "a, kept checkpoint",
@@ -63,7 +67,7 @@ def test_the_plane_is_of_the_seeds_with_both_measures() -> None:
 def test_dev_curves_are_means_in_a_band_from_the_lowest_to_the_highest_seed() -> None:
     curves = {"simcse": {0: curve(0.5, 0.6), 1: curve(0.3, 0.8)}}
 
-    figure = draw_dev_curves(curves, STSB, styles_in_order(curves)).figure
+    figure = draw_dev_curves(curves, STSB, styles_in_order(curves), NO_KEYS).figure
 
     low, high, mean, best = figure.data
     assert (low.name, list(low.y)) == ("simcse, lowest seed", pytest.approx([30, 60]))
@@ -78,7 +82,7 @@ def test_dev_curves_are_means_in_a_band_from_the_lowest_to_the_highest_seed() ->
 def test_a_single_seed_has_no_band_and_methods_have_colours_of_their_own() -> None:
     curves = {"a": {0: curve(0.5)}, "b": {7: curve(0.4)}}
 
-    figure = draw_dev_curves(curves, STSB, styles_in_order(curves)).figure
+    figure = draw_dev_curves(curves, STSB, styles_in_order(curves), NO_KEYS).figure
 
     assert [trace.name for trace in figure.data] == [
         "a",
@@ -95,7 +99,7 @@ def test_a_loss_is_drawn_as_it_is_and_marked_where_the_checkpoint_was_kept() -> 
         DevPoint(5, 0.1, {"train/loss": 1.0}, kept=True),
     ]
 
-    figure = draw_dev_curves({"a": {0: points}}, "train/loss", styles_in_order("a")).figure
+    figure = draw_dev_curves({"a": {0: points}}, "train/loss", styles_in_order("a"), NO_KEYS).figure
 
     assert list(figure.data[0].y) == [2.0, 1.0]
     assert (list(figure.data[1].x), list(figure.data[1].y)) == ([5], [1.0])

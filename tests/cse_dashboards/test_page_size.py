@@ -106,4 +106,4 @@ def test_the_numbers_of_a_figure_are_a_file_of_their_own(address: str) -> None:
     answer, sent = ask(urljoin(address, unescape(link)), "identity")
     assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
     assert "filename=search_history.csv" in answer.headers["Content-Disposition"]
-    assert sent.decode().splitlines()[0].startswith("trial,configuration,seed,")
+    assert sent.decode().splitlines()[0].startswith("trial,key,configuration,seed,")

@@ -65,8 +65,9 @@ def test_the_best_so_far_in_the_order_in_which_trials_ended() -> None:
     trials, best = picture.figure.data
     assert [time - NOON for time in trials.x] == [timedelta(minutes=m) for m in (3, 6, 9)]
     assert (list(trials.y), list(best.y)) == ([60.0, 50.0, 70.0], [60.0, 60.0, 70.0])
-    assert [number for number, _, _ in trials.customdata] == [1, 2, 0]
-    assert picture.csv.splitlines()[1] == "2030-01-01 12:03:00+00:00,1,11111111,42,60.0,60.0"
+    assert list(trials.ids) == ["1", "2", "0"]
+    first = f"2030-01-01 12:03:00+00:00,1,{told[1].key},11111111,42,60.0,60.0"
+    assert picture.csv.splitlines()[1] == first
     axes = picture.figure.layout
     assert (axes.xaxis.title.text, axes.yaxis.title.text) == (
         "end of trial (UTC)",
@@ -78,7 +79,7 @@ def test_trials_that_end_at_once_with_equal_scores() -> None:
     told = [searched(n, {}, finished=NOON) for n in (2, 1)]
     picture = best_so_far(history_of(told, {}))
     assert picture.figure is not None
-    assert [number for number, _, _ in picture.figure.data[0].customdata] == [1, 2]
+    assert list(picture.figure.data[0].ids) == ["1", "2"]
 
 
 def test_nothing_yet() -> None:

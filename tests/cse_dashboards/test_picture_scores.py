@@ -111,9 +111,9 @@ def test_unlike_dev_data_never_shares_a_figure(
 
     builtin, senteval = dev_curve_pictures(lab, mixed, "dev/stsb_spearman")
     lines = {trace.name.partition(",")[0] for trace in builtin.figure.data}
-    assert lines == {rows[0].method}
+    assert lines == {method_name(rows[0].method)}
     assert {trace.name.partition(",")[0] for trace in senteval.figure.data} == {
-        row.method for row in rows[1:]
+        method_name(row.method) for row in rows[1:]
     }
     assert len(alignment_uniformity(lab, mixed)) == 2
     assert len(dev_curve_pictures(lab, mixed, "train/loss")) == 1
@@ -141,7 +141,7 @@ def test_dev_curves_are_of_each_row(lab: Leaderboard, rows: list[LeaderboardRow]
     [picture] = dev_curve_pictures(lab, rows, "dev/stsb_spearman")
 
     names = [trace.name for trace in picture.figure.data]
-    assert {"hicl", "simcse", "sncse", "hicl, lowest seed"} <= {*names}
+    assert {"HiCL", "SimCSE", "SNCSE", "HiCL, lowest seed"} <= {*names}
     assert "sncse, lowest seed" not in names  # a single seed
     assert picture.name == "dev_curves_dev_stsb_spearman"
 
@@ -185,7 +185,7 @@ def test_buckets_are_of_the_best_scored_seed(lab: Leaderboard, rows: list[Leader
     shown = sum(len(ridge.x) for ridge in picture.figure.data)
     assert best == rows[0].keys[2]  # dev rises with the seed
     assert shown == len(lab.similarities(best, "sts12").cosines)
-    assert f"left out: {rows[1].method}" in picture.caption
+    assert f"left out: {method_name(rows[1].method)}" in picture.caption
 
 
 def test_a_comparison_is_drawn_with_its_notes(lab: Leaderboard) -> None:
@@ -201,7 +201,7 @@ def test_a_comparison_is_drawn_with_its_notes(lab: Leaderboard) -> None:
 def test_pairs_are_of_both(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:
     picture = pair_scatter(lab, rows[0], rows[1], "stsb")
 
-    assert picture.figure.layout.xaxis.title.text == f"cosine, {rows[0].method}"
+    assert picture.figure.layout.xaxis.title.text == f"cosine, {method_name(rows[0].method)}"
     assert len(picture.figure.data[0].x) == 80
 
 

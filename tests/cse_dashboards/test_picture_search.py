@@ -79,17 +79,22 @@ def test_parallel_coordinates() -> None:
     found = found_of()
     picture = parallel_coordinates(found)
     figure = figure_of(picture)
-    assert list(figure.layout.xaxis.ticktext) == [SCORE, "rate", "tau2", "tau3"]
+    assert list(figure.layout.xaxis.ticktext) == [
+        "STS-B dev,<br>Spearman × 100",
+        "rate",
+        "τ₂",
+        "τ₃",
+    ]
     assert len(figure.data) == len(complete(found))
     best = max(figure.data, key=lambda trace: trace.y[0])
     alpha = [float(trace.line.color.split(",")[-1][:-1]) for trace in figure.data]
     assert best.line.color.endswith(f",{max(alpha)})")
     head, *lines = csv.reader(StringIO(picture.csv))
-    assert head == ["trial", SCORE, "rate", "tau2", "tau3"]
+    assert head == ["trial", "key", SCORE, "rate", "tau2", "tau3"]
     tried = {t.number: t.values for t in found.complete}
     assert [int(line[0]) for line in lines] == list(tried)
-    assert [line[4] for line in lines] == [str(one.get("tau3", "")) for one in tried.values()]
-    assert [float(line[2]) for line in lines] == [one["rate"] for one in tried.values()]
+    assert [line[5] for line in lines] == [str(one.get("tau3", "")) for one in tried.values()]
+    assert [float(line[3]) for line in lines] == [one["rate"] for one in tried.values()]
 
 
 def test_heavy_figures_take_the_best_and_an_even_sample() -> None:

@@ -1,6 +1,6 @@
 """How all figures look: colours, axes, and a template for light and one for dark surroundings."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
@@ -11,8 +11,12 @@ PALETTE = (
 """Colour-blind readers can distinguish these (Okabe and Ito 2008), on white as on black. The last
 two replace the palette's black and yellow."""
 
-SCALE = "Blues"
-"""Of what is shown by how dark it is."""
+_FAINT_TO_STRONG = {
+    "light": ("#cfe1f2", "#94c4df", "#4a98c9", "#1764ab", "#08306b"),
+    "dark": ("#1c3a5e", "#2f6aa3", "#56a0d8", "#9ccdf2", "#e6f4ff"),
+}
+"""Of what is shown by how strong its colour is: darker on white, brighter on black. Templates have
+them; a figure names none."""
 
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif"
 
@@ -33,8 +37,12 @@ def see_through(colour: str, alpha: float) -> str:
     return f"rgba({red},{green},{blue},{alpha})"
 
 
-def template(*, ink: str, grid: str) -> go.layout.Template:
-    """A template of lines and letters on whatever is behind the figure."""
+def template(*, ink: str, grid: str, ramp: Sequence[str]) -> go.layout.Template:
+    """A template of lines and letters on whatever is behind the figure.
+
+    `ramp` goes from colours near to what is behind to those that stand out.
+    """
+    scale = [[place / (len(ramp) - 1), one] for place, one in enumerate(ramp)]
     axis = {
         "gridcolor": grid,
         "linecolor": ink,
@@ -42,6 +50,7 @@ def template(*, ink: str, grid: str) -> go.layout.Template:
         "ticks": "outside",
         "tickcolor": grid,
         "automargin": True,
+        "exponentformat": "e",
         "title": {"standoff": 8},
     }
     layout = {
@@ -52,16 +61,24 @@ def template(*, ink: str, grid: str) -> go.layout.Template:
         "colorway": list(PALETTE),
         "xaxis": axis,
         "yaxis": axis,
-        "legend": {"bgcolor": "rgba(0,0,0,0)"},
+        "legend": {
+            "bgcolor": "rgba(0,0,0,0)",
+            **{"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"},
+        },
         "hoverlabel": {"font": {"family": FONT}},
         "margin": {"l": 64, "r": 24, "t": 56, "b": 56},
-        "colorscale": {"sequential": SCALE},
+        "coloraxis": {"colorscale": scale},
     }
-    return go.layout.Template(layout=layout)
+    traces = {
+        "scatter": [{"marker": {"colorscale": scale}}],
+        "heatmap": [{"colorscale": scale}],
+        "contour": [{"colorscale": scale}],
+    }
+    return go.layout.Template(layout=layout, data=traces)
 
 
-LIGHT = template(ink="#1f2328", grid="#d0d7de")
-DARK = template(ink="#e6edf3", grid="#3d444d")
+LIGHT = template(ink="#1f2328", grid="#d0d7de", ramp=_FAINT_TO_STRONG["light"])
+DARK = template(ink="#e6edf3", grid="#3d444d", ramp=_FAINT_TO_STRONG["dark"])
 
 
 def make_figure(*traces: Any, title: str, x: str, y: str, **layout: Any) -> go.Figure:

@@ -1,11 +1,13 @@
 """A figure with its data, and with what a reader needs beside it."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pandas as pd
 import plotly.graph_objects as go
+
+from cse_dashboards.figures.labels import TrialNotes
 
 
 class Drawn(NamedTuple):
@@ -27,6 +29,8 @@ class Picture:
     """What it shows, over what, and the paper's figure that it is after; one or two sentences."""
     figure: go.Figure | None = None
     data: pd.DataFrame | None = None
+    trials: TrialNotes = field(default_factory=dict)
+    """Of the trials that points and lines stand for, by their `ids`."""
     missing: str | None = None
     """Where there is no figure: what it lacks and the way to it, in a sentence."""
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from cse_dashboards.figures.labels import labelled_rows
 from cse_dashboards.figures.look import PALETTE
 from cse_dashboards.figures.picture import Picture, file_name
 from cse_platform.leaderboard.published.gaps import PAPERS
-from cse_platform.leaderboard.query.board.resolve import named_rows
 from cse_platform.leaderboard.render.board import OWN_FILE, shown_dev_set
 from cse_platform.leaderboard.row import LeaderboardRow
 
@@ -22,7 +22,7 @@ def first_rows(rows: Rows) -> tuple[Mapping[str, LeaderboardRow], str]:
     """By label as many of the first rows as there are colours, and what to add to a caption."""
     cut = len(rows) > MOST_COLOURS
     left = f" The first {MOST_COLOURS} of {len(rows)} rows are shown." if cut else ""
-    return named_rows(rows[:MOST_COLOURS]), left
+    return labelled_rows(rows[:MOST_COLOURS]), left
 
 
 def left_out(asked: Iterable[str], found: Mapping[str, object], what: str) -> str:

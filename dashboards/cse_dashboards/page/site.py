@@ -2,11 +2,10 @@
 
 import os
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import TypeVar, cast
 
 from flask import Blueprint, current_app, g, request
 
@@ -14,49 +13,18 @@ from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.study import ReplayedSearch
 from cse_dashboards.page.address_base import Address
 from cse_dashboards.page.control import Control
+from cse_dashboards.page.memory import Memory
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.query.sweeps.trials_table import SweepHyperparameters
 from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.secrets import mask_url
 
-T = TypeVar("T")
 AnyAddress = TypeVar("AnyAddress", bound=Address)
 pages = Blueprint("pages", __name__)
 """All addresses of the page; each module of `views` adds its own."""
-KEPT = 32
-"""Results that a `Memory` keeps."""
 PART = "X-Part"
 """Header of a request that wants a part of a page alone."""
-
-
-class Memory(Generic[T]):
-    """The last results by question, which took long to compute; safe to use from all threads."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, tuple[Any, T]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def known(self, question: Hashable, source: Any) -> T | None:
-        """The result, if it was computed from something equal to `source`."""
-        with self._lock:
-            found = self._kept.get(question)
-        return found[1] if found is not None and found[0] == source else None
-
-    def ask(self, question: Hashable, source: Any, compute: Callable[[], T]) -> T:
-        """The result, computed where it is not known for this question and what it follows from."""
-        if (found := self.known(question, source)) is not None:
-            return found
-        return self.keep(question, source, compute())
-
-    def keep(self, question: Hashable, source: Any, result: T) -> T:
-        """Remember a result, which is given back."""
-        with self._lock:
-            self._kept[question] = (source, result)
-            self._kept.move_to_end(question)
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        return result
 
 
 class OpenLeaderboard:
@@ -100,6 +68,16 @@ class OpenLeaderboard:
 
 
 @dataclass(frozen=True)
+class SearchPart:
+    """Figures of a search, and what is said above them."""
+
+    pictures: Sequence[Picture]
+    trials: int
+    """That had ended when they were made."""
+    said: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class Site:
     """What one server shows."""
 
@@ -114,6 +92,8 @@ class Site:
     """Each row of a board against one, by the row's place."""
     studies: Memory[ReplayedSearch] = field(default_factory=Memory)
     """Of sweeps, for as long as their trials stay the same."""
+    searches: Memory[SearchPart] = field(default_factory=Memory)
+    """Their figures."""
     hyperparameters: Memory[SweepHyperparameters] = field(default_factory=Memory)
     """Of sweeps, for as long as they have the same number of trials."""
     counts: Memory[tuple[int, int]] = field(default_factory=Memory)

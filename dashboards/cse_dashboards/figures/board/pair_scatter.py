@@ -3,14 +3,14 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.look import SCALE, colour, make_figure
+from cse_dashboards.figures.labels import labelled_rows
+from cse_dashboards.figures.look import colour, make_figure
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.rows import TO_EVALUATE, best_scored_trial
 from cse_methods.evaluation.results import Similarities
 from cse_methods.names import task_name
 from cse_platform.errors import NotFoundError, QueryError
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.query.board.resolve import named_rows
 from cse_platform.leaderboard.row import LeaderboardRow
 
 
@@ -25,7 +25,7 @@ def pair_scatter(
         "Every test pair, each method by its best scored seed on dev; the diagonal: both alike."
     )
     name, title = f"pairs_{task}", f"Pairs of {task_name(task)}"
-    labelled = named_rows([row_a, row_b])
+    labelled = labelled_rows([row_a, row_b])
     try:
         found = {label: _similarities(reader, row, task) for label, row in labelled.items()}
     except QueryError as error:
@@ -65,7 +65,6 @@ def draw_pair_scatter(a: str, first: Similarities, b: str, second: Similarities)
             "size": 5,
             "opacity": 0.75,
             "color": data["gold score"],
-            "colorscale": SCALE,
             "colorbar": {"title": {"text": "gold score"}},
             "line": {"width": 0.7, "color": colour(6)},
         },

@@ -22,7 +22,6 @@ from cse_dashboards.figures.embeddings.sentences import (
     usual_pairs,
     vectors_of,
 )
-from cse_dashboards.figures.look import SCALE
 from cse_dashboards.figures.panels import BETWEEN, ROW, panelled
 from cse_dashboards.figures.picture import Drawn, Picture
 
@@ -83,7 +82,6 @@ def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, NDArray[Any]])
         horizontal_spacing=0.04,
         row_height=max(ROW, 38 * len(sentences) + BETWEEN),
         coloraxis={
-            "colorscale": SCALE,
             "cmin": round(lowest, 4),
             "cmax": 1,
             "colorbar": {"title": {"text": "cosine"}},

@@ -5,9 +5,11 @@ from dataclasses import replace
 import plotly.graph_objects as go
 from optuna import visualization
 
-from cse_dashboards.figures.look import LIGHT, SCALE, colour
+from cse_dashboards.figures.labels import HOVER
+from cse_dashboards.figures.look import LIGHT, colour
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.study import (
+    KEY_COLUMN,
     TRIAL_COLUMN,
     ReplayedSearch,
     no_pair,
@@ -15,6 +17,7 @@ from cse_dashboards.figures.search.study import (
     search_picture,
 )
 from cse_dashboards.figures.search.values import log_axis
+from cse_platform.search.replay import NUMBER
 
 
 def contour(study: ReplayedSearch, x: str | None = None, y: str | None = None) -> Picture:
@@ -45,17 +48,26 @@ def _draw(study: ReplayedSearch, x: str, y: str) -> Drawn:
     figure.update_traces(
         selector={"type": "contour"},
         name="between trials",
-        colorscale=SCALE,
+        colorscale=None,
         colorbar={"title": {"text": score, "side": "right"}},
     )
     marks = {"color": colour(1), "size": 8, "line": {"color": colour(6), "width": 1}}
     figure.update_traces(selector={"name": "Feasible Trial"}, name="trial", marker=marks)
+    _name_points(study, figure, x, y)
     if x > y:  # Optuna puts the name that sorts first across, whatever the order of `params`
         _swap_axes(figure)
     for axis, name in ((figure.layout.xaxis, x), (figure.layout.yaxis, y)):
         axis.update(title_text=name, **(log_axis(space[name]) if axis.type == "log" else {}))
     figure.update_layout(template=LIGHT, title={"text": f"Contour of {x} and {y}"})
-    return Drawn(figure, study.data[[TRIAL_COLUMN, x, y, score]].dropna())
+    return Drawn(figure, study.data[[TRIAL_COLUMN, KEY_COLUMN, x, y, score]].dropna())
+
+
+def _name_points(study: ReplayedSearch, figure: go.Figure, x: str, y: str) -> None:
+    """Points lead to their trials. Optuna draws those that have both, in the study's order."""
+    [points] = figure.select_traces(selector={"name": "trial"})
+    both = [one for one in study.replayed if one.params.keys() >= {x, y}]
+    if len(both) == len(points.x):
+        points.update(ids=[str(one.user_attrs[NUMBER]) for one in both], hovertemplate=HOVER)
 
 
 def _swap_axes(figure: go.Figure) -> None:

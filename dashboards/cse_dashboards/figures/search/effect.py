@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from cse_dashboards.figures.labels import HOVER, search_notes
 from cse_dashboards.figures.look import colour, faded, known, make_figure
 from cse_dashboards.figures.naming import Quantity, dev_quantity
 from cse_dashboards.figures.picture import Drawn, Picture, file_name
@@ -53,8 +54,10 @@ def _picture(history: SearchHistory, name: str) -> Picture:
         return Picture(file, title, _AFTER, missing=why)
     means, dimension = _means_note(history, name), history.space[name]
     caption = f"Each marker is a trial.{means} {_AFTER}{weighted_note(history)}"
-    drawn = draw_effect(history.trials, name, dimension, dev_quantity(history.dev))
-    return Picture(file, title, caption, *drawn)
+    quantity = dev_quantity(history.dev)
+    drawn = draw_effect(history.trials, name, dimension, quantity)
+    notes = search_notes(history.trials, quantity.factor)
+    return Picture(file, title, caption, *drawn, trials=notes)
 
 
 def _means_note(history: SearchHistory, name: str) -> str:
@@ -96,7 +99,7 @@ def draw_effect(
 def _trials(trials: Sequence[TrialSummary], name: str, quantity: Quantity) -> pd.DataFrame:
     shown = scored_with(trials, name)
     data = pd.DataFrame([trial_record(trial, quantity) for trial in shown])
-    data.insert(3, name, pd.Series([on_axis(one.values[name]) for one in shown], dtype=object))
+    data.insert(4, name, pd.Series([on_axis(one.values[name]) for one in shown], dtype=object))
     return data
 
 
@@ -118,13 +121,10 @@ def _marks(data: pd.DataFrame, name: str, quantity: Quantity) -> go.Scatter:
         name="trial",
         x=data[name].tolist(),
         y=data[quantity.title].tolist(),
-        customdata=data[[TRIAL_COLUMN, "configuration", "seed"]].to_numpy().tolist(),
+        ids=data[TRIAL_COLUMN].astype(str).tolist(),
         mode="markers",
         marker={"color": faded(0, 0.55), "size": 8},
-        hovertemplate=(
-            "%{x}: %{y:.2f}<br>trial %{customdata[0]}, configuration %{customdata[1]}, "
-            "seed %{customdata[2]}<extra></extra>"
-        ),
+        hovertemplate=HOVER,
     )
 
 

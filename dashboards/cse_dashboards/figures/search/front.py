@@ -5,11 +5,13 @@ from collections.abc import Iterator
 import pandas as pd
 import plotly.graph_objects as go
 
+from cse_dashboards.figures.labels import HOVER, TrialNote
 from cse_dashboards.figures.look import colour, faded, make_figure
-from cse_dashboards.figures.naming import objective_quantity
+from cse_dashboards.figures.naming import objective_quantity, values_line
 from cse_dashboards.figures.picture import Drawn, Picture
-from cse_dashboards.figures.search.study import TRIAL_COLUMN
+from cse_dashboards.figures.search.study import KEY_COLUMN, TRIAL_COLUMN
 from cse_platform.leaderboard.query.sweeps.front import ParetoFront
+from cse_platform.render.formats import HASH_DIGITS
 
 FRONT, DOMINATED, INFEASIBLE = "on the front", "dominated", "infeasible"
 STANDING = "standing"
@@ -35,7 +37,17 @@ def pareto_front_picture(front: ParetoFront) -> Picture:
     if not front.rows:
         why = f"no trial of the search of sweep {front.sweep} is complete yet"
         return Picture(blank.name, blank.title, caption, missing=why)
-    return Picture(blank.name, blank.title, caption, *_draw(front))
+    return Picture(blank.name, blank.title, caption, *_draw(front), trials=_notes(front))
+
+
+def _notes(front: ParetoFront) -> dict[str, TrialNote]:
+    return {
+        str(row.trial): TrialNote(
+            row.key[:HASH_DIGITS],
+            f"#{row.trial}, {len(row.seeds)} seeds: {values_line(row.values)}",
+        )
+        for row in front.rows
+    }
 
 
 def _draw(front: ParetoFront) -> Drawn:
@@ -43,6 +55,7 @@ def _draw(front: ParetoFront) -> Drawn:
     records = [
         {
             TRIAL_COLUMN: row.trial,
+            KEY_COLUMN: row.key,
             "configuration": row.configuration[:8],
             "seeds": len(row.seeds),
             STANDING: FRONT if row.on_front else DOMINATED if row.feasible else INFEASIBLE,
@@ -55,8 +68,7 @@ def _draw(front: ParetoFront) -> Drawn:
     if not others:
         data = data.sort_values(across, ignore_index=True)
     traces = _traces(data, x=across, y=upwards, joined=not others)
-    legend = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1.08}
-    figure = make_figure(*traces, title=_TITLE, x=across, y=upwards, legend=legend)
+    figure = make_figure(*traces, title=_TITLE, x=across, y=upwards)
     return Drawn(figure, data)
 
 
@@ -71,12 +83,9 @@ def _traces(data: pd.DataFrame, *, x: str, y: str, joined: bool) -> Iterator[go.
             name=standing,
             x=shown[x].tolist(),
             y=shown[y].tolist(),
-            customdata=shown[[TRIAL_COLUMN, "configuration", "seeds"]].to_numpy().tolist(),
+            ids=shown[TRIAL_COLUMN].astype(str).tolist(),
             mode="lines+markers" if lines else "markers",
             line={"color": faded(5, 0.5), "width": 1.5},
             marker=marker,
-            hovertemplate=(
-                "%{x:.4g}, %{y:.4g}<br>trial %{customdata[0]}, configuration %{customdata[1]}, "
-                "%{customdata[2]} seeds<extra></extra>"
-            ),
+            hovertemplate="%{x:.4g}, %{y:.4g}<br>" + HOVER,
         )

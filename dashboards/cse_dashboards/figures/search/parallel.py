@@ -1,38 +1,152 @@
-"""Each trial as a line through its hyperparameters and its score, as Optuna draws it."""
+"""A line a trial through its hyperparameters and its score; ranges of them can be brushed."""
 
-from optuna import visualization
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from cse_dashboards.figures.look import LIGHT, faded
+import plotly.graph_objects as go
+
+from cse_dashboards.figures.labels import HOVER
+from cse_dashboards.figures.look import colour, faded, make_figure
+from cse_dashboards.figures.naming import number, value_text
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.study import ReplayedSearch, search_picture
+from cse_methods.names import hyperparameter_name
+from cse_platform.leaderboard.query.sweeps.where import coded, named_value
+from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.sweep.space.dimensions import Choices, Dimension
 
 FEW_LINES, LIGHTEST = 50, 0.4
 """More lines than these hide each other and the numbers between them, and so are see-through."""
+SCORE = "score"
+TICKS = 5
 _TITLE = "Hyperparameters and scores"
 
 
+@dataclass(frozen=True)
+class ParallelAxis:
+    """One of the upright axes, from 0 below to 1 on top."""
+
+    name: str
+    """As a filter of trials has it."""
+    title: str
+    low: float = 0.0
+    high: float = 1.0
+    log: bool = False
+    choices: tuple[Any, ...] = ()
+    """In place of a range."""
+
+    def place(self, value: Any) -> float:
+        """Where a value of the range, or a choice, lies."""
+        if self.choices:
+            return self.choices.index(value) / max(1, len(self.choices) - 1)
+        low, high, own = (self._scaled(one) for one in (self.low, self.high, value))
+        return (own - low) / ((high - low) or 1)
+
+    def _scaled(self, value: float) -> float:
+        return math.log(value) if self.log else value
+
+    @property
+    def ticks(self) -> Iterator[tuple[float, str]]:
+        """Places and what stands there."""
+        if self.choices:
+            yield from ((self.place(one), value_text(one)) for one in self.choices)
+            return
+        low, high = self._scaled(self.low), self._scaled(self.high)
+        for place in (n / (TICKS - 1) for n in range(TICKS)):
+            value = low + place * (high - low)
+            yield place, number(math.exp(value) if self.log else value)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a brush takes to become a filter."""
+        if self.choices:
+            return {
+                "name": coded(self.name),
+                "choices": [coded(named_value(o)) for o in self.choices],
+            }
+        return {"name": coded(self.name), "low": self.low, "high": self.high, "log": self.log}
+
+
 def parallel_coordinates(study: ReplayedSearch) -> Picture:
-    caption = "Each line is a trial; the higher its dev score, the darker."
+    caption = (
+        "Each line is a trial; the higher its dev score, the stronger its colour. Drag along an "
+        "axis to keep the trials that pass there, on several axes one after another. Click twice "
+        "to have all again."
+    )
     blank = Picture("search_parallel", _TITLE, caption)
     shown = study.fewer
     return search_picture(blank, shown, lambda: _draw(shown), hyperparameters=1)
 
 
 def _draw(study: ReplayedSearch) -> Drawn:
-    figure = visualization.plot_parallel_coordinate(study.optuna, target_name="score")
-    lines = [trace for trace in figure.data if trace.mode == "lines"]
-    clear = max(LIGHTEST, min(1, FEW_LINES / len(lines)))
-    for trace in lines:
-        height = trace.y[0]  # of the score, in [0, 1]
-        shade = {"color": faded(0, clear * (0.2 + 0.8 * height)), "width": 1 + height}
-        trace.update(name="trial", opacity=1, line=shade)
-    figure.data = lines
-    names = [
-        study.quantity.title if name == "score" else name for name in figure.layout.xaxis.ticktext
-    ]
-    figure.update_xaxes(ticktext=names, showline=False, title_text="")
-    figure.update_annotations(font={"color": None, "size": 11})
-    figure.update_layout(
-        template=LIGHT, title={"text": _TITLE}, plot_bgcolor=None, margin={"t": 72}
+    trials = [one for one in study.complete if one.value is not None]
+    axes = [_score_axis(study, trials), *(_axis(n, d) for n, d in study.history.space.items())]
+    clear = max(LIGHTEST, min(1, FEW_LINES / len(trials)))
+    figure = make_figure(
+        *(_line(one, axes, study.quantity.factor, clear) for one in trials),
+        title=_TITLE,
+        x="",
+        y="",
+        showlegend=False,
+        hovermode="closest",
+        dragmode="select",
+        margin={"t": 40, "b": 56, "l": 64, "r": 40},
+        meta={"axes": [one.told for one in axes]},
+        annotations=[note for at, one in enumerate(axes) for note in _tick_texts(at, one)],
+        shapes=[_upright(at) for at in range(len(axes))],
     )
-    return Drawn(figure.update_yaxes(title_text=""), study.data)
+    figure.update_xaxes(
+        tickvals=list(range(len(axes))),
+        ticktext=[one.title for one in axes],
+        range=[-0.25, len(axes) - 0.75],
+        showgrid=False,
+        zeroline=False,
+        fixedrange=True,
+    )
+    figure.update_yaxes(range=[-0.06, 1.06], visible=False, fixedrange=True)
+    return Drawn(figure, study.data)
+
+
+def _score_axis(study: ReplayedSearch, trials: Sequence[TrialSummary]) -> ParallelAxis:
+    values = [study.quantity.factor * (one.value or 0.0) for one in trials]
+    title = study.quantity.title.replace(", ", ",<br>")
+    return ParallelAxis(SCORE, title, min(values), max(values))
+
+
+def _axis(name: str, dimension: Dimension) -> ParallelAxis:
+    title = hyperparameter_name(name)
+    if isinstance(dimension, Choices):
+        return ParallelAxis(name, title, choices=tuple(dimension.choices))
+    return ParallelAxis(name, title, dimension.low, dimension.high, dimension.log)
+
+
+def _line(
+    trial: TrialSummary, axes: Sequence[ParallelAxis], factor: float, clear: float
+) -> go.Scatter:
+    score, *others = axes
+    height = score.place(factor * (trial.value or 0.0))
+    places = [
+        one.place(trial.values[one.name]) if one.name in trial.values else None for one in others
+    ]
+    return go.Scatter(
+        name="trial",
+        x=list(range(len(axes))),
+        y=[height, *places],
+        mode="lines",
+        line={"color": faded(0, round(clear * (0.2 + 0.8 * height), 3)), "width": 1 + height},
+        meta={"trial": str(trial.number)},
+        hovertemplate=HOVER,
+    )
+
+
+def _tick_texts(at: int, axis: ParallelAxis) -> Iterator[dict[str, Any]]:
+    beside = {"xanchor": "right", "xshift": -4, "showarrow": False, "font": {"size": 11}}
+    for place, text in axis.ticks:
+        yield {"x": at, "y": place, "text": text, **beside}
+
+
+def _upright(at: int) -> dict[str, Any]:
+    ends = {"x0": at, "x1": at, "y0": 0, "y1": 1}
+    return {"type": "line", **ends, "line": {"color": colour(6), "width": 1}, "layer": "above"}

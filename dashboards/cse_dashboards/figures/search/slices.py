@@ -4,9 +4,15 @@ from collections.abc import Sequence
 
 from optuna import visualization
 
-from cse_dashboards.figures.look import LIGHT, SCALE, colour
+from cse_dashboards.figures.labels import HOVER
+from cse_dashboards.figures.look import LIGHT, colour
 from cse_dashboards.figures.picture import Drawn, Picture
-from cse_dashboards.figures.search.study import TRIAL_COLUMN, ReplayedSearch, search_picture
+from cse_dashboards.figures.search.study import (
+    KEY_COLUMN,
+    TRIAL_COLUMN,
+    ReplayedSearch,
+    search_picture,
+)
 from cse_dashboards.figures.search.values import log_axis
 from cse_platform.search.importance import importances_of
 from cse_platform.search.replay import trial_numbers
@@ -17,7 +23,8 @@ _TITLE = "Score by hyperparameter"
 
 def slices(study: ReplayedSearch) -> Picture:
     caption = (
-        "Each complete trial of the search, by one hyperparameter at a time; the later, the darker."
+        "Each complete trial of the search, by one hyperparameter at a time; the later, the "
+        "stronger its colour."
     )
     space = study.history.space
     many = len(space) > MOST_PANELS
@@ -40,9 +47,10 @@ def _draw(study: ReplayedSearch, names: Sequence[str]) -> Drawn:
     numbers, line = trial_numbers(study.optuna), {"color": colour(6)}
     for trace in figure.data:
         places = [numbers[place] for place in trace.marker.color]
-        marker = {"color": places, "colorscale": SCALE, "colorbar": bar, "line": line}
-        trace.update(name="trial", marker=marker)
+        # None: the one of the template, which stands out from what is behind the figure.
+        marker = {"color": places, "colorscale": None, "colorbar": bar, "line": line}
+        trace.update(name="trial", marker=marker, ids=list(map(str, places)), hovertemplate=HOVER)
     for axis in figure.select_xaxes(selector={"type": "log"}):
         axis.update(log_axis(study.history.space[axis.title.text]))
     figure.update_layout(template=LIGHT, title={"text": _TITLE})
-    return Drawn(figure, study.data[[TRIAL_COLUMN, score, *names]])
+    return Drawn(figure, study.data[[TRIAL_COLUMN, KEY_COLUMN, score, *names]])

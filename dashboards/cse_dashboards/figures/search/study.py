@@ -9,6 +9,7 @@ import pandas as pd
 from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
+from cse_dashboards.figures.labels import search_notes
 from cse_dashboards.figures.naming import Quantity, dev_quantity
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.values import by_value
@@ -20,7 +21,7 @@ from cse_platform.search.replay import NUMBER, Replay, replayed_study
 MOST_MARKS = 200
 """Trials of the figures that grow heavy: parallel coordinates are a trace a trial, and browsers do
 not come to an end with a contour over a thousand values of each hyperparameter."""
-TRIAL_COLUMN = "trial"
+TRIAL_COLUMN, KEY_COLUMN = "trial", "key"
 PAIR = ("tau2", "tau3")
 """The hyperparameters of RankCSE's figure 3."""
 
@@ -55,14 +56,18 @@ class ReplayedSearch:
 
     @property
     def data(self) -> pd.DataFrame:
-        """The complete trials of the study: number, score, and a column each hyperparameter."""
+        """The study's complete trials: number, key, score, and a column each hyperparameter."""
         score = self.quantity.title
+        keys = {one.number: one.key for one in self.complete}
+        numbers = [one.user_attrs[NUMBER] for one in self.replayed]
         records = [
-            {TRIAL_COLUMN: one.user_attrs[NUMBER], score: one.value, **one.params}
-            for one in self.replayed
+            {TRIAL_COLUMN: number, KEY_COLUMN: keys[number], score: one.value, **one.params}
+            for number, one in zip(numbers, self.replayed, strict=True)
         ]
         names = [name for name in self.history.space if any(name in one for one in records)]
-        return pd.DataFrame(records, columns=[TRIAL_COLUMN, score, *names], dtype=object)
+        return pd.DataFrame(
+            records, columns=[TRIAL_COLUMN, KEY_COLUMN, score, *names], dtype=object
+        )
 
     @cached_property
     def findings(self) -> SearchFindings | None:
@@ -109,9 +114,10 @@ def _spread(trials: Sequence[TrialSummary], count: int) -> list[TrialSummary]:
 
 
 def trial_record(trial: TrialSummary, quantity: Quantity) -> dict[str, Any]:
-    """What figures show of a trial: number, configuration, seed and score."""
+    """What figures show of a trial: number, key, configuration, seed and score."""
     return {
         TRIAL_COLUMN: trial.number,
+        KEY_COLUMN: trial.key,
         "configuration": trial.configuration[:8],
         "seed": trial.seed,
         quantity.title: quantity.factor * (trial.value or 0.0),
@@ -139,7 +145,8 @@ def search_picture(
     if study.left_out:
         caption += f" Left out: {study.left_out} trials with values that its space does not have."
     figure, data = draw()
-    return replace(blank, caption=caption, figure=figure, data=data)
+    notes = search_notes(study.complete, study.quantity.factor)
+    return replace(blank, caption=caption, figure=figure, data=data, trials=notes)
 
 
 def sample_note(history: SearchHistory) -> str:

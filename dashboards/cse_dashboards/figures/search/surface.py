@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import griddata
 from scipy.spatial import QhullError
 
-from cse_dashboards.figures.look import SCALE, colour, make_figure
+from cse_dashboards.figures.look import colour, make_figure
 from cse_dashboards.figures.naming import Quantity, dev_quantity
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.effect import weighted_note
@@ -159,7 +159,7 @@ def _between(found: Found, x: Dimension, y: Dimension, quantity: Quantity) -> go
 
 def _scale(quantity: Quantity) -> dict[str, Any]:
     bar = {"title": {"text": quantity.title, "side": "right"}}
-    return {"colorscale": SCALE, "colorbar": bar}
+    return {"colorbar": bar}
 
 
 def _is_log(dimension: Dimension) -> bool:

@@ -3,6 +3,7 @@
 import pandas as pd
 import plotly.graph_objects as go
 
+from cse_dashboards.figures.labels import HOVER, search_notes
 from cse_dashboards.figures.look import colour, faded, make_figure
 from cse_dashboards.figures.naming import dev_quantity
 from cse_dashboards.figures.picture import Drawn, Picture
@@ -28,7 +29,9 @@ def best_so_far(history: SearchHistory) -> Picture:
         why = f"no trial of sweep {history.sweep} is complete yet"
         return Picture(name, title, caption, missing=why)
     data = pd.DataFrame(ended).sort_values([END, "trial"], ignore_index=True)
-    return Picture(name, title, caption, *draw_best(data, title=title, x=END, y=quantity.title))
+    drawn = draw_best(data, title=title, x=END, y=quantity.title)
+    notes = search_notes(history.trials, quantity.factor)
+    return Picture(name, title, caption, *drawn, trials=notes)
 
 
 def draw_best(data: pd.DataFrame, *, title: str, x: str, y: str) -> Drawn:
@@ -42,13 +45,10 @@ def draw_best(data: pd.DataFrame, *, title: str, x: str, y: str) -> Drawn:
         name="trial",
         x=places,
         y=data[y].tolist(),
-        customdata=data[["trial", "configuration", "seed"]].to_numpy().tolist(),
+        ids=data["trial"].astype(str).tolist(),
         mode="markers",
         marker={"color": faded(0, 0.6), "size": 7},
-        hovertemplate=(
-            "%{x}: %{y:.2f}<br>trial %{customdata[0]}, configuration %{customdata[1]}, "
-            "seed %{customdata[2]}<extra></extra>"
-        ),
+        hovertemplate=HOVER,
     )
     best = go.Scatter(
         name=BEST,
@@ -58,5 +58,4 @@ def draw_best(data: pd.DataFrame, *, title: str, x: str, y: str) -> Drawn:
         line={"color": colour(5), "shape": "hv"},
         hovertemplate="%{x}: %{y:.2f}<extra></extra>",
     )
-    legend = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1.08}
-    return Drawn(make_figure(marks, best, title=title, x=x, y=y, legend=legend), data)
+    return Drawn(make_figure(marks, best, title=title, x=x, y=y), data)

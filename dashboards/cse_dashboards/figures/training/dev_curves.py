@@ -1,11 +1,12 @@
 """Dev curves of several methods (CompCSE, figure 3)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 import pandas as pd
 import plotly.graph_objects as go
 
+from cse_dashboards.figures.labels import curve_notes
 from cse_dashboards.figures.look import make_figure
 from cse_dashboards.figures.naming import Quantity, metric_quantity
 from cse_dashboards.figures.picture import Drawn, Picture, file_name
@@ -13,6 +14,7 @@ from cse_dashboards.figures.rows import Rows, first_rows, left_out, picture_per_
 from cse_dashboards.figures.styles import Style, row_styles
 from cse_dashboards.figures.training.seeds import SeedCurves, at_kept, curves_of, over_seeds
 from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.render.formats import HASH_DIGITS
 
 MEAN, KEPT = "mean over seeds", "kept checkpoint"
 
@@ -45,36 +47,55 @@ def _picture(reader: Leaderboard, rows: Rows, metric: str) -> Picture:
             f"no dev curve of these rows has {metric}; `dev:` in a sweep file says what is measured"
         )
         return Picture(name, title, caption, missing=why)
-    return Picture(name, title, caption, *draw_dev_curves(curves, metric, row_styles(labelled)))
+    keys = {label: row.keys for label, row in labelled.items()}
+    return Picture(
+        name,
+        title,
+        caption,
+        *draw_dev_curves(curves, metric, row_styles(labelled), keys),
+        trials=curve_notes(keys),
+    )
 
 
 def draw_dev_curves(
-    curves: Mapping[str, SeedCurves], metric: str, styles: Mapping[str, Style]
+    curves: Mapping[str, SeedCurves],
+    metric: str,
+    styles: Mapping[str, Style],
+    keys: Mapping[str, Mapping[int, str]],
 ) -> Drawn:
     """The mean over seeds, a band from the lowest to the highest seed, and stars.
 
     A star marks the checkpoint of each seed that was kept. A single seed has no band; seeds without
-    the metric are left out.
+    the metric are left out. `keys` are those of the trials, by label and seed.
     """
     quantity = metric_quantity(metric)
     records = [
         {"method": label, **one}
         for label, seeds in curves.items()
-        for one in _records(seeds, metric, quantity)
+        for one in _records(seeds, metric, quantity, keys[label])
     ]
-    columns = ["method", "point", "step", quantity.title, "lowest seed", "highest seed", "seeds"]
+    columns = ["method", "point", "step", quantity.title]
+    columns += ["lowest seed", "highest seed", "seeds", "key"]
     data = pd.DataFrame(records, columns=columns)
     traces = [
         trace
         for label in curves
-        for trace in _traces(label, data[data["method"] == label], quantity, styles[label])
+        for trace in _traces(
+            label,
+            data[data["method"] == label],
+            quantity,
+            styles[label],
+            list(keys[label].values()),
+        )
     ]
     title = f"{quantity.name} by step"
     figure = make_figure(*traces, title=title, x="step", y=quantity.title, hovermode="x unified")
     return Drawn(figure, data)
 
 
-def _records(seeds: SeedCurves, metric: str, quantity: Quantity) -> Iterator[dict[str, object]]:
+def _records(
+    seeds: SeedCurves, metric: str, quantity: Quantity, keys: Mapping[int, str]
+) -> Iterator[dict[str, object]]:
     factor = quantity.factor
     for step, values in over_seeds(seeds, metric).items():
         yield {
@@ -85,12 +106,14 @@ def _records(seeds: SeedCurves, metric: str, quantity: Quantity) -> Iterator[dic
             "highest seed": factor * max(values),
             "seeds": len(values),
         }
-    for step, value in at_kept(seeds, metric):
-        yield {"point": KEPT, "step": step, quantity.title: factor * value, "seeds": 1}
+    for seed, points in seeds.items():
+        for step, value in at_kept({seed: points}, metric):
+            found = {"step": step, quantity.title: factor * value, "seeds": 1}
+            yield {"point": KEPT, **found, "key": keys.get(seed, "")}
 
 
 def _traces(
-    label: str, data: pd.DataFrame, quantity: Quantity, style: Style
+    label: str, data: pd.DataFrame, quantity: Quantity, style: Style, keys: Sequence[str]
 ) -> Iterator[go.Scatter]:
     means, kept = data[data["point"] == MEAN], data[data["point"] == KEPT]
     if (means["seeds"] > 1).any():
@@ -102,6 +125,7 @@ def _traces(
         mode="lines+markers",
         line={"color": style.colour, "width": 2, "dash": style.dash},
         marker={"size": 5, "symbol": style.symbol},
+        meta={"trial": keys[0][:HASH_DIGITS]} if len(keys) == 1 else None,
         legendgroup=label,
     )
     yield go.Scatter(
@@ -110,6 +134,7 @@ def _traces(
         y=kept[quantity.title].tolist(),
         mode="markers",
         marker={"symbol": "star", "size": 12, "color": style.colour},
+        ids=[key[:HASH_DIGITS] for key in kept["key"]],
         legendgroup=label,
         showlegend=False,
     )

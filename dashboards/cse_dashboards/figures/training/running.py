@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from cse_dashboards.figures.labels import curve_notes
 from cse_dashboards.figures.look import PALETTE
 from cse_dashboards.figures.naming import metric_quantity, values_line
 from cse_dashboards.figures.picture import Picture
@@ -17,9 +18,10 @@ NAME, TITLE = "running_curves", "Dev curves of the trials that run"
 def running_curves(reader: Leaderboard, trials: Sequence[TrialSummary], metric: str) -> Picture:
     """A metric against the step, a line a trial: of as many of the newest as there are colours."""
     shown = trials[: len(PALETTE)]
+    labelled = {f"#{one.number} {values_line(one.values)}".strip(): one for one in shown}
     curves: dict[str, SeedCurves] = {
-        f"#{one.number} {values_line(one.values)}".strip(): seeds
-        for one in shown
+        label: seeds
+        for label, one in labelled.items()
         if (seeds := having({one.seed: reader.dev_curve(one.key)}, metric))
     }
     left = f" The newest {len(shown)} of {len(trials)}." if len(trials) > len(shown) else ""
@@ -28,4 +30,6 @@ def running_curves(reader: Leaderboard, trials: Sequence[TrialSummary], metric: 
         name = metric_quantity(metric).name
         return Picture(NAME, TITLE, caption, missing=f"no running trial has reported {name} yet")
     styles = {label: Style(PALETTE[place]) for place, label in enumerate(curves)}
-    return Picture(NAME, TITLE, caption, *draw_dev_curves(curves, metric, styles))
+    keys = {label: {one.seed: one.key} for label, one in labelled.items()}
+    drawn = draw_dev_curves(curves, metric, styles, keys)
+    return Picture(NAME, TITLE, caption, *drawn, trials=curve_notes(keys))

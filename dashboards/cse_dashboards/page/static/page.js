@@ -81,6 +81,9 @@ async function load(part, source) {
     const answer = await fetch(source, { headers: { "X-Part": "1" } });
     const html = await answer.text();
     if (latest.get(part) === mine) swap(part, html);
+    // What is made anew behind is there a little later.
+    const again = answer.ok && part.querySelector("[data-again]");
+    if (again) setTimeout(() => again.isConnected && load(part, source), 1000 * again.dataset.again);
   } catch {
     unreachable(part, source);
   }

@@ -24,6 +24,20 @@ function figureOf(picture) {
   return JSON.parse(picture.querySelector("script").textContent);
 }
 
+// What is said of the trials that points and lines stand for: [key, text] by their ids.
+function trialNotes(picture) {
+  const told = picture.closest("section, main")?.querySelector("script.trials");
+  return told ? JSON.parse(told.textContent) : {};
+}
+
+function sayTrials(data, notes) {
+  for (const trace of data) {
+    const trial = trace.meta?.trial;
+    if (trial !== undefined) trace.text = trace.x.map(() => notes[trial]?.[1] ?? "");
+    else if (trace.ids) trace.text = trace.ids.map((id) => notes[id]?.[1] ?? "");
+  }
+}
+
 let asked;
 async function loadPlotly() {
   if (window.Plotly) return; // a report that holds it
@@ -51,6 +65,7 @@ async function drawPicture(picture) {
   }
   if (!plot.isConnected) return;
   const { data, layout } = figureOf(picture);
+  sayTrials(data, trialNotes(picture));
   const dressed = { ...layout, template: pictureTemplate(pictureTheme()), title: undefined };
   if (layout.margin === undefined) dressed.margin = { l: 64, r: 24, t: 24, b: 56 };
   // A finger that moves over a figure scrolls the page.
@@ -142,18 +157,19 @@ drawPictures(document);
 
 // A point that stands for a trial has its key as `ids`, a line as `meta`: a click leads to the trial.
 // A finger shows what it is at the first touch, and follows at the second.
-function trialAt(event) {
-  const point = event.points.find((one) => one.id || one.data.meta?.trial);
-  return point && (point.id || point.data.meta.trial);
+function trialAt(event, notes) {
+  const found = event.points.map((one) => notes[one.id ?? one.data.meta?.trial]).find(Boolean);
+  return found?.[0];
 }
 
 document.addEventListener("drawn", ({ target: plot }) => {
   if (trials === undefined) return;
+  const notes = trialNotes(plot);
   let touched;
-  plot.on("plotly_hover", (event) => plot.classList.toggle("leads", Boolean(trialAt(event))));
+  plot.on("plotly_hover", (event) => plot.classList.toggle("leads", Boolean(trialAt(event, notes))));
   plot.on("plotly_unhover", () => plot.classList.remove("leads"));
   plot.on("plotly_click", (event) => {
-    const trial = trialAt(event);
+    const trial = trialAt(event, notes);
     if (trial && (!COARSE.matches || trial === touched)) follow(trials + trial, event.event);
     touched = trial;
   });

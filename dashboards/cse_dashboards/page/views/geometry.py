@@ -2,11 +2,11 @@
 
 from flask import render_template
 
+from cse_dashboards.figures.labels import labelled_rows
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.rows import PANELS
 from cse_dashboards.page.address import Encoded, GeometryAddress
 from cse_dashboards.page.site import pages, read_address, reader, site
-from cse_platform.leaderboard.query.board.resolve import named_rows
 from cse_platform.leaderboard.row import LeaderboardRow
 
 WHAT: dict[Encoded, str] = {
@@ -85,5 +85,5 @@ def _rows(address: GeometryAddress) -> list[LeaderboardRow]:
 
 def _trials(rows: list[LeaderboardRow]) -> dict[str, str]:
     """The best trial of each of the first rows, by what the row is called."""
-    named = named_rows(rows[:PANELS])
+    named = labelled_rows(rows[:PANELS])
     return {name: row.best_trial for name, row in named.items() if row.best_trial}

@@ -1,16 +1,12 @@
 """One sweep: what it is doing, its best configurations, its search, and its file."""
 
 import io
-from collections.abc import Sequence
 from typing import Any
 
 from flask import redirect, render_template
 from ruamel.yaml import YAML
 from werkzeug.wrappers import Response as BaseResponse
 
-from cse_dashboards.errors import AddressError
-from cse_dashboards.figures.picture import Picture
-from cse_dashboards.figures.search.study import ReplayedSearch
 from cse_dashboards.page.address import SweepAddress
 from cse_dashboards.page.show import arranged
 from cse_dashboards.page.site import pages, read_address, reader, site
@@ -121,50 +117,6 @@ def _rows_of(sweep: str, configuration: str) -> list[LeaderboardRow]:
     return reader().rows(filters, per_configuration=True, ranked=False)
 
 
-@pages.get("/parts/search/sweeps/<name>")
-def sweep_search(name: str) -> str:
-    """What the search has tried: Optuna's figures."""
-    from cse_dashboards.report import search_pictures
-    from cse_platform.search.finding_lines import finding_lines
-
-    address = read_address(SweepAddress, name=name)
-    study = _study(address)
-    said = [] if study.findings is None else finding_lines(study.findings)
-    pictures = search_pictures(reader(), reader().sweep(name), study)
-    return _pictures("Search", address, pictures, said=said)
-
-
-@pages.get("/parts/settings/sweeps/<name>")
-def sweep_hyperparameters(name: str) -> str:
-    from cse_dashboards.figures.search.effect import hyperparameter_effects
-
-    address = read_address(SweepAddress, name=name)
-    return _pictures("Hyperparameters", address, hyperparameter_effects(_study(address).history))
-
-
-@pages.get("/parts/pair/sweeps/<name>")
-def sweep_pair(name: str) -> str:
-    """Two hyperparameters against the score."""
-    from cse_dashboards.figures.search.contour import contour
-    from cse_dashboards.figures.search.surface import surface
-
-    address = read_address(SweepAddress, name=name)
-    study = _study(address)
-    space = study.history.space
-    for side in (address.x, address.y):
-        if side is not None and side not in space:
-            raise AddressError(
-                f"{side!r} is no hyperparameter that {name} searches; "
-                f"it searches {', '.join(space) or 'none'}"
-            )
-
-    pictures = [
-        contour(study, x=address.x, y=address.y),
-        surface(study.history, x=address.x, y=address.y),
-    ]
-    return render_template("sweep_pair.html", address=address, names=list(space), pictures=pictures)
-
-
 @pages.get("/sweeps/<name>/mlflow")
 def sweep_mlflow(name: str) -> BaseResponse:
     """Leads to its run on the MLflow server, which is asked only when it is wanted."""
@@ -177,19 +129,3 @@ def sweep_mlflow(name: str) -> BaseResponse:
     if run is None:
         raise NotFoundError(f"MLflow at {mask_url(server)} has no run of the sweep {name!r}")
     return redirect(f"{server.rstrip('/')}/{run.page}")
-
-
-def _study(address: SweepAddress) -> ReplayedSearch:
-    """The search of the trials that pass."""
-    history = reader().search(address.name, where=address.conditions)
-    question = (address.name, address.where)
-    return site().studies.ask(question, history, lambda: ReplayedSearch(history))
-
-
-def _pictures(
-    title: str, address: SweepAddress, pictures: list[Picture], *, said: Sequence[str] = ()
-) -> str:
-    """Pictures under what is said of them, if anything is."""
-    return render_template(
-        "pictures.html", title=title, address=address, pictures=pictures, said=said, newer=True
-    )

@@ -12,6 +12,7 @@ from cse_dashboards.figures.training.dev_curves import draw_dev_curves
 from cse_dashboards.page.address import TrialAddress
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.data.dev_selection import dev_metric
+from cse_methods.names import method_name
 from cse_platform.leaderboard.query.trials.details_record import SweepPlace, TrialDetails
 from cse_platform.leaderboard.query.trials.neighbours import Neighbour
 from cse_platform.leaderboard.render.trial_page import trial_page
@@ -74,7 +75,9 @@ def _curve(details: TrialDetails, metric: str) -> Picture:
     caption = "A star marks the checkpoint that was kept."
     if metric not in _metrics(details):
         return Picture(name, title, caption, missing=f"this trial reported no {metric}")
-    label = f"{details.method}, seed {details.seed}"
+    label = f"{method_name(details.method)}, seed {details.seed}"
     styles = {label: method_style(details.method)}
-    drawn = draw_dev_curves({label: {details.seed: details.curve}}, metric, styles)
+    drawn = draw_dev_curves(
+        {label: {details.seed: details.curve}}, metric, styles, {label: {details.seed: details.key}}
+    )
     return Picture(name, title, caption, *drawn)

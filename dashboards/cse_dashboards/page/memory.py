@@ -1,0 +1,82 @@
+"""Results that took long to compute, by the question that they answer and what they follow from."""
+
+import logging
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+KEPT = 32
+"""Results that a `Memory` keeps."""
+
+
+class Memory(Generic[T]):
+    """The last results by question; safe to use from all threads."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Hashable, tuple[Any, T]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._computing: defaultdict[Hashable, threading.Lock] = defaultdict(threading.Lock)
+        self._renewing: set[Hashable] = set()
+        self._behind = ThreadPoolExecutor(max_workers=1, thread_name_prefix="renew")
+
+    def known(self, question: Hashable, source: Any) -> T | None:
+        """The result, if it was computed from something equal to `source`."""
+        found = self._found(question)
+        return found[1] if found is not None and found[0] == source else None
+
+    def ask(self, question: Hashable, source: Any, compute: Callable[[], T]) -> T:
+        """The result, computed where it is not known for this question and what it follows from.
+
+        Who asks the same at once waits for the one that computes.
+        """
+        if (found := self.known(question, source)) is not None:
+            return found
+        with self._lock:
+            computing = self._computing[question]
+        with computing:
+            if (found := self.known(question, source)) is not None:
+                return found
+            return self.keep(question, source, compute())
+
+    def lately(self, question: Hashable, source: Any, compute: Callable[[], T]) -> T:
+        """The same at once where any result is known, and then maybe of an earlier source.
+
+        The new one is computed behind, one at a time, and is there for who asks later.
+        """
+        found = self._found(question)
+        if found is None or found[0] == source:
+            return self.ask(question, source, compute)
+        with self._lock:
+            busy = question in self._renewing
+            self._renewing.add(question)
+        if not busy:
+            self._behind.submit(self._renew, question, source, compute)
+        return found[1]
+
+    def keep(self, question: Hashable, source: Any, result: T) -> T:
+        """Remember a result, which is given back."""
+        with self._lock:
+            self._kept[question] = (source, result)
+            self._kept.move_to_end(question)
+            while len(self._kept) > KEPT:
+                gone, _ = self._kept.popitem(last=False)
+                self._computing.pop(gone, None)
+        return result
+
+    def _found(self, question: Hashable) -> tuple[Any, T] | None:
+        with self._lock:
+            return self._kept.get(question)
+
+    def _renew(self, question: Hashable, source: Any, compute: Callable[[], T]) -> None:
+        try:
+            self.ask(question, source, compute)
+        except Exception:  # who asks next computes it, and is told
+            logging.getLogger(__name__).warning("renewing what is shown failed", exc_info=True)
+            with self._lock:
+                self._kept.pop(question, None)
+        finally:
+            with self._lock:
+                self._renewing.discard(question)

@@ -1,0 +1,116 @@
+"""What a sweep's search has tried: figures that take long are kept for as long as nothing ends.
+
+While a sweep runs, the page shows those of a little earlier, and makes new ones behind.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+
+from flask import render_template
+
+from cse_dashboards.errors import AddressError
+from cse_dashboards.figures.picture import Picture
+from cse_dashboards.figures.search.study import ReplayedSearch
+from cse_dashboards.page.address import SweepAddress
+from cse_dashboards.page.memory import Memory
+from cse_dashboards.page.site import SearchPart, pages, read_address, reader, site
+from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
+
+
+@pages.get("/parts/search/sweeps/<name>")
+def sweep_search(name: str) -> str:
+    """History, importances, slices."""
+    return _shown("search", "Search", read_address(SweepAddress, name=name), _search)
+
+
+@pages.get("/parts/settings/sweeps/<name>")
+def sweep_hyperparameters(name: str) -> str:
+    return _shown("settings", "Hyperparameters", read_address(SweepAddress, name=name), _effects)
+
+
+@pages.get("/parts/pair/sweeps/<name>")
+def sweep_pair(name: str) -> str:
+    """Two hyperparameters against the score."""
+    address, overview = read_address(SweepAddress, name=name), reader().sweep(name)
+    names = list(_study(site().studies, reader(), address, overview).history.space)
+    for side in (address.x, address.y):
+        if side is not None and side not in names:
+            raise AddressError(
+                f"{side!r} is no hyperparameter that {name} searches; "
+                f"it searches {', '.join(names) or 'none'}"
+            )
+    part = _lately(f"pair {address.x} {address.y}", address, overview, _pair(address))
+    return render_template(
+        "sweep_pair.html", address=address, names=names, overview=overview, **vars(part)
+    )
+
+
+Told = tuple[list[Picture], Sequence[str]]
+"""Pictures of a search, and what is said of it."""
+Make = Callable[[Leaderboard, ReplayedSearch, SweepOverview], Told]
+"""It may run where no request is."""
+
+
+def _search(board: Leaderboard, study: ReplayedSearch, overview: SweepOverview) -> Told:
+    from cse_dashboards.report import search_pictures
+    from cse_platform.search.finding_lines import finding_lines
+
+    said = [] if study.findings is None else finding_lines(study.findings)
+    return search_pictures(board, overview, study), said
+
+
+def _effects(_board: Leaderboard, study: ReplayedSearch, _overview: SweepOverview) -> Told:
+    from cse_dashboards.figures.search.effect import hyperparameter_effects
+
+    return hyperparameter_effects(study.history), ()
+
+
+def _pair(address: SweepAddress) -> Make:
+    def make(_board: Leaderboard, study: ReplayedSearch, _overview: SweepOverview) -> Told:
+        from cse_dashboards.figures.search.contour import contour
+        from cse_dashboards.figures.search.surface import surface
+
+        x, y = address.x, address.y
+        return [contour(study, x=x, y=y), surface(study.history, x=x, y=y)], ()
+
+    return make
+
+
+def _shown(part: str, title: str, address: SweepAddress, make: Make) -> str:
+    overview = reader().sweep(address.name)
+    found = _lately(part, address, overview, make)
+    return render_template(
+        "pictures.html", title=title, address=address, overview=overview, newer=True, **vars(found)
+    )
+
+
+def _lately(part: str, address: SweepAddress, overview: SweepOverview, make: Make) -> SearchPart:
+    """The figures at once, where any are known."""
+    board, studies = reader(), site().studies
+
+    def compute() -> SearchPart:
+        study = _study(studies, board, address, overview)
+        pictures, said = make(board, study, overview)
+        return SearchPart(pictures, overview.ended, said)
+
+    question = (part, address.name, address.where)
+    return site().searches.lately(question, _stamp(overview), compute)
+
+
+def _study(
+    studies: Memory[ReplayedSearch],
+    board: Leaderboard,
+    address: SweepAddress,
+    overview: SweepOverview,
+) -> ReplayedSearch:
+    """The search of the trials that pass, which the parts of a page share."""
+    return studies.ask(
+        (address.name, address.where),
+        _stamp(overview),
+        lambda: ReplayedSearch(board.search(address.name, where=address.conditions)),
+    )
+
+
+def _stamp(overview: SweepOverview) -> Hashable:
+    """What figures of a search follow from: another one where a trial has begun or ended."""
+    return (*overview.counts.items(), overview.planned, overview.restarted, overview.finished)

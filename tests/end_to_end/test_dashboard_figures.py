@@ -1,0 +1,120 @@
+"""What readers do with figures of `cse-dashboard`: by mouse, by finger, on a narrow screen."""
+
+from collections.abc import Iterator
+
+import pytest
+from browser import note_troubles, settled
+from playwright.sync_api import Browser, Locator, Page, expect
+
+expect.set_options(timeout=60_000)
+pytestmark = pytest.mark.xdist_group("swept")
+
+PHONE = {"width": 420, "height": 800}
+FIRST_POINT = """plot => {
+  const { xaxis, yaxis } = plot._fullLayout, { left, top } = plot.getBoundingClientRect();
+  const { x, y } = plot._fullData.find(trace => trace.ids);
+  return [left + xaxis._offset + xaxis.d2p(x[0]), top + yaxis._offset + yaxis.d2p(y[0])];
+}"""
+"""Where the first point is that stands for a trial."""
+
+
+@pytest.fixture
+def phone(browser: Browser, page_address: str, wrong: list[str]) -> Iterator[Page]:
+    """A tab that is touched."""
+    context = browser.new_context(viewport=PHONE, has_touch=True, is_mobile=True)
+    note_troubles(context, wrong, allowed=page_address)
+    yield context.new_page()
+    context.close()
+
+
+def history(tab: Page) -> Locator:
+    """The plot of the search's history, in the middle of the view."""
+    plot = settled(tab).locator("#picture-search_history .plot")
+    plot.evaluate("it => it.scrollIntoView({ block: 'center' })")
+    return plot
+
+
+def swipe(tab: Page, x: float, y: float, by: float) -> float:
+    """Moves a finger over the screen; how far the page has scrolled then."""
+    before = tab.evaluate("scrollY")
+    finger = tab.context.new_cdp_session(tab)
+
+    def touch(kind: str, *at: float) -> None:
+        points = [{"x": x, "y": one} for one in at]
+        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", y)
+    for part in range(1, 11):
+        touch("touchMove", y + by * part / 10)
+    touch("touchEnd")
+    return float(tab.evaluate("scrollY") - before)
+
+
+def test_plotly_comes_with_the_first_figure(tab: Page, page_address: str) -> None:
+    asked: list[str] = []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.goto(f"{page_address}sweeps")
+    settled(tab)
+    assert not any("plotly" in one for one in asked)
+    tab.goto(page_address)
+    settled(tab)
+    assert sum("plotly" in one for one in asked) == 1
+
+
+def test_a_point_says_what_its_trial_is_and_leads_to_it(tab: Page, page_address: str) -> None:
+    tab.goto(f"{page_address}sweeps/tiny")
+    plot = history(tab)
+    x, y = plot.evaluate(FIRST_POINT)
+    tab.mouse.move(x - 2, y)
+    tab.mouse.move(x, y)
+    expect(plot.locator(".hoverlayer")).to_contain_text("lr=")
+    expect(plot.locator(".hoverlayer")).to_contain_text("trial 0")
+    tab.mouse.click(x, y)
+    expect(tab.get_by_role("heading", level=1)).to_contain_text("Trial ")
+
+
+def test_a_finger_scrolls_over_a_figure_and_touches_twice(phone: Page, page_address: str) -> None:
+    phone.goto(f"{page_address}sweeps/tiny")
+    plot = history(phone)
+    box = plot.bounding_box()
+    assert box is not None
+    assert swipe(phone, box["x"] + 200, box["y"] + 250, -150) > 100
+
+    x, y = history(phone).evaluate(FIRST_POINT)
+    phone.touchscreen.tap(x, y)
+    expect(plot.locator(".hoverlayer")).to_contain_text("lr=")
+    assert phone.url.endswith("sweeps/tiny")
+    phone.touchscreen.tap(x, y)
+    expect(phone.get_by_role("heading", level=1)).to_contain_text("Trial ")
+
+
+def test_nothing_stands_beside_a_narrow_plot(phone: Page, page_address: str) -> None:
+    phone.goto(f"{page_address}sweeps/tiny")
+    plots = settled(phone).locator("figure .plot")
+    width = phone.evaluate("document.documentElement.clientWidth")
+    assert phone.evaluate("document.documentElement.scrollWidth") <= width
+    for plot in plots.all():
+        inner = plot.evaluate("it => it._fullLayout._size")
+        assert inner["w"] > 0.5 * PHONE["width"], plot.get_attribute("aria-label")
+    below = "it => it.querySelector('.legend').getBoundingClientRect().top"
+    above = (
+        "it => it.querySelector('.plot .bglayer, .cartesianlayer').getBoundingClientRect().bottom"
+    )
+    curves = phone.locator("[id^=picture-dev_curves] .plot").first
+    assert curves.evaluate(below) >= curves.evaluate(above)
+
+
+def test_in_the_dark_what_is_strong_is_bright(tab: Page, page_address: str) -> None:
+    scale = (
+        "it => it._fullData.find(one => one.marker?.colorscale).marker.colorscale.map(c => c[1])"
+    )
+    found = {}
+    for theme in ("light", "dark"):
+        tab.emulate_media(color_scheme=theme)  # type: ignore[arg-type]  # one of the two
+        tab.goto(f"{page_address}sweeps/tiny")
+        found[theme] = settled(tab).locator("#picture-search_slices .plot").evaluate(scale)
+    brightness = {
+        theme: [sum(bytes.fromhex(one[1:])) for one in colours] for theme, colours in found.items()
+    }
+    assert brightness["light"] == sorted(brightness["light"], reverse=True)
+    assert brightness["dark"] == sorted(brightness["dark"])
