@@ -1,8 +1,8 @@
 """Pictures for the README: the page of cse-dashboard and MLflow's comparison, in Chromium.
 
 Launch: make screenshots, or python dashboards/screenshots.py docs/images --runs runs
-Shows what is in the runs folder: the leaderboard, the sweep that searched most settings, the two
-first scored methods against each other, and the best trial. Takes about a minute.
+Shows what is in the runs folder: the leaderboard, the sweep that searched most hyperparameters, the
+two first scored methods against each other, and the best trial. Takes about a minute.
 """
 
 import json
@@ -61,7 +61,7 @@ def main(folder: Path, runs: Path) -> None:
 
 
 def most_searched(reader: Leaderboard) -> str:
-    """The sweep that searched most settings; of several the one with most trials."""
+    """The sweep that searched most hyperparameters; of several the one with most trials."""
     sweeps = {one.name: one.trials for one in reader.sweeps()}
     return max(sweeps, key=lambda name: (len(reader.search(name).space.root), sweeps[name]))
 

@@ -47,7 +47,7 @@ def views(board: Store) -> Iterator[tuple[Address, tuple[str, ...]]]:
     yield BoardAddress(every=True), ("standing",)
     yield BoardAddress(tag="paper-7"), ("standing",)
     yield SweepsAddress(), ("listed",)
-    yield SweepAddress(name=str(sweep)), ("live", "best", "search", "settings", "pair")
+    yield SweepAddress(name=str(sweep)), ("live", "best", "search", "hyperparameters", "pair")
     both = CompareAddress(a="rankcse", b="simcse", backbone="bert-base", identity=dev)
     yield both, ("differences", "curves")
     yield GeometryAddress(), ("numbers",)

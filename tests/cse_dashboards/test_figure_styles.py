@@ -45,7 +45,7 @@ def test_neither_order_nor_filters_change_the_colour_of_a_method(
     for some in [*permutations(rows), *permutations(rows, 2), *permutations(rows, 1)]:
         own = {method_name(row.method): method_style(row.method).colour for row in some}
         board = colours_on_the_board(some)
-        assert {method: board[f"{method} mini"] for method in own} == own
+        assert {method: board[f"{method_name(method)} mini"] for method in own} == own
         assert colours_of_curves(lab, some) == own
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cse_dashboards.figures.naming import number, values_line
+from cse_dashboards.figures.naming import number, value_text, values_line
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,19 @@ from cse_dashboards.figures.naming import number, values_line
 )
 def test_numbers_have_three_digits_and_powers_of_ten(value: float, shown: str) -> None:
     assert number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        *((None, "none"), (True, "true"), (0.00027, "2.7e-4"), (12, "12"), ([], "none")),
+        ([{"model": "/lab/models/174118bb"}, {"model": "org/minilm"}], "174118bb, minilm"),
+        ({"model": "a/b", "weight": 0.5}, "b (weight=0.5)"),
+        ({"tau2": 0.05}, "{τ₂=0.05}"),
+    ],
+)
+def test_values_are_written_for_readers(value: object, shown: str) -> None:
+    assert value_text(value) == shown
 
 
 def test_hyperparameters_stand_on_one_line() -> None:

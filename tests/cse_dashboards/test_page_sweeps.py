@@ -129,7 +129,7 @@ def test_the_live_part(page: FlaskClient, url: str) -> None:
 
 def test_the_page_of_a_sweep_stands_before_its_figures(page: FlaskClient) -> None:
     answer = told(page, "/sweeps/grid?x=tau3&metric=train/loss")
-    parts = ("running", "best", "search", "settings", "pair")
+    parts = ("running", "best", "search", "hyperparameters", "pair")
     assert re.findall(
         r'data-src="/parts/(\w+)/sweeps/grid\?metric=train%2Floss&amp;x=tau3"', answer
     ) == [*parts]
@@ -154,7 +154,7 @@ def test_best_configurations_with_their_curves(page: FlaskClient) -> None:
 def test_the_search_and_its_settings(page: FlaskClient) -> None:
     found = figures(told(page, "/parts/search/sweeps/grid"))
     assert {"search_history", "search_parallel", "search_importances", "search_slices"} <= {*found}
-    settings = figures(told(page, "/parts/settings/sweeps/grid"))
+    settings = figures(told(page, "/parts/hyperparameters/sweeps/grid"))
     assert {"setting_tau2", "setting_tau3"} <= {*settings}
 
 
@@ -220,7 +220,7 @@ def test_time_is_told_shortly(seconds: float | None, said: str) -> None:
 
 
 def test_a_wrong_setting_spoils_only_what_asks_for_it(page: FlaskClient) -> None:
-    for part in ("best", "search", "settings"):
+    for part in ("best", "search", "hyperparameters"):
         told(page, f"/parts/{part}/sweeps/grid?x=tau9")
     refused = page.get("/parts/pair/sweeps/grid?x=tau9", headers={"X-Part": "1"})
     assert refused.status_code == 400

@@ -172,10 +172,12 @@ def test_a_trial_leads_to_its_neighbours_and_says_what_the_best_has(page: FlaskC
     assert links(source, "← #3") == f"/trials/{3:064x}"
     assert links(source, "#5 →") == f"/trials/{5:064x}"
     assert links(source, "best: #128") == f"/trials/{128:064x}"
-    settings = {row["setting"]: row for row in body(source[source.index("Settings") :])}
+    settings = {
+        row["hyperparameter"]: row for row in body(source[source.index("<h2>Hyperparameters") :])
+    }
     assert settings["learning_rate"]["the sweep's best"].startswith("0.00129")
     assert settings["rank_loss"]["the sweep's best"] == ""  # it has the same
     first, best = told(page, f"/trials/{0:064x}"), told(page, f"/trials/{128:064x}")
     assert 'rel="prev"' not in first and 'rel="next"' in first
     assert "the best of its sweep" in text(best)
-    assert "the sweep's best" not in heads(best[best.index("Settings") :])
+    assert "the sweep's best" not in heads(best[best.index("<h2>Hyperparameters") :])

@@ -60,7 +60,12 @@ def test_a_trial_with_all_that_is_known_of_it(client: FlaskClient, lab: Leaderbo
     assert "Sweeps › hicl › #0" in said
     assert '<a href="/sweeps/hicl">hicl</a>' in answer
     assert "COMPLETE, dev stsb 70.00 at step 9 (untrained 50.00)" in said
-    for heading in ("Settings", "Dev curve", "Scores, x 100", "Other seeds of the configuration"):
+    for heading in (
+        "Hyperparameters",
+        "Dev curve",
+        "Scores, x 100",
+        "Other seeds of the configuration",
+    ):
         assert heading in said
     for sibling in story.siblings:
         assert f'<a href="/trials/{sibling.key}">' in answer

@@ -84,8 +84,26 @@ def number(value: float) -> str:
 
 
 def value_text(value: Any) -> str:
-    """The value of a hyperparameter."""
-    return number(value) if isinstance(value, float) else str(value)
+    """The value of a hyperparameter; of several, each, and of a model or a file its name."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return str(value).lower()
+        case float():
+            return number(value)
+        case list() | tuple():
+            return ", ".join(map(value_text, value)) or "none"
+        case {"model": str(model), **others}:
+            told = f" ({values_line(_by_text(others))})" if others else ""
+            return model.rstrip("/").rpartition("/")[2] + told
+        case dict():
+            return f"{{{values_line(_by_text(value))}}}"
+    return str(value)
+
+
+def _by_text(values: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(name): value for name, value in values.items()}
 
 
 def values_line(values: Mapping[str, Any]) -> str:

@@ -122,7 +122,7 @@ def test_only_tasks_of_the_family_that_are_there(
 
 def test_settings_sweeps_and_runs(lines: Lines, titled: Lines, row: MakeRow) -> None:
     told = lines(Board([row(dev=DevSets("stsb", "sickr", "d2", "senteval"))]))
-    head, _, found = titled(told, "Settings")
+    head, _, found = titled(told, "Hyperparameters")
     assert head == "method backbone configuration trial searched"
     assert found == "simcse bert-base bbbbbbbb 22222222 temperature=0.05"
     head, _, found = titled(told, "Sweeps")
@@ -142,7 +142,7 @@ def test_code_that_is_unknown_or_not_the_newest_is_said(
 ) -> None:
     unknown = row(configuration=Configuration("c" * 64, {}, []))
     told = lines(Board([row(other_code=True), unknown]))
-    head, _, known, older = titled(told, "Settings")
+    head, _, known, older = titled(told, "Hyperparameters")
     assert head == "method backbone configuration trial code searched"
     assert "unknown" not in known and older.split()[-1] == "unknown"
     _, _, first, second, *_ = titled(told, "Ranking by dev, x 100")

@@ -86,6 +86,8 @@ def compare_differences() -> str:
     found: dict[str, Comparison] = {}
     refused: dict[str, str] = {}
     for name in others:
+        if not (named[name].scores and named[first].scores):
+            continue  # the page has said that they lack test scores
         try:
             found[name] = _against(address, {name: named[name], first: named[first]})
         except ComparisonError as error:

@@ -23,9 +23,11 @@ def sweep_search(name: str) -> str:
     return _shown("search", "Search", read_address(SweepAddress, name=name), _search)
 
 
-@pages.get("/parts/settings/sweeps/<name>")
+@pages.get("/parts/hyperparameters/sweeps/<name>")
 def sweep_hyperparameters(name: str) -> str:
-    return _shown("settings", "Hyperparameters", read_address(SweepAddress, name=name), _effects)
+    return _shown(
+        "hyperparameters", "Hyperparameters", read_address(SweepAddress, name=name), _effects
+    )
 
 
 @pages.get("/parts/pair/sweeps/<name>")

@@ -37,7 +37,7 @@ def board_tables(board: Board, *, wide: bool) -> list[Table]:
     Rows that are ranked by different columns have tables of their own, and so have scores on
     built-in data. Published rows stand beside ours on real data only. A wide table has everything
     about a group of rows. Otherwise there is a table each for the ranking, the scores by task, the
-    settings, the sweeps, the runs and the sources.
+    hyperparameters, the sweeps, the runs and the sources.
     """
     return list(_wide_tables(board) if wide else _short_tables(board))
 
@@ -74,7 +74,7 @@ def _short_tables(board: Board) -> Iterator[Table]:
     ours = [entry for entry in listed if entry.row]
     theirs = [entry for entry in listed if entry.published]
     for title, columns, group in (
-        ("Settings", board_columns.SETTING_COLUMNS, ours),
+        ("Hyperparameters", board_columns.SETTING_COLUMNS, ours),
         ("Sweeps", board_columns.SWEEP_COLUMNS, ours),
         ("Runs", board_columns.RUN_COLUMNS, ours),
         ("Sources of published rows", board_columns.SOURCE_COLUMNS, theirs),

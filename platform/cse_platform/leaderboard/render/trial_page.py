@@ -44,7 +44,7 @@ def settings_table(trial: TrialDetails, best: Mapping[str, Any] | None = None) -
     """All hyperparameters, which of them the sweep searched, and what `best` has instead."""
     searched, values = set(trial.configuration.searched), trial.configuration.values
     return text_table(
-        ("setting", "value", "", "the sweep's best"),
+        ("hyperparameter", "value", "", "the sweep's best"),
         [
             (
                 name,
@@ -113,7 +113,7 @@ def _signed(said: Annotation) -> str:
 
 def _settings(trial: TrialDetails, best: Mapping[str, Any] | None) -> Iterator[Block]:
     if trial.configuration.values:
-        yield Heading("Settings", 2)
+        yield Heading("Hyperparameters", 2)
         yield settings_table(trial, best)
 
 
