@@ -109,7 +109,7 @@ def test_forms_are_there_for_who_has_the_token_alone(
 
 
 ACTIONS = {
-    "/sweeps/first/request": {"action": "stop"},
+    "/sweeps/first/request": {"request": "stop"},
     "/sweeps/first/annotation": {"note": "hello"},
     f"/trials/{KEY}/annotation": {"star": "yes"},
     f"/trials/{KEY}/configuration/annotation": {"tags": "mine"},
@@ -169,7 +169,7 @@ def test_stopping_asks_first_and_is_recorded(
     question = owner.get("/sweeps/first/stop")
     assert question.status_code == 200
     assert asked(board) == []
-    answer = post(owner, "/sweeps/first/request", control, action="stop")
+    answer = post(owner, "/sweeps/first/request", control, request="stop")
     assert (answer.status_code, answer.location) == (303, "/sweeps/first")
     (request,) = asked(board)
     assert (request.action, request.who, request.numbers) == ("stop", user_and_host(), ())
@@ -180,10 +180,10 @@ def test_stopping_asks_first_and_is_recorded(
 @pytest.mark.parametrize(
     ("form", "wanted"),
     [
-        ({"action": "stop", "trials": "1"}, {"action": "stop", "numbers": (1,)}),
-        ({"action": "pause"}, {"action": "pause"}),
+        ({"request": "stop", "trials": "1"}, {"action": "stop", "numbers": (1,)}),
+        ({"request": "pause"}, {"action": "pause"}),
         (
-            {"action": "enqueue", "set.temperature": "3e-2"},
+            {"request": "enqueue", "set.temperature": "3e-2"},
             {"action": "enqueue", "values": {"temperature": 0.03}},
         ),
     ],
@@ -200,11 +200,11 @@ def test_a_sweep_is_asked_as_by_its_commands(
 @pytest.mark.parametrize(
     ("form", "why"),
     [
-        ({"action": "retry"}, "no failed trial"),
-        ({"action": "retry", "trials": "1 x"}, "by its number"),
-        ({"action": "stop"}, "does not run now"),
-        ({"action": "enqueue", "set.temperature": "2"}, "is not in space.temperature"),
-        ({"action": "enqueue", "set.temprature": "1"}, "temperature"),
+        ({"request": "retry"}, "no failed trial"),
+        ({"request": "retry", "trials": "1 x"}, "by its number"),
+        ({"request": "stop"}, "does not run now"),
+        ({"request": "enqueue", "set.temperature": "2"}, "is not in space.temperature"),
+        ({"request": "enqueue", "set.temprature": "1"}, "temperature"),
     ],
 )
 def test_what_means_nothing_to_the_sweep_is_said(
@@ -216,8 +216,8 @@ def test_what_means_nothing_to_the_sweep_is_said(
     assert asked(board) == []
 
 
-def test_no_such_action_is_no_request(owner: FlaskClient, control: Control, board: Store) -> None:
-    assert post(owner, "/sweeps/first/request", control, action="delete").status_code == 400
+def test_what_is_no_request_is_refused(owner: FlaskClient, control: Control, board: Store) -> None:
+    assert post(owner, "/sweeps/first/request", control, request="delete").status_code == 400
 
 
 @pytest.mark.parametrize("of", ["/sweeps/first", f"/trials/{KEY}"])

@@ -105,16 +105,16 @@ def _write(reference: str, before: Annotations) -> str:
 def _ask(name: str) -> str:
     form, ask = request.form, partial(send_request, site().opened.url, name)
     numbers = [_number(word) for word in form.get("trials", "").split()]
-    match form.get("action"):
-        case "stop" | "retry" as action:
-            said = ask(action, numbers=numbers)
-        case "pause" | "resume" as action:
-            said = ask(action)
+    match form.get("request"):
+        case "stop" | "retry" as wanted:
+            said = ask(wanted, numbers=numbers)
+        case "pause" | "resume" as wanted:
+            said = ask(wanted)
         case "enqueue":
             given = {k.removeprefix("set."): v for k, v in form.items() if k.startswith("set.")}
             said = ask("enqueue", settings=[f"{k}={v}" for k, v in given.items() if v.strip()])
         case other:
-            abort(400, f"There is no action {other!r}.")
+            abort(400, f"There is no request {other!r}.")
     return f"{said[0].upper()}{said[1:]}."
 
 
