@@ -20,6 +20,7 @@ from cse_platform.leaderboard.row import (
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.opening import open_store as open_store
 from cse_platform.leaderboard.sweep_api import SweepQueries
+from cse_platform.leaderboard.trial_api import TrialQueries
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.query.board.ranked_rows import Progress
 
 
-class Leaderboard(ComparisonQueries, SweepQueries):
+class Leaderboard(ComparisonQueries, TrialQueries, SweepQueries):
     """An open leaderboard to ask; a context manager. Scores are fractions.
 
     Args:

@@ -95,7 +95,10 @@ def sweep_hyperparameters(session: Session, name: str) -> SweepHyperparameters:
     space = space_of(sweep.spec)
     columns = TrialColumns(session, space)
     first = session.scalar(
-        _joined(ConfigurationRecord.values).where(_held(sweep)).order_by(SweepTrialRecord.number)
+        _joined(ConfigurationRecord.values)
+        .where(_held(sweep))
+        .order_by(SweepTrialRecord.number)
+        .limit(1)
     )
     if first is None:
         return SweepHyperparameters()
@@ -223,11 +226,11 @@ def _searched(session: Session, sweep: SweepRecord) -> list[str]:
 
 def _varies(session: Session, sweep: SweepRecord, columns: TrialColumns, name: str) -> bool:
     """Whether any trial has another value than the first; most searches show it at once."""
-    number, text = columns.number(name), columns.text(name)
-    every = _joined(number, text).where(_held(sweep))
+    value = columns.order(name)[-1]
+    every = _joined(value).where(_held(sweep))
     first = session.execute(every.order_by(SweepTrialRecord.number).limit(1)).one()
-    other = number.is_distinct_from(first[0]) | text.is_distinct_from(first[1])
-    return session.execute(every.where(other).limit(1)).first() is not None
+    other = every.where(value.is_distinct_from(first[0])).limit(1)
+    return session.execute(other).first() is not None
 
 
 def _active(space: Space, values: dict[str, Any]) -> dict[str, Any]:
