@@ -97,7 +97,7 @@ def test_a_sweep_shows_its_curves_and_its_search(tab: Page, page_address: str) -
     tab.get_by_label("x axis").select_option("temperature")
     tab.get_by_label("y axis").select_option("learning_rate")
     tab.get_by_role("form", name="Two hyperparameters").get_by_role("button", name="Draw").click()
-    assert "x=temperature&y=learning_rate&metric=dev%2Fsickr_spearman" in tab.url
+    assert "metric=dev%2Fsickr_spearman&x=temperature&y=learning_rate" in tab.url
     assert axis(settled(tab), "search_contour", "x") == "temperature"
     assert axis(tab, "dev_curves_dev_sickr_spearman", "y") == "SICK-R dev, Spearman × 100"
 

@@ -3,6 +3,8 @@
 // changes, carries the rows that are ticked, and switches the theme.
 
 const latest = new WeakMap(); // by part: the last request for it
+const madeFor = new WeakMap(); // by part: the query that it was made for, if it is not the first one
+const firstQuery = location.search;
 const awaited = new Set(); // parts that nobody has come near yet
 
 // A part is asked for once it comes near the view, or is what the address leads to.
@@ -76,6 +78,7 @@ async function load(part, source) {
   awaited.delete(part);
   const mine = {};
   latest.set(part, mine);
+  madeFor.set(part, new URL(source, location).search);
   part.setAttribute("aria-busy", "true");
   try {
     const answer = await fetch(source, { headers: { "X-Part": "1" } });
@@ -124,6 +127,21 @@ function addressChanged() {
   }
 }
 
+function mergedInto(url, part) {
+  // A part knows what was chosen when it was made. What its link or form changes is put into what is
+  // chosen now.
+  const before = new URLSearchParams((part && madeFor.get(part)) ?? firstQuery);
+  const now = new URLSearchParams(location.search);
+  for (const name of new Set([...before.keys(), ...url.searchParams.keys()])) {
+    const wanted = url.searchParams.getAll(name);
+    if (`${wanted}` === `${before.getAll(name)}`) continue;
+    now.delete(name);
+    wanted.forEach((value) => now.append(name, value));
+  }
+  url.search = now;
+  return url;
+}
+
 function staysHere(url) {
   return url.origin === location.origin && url.pathname === location.pathname && document.querySelector(".part[data-reads]");
 }
@@ -134,8 +152,8 @@ document.addEventListener("submit", (event) => {
   const url = new URL(form.action);
   if (form.method !== "get" || !staysHere(url)) return;
   event.preventDefault();
-  url.search = new URLSearchParams(new FormData(form, event.submitter)).toString();
-  showAddress(url);
+  url.search = new URLSearchParams(new FormData(form, event.submitter));
+  showAddress(mergedInto(url, form.closest(".part")));
 });
 
 document.addEventListener("click", (event) => {
@@ -149,7 +167,7 @@ document.addEventListener("click", (event) => {
     if (link.dataset.shown) history.replaceState(null, "", link.dataset.shown);
   } else if (staysHere(url) && url.search !== location.search) {
     event.preventDefault();
-    showAddress(url);
+    showAddress(mergedInto(url, part));
     const there = url.hash && document.querySelector(url.hash);
     if (there && there !== part) there.scrollIntoView();
   }
