@@ -141,7 +141,7 @@ class TrialColumns:
 
 
 def _path(name: str) -> str:
-    return f'$."{name}"'
+    return '$."{}"'.format(name.replace('"', ""))  # SQLite finds no name that has a quote in it
 
 
 def _is_own(name: str, value: str, scale: int) -> ColumnElement[bool]:
