@@ -3,7 +3,6 @@
 // in which someone reads or selects stays as it is, and says that there is more.
 
 const PACE = 3000; // milliseconds
-const HELD = ":focus-visible, input:focus, select:focus, textarea:focus, .hoverlayer .hovertext, .select-outline, [data-held]";
 const stamped = document.querySelector("[data-stamp]");
 let stamp = stamped ? JSON.parse(stamped.dataset.seen) : { runs: false };
 const fetchedAt = new Map(); // the stamp at which a part was fetched, by its id
@@ -16,13 +15,6 @@ function stampOf(part) {
 
 function isOld(part) {
   return part.dataset.follows.split(" ").some((key) => stampOf(part)[key] !== stamp[key]);
-}
-
-function isRead(part) {
-  const selection = getSelection();
-  const selects = !selection.isCollapsed && selection.containsNode(part, true);
-  const scrolled = [...part.querySelectorAll(".scroll")].some((one) => one.scrollLeft || one.scrollTop);
-  return selects || scrolled || part.querySelector(HELD) !== null;
 }
 
 function tellMore(part) {

@@ -86,11 +86,29 @@ async function load(part, source) {
     if (latest.get(part) === mine) swap(part, html);
     // What is made anew behind is there a little later.
     const again = answer.ok && part.querySelector("[data-again]");
-    if (again) setTimeout(() => again.isConnected && load(part, source), 1000 * again.dataset.again);
+    if (again) loadAgain(part, source, again);
   } catch {
     unreachable(part, source);
   }
   if (latest.get(part) === mine) part.removeAttribute("aria-busy");
+}
+
+function loadAgain(part, source, sign) {
+  setTimeout(() => {
+    if (!sign.isConnected) return;
+    if (isRead(part)) loadAgain(part, source, sign);
+    else load(part, source);
+  }, 1000 * sign.dataset.again);
+}
+
+// Someone reads or selects there: it is left as it is.
+const HELD = ":focus-visible, input:focus, select:focus, textarea:focus, .hoverlayer .hovertext, .select-outline, [data-held]";
+
+function isRead(part) {
+  const selection = getSelection();
+  const selects = !selection.isCollapsed && selection.containsNode(part, true);
+  const scrolled = [...part.querySelectorAll(".scroll")].some((one) => one.scrollLeft || one.scrollTop);
+  return selects || scrolled || part.querySelector(HELD) !== null;
 }
 
 function unreachable(part, source) {
