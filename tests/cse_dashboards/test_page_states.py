@@ -22,7 +22,7 @@ VIEWS = (
 OF_A_SWEEP = (
     "/sweeps/{}",
     *(f"/parts/{part}/sweeps/{{}}"
-      for part in ("live", "trials", "running", "best", "search", "settings", "pair")),
+      for part in ("live", "trials", "running", "best", "search", "hyperparameters", "pair")),
 )  # fmt: skip
 KEY = "e" * 64
 
