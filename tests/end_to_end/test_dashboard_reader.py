@@ -5,9 +5,11 @@ import io
 import json
 import struct
 from pathlib import Path
+from typing import Literal
 from xml.etree import ElementTree
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from browser import note_troubles, settled
 from playwright.sync_api import Browser, Locator, Page, expect
 
@@ -16,6 +18,10 @@ pytestmark = pytest.mark.xdist_group("swept")
 
 INK = {"light": "rgb(27, 31, 36)", "dark": "rgb(230, 237, 243)"}
 """What a theme writes with, on the page as in figures."""
+VIEWS = (
+    *("", "sweeps", "sweeps/tiny", "compare", "compare?rows=simcse,untrained", "geometry"),
+    *("trials/{best}", "nowhere"),
+)
 WHITE = "fill: rgb(255, 255, 255); fill-opacity: 1;"
 
 
@@ -118,14 +124,18 @@ def test_keyboard_alone_leads_to_a_filter_and_a_trial(
     expect(tab.get_by_role("link", name="Skip to content")).to_be_focused()
     tab.keyboard.press("Enter")
     tab.keyboard.press("Tab")
+    expect(tab.get_by_label("Method")).to_be_focused()
+    tab.keyboard.press("Tab")
     expect(tab.get_by_label("Backbone")).to_be_focused()
     tab.keyboard.press("ArrowDown")
     expect(tab.get_by_label("Backbone")).to_have_value("mini")
+    pressed_until(tab, "summary")
+    tab.keyboard.press("Space")
     pressed_until(tab, "input[name=every]")
     tab.keyboard.press("Space")
-    pressed_until(tab, "button[type=submit]")
+    pressed_until(tab, "button[type=submit]", "Shift+Tab")
     tab.keyboard.press("Enter")
-    expect(tab).to_have_url(f"{page_address}?backbone=mini&every=yes&sort=dev")
+    expect(tab).to_have_url(f"{page_address}?backbone=mini&sort=dev&every=yes")
     settled(tab)
     pressed_until(tab, f"a[href='/trials/{best_trial[:8]}']")
     tab.keyboard.press("Enter")
@@ -153,3 +163,23 @@ def test_an_address_shows_a_colleague_the_same(
     colleague.close()
     assert mine == theirs
     assert mine["figures"] or mine["tables"]
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 420)])
+def test_nothing_keeps_a_view_from_a_reader(
+    browser: Browser,
+    page_address: str,
+    best_trial: str,
+    scheme: Literal["light", "dark"],
+    width: int,
+) -> None:
+    """By axe's rules: names of what can be operated, contrast, order of headings, regions."""
+    with browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme
+    ) as context:
+        tab = context.new_page()
+        for view in VIEWS:
+            tab.goto(page_address + view.format(best=best_trial))
+            settled(tab)
+            found = Axe().run(tab)
+            assert found.violations_count == 0, f"{view}: {found.generate_report()}"
