@@ -112,7 +112,7 @@ def test_theme_is_the_system_s_until_it_is_chosen(tab: Page, page_address: str) 
     expect(tab.locator(ink)).not_to_have_css("fill", system)
     tab.get_by_role("link", name="Sweeps").click()
     expect(tab.locator("body")).to_have_css("color", light)
-    tab.get_by_label("Theme").select_option("as the system")
+    tab.get_by_label("Theme").select_option("auto")
     expect(tab.locator("body")).to_have_css("color", dark)
 
 
