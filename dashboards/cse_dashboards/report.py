@@ -31,6 +31,7 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
+from cse_platform.leaderboard.query.sweeps.where import EVERY_TRIAL, Where
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
 from cse_platform.leaderboard.row import LeaderboardRow, family_of
@@ -122,9 +123,16 @@ def render_picture(picture: Picture, *, library: str) -> str:
 
 
 def search_pictures(
-    reader: Leaderboard, overview: SweepOverview, study: ReplayedSearch
+    reader: Leaderboard,
+    overview: SweepOverview,
+    study: ReplayedSearch,
+    among: ReplayedSearch | None = None,
+    where: Where = EVERY_TRIAL,
 ) -> list[Picture]:
-    """How far a sweep is, and what its search has tried."""
+    """How far a sweep is, and what its search has tried.
+
+    Where the study is of those trials alone that pass, `among` is of all.
+    """
     several = overview.objectives
     front = [pareto_front_picture(reader.front(overview.name))] if several else []
     return [
@@ -133,7 +141,7 @@ def search_pictures(
         search_history_picture(study),
         *front,
         expected_best_picture(study),
-        parallel_coordinates(study),
+        parallel_coordinates(study, among, where),
         hyperparameter_importances(study),
         slices(study),
     ]

@@ -18,6 +18,7 @@ from cse_dashboards.figures.search.importances import hyperparameter_importances
 from cse_dashboards.figures.search.parallel import parallel_coordinates
 from cse_dashboards.figures.search.slices import MOST_PANELS, slices
 from cse_dashboards.figures.search.study import MOST_MARKS, ReplayedSearch
+from cse_platform.leaderboard.query.sweeps.where import read_where
 
 SCORE = "STS-B dev, Spearman × 100"
 SPACE = {
@@ -95,6 +96,24 @@ def test_parallel_coordinates() -> None:
     assert [int(line[0]) for line in lines] == list(tried)
     assert [line[5] for line in lines] == [str(one.get("tau3", "")) for one in tried.values()]
     assert [float(line[3]) for line in lines] == [one["rate"] for one in tried.values()]
+
+
+def test_parallel_coordinates_keep_what_is_brushed_away_in_sight() -> None:
+    told = [searched(n, {"tau2": (0.05, 0.1)[n % 2], "rate": n / 10}) for n in range(6)]
+    space = {"tau2": [0.05, 0.1], "rate": {"low": 0.0, "high": 1.0}}
+    where = read_where("rate:0.2..0.4,tau2:0.05,score:..99")
+    kept = study_of([one for one in told if one.number in (2, 4)], space)
+
+    figure = figure_of(parallel_coordinates(kept, study_of(told, space), where))
+
+    assert [one.meta["trial"] for one in figure.data] == ["0", "1", "3", "5", "2", "4"]
+    assert len({one.line.color for one in figure.data[:4]}) == 1
+    brushes = [(one.x0, one.y0, one.y1) for one in figure.layout.shapes if one.line.width > 2]
+    assert (2, pytest.approx(0.2), pytest.approx(0.4)) in brushes  # as the space has them
+    assert {at for at, _, _ in brushes} == {0, 1, 2}
+    score, tau2, rate = figure.layout.meta["axes"]
+    assert (score["name"], tau2["choices"]) == ("score", ["0.05", "0.1"])
+    assert rate == {"name": "rate", "low": 0.0, "high": 1.0, "log": False}
 
 
 def test_heavy_figures_take_the_best_and_an_even_sample() -> None:

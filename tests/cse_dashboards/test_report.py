@@ -11,6 +11,7 @@ from cse_dashboards.cli import main
 from cse_dashboards.errors import ImageError
 from cse_dashboards.export import export_sweep
 from cse_dashboards.figures.picture import Picture
+from cse_dashboards.picture_html import LIBRARY
 from cse_dashboards.report import chapters, render_report, rows_of
 from cse_platform.errors import NotFoundError, OutputError
 from cse_platform.leaderboard.api import Leaderboard
@@ -74,6 +75,20 @@ def test_every_figure_alone_with_its_numbers(
     assert f"{len(pages)} figures" in told.out
     assert "no ranking_scores: no KCC" in told.err
     assert re.search("no heat_map: .*has no model: its best checkpoint was not kept", told.err)
+
+
+def test_a_folder_holds_plotly_once(reader: Leaderboard, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    export_sweep(reader, "simcse", folder, form="html")
+    named = {
+        one: re.findall(r'data-library="([^"]*)"', one.read_text())
+        for one in folder.rglob("*.html")
+    }
+    assert len(named) > 5
+    assert all(
+        (one.parent / library).resolve() == folder / LIBRARY for one, [library] in named.items()
+    )
+    assert sum(one.stat().st_size for one in folder.rglob("*.*") if one.is_file()) < 8_000_000
 
 
 def test_an_image_without_a_browser(

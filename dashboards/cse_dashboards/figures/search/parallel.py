@@ -1,8 +1,9 @@
 """A line a trial through its hyperparameters and its score; ranges of them can be brushed."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import plotly.graph_objects as go
@@ -13,7 +14,13 @@ from cse_dashboards.figures.naming import number, value_text
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.study import ReplayedSearch, search_picture
 from cse_methods.names import hyperparameter_name
-from cse_platform.leaderboard.query.sweeps.where import coded, named_value
+from cse_platform.leaderboard.query.sweeps.where import (
+    EVERY_TRIAL,
+    Span,
+    Where,
+    coded,
+    named_value,
+)
 from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 
@@ -21,6 +28,11 @@ FEW_LINES, LIGHTEST = 50, 0.4
 """More lines than these hide each other and the numbers between them, and so are see-through."""
 SCORE = "score"
 TICKS = 5
+_AROUND = 0.03
+"""Of a choice, on its axis, in [0, 1]."""
+BRUSH = {"color": colour(1), "width": 8}
+_OTHERS = {"color": faded(6, 0.15), "width": 1}
+"""Of trials that do not pass."""
 _TITLE = "Hyperparameters and scores"
 
 
@@ -58,6 +70,15 @@ class ParallelAxis:
             value = low + place * (high - low)
             yield place, number(math.exp(value) if self.log else value)
 
+    def kept(self, allowed: Span | str) -> tuple[float, float] | None:
+        """From where to where a condition reaches; None where it names no place here."""
+        if isinstance(allowed, Span):
+            if self.choices or allowed.high < self.low or allowed.low > self.high:
+                return None
+            return self.place(max(allowed.low, self.low)), self.place(min(allowed.high, self.high))
+        at = [self.place(one) for one in self.choices if named_value(one) == allowed]
+        return (at[0] - _AROUND, at[0] + _AROUND) if at else None
+
     @property
     def told(self) -> dict[str, Any]:
         """What a brush takes to become a filter."""
@@ -69,33 +90,41 @@ class ParallelAxis:
         return {"name": coded(self.name), "low": self.low, "high": self.high, "log": self.log}
 
 
-def parallel_coordinates(study: ReplayedSearch) -> Picture:
+def parallel_coordinates(
+    study: ReplayedSearch, among: ReplayedSearch | None = None, where: Where = EVERY_TRIAL
+) -> Picture:
+    """Of the trials that pass, and faintly of the others `among` which they are."""
     caption = (
         "Each line is a trial; the higher its dev score, the stronger its colour. Drag along an "
         "axis to keep the trials that pass there, on several axes one after another. Click twice "
         "to have all again."
     )
     blank = Picture("search_parallel", _TITLE, caption)
-    shown = study.fewer
-    return search_picture(blank, shown, lambda: _draw(shown), hyperparameters=1)
+    shown, every = study.fewer, (among or study).fewer
+    return search_picture(blank, every, lambda: _draw(shown, every, where), hyperparameters=1)
 
 
-def _draw(study: ReplayedSearch) -> Drawn:
-    trials = [one for one in study.complete if one.value is not None]
-    axes = [_score_axis(study, trials), *(_axis(n, d) for n, d in study.history.space.items())]
-    clear = max(LIGHTEST, min(1, FEW_LINES / len(trials)))
+def _draw(study: ReplayedSearch, every: ReplayedSearch, where: Where) -> Drawn:
+    """The lines of a study over those of every trial, and what is brushed."""
+    passing = [one for one in study.complete if one.value is not None]
+    kept = {one.number for one in passing}
+    others = [o for o in every.complete if o.value is not None and o.number not in kept]
+    space = every.history.space
+    axes = [_score_axis(every, [*passing, *others]), *(_axis(n, d) for n, d in space.items())]
+    clear = max(LIGHTEST, min(1, FEW_LINES / max(1, len(passing))))
+    factor = study.quantity.factor
     figure = make_figure(
-        *(_line(one, axes, study.quantity.factor, clear) for one in trials),
+        *(_line(one, axes, factor, lambda _: _OTHERS) for one in others),
+        *(_line(one, axes, factor, partial(_shade, clear)) for one in passing),
         title=_TITLE,
         x="",
         y="",
         showlegend=False,
         hovermode="closest",
-        dragmode="select",
         margin={"t": 40, "b": 56, "l": 64, "r": 40},
         meta={"axes": [one.told for one in axes]},
         annotations=[note for at, one in enumerate(axes) for note in _tick_texts(at, one)],
-        shapes=[_upright(at) for at in range(len(axes))],
+        shapes=[*map(_upright, range(len(axes))), *_brushes(axes, where)],
     )
     figure.update_xaxes(
         tickvals=list(range(len(axes))),
@@ -122,8 +151,16 @@ def _axis(name: str, dimension: Dimension) -> ParallelAxis:
     return ParallelAxis(name, title, dimension.low, dimension.high, dimension.log)
 
 
+def _shade(clear: float, height: float) -> dict[str, Any]:
+    """Of the line of a trial whose score is so high, in [0, 1]."""
+    return {"color": faded(0, round(clear * (0.2 + 0.8 * height), 3)), "width": 1 + height}
+
+
 def _line(
-    trial: TrialSummary, axes: Sequence[ParallelAxis], factor: float, clear: float
+    trial: TrialSummary,
+    axes: Sequence[ParallelAxis],
+    factor: float,
+    shade: Callable[[float], dict[str, Any]],
 ) -> go.Scatter:
     score, *others = axes
     height = score.place(factor * (trial.value or 0.0))
@@ -135,7 +172,7 @@ def _line(
         x=list(range(len(axes))),
         y=[height, *places],
         mode="lines",
-        line={"color": faded(0, round(clear * (0.2 + 0.8 * height), 3)), "width": 1 + height},
+        line=shade(height),
         meta={"trial": str(trial.number)},
         hovertemplate=HOVER,
     )
@@ -145,6 +182,17 @@ def _tick_texts(at: int, axis: ParallelAxis) -> Iterator[dict[str, Any]]:
     beside = {"xanchor": "right", "xshift": -4, "showarrow": False, "font": {"size": 11}}
     for place, text in axis.ticks:
         yield {"x": at, "y": place, "text": text, **beside}
+
+
+def _brushes(axes: Sequence[ParallelAxis], where: Where) -> Iterator[dict[str, Any]]:
+    """What the conditions leave of the axes that they are of."""
+    places = {axis.name: at for at, axis in enumerate(axes)}
+    for condition in where.conditions:
+        at = places.get(condition.name)
+        for allowed in condition.allowed if at is not None else ():
+            if at is not None and (ends := axes[at].kept(allowed)) is not None:
+                drawn = {"x0": at, "x1": at, "y0": ends[0], "y1": ends[1], "opacity": 0.6}
+                yield {"type": "line", **drawn, "line": BRUSH, "layer": "above"}
 
 
 def _upright(at: int) -> dict[str, Any]:

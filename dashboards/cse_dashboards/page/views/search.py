@@ -20,7 +20,8 @@ from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
 @pages.get("/parts/search/sweeps/<name>")
 def sweep_search(name: str) -> str:
     """History, importances, slices."""
-    return _shown("search", "Search", read_address(SweepAddress, name=name), _search)
+    address = read_address(SweepAddress, name=name)
+    return _shown("search", "Search", address, _search(address, site().studies))
 
 
 @pages.get("/parts/hyperparameters/sweeps/<name>")
@@ -53,12 +54,16 @@ Make = Callable[[Leaderboard, ReplayedSearch, SweepOverview], Told]
 """It may run where no request is."""
 
 
-def _search(board: Leaderboard, study: ReplayedSearch, overview: SweepOverview) -> Told:
-    from cse_dashboards.report import search_pictures
-    from cse_platform.search.finding_lines import finding_lines
+def _search(address: SweepAddress, studies: Memory[ReplayedSearch]) -> Make:
+    def make(board: Leaderboard, study: ReplayedSearch, overview: SweepOverview) -> Told:
+        from cse_dashboards.report import search_pictures
+        from cse_platform.search.finding_lines import finding_lines
 
-    said = [] if study.findings is None else finding_lines(study.findings)
-    return search_pictures(board, overview, study), said
+        every = _study(studies, board, address.model_copy(update={"where": ""}), overview)
+        said = [] if study.findings is None else finding_lines(study.findings)
+        return search_pictures(board, overview, study, every, address.conditions), said
+
+    return make
 
 
 def _effects(_board: Leaderboard, study: ReplayedSearch, _overview: SweepOverview) -> Told:
