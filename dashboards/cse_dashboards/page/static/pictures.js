@@ -172,12 +172,12 @@ document.addEventListener("drawn", ({ target: plot }) => {
   plot.on("plotly_unhover", () => plot.classList.remove("leads"));
   plot.on("plotly_click", (event) => {
     const trial = trialAt(event, notes);
-    if (trial && (!COARSE.matches || trial === touched)) follow(trials + trial, event.event);
+    if (trial && (!COARSE.matches || trial === touched)) leadTo(trials + trial, event.event);
     touched = trial;
   });
 });
 
-function follow(address, { ctrlKey, metaKey }) {
+function leadTo(address, { ctrlKey, metaKey }) {
   if (ctrlKey || metaKey) open(address, "_blank", "noopener");
   else location.assign(address);
 }
