@@ -81,10 +81,10 @@ def test_every_trial_in_every_state_newest_first(page: FlaskClient) -> None:
     table = source[source.index('id="trials"') :]
     shown = body(table)
     assert [row["trial"] for row in shown] == [f"#{number}" for number in range(129, 79, -1)]
-    assert heads(table)[1:5] == ["trial", "state", "dev stsb × 100", "lr"]
+    assert heads(table)[1:5] == ["trial", "state", "dev STS-B × 100", "lr"]
     assert "τ₂" not in heads(table)  # equal for all
     assert "tau2 = 0.05" in text(table) and "batch_size = 64" in text(table)
-    assert (shown[0]["state"], shown[0]["dev stsb × 100"]) == ("running", "62.90")
+    assert (shown[0]["state"], shown[0]["dev STS-B × 100"]) == ("running", "62.90")
     failed = next(row for row in shown if row["trial"] == "#125")
     assert (failed["state"], failed["error"], failed["step"]) == ("failed", "loss is NaN", "10")
     assert failed["key"] == f"{125:064x}"[:8]
@@ -106,7 +106,7 @@ def test_heads_sort_both_ways(page: FlaskClient) -> None:
     assert 'class="right" aria-sort="ascending"' in source
     assert links(source, "lr") == "/sweeps/many?sort=-learning_rate#trials"
     assert trials(page, "?sort=-learning_rate")[:3] == [129, 128, 127]
-    assert links(source, "dev stsb × 100") == "/sweeps/many?sort=-score#trials"
+    assert links(source, "dev STS-B × 100") == "/sweeps/many?sort=-score#trials"
 
 
 def test_counts_lead_to_the_trials_they_count(page: FlaskClient) -> None:
@@ -138,7 +138,7 @@ def test_a_value_leads_to_the_trials_that_have_it(page: FlaskClient) -> None:
 def test_columns_are_chosen(page: FlaskClient) -> None:
     query = "?columns=score&columns=learning_rate"
     source = told(page, f"/parts/trials/sweeps/many{query}")
-    assert heads(source)[1:] == ["trial", "dev stsb × 100", "lr"]
+    assert heads(source)[1:] == ["trial", "dev STS-B × 100", "lr"]
     assert links(source, "next") == "/sweeps/many?page=2&columns=score,learning_rate#trials"
 
 

@@ -1,11 +1,11 @@
 """Rows of the leaderboard side by side as tables: what differs in them, and their scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from cse_dashboards.figures.naming import value_text
+from cse_dashboards.figures.naming import value_text, values_line
 from cse_methods.names import method_name, task_name
 from cse_platform.leaderboard.query.board.resolve import named_rows
 from cse_platform.leaderboard.render.board import shown_dev_set
@@ -27,6 +27,8 @@ class Differing:
     table: Table
     """A column a row."""
     same: tuple[tuple[str, str], ...]
+    told: dict[str, str]
+    """By row, its hyperparameters among those that differ, in one line."""
 
 
 def shown_names(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
@@ -44,7 +46,9 @@ def differing_hyperparameters(rows: Rows) -> Differing:
     lines = {fact: [one.get(fact, "") for one in facts.values()] for fact in order}
     differ = [(fact, *values) for fact, values in lines.items() if len(set(values)) > 1]
     same = tuple((fact, values[0]) for fact, values in lines.items() if len(set(values)) == 1)
-    return Differing(text_table(("", *rows), differ, title="What differs"), same)
+    names = {line[0] for line in differ}
+    told = {name: values_line(_only(row, names)) for name, row in rows.items()}
+    return Differing(text_table(("", *rows), differ, title="What differs"), same, told)
 
 
 def scores_table(rows: Rows, against: Mapping[str, Comparison], tasks: FamilyName) -> Table:
@@ -81,6 +85,10 @@ def _facts(row: LeaderboardRow) -> dict[str, str]:
         "code": (row.configuration.code or "")[:8],
     }
     return known | {name: value_text(value) for name, value in row.configuration.values.items()}
+
+
+def _only(row: LeaderboardRow, names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in row.configuration.values.items() if name in names}
 
 
 def _task(task: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from flask import Response, render_template, stream_with_context
 
 from cse_dashboards.page.address import SweepAddress
+from cse_dashboards.page.show import task_words
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.names import hyperparameter_name
 from cse_platform.errors import NotFoundError, QueryError
@@ -115,7 +116,7 @@ def _hyperparameters(overview: SweepOverview) -> SweepHyperparameters:
 def _offered(overview: SweepOverview) -> list[TrialsColumn]:
     """All columns but the number; errors where a trial may have one."""
     varying = _hyperparameters(overview).varying
-    titles = {"score": f"dev {overview.dev} × 100"}
+    titles = {"score": task_words(f"dev {overview.dev} × 100")}
     stopped = overview.counts["FAIL"] or overview.counts["PRUNED"]
     return [
         *(TrialsColumn(name, titles.get(name, name)) for name in BEFORE),
