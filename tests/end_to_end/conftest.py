@@ -32,7 +32,7 @@ RunHere = Callable[..., Result]
 
 RAY = """
 import sys, ray
-ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
 print(ray.get_runtime_context().gcs_address, flush=True)
 sys.stdin.read()
 """
