@@ -26,7 +26,7 @@ TASKS = {
     **{"mrpc": "MRPC", AVG_TRANSFER: "transfer average", "transfer_dev": "transfer average"},
     **{"yelp": "Yelp", "imdb": "IMDB"},
 }
-PAPERS = {
+PAPER_PAGES = {
     "compcse": "https://aclanthology.org/2023.acl-long.882",
     "hicl": "https://arxiv.org/abs/2310.09720",
     "rankcse": "https://arxiv.org/abs/2305.16726",
@@ -62,7 +62,7 @@ def task_name(task: str) -> str:
 
 def paper_page(source: str) -> str | None:
     """Where the paper is that a source of numbers names first, e.g. `rankcse table2`."""
-    return PAPERS.get(source.partition(" ")[0])
+    return PAPER_PAGES.get(source.partition(" ")[0])
 
 
 def hyperparameter_name(name: str) -> str:

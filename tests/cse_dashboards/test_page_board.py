@@ -14,7 +14,7 @@ from page_text import body, copied, heads, told
 
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.show import arranged, sort_of
-from cse_methods.names import PAPERS, method_name
+from cse_methods.names import PAPER_PAGES, method_name
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.store.opening import open_store as open_store
 from cse_platform.render.table import Cell, ColumnHead, Table
@@ -122,8 +122,8 @@ def test_published_rows_stand_beside_ours(lab: Leaderboard, client: FlaskClient)
     marks = re.findall(r"†\d+", html)
     linked = re.findall(r'<sup><a href="(https://[^"]+)" [^>]*>(†\d+)</a>', html)
     assert {mark for _, mark in linked} == {*marks}  # each leads to the paper that it is from
-    assert {address for address, _ in linked} <= {*PAPERS.values()}
-    assert {row.paper for row in lab.published()} <= {*PAPERS}
+    assert {address for address, _ in linked} <= {*PAPER_PAGES.values()}
+    assert {row.paper for row in lab.published()} <= {*PAPER_PAGES}
     ours = told(client, "/parts/standing/?method=simcse")
     assert "†1" not in ours
 

@@ -3,7 +3,7 @@
 import pytest
 
 from cse_methods.names import (
-    PAPERS,
+    PAPER_PAGES,
     backbone_name,
     hyperparameter_name,
     method_name,
@@ -38,7 +38,7 @@ def test_every_method_of_the_project_has_its_authors_name() -> None:
 
 
 def test_a_source_leads_to_the_paper_that_the_method_names() -> None:
-    for paper, page in PAPERS.items():
+    for paper, page in PAPER_PAGES.items():
         assert get_method(paper).paper.url == page
-    assert paper_page("rankcse table2") == PAPERS["rankcse"]
+    assert paper_page("rankcse table2") == PAPER_PAGES["rankcse"]
     assert paper_page("a lab's own") is None

@@ -15,8 +15,8 @@ from cse_platform.leaderboard.statistics.results import Comparison, TaskComparis
 from cse_platform.render.formats import probability, signed_percent
 from cse_platform.render.table import Cell, Column, Table, text_table, to_table
 
-Rows = Mapping[str, LeaderboardRow]
-DEV = "dev"
+NamedRows = Mapping[str, LeaderboardRow]
+DEV_LINE = "dev"
 """The line of the dev scores."""
 
 
@@ -39,7 +39,7 @@ def shown_names(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
     }
 
 
-def differing_hyperparameters(rows: Rows) -> Differing:
+def differing_hyperparameters(rows: NamedRows) -> Differing:
     """What they are trained from, on and with, line by line; empty where something took no part."""
     facts = {name: _facts(row) for name, row in rows.items()}
     order = list(dict.fromkeys(fact for one in facts.values() for fact in one))
@@ -51,7 +51,7 @@ def differing_hyperparameters(rows: Rows) -> Differing:
     return Differing(text_table(("", *rows), differ, title="What differs"), same, told)
 
 
-def scores_table(rows: Rows, against: Mapping[str, Comparison], tasks: FamilyName) -> Table:
+def scores_table(rows: NamedRows, against: Mapping[str, Comparison], tasks: FamilyName) -> Table:
     """The scores of each row, and of each but the first how far it is above the first.
 
     Args:
@@ -72,7 +72,7 @@ def scores_table(rows: Rows, against: Mapping[str, Comparison], tasks: FamilyNam
             ]
     scored = [t for t in BOARD_FAMILIES[tasks].columns if any(t in r.scores for r in rows.values())]
     notes = [f"Bold: p < {ALPHA}, of the tasks after Holm's correction."] if against else []
-    return to_table(columns, [[DEV], scored], title="Scores × 100", notes=notes)
+    return to_table(columns, [[DEV_LINE], scored], title="Scores × 100", notes=notes)
 
 
 def _facts(row: LeaderboardRow) -> dict[str, str]:
@@ -92,13 +92,13 @@ def _only(row: LeaderboardRow, names: Collection[str]) -> dict[str, Any]:
 
 
 def _task(task: str) -> str:
-    return task if task == DEV else task_name(task)
+    return task if task == DEV_LINE else task_name(task)
 
 
 def _score_column(name: str, row: LeaderboardRow) -> Column[str]:
     return Column(
         name,
-        lambda task: row.dev_score if task == DEV else row.scores.get(task),
+        lambda task: row.dev_score if task == DEV_LINE else row.scores.get(task),
         score_cell,
         name,
         "right",

@@ -66,10 +66,10 @@ class TrialQueries:
         Raises:
             NotFoundError: if there is no such sweep.
         """
-        from cse_platform.leaderboard.query.sweeps.trials_table import sweep_hyperparameters
+        from cse_platform.leaderboard.query.sweeps.trials_table import varying_hyperparameters
 
         with self._store.session() as session:
-            return sweep_hyperparameters(session, sweep)
+            return varying_hyperparameters(session, sweep)
 
     def dev_curve(self, trial: str) -> list[DevPoint]:
         """The dev curve of a trial.

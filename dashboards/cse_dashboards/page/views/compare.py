@@ -16,14 +16,13 @@ from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import ComparisonError, QueryError
 from cse_platform.leaderboard.query.board.resolve import describe_row, shared_tasks
 from cse_platform.leaderboard.render.comparison import comparison_table
+from cse_platform.leaderboard.render.trial_page import IDENTITY_DIGITS
 from cse_platform.leaderboard.row import FamilyName, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison
 
-IDENTITY_DIGITS = 12
-
 
 @dataclass(frozen=True)
-class Asked:
+class AskedRow:
     """A row that the address names, and the rows that it can be."""
 
     reference: str
@@ -128,16 +127,16 @@ def compare_pairs() -> str:
     return render_template("pictures.html", title="Pairs", pictures=pictures)
 
 
-def _asked(address: CompareAddress, reference: str) -> Asked:
+def _asked(address: CompareAddress, reference: str) -> AskedRow:
     try:
         _, found = reader().candidates(reference, address.filters, tasks=address.tasks)
     except QueryError as error:
-        return Asked(reference, problem=str(error))
+        return AskedRow(reference, problem=str(error))
     problem = "" if found else f"{reference!r} has no complete trial that the filters let through"
-    return Asked(reference, tuple(found), problem)
+    return AskedRow(reference, tuple(found), problem)
 
 
-def _offers(address: CompareAddress, asked: Asked) -> list[Offer]:
+def _offers(address: CompareAddress, asked: AskedRow) -> list[Offer]:
     """The rows that one name can be; of two evaluations of one, the identity tells them apart."""
     references = [row.reference for row in asked.found]
     offers = []

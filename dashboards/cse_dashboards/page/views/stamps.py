@@ -10,12 +10,12 @@ from cse_dashboards.page.site import pages, reader, site
 
 
 @pages.get("/stamp/sweeps/<name>")
-def sweep_news(name: str) -> Response:
+def answer_of_sweep(name: str) -> Response:
     return _answer(sweep_stamp(name))
 
 
 @pages.get("/stamp/sweeps")
-def sweeps_news() -> Response:
+def answer_of_sweeps() -> Response:
     return _answer(sweeps_stamp())
 
 

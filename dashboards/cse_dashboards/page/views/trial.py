@@ -20,7 +20,7 @@ from cse_platform.leaderboard.trial import TrialSummary
 
 
 @dataclass(frozen=True)
-class Place:
+class TrialPlace:
     """Where a trial stands in one of its sweeps."""
 
     sweep: str
@@ -53,10 +53,10 @@ def show_trial(key: str) -> str:
     )
 
 
-def _place(details: TrialDetails, place: SweepPlace) -> Place:
+def _place(details: TrialDetails, place: SweepPlace) -> TrialPlace:
     best = reader().sweep(place.sweep).best
     other = None if best is None or best.key == details.key else reader().trial(best.key)
-    return Place(
+    return TrialPlace(
         place.sweep,
         place.number,
         *reader().neighbours(place.sweep, place.number),

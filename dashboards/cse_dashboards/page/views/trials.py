@@ -19,7 +19,7 @@ from cse_platform.leaderboard.query.sweeps.trials_table import SweepHyperparamet
 from cse_platform.render.table import as_text
 from cse_platform.sweep.space.dimensions import canonical_json
 
-SHOWN = 50
+TRIALS_SHOWN = 50
 """Trials on one page."""
 BEFORE, AFTER = ("state", "score"), ("seed", "step", "seconds", "error", "key")
 """What stands on both sides of the hyperparameters; the number is always first."""
@@ -86,18 +86,18 @@ def trials_table(address: SweepAddress, overview: SweepOverview) -> dict[str, An
 def _table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
     known, offered = _hyperparameters(overview), _offered(overview)
     total = reader().count_trials(address.name, address.choice)
-    pages_of = max(1, -(-total // SHOWN))
+    pages_of = max(1, -(-total // TRIALS_SHOWN))
     page = min(address.page, pages_of)
-    lines = list(
-        reader().trials(address.name, address.choice, limit=SHOWN, offset=SHOWN * (page - 1))
-    )
+    before = TRIALS_SHOWN * (page - 1)
+    choice = address.choice
+    lines = list(reader().trials(address.name, choice, limit=TRIALS_SHOWN, offset=before))
     return {
         "trials": lines,
         "notes": reader().annotations("trial", [line.key for line in lines]),
         "total": total,
         "place": page,
         "places": pages_of,
-        "first": SHOWN * (page - 1) + 1,
+        "first": before + 1,
         "states": STATES,
         "same": known.same,
         "number": TrialsColumn("number", "trial"),

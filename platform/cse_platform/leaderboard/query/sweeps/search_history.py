@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.query.sweeps.find import find_sweep
 from cse_platform.leaderboard.query.sweeps.stored_file import sampler_of, search_dev, space_of
-from cse_platform.leaderboard.query.sweeps.trials_table import chosen_trials
+from cse_platform.leaderboard.query.sweeps.trials_table import passing_trials
 from cse_platform.leaderboard.query.sweeps.where import Where
 from cse_platform.leaderboard.query.trials.summary import select_trials, summarize
 from cse_platform.leaderboard.store.tables import SweepTrialRecord, TrialRecord
@@ -53,7 +53,7 @@ def search_history(
     space = space_of(sweep.spec)
     held = select(SweepTrialRecord.trial_id).where(SweepTrialRecord.sweep_id == sweep.id)
     if where:
-        held = held.where(SweepTrialRecord.trial_id.in_(chosen_trials(session, sweep, where)))
+        held = held.where(SweepTrialRecord.trial_id.in_(passing_trials(session, sweep, where)))
     total = session.scalar(held.with_only_columns(func.count())) or 0
     query = select_trials().where(SweepTrialRecord.sweep_id == sweep.id)
     query = query.order_by(SweepTrialRecord.number)

@@ -19,7 +19,7 @@ from cse_platform.leaderboard.store.tables import (
 from cse_platform.sweep.space.space import Space
 
 _OF_TRIAL = (DevPointRecord.trial_id == TrialRecord.id,)
-SCORE = func.coalesce(
+BEST_SCORE = func.coalesce(
     TrialRecord.best_value,
     select(func.max(DevPointRecord.value))
     .where(*_OF_TRIAL)
@@ -32,7 +32,7 @@ LAST_STEP = (
 )
 NUMBERS: dict[str, ColumnElement[Any]] = {
     "number": SweepTrialRecord.number.expression,
-    "score": SCORE,
+    "score": BEST_SCORE,
     "seed": TrialRecord.seed.expression,
     "step": LAST_STEP,
     "seconds": TrialRecord.wall_seconds.expression,

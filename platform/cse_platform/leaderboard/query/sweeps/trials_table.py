@@ -13,9 +13,9 @@ from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.query.sweeps.find import find_sweep
 from cse_platform.leaderboard.query.sweeps.stored_file import space_of
 from cse_platform.leaderboard.query.sweeps.trial_columns import (
+    BEST_SCORE,
     LAST_STEP,
     OWN_COLUMNS,
-    SCORE,
     TrialColumns,
 )
 from cse_platform.leaderboard.query.sweeps.where import EVERY_TRIAL, Where
@@ -83,7 +83,7 @@ class SweepHyperparameters:
         return (*self.varying, *(name for name, _ in self.same))
 
 
-def sweep_hyperparameters(session: Session, name: str) -> SweepHyperparameters:
+def varying_hyperparameters(session: Session, name: str) -> SweepHyperparameters:
     """Which hyperparameters vary among the trials of a sweep, and what the others are.
 
     Only what a sweep searches is looked at: trials cannot differ in anything else.
@@ -145,7 +145,7 @@ def trial_lines(
         yield from _lines(session, sweep, space, ids[start : start + _AT_ONCE])
 
 
-def chosen_trials(session: Session, sweep: SweepRecord, where: Where) -> Select[int]:
+def passing_trials(session: Session, sweep: SweepRecord, where: Where) -> Select[int]:
     """The ids of a sweep's trials that pass.
 
     Raises:
@@ -174,7 +174,7 @@ def _sorted(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select
 
 def _check_names(session: Session, sweep: SweepRecord, names: Sequence[str]) -> None:
     asked = [name for name in names if name not in OWN_COLUMNS]
-    known = sweep_hyperparameters(session, sweep.name).names if asked else ()
+    known = varying_hyperparameters(session, sweep.name).names if asked else ()
     for name in asked:
         if name not in known:
             every = [*known, *OWN_COLUMNS]
@@ -193,7 +193,7 @@ def _lines(
         *(link.number, link.role, trial.key, trial.state, trial.seed),
         configuration.hash.label("configuration"),
         configuration.values.label("hyperparameters"),
-        *(SCORE.label("score"), LAST_STEP.label("step"), trial.wall_seconds.label("seconds")),
+        *(BEST_SCORE.label("score"), LAST_STEP.label("step"), trial.wall_seconds.label("seconds")),
         *(trial.started, trial.finished, trial.error, trial.why),
     ).where(_held(sweep), trial.id.in_(ids))
     found = {line.id: dict(line._mapping) for line in session.execute(query)}
