@@ -59,17 +59,18 @@ def views(board: Store) -> Iterator[tuple[Address, tuple[str, ...]]]:
     yield TrialAddress(key=str(trial)), ()
 
 
-def seconds(app: Flask, path: str, *, repeats: int) -> tuple[float, float, int]:
-    """The first request, the median of warm ones, and how many bytes come compressed."""
-    client, size, taken = app.test_client(), 0, []
+def seconds(app: Flask, path: str, *, repeats: int) -> tuple[float, float, float, int]:
+    """The first request, the median of warm ones and of their CPU, and how many bytes come."""
+    client, size, taken, busy = app.test_client(), 0, [], []
     for _ in range(repeats + 1):
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         answer = client.get(path, headers={"Accept-Encoding": "gzip", "X-Part": "1"})
         taken.append(time.perf_counter() - start)
+        busy.append(time.process_time() - cpu)
         if answer.status_code != 200:
             raise click.ClickException(f"{path} answers {answer.status_code}")
         size = len(answer.data)
-    return taken[0], statistics.median(taken[1:]), size
+    return taken[0], statistics.median(taken[1:]), statistics.median(busy[1:]), size
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -92,14 +93,15 @@ def main(trials: int, repeats: int, store: str | None) -> None:
 
 def measure(app: Flask, listed: list[tuple[Address, tuple[str, ...]]], *, repeats: int) -> None:
     """Print a line a page and a part."""
-    table = Table("view", "first, s", "then, s", "kB", title=f"limit of a page: {LIMIT} s")
+    heads = ("view", "first, s", "then, s", "CPU, s", "kB")
+    table = Table(*heads, title=f"limit of a page: {LIMIT} s")
     for address, parts in listed:
         for place, path in enumerate(
             [address.link(), *(address.under(f"/parts/{p}") for p in parts)]
         ):
-            first, then, size = seconds(app, path, repeats=repeats)
+            first, then, busy, size = seconds(app, path, repeats=repeats)
             slow = " (too slow)" if not place and then > LIMIT else ""
-            line = (f"{first:.2f}", f"{then:.2f}{slow}", f"{size / 1000:.0f}")
+            line = (f"{first:.2f}", f"{then:.2f}{slow}", f"{busy:.2f}", f"{size / 1000:.0f}")
             table.add_row("  " * bool(place) + path, *line)
     Console().print(table)
 

@@ -2,7 +2,9 @@
 
 import socket
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 
 import click
 
@@ -43,7 +45,14 @@ def serve(
         click.echo(f"http://{named}:{taken}/{token} shows {mask_url(url)}; Ctrl-C ends it")
         if control is not None:
             click.echo("whoever has this address may write notes and control sweeps", err=True)
+        Thread(target=_load_what_draws, name="load", daemon=True).start()
         server.run()
+
+
+def _load_what_draws() -> None:
+    """Libraries of figures: whoever looks at the first one would wait seconds for them."""
+    for name in ("cse_dashboards.report", "optuna.visualization"):
+        import_module(name)
 
 
 def _listening(host: str, port: int) -> socket.socket:

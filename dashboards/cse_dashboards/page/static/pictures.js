@@ -83,8 +83,8 @@ async function drawPicture(picture) {
   if (narrow) await makeRoom(plot);
 }
 
-// Nothing stands beside a narrow plot: legends go below it, scales of colours above it, names of
-// lines into it, and panels one below another.
+// Little stands beside a narrow plot: legends go below it, scales of colours above it, names and titles
+// take two lines, and panels stand one below another.
 function narrowed(data, layout) {
   layout.legend = { ...layout.legend, orientation: "h", x: 0, xanchor: "left", y: -0.2, yanchor: "top", yref: "paper" };
   const above = { orientation: "h", x: 0.5, xanchor: "center", xpad: 0, y: 1, yanchor: "bottom", len: 1, thickness: 12 };
@@ -92,7 +92,19 @@ function narrowed(data, layout) {
     if (holder?.colorbar) holder.colorbar = { ...holder.colorbar, ...above, title: { ...holder.colorbar.title, side: "top" } };
   }
   layout.margin = { ...layout.margin, l: Math.min(layout.margin.l ?? 64, 48), r: Math.min(layout.margin.r ?? 24, 64) };
+  for (const axis of axesOf(layout)) {
+    if (axis.title?.text) axis.title = { ...axis.title, text: axis.title.text.replaceAll(", ", ",<br>"), font: { size: 12 } };
+  }
+  const names = layout.yaxis?.categoryarray;
+  if (names) {
+    const broken = names.map((name) => name.replace(/ (\S+)$/, "<br>$1"));
+    layout.yaxis = { ...layout.yaxis, tickvals: names, ticktext: broken, tickfont: { size: 10 } };
+  }
   stack(layout);
+}
+
+function axesOf(layout) {
+  return Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name)).map((name) => layout[name]);
 }
 
 function stack(layout) {
@@ -104,7 +116,7 @@ function stack(layout) {
     const top = 1 - place * share;
     const number = name.slice("xaxis".length);
     Object.assign(layout[name], { domain: [0, 1] });
-    Object.assign(layout[`yaxis${number}`], { domain: [top - 0.68 * share, top - 0.08 * share], showticklabels: true });
+    Object.assign(layout[`yaxis${number}`], { domain: [top - 0.74 * share, top - 0.08 * share], showticklabels: true });
     const title = layout.annotations?.[place];
     if (title) Object.assign(title, { x: 0.5, xanchor: "center", y: top - 0.08 * share, yanchor: "bottom" });
   });
