@@ -96,7 +96,7 @@ def test_the_table_is_saved_with_the_rows_that_are_shown(tab: Page, page_address
     rows = list(csv.DictReader(io.StringIO(files["CSV"].decode())))
     assert [row["method"] for row in rows] == ["simcse"] * 3
     assert len(json.loads(files["JSON"])) == 3
-    assert b"| method | backbone |" in files["Markdown"]
+    assert b"| Method | STS12 |" in files["Markdown"]
     assert b"\\toprule" in files["LaTeX"]
 
 

@@ -77,8 +77,8 @@ def template(*, ink: str, grid: str, ramp: Sequence[str]) -> go.layout.Template:
     return go.layout.Template(layout=layout, data=traces)
 
 
-LIGHT = template(ink="#1f2328", grid="#d0d7de", ramp=_FAINT_TO_STRONG["light"])
-DARK = template(ink="#e6edf3", grid="#3d444d", ramp=_FAINT_TO_STRONG["dark"])
+LIGHT = template(ink="#1b1f24", grid="#d5dbe2", ramp=_FAINT_TO_STRONG["light"])
+DARK = template(ink="#e6edf3", grid="#313a45", ramp=_FAINT_TO_STRONG["dark"])
 
 
 def make_figure(*traces: Any, title: str, x: str, y: str, **layout: Any) -> go.Figure:
