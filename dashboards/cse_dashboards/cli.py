@@ -56,8 +56,8 @@ def main(
 ) -> None:
     """Serve a page over the leaderboard: ranking, sweeps, searches, comparisons, trials.
 
-    The page reads the store anew at each click, and writes nothing without --allow-control. Its
-    address holds all that is chosen, so that a view can be sent to a colleague. Ctrl-C ends it.
+    The page reads the store at each click, and writes nothing without --allow-control. Its address
+    holds everything you choose, so you can send a view to a colleague. Ctrl-C stops it.
 
     \b
     Examples:
@@ -100,7 +100,7 @@ def export_figures(
     runs: Path | None,
     store: str | None,
 ) -> None:
-    """Write all figures of a SWEEP into DIR, which is new or empty.
+    """Write all figures of SWEEP into DIR, a new or empty folder.
 
     There is report.html with all of them, and figures/ with a file and its numbers as CSV for each.
     DIR needs no network; plotly.min.js in it draws the figures. Figures of embeddings encode the
@@ -137,7 +137,7 @@ def publish(
     runs: Path | None,
     store: str | None,
 ) -> None:
-    """Bring a SWEEP's run in MLflow up to date: its description, report and figures.
+    """Update SWEEP's run in MLflow: its description, report and figures.
 
     The description has the state of the sweep and its best configurations; text that you wrote
     below it stays. report.html is put among the artifacts, and for a sweep that is complete

@@ -9,10 +9,12 @@ from cse_platform.cli.common import CONTEXT, RUNS, leaderboard_url, shows_errors
 
 @click.command("annotate", context_settings=CONTEXT)
 @click.argument("subject")
-@click.option("--note", metavar="TEXT", help="In place of the one before; '' takes it away.")
-@click.option("--tag", "tags", multiple=True, metavar="WORD", help="Add a tag, as in `tags:`.")
-@click.option("--untag", "untags", multiple=True, metavar="WORD", help="Take a tag away again.")
-@click.option("--star/--no-star", default=None, help="Give a star, or take it away.")
+@click.option("--note", metavar="TEXT", help="Replace the note; '' removes it.")
+@click.option(
+    "--tag", "tags", multiple=True, metavar="WORD", help="Add a tag, like those of `tags:`."
+)
+@click.option("--untag", "untags", multiple=True, metavar="WORD", help="Remove a tag.")
+@click.option("--star/--no-star", default=None, help="Add or remove the star.")
 @store_options
 @shows_errors
 def annotate_command(
@@ -25,11 +27,11 @@ def annotate_command(
     runs: Path | None,
     store: str | None,
 ) -> None:
-    """Write a note about SUBJECT, tag it or give it a star, for all who use the leaderboard.
+    """Add a note, tags or a star to SUBJECT, for everyone who uses the leaderboard.
 
     SUBJECT is a sweep, METHOD@CONFIGURATION, a trial's key or its first digits, or SWEEP#NUMBER.
-    `cse-leaderboard`, `show`, `cse-sweep status` and cse-dashboard show what is written, with who
-    wrote it and when; MLflow has it as tags of the runs.
+    `cse-leaderboard`, `show`, `cse-sweep status` and cse-dashboard show them, with who
+    wrote them and when; in MLflow they are tags of the runs.
 
     \b
     Examples:
