@@ -99,6 +99,13 @@ def test_a_store_that_goes_while_the_page_is_open_and_comes_back(
     tab.locator("#search").get_by_role("link", name="Newer data").click()
     expect(tab.locator("#search").get_by_role("alert")).to_contain_text("No leaderboard at sqlite")
     expect(tab.locator("#live")).to_contain_text("5 of 5")  # what was there stays
+    tab.locator("#by-score").click()
+    expect(tab.locator("#trials").get_by_role("alert")).to_contain_text("No leaderboard at sqlite")
+    away.rename(served.store)
+    tab.locator("#trials").get_by_role("link", name="Try again").click()
+    expect(tab.locator("table.trials tbody tr")).to_have_count(5)
+    assert tab.url.endswith("?sort=-score#trials")
+    away = served.store.rename(served.store.with_suffix(".away"))
     wrong.clear()
     tab.get_by_role("navigation").get_by_role("link", name="Leaderboard").click()
     assert refused(tab, wrong, 503).startswith("No leaderboard at sqlite:///")

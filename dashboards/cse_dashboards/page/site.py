@@ -95,7 +95,7 @@ class Site:
     searches: Memory[SearchPart] = field(default_factory=Memory)
     """Their figures."""
     hyperparameters: Memory[SweepHyperparameters] = field(default_factory=Memory)
-    """Of sweeps, for as long as they have the same number of trials."""
+    """Of sweeps, for as long as there are no further trials."""
     counts: Memory[tuple[int, int]] = field(default_factory=Memory)
     """Trials of sweeps, and how many of them have ended, for as long as nothing is heard."""
     pictures: Memory[Picture] = field(default_factory=Memory)

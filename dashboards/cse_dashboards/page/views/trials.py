@@ -110,7 +110,8 @@ def _table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
 def _hyperparameters(overview: SweepOverview) -> SweepHyperparameters:
     """Looked for again when there are more trials: those that are there do not change."""
     name = overview.name
-    return site().hyperparameters.ask(name, overview.trials, lambda: reader().hyperparameters(name))
+    known_for = (overview.started, overview.trials)
+    return site().hyperparameters.ask(name, known_for, lambda: reader().hyperparameters(name))
 
 
 def _offered(overview: SweepOverview) -> list[TrialsColumn]:
