@@ -78,7 +78,9 @@ def shots_of(reader: Leaderboard, sweep: str) -> Iterator[Shot]:
     if best is not None:
         yield Shot("trial", f"trials/{best.key}")
     if len(rows) > 1:
-        yield Shot("compare", f"compare?{urlencode({'a': rows[0].method, 'b': rows[1].method})}")
+        yield Shot(
+            "compare", "compare?" + urlencode({"rows": f"{rows[1].method},{rows[0].method}"})
+        )
 
 
 def show(browser: "Browser", address: str, shot: Shot, folder: Path) -> None:

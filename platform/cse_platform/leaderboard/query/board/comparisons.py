@@ -177,8 +177,8 @@ def _difference(
         if mine.get(name) != other.get(name):
             what = "other data" if name == "data_sha256" else "another protocol"
             raise ComparisonError(
-                f"{a} and {b} were scored on {task} with {what}; narrow it down by --backbone or "
-                "--identity, or score both alike with cse-evaluate"
+                f"{a} and {b} were scored on {task} with {what}; narrow it down by backbone or "
+                "identity, or score both alike with cse-evaluate"
             )
     theirs = other.get("reading", {})
     parts = [
