@@ -97,6 +97,7 @@ def test_a_store_that_is_gone(
     for address in (*VIEWS, *OF_A_SWEEP):
         said = sentences(client, address.format("new"), status=503)
         assert "No leaderboard at sqlite:///" in said
+        assert ("Try again" in said) is address.startswith("/parts/")  # a page looks by itself
     assert client.get("/stamp/sweeps/new").status_code == 503
 
 
