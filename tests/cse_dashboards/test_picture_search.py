@@ -116,6 +116,16 @@ def test_parallel_coordinates_keep_what_is_brushed_away_in_sight() -> None:
     assert rate == {"name": "rate", "low": 0.0, "high": 1.0, "log": False}
 
 
+def test_importances_are_those_that_are_said_of_the_search() -> None:
+    found = found_of(60, total=8000)
+    assert found.findings is not None
+    picture = hyperparameter_importances(found)
+    said = {one.name: one.value for one in found.findings.importances}
+    assert (
+        dict(zip(picture.data["hyperparameter"], picture.data["importance"], strict=True)) == said
+    )
+
+
 def test_heavy_figures_take_the_best_and_an_even_sample() -> None:
     found = found_of(600)
     scores = complete(found)

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
@@ -10,6 +10,7 @@ from cse_platform.leaderboard.statistics.border import BorderSide, border_side
 from cse_platform.leaderboard.statistics.expected_best import ExpectedBest, expected_best
 from cse_platform.leaderboard.statistics.winners_curse import WinnersCurse, winners_curse
 from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.search.even import even_history
 from cse_platform.search.importance import EVALUATOR, Importance, unsure_importances
 from cse_platform.search.replay import replayed_study
 from cse_platform.sweep.space.dimensions import Choices, Dimension
@@ -18,8 +19,6 @@ LEAST_SEARCHED = 10
 """Trials below which a search says nothing of itself."""
 MOST_SIZES = 40
 """Numbers of trials for which the expected best is told."""
-MOST_FOR_IMPORTANCE = 500
-"""Trials from which importances are taken; of more, an even sample, which says as much."""
 INDEPENDENT = ("random",)
 """Samplers whose trials do not depend on the ones before them."""
 OUTER = 0.1
@@ -122,8 +121,7 @@ def _curse(history: SearchHistory, winner: TrialSummary, best: float) -> Winners
 
 
 def _importances(history: SearchHistory) -> list[Importance]:
-    every = max(1, -(-len(history.trials) // MOST_FOR_IMPORTANCE))
-    study = replayed_study(replace(history, trials=history.trials[::every])).study
+    study = replayed_study(even_history(history)).study
     values = {tuple(trial.values) for trial in study.get_trials(deepcopy=False) if trial.values}
     if len(history.space) < 2 or len(values) < 2:
         return []

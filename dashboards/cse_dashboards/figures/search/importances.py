@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from cse_dashboards.figures.look import colour, make_figure
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.study import ReplayedSearch, search_picture
+from cse_platform.search.findings import SearchFindings
 from cse_platform.search.importance import EVALUATOR, share_of_best, unsure_importances
 
 
@@ -18,18 +19,19 @@ def hyperparameter_importances(study: ReplayedSearch) -> Picture:
         "PED-ANOVA: it compares the best trials with all, and fits no model. The lines go from the "
         "5 to the 95 percentile over resamples of the trials."
     )
-    shown = study.even
-    if shown is not study:
+    shown, found = study.even, study.findings
+    if len(shown.history.trials) < study.history.total:
         caption += f" From an even sample of {len(shown.history.trials)} trials."
     blank = Picture("search_importances", "Importance of hyperparameters", caption)
     if shown.complete and len({trial.value for trial in shown.complete}) < 2:
         why = f"sweep {study.history.sweep} has no two complete trials of different scores"
         return replace(blank, missing=why)
-    return search_picture(blank, shown, lambda: _draw(shown), hyperparameters=2)
+    return search_picture(blank, shown, lambda: _draw(shown, found), hyperparameters=2)
 
 
-def _draw(study: ReplayedSearch) -> Drawn:
-    found = unsure_importances(study.optuna)
+def _draw(study: ReplayedSearch, findings: SearchFindings | None) -> Drawn:
+    """What the findings say, where there are any: the same question is not answered twice."""
+    found = (findings and findings.importances) or unsure_importances(study.optuna)
     data = pd.DataFrame(
         {
             "hyperparameter": [one.name for one in found],

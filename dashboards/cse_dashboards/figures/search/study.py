@@ -15,6 +15,7 @@ from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.values import by_value
 from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.search.even import best_first, even_history, spread
 from cse_platform.search.findings import SearchFindings, search_findings
 from cse_platform.search.replay import NUMBER, Replay, replayed_study
 
@@ -77,40 +78,19 @@ class ReplayedSearch:
     @cached_property
     def fewer(self) -> "ReplayedSearch":
         """No more trials than a heavy figure takes: the best, and an even sample of the others."""
-        complete = _best_first(self.complete)
+        complete = best_first(self.complete)
         if len(complete) <= MOST_MARKS:
             return self
         best, others = complete[: MOST_MARKS // 2], complete[MOST_MARKS // 2 :]
         others.sort(key=lambda one: one.number)
-        kept = [*best, *_spread(others, MOST_MARKS - len(best))]
+        kept = [*best, *spread(others, MOST_MARKS - len(best))]
         kept.sort(key=lambda one: one.number)
         return ReplayedSearch(replace(self.history, trials=tuple(kept)))
 
     @cached_property
     def even(self) -> "ReplayedSearch":
-        """A selection with the same share of the best trials as the whole search has.
-
-        A sample holds more of the best trials, which would mislead a figure that counts.
-        """
-        history = self.history
-        if not history.is_sample:
-            return self
-        half = len(history.trials) // 2
-        best = _best_first([one for one in history.trials if one.state == "COMPLETE"])[:half]
-        others, sampled = history.total - len(best), len(history.trials) - len(best)
-        kept = {one.number for one in _spread(best, round(len(best) * sampled / others))}
-        too_many = {one.number for one in best} - kept
-        trials = tuple(one for one in history.trials if one.number not in too_many)
-        return ReplayedSearch(replace(history, trials=trials, total=len(trials)))
-
-
-def _best_first(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
-    return sorted(trials, key=lambda one: (-(one.value or 0.0), one.number))
-
-
-def _spread(trials: Sequence[TrialSummary], count: int) -> list[TrialSummary]:
-    """That many of them, at even distances."""
-    return [trials[place * len(trials) // count] for place in range(count)]
+        """A selection for a figure that counts, as `even_history` has it."""
+        return ReplayedSearch(even_history(self.history))
 
 
 def trial_record(trial: TrialSummary, quantity: Quantity) -> dict[str, Any]:
