@@ -17,7 +17,7 @@ def even_history(history: SearchHistory) -> SearchHistory:
     """
     trials = history.trials
     if history.is_sample:
-        best = best_first([one for one in trials if one.state == "COMPLETE"])[: len(trials) // 2]
+        best = highest_first([one for one in trials if one.state == "COMPLETE"])[: len(trials) // 2]
         others, sampled = history.total - len(best), len(trials) - len(best)
         kept = {one.number for one in spread(best, round(len(best) * sampled / others))}
         too_many = {one.number for one in best} - kept
@@ -27,7 +27,7 @@ def even_history(history: SearchHistory) -> SearchHistory:
     return replace(history, trials=trials, total=len(trials))
 
 
-def best_first(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
+def highest_first(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
     return sorted(trials, key=lambda one: (-(one.value or 0.0), one.number))
 
 

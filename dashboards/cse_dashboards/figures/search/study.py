@@ -15,7 +15,7 @@ from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.values import by_value
 from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 from cse_platform.leaderboard.trial import TrialSummary
-from cse_platform.search.even import best_first, even_history, spread
+from cse_platform.search.even import even_history, highest_first, spread
 from cse_platform.search.findings import SearchFindings, search_findings
 from cse_platform.search.replay import NUMBER, Replay, replayed_study
 
@@ -78,7 +78,7 @@ class ReplayedSearch:
     @cached_property
     def fewer(self) -> "ReplayedSearch":
         """No more trials than a heavy figure takes: the best, and an even sample of the others."""
-        complete = best_first(self.complete)
+        complete = highest_first(self.complete)
         if len(complete) <= MOST_MARKS:
             return self
         best, others = complete[: MOST_MARKS // 2], complete[MOST_MARKS // 2 :]
