@@ -38,9 +38,9 @@ def test_older_links_lead_to_the_rows(client: FlaskClient) -> None:
 
 def test_what_differs_stands_in_columns(client: FlaskClient) -> None:
     answer = told(client, "/compare?rows=simcse,hicl,sncse")
-    assert heads(answer) == ["", "SimCSE", "HiCL", "SNCSE"]
-    lines = {line[""]: line for line in body(answer)}
-    assert lines["seeds"] == {"": "seeds", "SimCSE": "0 1", "HiCL": "0 1 2", "SNCSE": "0"}
+    assert heads(answer) == ["which", "SimCSE", "HiCL", "SNCSE"]
+    lines = {line["which"]: line for line in body(answer)}
+    assert lines["seeds"] == {"which": "seeds", "SimCSE": "0 1", "HiCL": "0 1 2", "SNCSE": "0"}
     assert "tau2" not in lines
     assert "tau2 = 0.025" in text(answer)  # the same for all
 
