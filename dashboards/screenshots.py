@@ -8,7 +8,7 @@ two first scored methods against each other, and the best trial. Takes about a m
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, ViewportSize
 
 SIZE: "ViewportSize" = {"width": 1440, "height": 900}
+PHONE: "ViewportSize" = {"width": 420, "height": 860}
 COMPARED = 3
 """Runs in MLflow's comparison."""
 
@@ -40,6 +41,7 @@ class Shot:
     top: str = "body"
     """Selects what stands at the upper edge."""
     dark: bool = False
+    size: "ViewportSize" = field(default_factory=lambda: SIZE)
 
 
 @click.command()
@@ -74,6 +76,7 @@ def shots_of(reader: Leaderboard, sweep: str) -> Iterator[Shot]:
     yield Shot("sweep", f"sweeps/{quote(sweep)}")
     yield Shot("search", f"sweeps/{quote(sweep)}", "h2:has(+ #pair)")
     yield Shot("dark", f"sweeps/{quote(sweep)}", "#best form[aria-label='Dev curve']", dark=True)
+    yield Shot("phone", f"sweeps/{quote(sweep)}", size=PHONE)
     yield Shot("geometry", "geometry", "#numbers")
     if best is not None:
         yield Shot("trial", f"trials/{best.key}")
@@ -85,7 +88,7 @@ def shots_of(reader: Leaderboard, sweep: str) -> Iterator[Shot]:
 
 def show(browser: "Browser", address: str, shot: Shot, folder: Path) -> None:
     """Write one picture of the page."""
-    page = browser.new_page(viewport=SIZE, color_scheme="dark" if shot.dark else "light")
+    page = browser.new_page(viewport=shot.size, color_scheme="dark" if shot.dark else "light")
     page.goto(address + shot.view)
     settled(page).locator(shot.top).first.evaluate("it => it.scrollIntoView()")
     shoot(page, folder / f"{shot.name}.png")

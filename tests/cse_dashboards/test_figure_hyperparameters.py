@@ -130,14 +130,14 @@ def test_choices_of_mixed_kinds_are_no_scale() -> None:
     }
 
 
-@pytest.mark.parametrize(("low", "ticks"), [(1e-5, "~e"), (0.1, "~r")])
-def test_a_log_axis_has_whole_numbers_at_its_ticks(low: float, ticks: str) -> None:
+@pytest.mark.parametrize(("low", "ticks", "few"), [(1e-5, "~e", None), (0.1, "~r", "D2")])
+def test_a_log_axis_has_whole_numbers_at_its_ticks(low: float, ticks: str, few: str | None) -> None:
     space = Space.model_validate({"rate": {"low": low, "high": 9.0, "log": True}})
     tried = [trial("a", {"rate": 1.0}, 0.5)]
 
     axis = draw_effect(tried, "rate", space["rate"], STSB).figure.layout.xaxis
 
-    assert (axis.type, axis.tickformat, axis.dtick) == ("log", ticks, None)
+    assert (axis.type, axis.tickformat, axis.dtick) == ("log", ticks, few)
 
 
 def test_numbers_of_a_range_stand_on_its_scale_without_a_mean_of_single_ones() -> None:

@@ -118,7 +118,7 @@ def test_the_live_part(page: FlaskClient, url: str) -> None:
     said = text(answer)
     for name, count in {"Running": 1, "Complete": 3, "Pruned": 0, "Failed": 1}.items():
         assert f"{name} {count}" in said
-    assert "Best so far, dev stsb 83.00, trial 1, step 10" in said
+    assert "Best so far, dev STS-B 83.00, trial 1, step 10" in said
     assert "#4 42 10 70.00" in said  # seed, last step, its dev score
     assert "τ₂=0.025, τ₃=0.0125" in said
     with open_leaderboard(url) as reader:

@@ -101,8 +101,14 @@ def axis_of(dimension: Dimension, *, numeric: bool) -> Mapping[str, Any]:
 def log_axis(dimension: Dimension) -> dict[str, Any]:
     """A log axis with whole numbers at its ticks: left alone, Plotly writes `2` for 0.2 and for 20.
 
-    From values below a thousandth on, ticks are powers such as `2e-5`.
+    From values below a thousandth on, ticks are powers such as `2e-5`. Up to two powers of ten have
+    ticks at 1, 2 and 5 of each; left alone, Plotly writes all nine over each other.
     """
-    numbers = dimension.choices if isinstance(dimension, Choices) else [dimension.low]
-    low = min(filter(is_number, numbers))
-    return {"type": "log", "tickformat": "~e" if low < TINY else "~r", "nticks": LOG_TICKS}
+    numbers = (
+        [float(one) for one in dimension.choices if is_number(one)]
+        if isinstance(dimension, Choices)
+        else [dimension.low, dimension.high]
+    )
+    low, high = min(numbers), max(numbers)
+    ticks = {"dtick": "D2"} if high <= 100 * low else {"nticks": LOG_TICKS}
+    return {"type": "log", "tickformat": "~e" if low < TINY else "~r", **ticks}
