@@ -224,7 +224,7 @@ def test_a_wrong_setting_spoils_only_what_asks_for_it(page: FlaskClient) -> None
         told(page, f"/parts/{part}/sweeps/grid?x=tau9")
     refused = page.get("/parts/pair/sweeps/grid?x=tau9", headers={"X-Part": "1"})
     assert refused.status_code == 400
-    assert "'tau9' is no hyperparameter that grid searches" in text(refused.text)
+    assert "'tau9' is not a hyperparameter that grid searches" in text(refused.text)
 
 
 def test_a_slash_at_the_end_changes_nothing(page: FlaskClient) -> None:

@@ -160,7 +160,9 @@ def test_a_checkpoint_that_is_not_whole(
     damage: Callable[[Path], None], reason: str, tiny_bert: Path, tmp_path: Path
 ) -> None:
     damage(saved(tmp_path, started(tiny_bert)))
-    with pytest.raises(CheckpointError, match=f"is no whole checkpoint: {reason}; resume from an"):
+    with pytest.raises(
+        CheckpointError, match=f"is an incomplete checkpoint: {reason}; resume from an"
+    ):
         load_checkpoint(tmp_path, started(tiny_bert), Best("stsb"))
 
 
@@ -170,7 +172,7 @@ def test_a_trial_says_so_before_it_trains(
     config = simcse.SimCSEConfig.model_validate(SETTINGS | {"backbone": str(tiny_bert)})
     run = new_run(resume_from=tmp_path / "gone")
     with pytest.raises(
-        CheckpointError, match=f"gone is no whole checkpoint: it has no {STATE_FILE}"
+        CheckpointError, match=f"gone is an incomplete checkpoint: it has no {STATE_FILE}"
     ):
         simcse.train(config, run)
     assert run.curve == {}

@@ -112,7 +112,7 @@ def test_a_file_of_the_hub(pinned: str, kept_from_hub: Callable[[HubFile], Path]
 
 @pytest.mark.parametrize("address", ["https://lab.org/a.csv", "hf://datasets/lab/a.csv"])
 def test_an_address_that_is_not_read(address: str) -> None:
-    with pytest.raises(DataError, match="is no file of the hub"):
+    with pytest.raises(DataError, match="is not a file of the hub"):
         load_corpus([CorpusSpec(name=address)], "hub")
 
 

@@ -93,7 +93,7 @@ def test_unscored_rows_are_dropped(tmp_path: Path, task: DevTask) -> None:
 @pytest.mark.parametrize("gold", ["5.1", "-1", "nan", "high"])
 def test_a_score_off_the_scale_is_refused(tmp_path: Path, task: DevTask, gold: str) -> None:
     folder = write(tmp_path, task, lambda lines: [*lines[:7], row(task, 7, gold=gold), *lines[8:]])
-    match = rf", line 8: gold score '{gold}' is no number from {LOWEST_GOLD[task]:g} to 5;"
+    match = rf", line 8: gold score '{gold}' is not a number from {LOWEST_GOLD[task]:g} to 5;"
     with pytest.raises(DataError, match=match):
         load_dev_set(task, str(folder))
 

@@ -91,13 +91,13 @@ def test_a_score_that_is_gone_is_an_unscored_pair_too_many(folder: Path) -> None
 @pytest.mark.parametrize("score", ["5.1", "-1", "nan", "inf", "high", "1,5"])
 def test_a_score_off_the_scale(folder: Path, score: str) -> None:
     edit(folder / GOLDS.format("FNWN"), line(3, score.encode()))
-    match = rf"STS\.gs\.FNWN\.txt, line 3: gold score '{score}' is no number from 0 to 5;"
+    match = rf"STS\.gs\.FNWN\.txt, line 3: gold score '{score}' is not a number from 0 to 5;"
     refuses(folder, "sts13", match)
 
 
 def test_the_scale_of_sick_begins_at_one(folder: Path) -> None:
     edit(folder / TEST_PAIR_FILES["sickr"].path, line(2, b"1\tA man .\tA dog .\t0.9\tNEUTRAL"))
-    refuses(folder, "sickr", r"annotated\.txt, line 2: gold score '0.9' is no number from 1 to 5;")
+    refuses(folder, "sickr", r"annotated\.txt, line 2: gold score '0.9' is not a number from 1")
 
 
 @pytest.mark.parametrize(

@@ -148,8 +148,8 @@ def test_what_is_taken_away_is_gone_and_tags_of_the_file_stay(says: Says, runs: 
 @pytest.mark.parametrize(
     ("words", "says_why"),
     [
-        (["annotate", "frist", "--star"], "no sweep"),
-        (["annotate", "rankcse@cccc", "--star"], "no configuration"),
+        (["annotate", "frist", "--star"], "is not a sweep"),
+        (["annotate", "rankcse@cccc", "--star"], "neither a configuration"),
         (["annotate", "first", "--tag", "two words"], "letters"),
         (["annotate", "first", "--note", "x" * 4001], "4000"),
     ],

@@ -409,8 +409,8 @@ def test_dev_scores_are_stored_and_nonsense_is_not(
         (1, "mr", "dev", "accuracy", "dev-1", 0.5, finish.time),
         (1, "stsb", "dev", "spearman", "dev-1", 0.75, finish.time),
     ]
-    assert "dev/sickr_spearman=75.0 is no fraction" in caplog.text
-    assert "dev/cr_accuracy=62.5 is no fraction" in caplog.text
+    assert "dev/sickr_spearman=75.0 is not a fraction" in caplog.text
+    assert "dev/cr_accuracy=62.5 is not a fraction" in caplog.text
 
 
 @pytest.mark.parametrize(

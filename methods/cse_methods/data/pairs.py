@@ -132,7 +132,7 @@ def read_score(text: str, where: str, *, lowest: float) -> float:
         score = float("nan")
     if not lowest <= score <= HIGHEST:
         raise DataError(
-            f"{where}: gold score {text!r} is no number from {lowest:g} to {HIGHEST:g}; "
+            f"{where}: gold score {text!r} is not a number from {lowest:g} to {HIGHEST:g}; "
             "fetch the file again"
         )
     return score

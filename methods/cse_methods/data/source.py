@@ -63,7 +63,7 @@ class HubFile:
         found = re.fullmatch(r"hf://datasets/([^/@]+/[^/@]+)(?:@([^/]+))?/(.+)", address)
         if found is None:
             raise DataError(
-                f"{address!r} is no file of the hub; expected hf://datasets/OWNER/NAME/FILE or "
+                f"{address!r} is not a file of the hub; expected hf://datasets/OWNER/NAME/FILE or "
                 "hf://datasets/OWNER/NAME@REVISION/FILE"
             )
         return cls(found[1], found[3], found[2] or "main")

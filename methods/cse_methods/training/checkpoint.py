@@ -120,11 +120,12 @@ def _read(folder: Path) -> dict[str, Any]:
         missing = isinstance(problem, FileNotFoundError)
         reason = f"it has no {STATE_FILE}" if missing else f"its {STATE_FILE} cannot be read"
         raise CheckpointError(
-            f"{folder} is no whole checkpoint: {reason}; resume from an earlier one, or start over"
+            f"{folder} is an incomplete checkpoint: {reason}; "
+            "resume from an earlier one, or start over"
         ) from problem
     if stored["best_metrics"] and not (folder / BEST_FOLDER).is_dir():
         raise CheckpointError(
-            f"{folder} is no whole checkpoint: it has no folder {BEST_FOLDER}; "
+            f"{folder} is an incomplete checkpoint: it has no folder {BEST_FOLDER}; "
             "resume from an earlier one, or start over"
         )
     return stored

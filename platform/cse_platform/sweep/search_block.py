@@ -94,7 +94,7 @@ class Search(Settings):
     def _check_several(cls, objectives: tuple[SearchObjective, ...]) -> tuple[SearchObjective, ...]:
         if len(objectives) == 1:
             raise ValueError(
-                f"one objective, {objectives[0].name!r}, is no choice between several; leave it "
+                f"one objective, {objectives[0].name!r}, is not a choice between several; leave it "
                 "out and write dev: {search: …} for what the search is to climb, or name two"
             )
         return objectives

@@ -173,7 +173,7 @@ def _damage(path: Path, offset: int, number: int, error: ValidationError) -> str
     with path.open("rb") as file:
         number += file.read(offset).count(b"\n") + 1
     reason = error.errors()[0]["msg"]
-    return f"{path}, line {number} is no event ({reason}); restore the file from a copy"
+    return f"{path}, line {number} is not an event ({reason}); restore the file from a copy"
 
 
 def _lock(path: Path) -> FileLock:
@@ -212,7 +212,7 @@ def _read_header(path: Path) -> tuple[str, int]:
     try:
         return str(json.loads(line)["journal"]), len(line)
     except (ValueError, LookupError, TypeError) as error:
-        raise JournalError(f"{path}, line 1 is no header; this is not a journal") from error
+        raise JournalError(f"{path}, line 1 is not a header; this is not a journal") from error
 
 
 def _encode(content: dict[str, object]) -> bytes:

@@ -156,8 +156,12 @@ def test_another_reading_is_told(board: Store, reader: Leaderboard, scored: Scor
 @pytest.mark.parametrize(
     ("a", "b", "match"),
     [
-        ("bert", "hicl", "'bert' is no method of this leaderboard .hicl, simcse, sncse., no"),
-        ("hicl@dd", "hicl", "'hicl@dd' is no complete configuration among the rows"),
+        (
+            "bert",
+            "hicl",
+            "'bert' is not a method of this leaderboard; name one of hicl, simcse, sncse,",
+        ),
+        ("hicl@dd", "hicl", "'hicl@dd' is not a complete configuration among the rows"),
         ("0d0d0d", "hicl", "no trial's key begins with '0d0d0d'"),
     ],
 )

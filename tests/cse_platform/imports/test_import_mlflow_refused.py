@@ -88,8 +88,8 @@ def test_a_wrong_mapping_is_told_with_its_line(
     [
         ("sqlite:///{}/none.db", "no MLflow database /.*none.db"),
         ("file://{}/none", "no folder /.*/none of MLflow runs"),
-        ("file://{}", "no MLflow store: it holds no experiments, folders with a meta.yaml"),
-        ("ftp://me:secret@lab/x", r"'ftp://me:\*\*\*@lab/x' is no MLflow store"),
+        ("file://{}", "not an MLflow store: it holds no experiments, folders with a meta.yaml"),
+        ("ftp://me:secret@lab/x", r"'ftp://me:\*\*\*@lab/x' is not an MLflow store"),
     ],
 )
 def test_what_is_no_store_is_refused_and_not_made(
@@ -108,7 +108,7 @@ def test_another_database_is_refused_and_stays_as_it_is(
         file = Path(session.get_bind().engine.url.database)
     before = file.read_bytes()
     (tmp_path / "mapping.yaml").write_text(lab.mapping)
-    with pytest.raises(StoreError, match="is no MLflow store: it has no table 'experiments'"):
+    with pytest.raises(StoreError, match="is not an MLflow store: it has no table 'experiments'"):
         read_runs(f"sqlite:///{file}", tmp_path / "mapping.yaml")
     assert file.read_bytes() == before
 

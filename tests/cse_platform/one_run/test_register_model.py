@@ -136,7 +136,7 @@ def test_no_store(
     ("file", "told"),
     [
         ("nothere.db", "no MLflow database nothere.db"),
-        ("runs/leaderboard.db", "is no MLflow store"),
+        ("runs/leaderboard.db", "is not an MLflow store"),
     ],
 )
 def test_what_the_environment_names_is_not_made_a_store(

@@ -64,7 +64,7 @@ def test_all_problems_at_once_with_their_places(lab_file: Write) -> None:
     with pytest.raises(PublishedError) as refused:
         read_rows(file)
     head, *problems = str(refused.value).splitlines()
-    assert head == f"{file} is no file of published numbers:"
+    assert head == f"{file} is not a file of published numbers:"
     assert [problem.split(":")[0].strip() for problem in problems] == [
         "line 2, value",
         "line 3, split",

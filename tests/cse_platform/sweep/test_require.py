@@ -115,7 +115,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         (["not loss or whiten"], "0: expected a comparison such as a >= b, and loss is text"),
         (["-whiten > 0"], "0: expected a number, and whiten is true or false"),
         (["loss == tau2"], "0: loss is text, tau2 is a number; they are never equal"),
-        (["loss == 'listnett'"], "0: 'listnett' is no value of loss; did you mean 'listnet'?"),
+        (["loss == 'listnett'"], "0: 'listnett' is not a value of loss; did you mean 'listnet'?"),
         (["width == 'auto' or width == null or whiten"], ""),
         (["pooler == 'cls' and whiten"], ""),
     ],

@@ -221,7 +221,7 @@ ONE_PROBLEM = [
         "line 9, space.tau3: tau3=0.1 has no effect with rank_loss: listmle",
     ]),
     ("{rank_loss: listnet}", "{rank_loss: listnit}", [
-        "line 9, space.tau3.when.rank_loss: 'listnit' is no choice of rank_loss; "
+        "line 9, space.tau3.when.rank_loss: 'listnit' is not a choice of rank_loss; "
         "expected one of [\"listnet\", \"listmle\"]",
     ]),
     ("  temperature: {low: 1e-2, high: 0.1, log: true}\n", "", [
@@ -324,7 +324,7 @@ def test_each_section_in_its_words(tmp_path: Path, section: str, expected: str) 
 UNMEASURED = "no trial measures 'secnods'; did you mean 'seconds'?"
 AIMS = [
     ("objectives: [stsb, secnods]", [f"search.objectives.1: {UNMEASURED}"]),
-    ("objectives: [stsb]", ["search.objectives: one objective, 'stsb', is no choice between"]),
+    ("objectives: [stsb]", ["search.objectives: one objective, 'stsb', is not a choice between"]),
     ("objectives: [stsb, train/lr]", ["search.objectives.1: whether 'train/lr' is to be high or"]),
     ("objectives: [dev, dev/stsb_spearman]",
      ["search.objectives.1: 'dev/stsb_spearman' is what 'dev' is; name each objective once"]),

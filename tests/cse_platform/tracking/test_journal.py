@@ -105,14 +105,14 @@ def test_damage_before_the_last_line_is_refused_and_kept(tmp_path: Path) -> None
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:2], b"\0" * 10 + b"\n", *lines[3:]]))
     damaged = path.read_bytes()
-    with pytest.raises(JournalError, match=rf"{path}, line 3 is no event"):
+    with pytest.raises(JournalError, match=rf"{path}, line 3 is not an event"):
         Journal(path)
     assert path.read_bytes() == damaged
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text('"no header"\n')
-    with pytest.raises(JournalError, match="line 1 is no header"):
+    with pytest.raises(JournalError, match="line 1 is not a header"):
         Journal(tmp_path / "notes")
 
 

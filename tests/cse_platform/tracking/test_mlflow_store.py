@@ -26,7 +26,9 @@ def test_a_deleted_experiment_says_how_to_restore_it(uri: str) -> None:
 
 @pytest.mark.parametrize("uri", ["htp://user:secret@lab:5000", "./mlruns", ""])
 def test_what_is_no_store_is_refused_at_once(uri: str) -> None:
-    with pytest.raises(StoreError, match=r"is no MLflow store; give http://HOST:PORT") as refusal:
+    with pytest.raises(
+        StoreError, match=r"is not an MLflow store; give http://HOST:PORT"
+    ) as refusal:
         MLflowMirror(uri)
     assert "secret" not in str(refusal.value)
 

@@ -119,7 +119,7 @@ def compare_pairs() -> str:
     shared = _shared(pair, address.tasks)
     if address.task is not None and address.task not in shared:
         raise AddressError(
-            f"{address.task!r} is no STS task that both are scored on; these are "
+            f"{address.task!r} is not an STS task that both are scored on; these are "
             f"{', '.join(shared) or 'none'}"
         )
     task = address.task or next(iter(shared), None)

@@ -39,7 +39,7 @@ def sweep_pair(name: str) -> str:
     for side in (address.x, address.y):
         if side is not None and side not in names:
             raise AddressError(
-                f"{side!r} is no hyperparameter that {name} searches; "
+                f"{side!r} is not a hyperparameter that {name} searches; "
                 f"it searches {', '.join(names) or 'none'}"
             )
     part = _lately(f"pair {address.x} {address.y}", address, overview, _pair(address))

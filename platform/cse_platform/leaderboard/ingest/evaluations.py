@@ -64,7 +64,7 @@ def add_score(
     free = score.metric in FREE_METRICS and math.isfinite(score.value)
     if not free and not -1 <= score.value <= 1:
         name = f"{score.split}/{score.task}_{score.metric}"
-        _log.warning("trial %s: %s=%s is no fraction, not stored", trial.key, name, score.value)
+        _log.warning("trial %s: %s=%s is not a fraction, not stored", trial.key, name, score.value)
         return True
     row = score.model_dump() | {"trial_id": trial.id, "measured": measured}
     return insert_newest(session, ScoreRecord, SCORE_KEY, [row]) == 1

@@ -142,7 +142,7 @@ def _row(lines: Sequence[Line]) -> PublishedRow:
 
 
 def _malformed(file: Path | Traversable, problems: Sequence[Problem]) -> PublishedError:
-    lines = [f"{file} is no file of published numbers:"]
+    lines = [f"{file} is not a file of published numbers:"]
     for problem in sorted(problems, key=lambda p: (p.place or 0, dotted_path(p.path))):
         where = [f"line {problem.place}"] if problem.place else []
         where += [dotted_path(problem.path)] if problem.path else []

@@ -53,8 +53,8 @@ def find_subject(session: Session, reference: str) -> Subject:
         return _configuration(session, digits, GroupRecord.method == method, named=reference)
     if not is_trial_reference(reference):
         raise NotFoundError(
-            f"{reference!r} is no sweep of this leaderboard, no METHOD@CONFIGURATION, no trial's "
-            "key and no SWEEP#NUMBER"
+            f"{reference!r} is not a sweep of this leaderboard; name one, METHOD@CONFIGURATION, a "
+            "trial's key or its first digits, or SWEEP#NUMBER"
         )
     prefix, keys = reference.lower(), select(TrialRecord.id)
     if "#" in reference or session.scalar(keys.where(TrialRecord.key.startswith(prefix)).limit(1)):
@@ -70,7 +70,7 @@ def _configuration(
     begins = ConfigurationRecord.hash.startswith(digits.lower(), autoescape=True)
     found = session.scalars(query.where(begins, *conditions).limit(2)).all() if digits else []
     if not found:
-        raise NotFoundError(f"{named!r} is no configuration and no trial of this leaderboard")
+        raise NotFoundError(f"{named!r} is neither a configuration nor a trial of this leaderboard")
     if len(found) > 1:
         raise AmbiguousError(f"several configurations begin as {named!r}; write more digits")
     holds = (

@@ -57,8 +57,8 @@ def prepare_to_join(address: str) -> str:
         ) from error
     if not any(Path(node.raylet_socket_name).exists() for node in nodes if node.state == _ALIVE):
         raise SweepRefusedError(
-            f"this machine is no node of the Ray cluster at {place}, and a sweep's driver runs on "
-            "one; hand it over by cse-sweep submit, give the same command there, or first here: "
+            f"this machine is not a node of the Ray cluster at {place}, and a sweep's driver runs "
+            "on one; hand it over by cse-sweep submit, give the same command there, or first here: "
             f"ray start --address={place}"
         )
     return place

@@ -154,7 +154,7 @@ class Range(_Conditional):
         if (high - low) % exact:
             last = low + (high - low) // exact * exact
             raise ValueError(
-                f"high={self.high} is no whole number of steps of {step} above low={self.low}; "
+                f"high={self.high} is not a whole number of steps of {step} above low={self.low}; "
                 f"the last one is {last}"
             )
 

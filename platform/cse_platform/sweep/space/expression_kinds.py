@@ -57,7 +57,7 @@ def _incomparable(
             if isinstance(constant.value, str) and constant.value not in values:
                 texts = [value for value in values if isinstance(value, str)]
                 hint = did_you_mean(constant.value, texts)
-                yield f"{constant.value!r} is no value of {name.id}{hint}"
+                yield f"{constant.value!r} is not a value of {name.id}{hint}"
                 return
     kinds = _kinds(one, possible), _kinds(other, possible)
     if not kinds[0] & kinds[1]:

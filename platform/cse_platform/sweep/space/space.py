@@ -54,7 +54,7 @@ class Space(RootModel[dict[str, Dimension]]):
         for value in values:
             if not _among(value, dimension.choices):
                 got = format_value(value)
-                return f"{got} is no choice of {parent}; expected one of {dimension}"
+                return f"{got} is not a choice of {parent}; expected one of {dimension}"
         return None
 
     def _cycle(self) -> list[Problem]:

@@ -40,7 +40,7 @@ def check_uri(uri: str) -> None:
     """Raise StoreError unless the URI is of an MLflow server or of a database."""
     if not is_server(uri) and not _DATABASE.match(uri):
         raise StoreError(
-            f"{mask_url(uri)!r} is no MLflow store; "
+            f"{mask_url(uri)!r} is not an MLflow store; "
             "give http://HOST:PORT of a server, sqlite:///FILE or postgresql+psycopg://…"
         )
 

@@ -33,7 +33,7 @@ def _check_folder(folder: Path) -> None:
         raise NoStoreError(f"no folder {folder} of MLflow runs")
     if (folder / _EXPERIMENT).exists() or not any(folder.glob(f"*/{_EXPERIMENT}")):
         raise StoreError(
-            f"the folder {folder} is no MLflow store: it holds no experiments, folders with a "
+            f"the folder {folder} is not an MLflow store: it holds no experiments, folders with a "
             f"{_EXPERIMENT}; name the one that does, often called mlruns"
         )
 
@@ -44,7 +44,7 @@ def _check_database(uri: str) -> None:
         if _TABLE in there and not (lacking := _known_tables() - there):
             return
     if _TABLE not in there:
-        what = f"the database {mask_url(uri)} is no MLflow store"
+        what = f"the database {mask_url(uri)} is not an MLflow store"
         raise StoreError(f"{what}: it has no table {_TABLE!r}")
     raise StoreError(
         f"the MLflow store {mask_url(uri)} is of an older schema, without the table "

@@ -63,8 +63,8 @@ def candidates(
         name = reference if "#" in reference else reference[:HASH_DIGITS]
     else:
         raise NotFoundError(
-            f"{reference!r} is no method of this leaderboard ({', '.join(methods) or 'none'}), no "
-            "METHOD@CONFIGURATION, no trial's key and no SWEEP#NUMBER"
+            f"{reference!r} is not a method of this leaderboard; name one of "
+            f"{', '.join(methods) or 'none'}, METHOD@CONFIGURATION, a trial's key or SWEEP#NUMBER"
         )
     return name, [row for row in rows if row.scores] or rows
 
@@ -88,7 +88,7 @@ def _only(
     found = [row for row in rows if row.scores] or ([] if scored else rows)
     if not rows:
         raise NotFoundError(
-            f"{reference!r} is no complete configuration among the rows that the filters let "
+            f"{reference!r} is not a complete configuration among the rows that the filters let "
             "through; cse-leaderboard --all lists them"
         )
     if not found:

@@ -179,7 +179,7 @@ def _check_names(session: Session, sweep: SweepRecord, names: Sequence[str]) -> 
         if name not in known:
             every = [*known, *OWN_COLUMNS]
             raise NotFoundError(
-                f"{name!r} is no hyperparameter of {sweep.name}"
+                f"{name!r} is not a hyperparameter of {sweep.name}"
                 f"{did_you_mean(name, every)}; expected one of {', '.join(every)}"
             )
 

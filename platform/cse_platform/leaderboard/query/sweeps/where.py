@@ -79,7 +79,7 @@ def _condition(text: str) -> Condition:
     values = [value.strip() for value in allowed.split("|")]
     if not (colon and name.strip() and all(values)):
         raise ValueError(
-            f"{text.strip()!r} is no condition; write NAME:VALUE, NAME:VALUE|VALUE or "
+            f"{text.strip()!r} is not a condition; write NAME:VALUE, NAME:VALUE|VALUE or "
             f"NAME:LOW..HIGH, with a comma before the next one, e.g. {EXAMPLE}"
         )
     return Condition(unquote(name.strip()), tuple(map(_allowed, values)))
@@ -106,7 +106,7 @@ def _number(text: str, default: float, span: str) -> float:
 
 def _no_range(text: str) -> str:
     return (
-        f"{text!r} is no range; write LOW..HIGH in numbers, e.g. 1e-4..3e-4, or %2E%2E for two "
+        f"{text!r} is not a range; write LOW..HIGH in numbers, e.g. 1e-4..3e-4, or %2E%2E for two "
         "dots in a value"
     )
 
