@@ -17,12 +17,22 @@ expect.set_options(timeout=60_000)
 pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.slow]
 
 
+@pytest.fixture
+def gated(new_sweep: Callable[..., Sweep], tmp_path: Path) -> Callable[[str], tuple[Sweep, Path]]:
+    """Makes a sweep whose trials wait at step 2, and the file that has the step they may reach."""
+
+    def make(name: str) -> tuple[Sweep, Path]:
+        gate = tmp_path / "gate"
+        gate.write_text("2")
+        return new_sweep(tmp_path, sweep=name, fixed={"gate": str(gate)}), gate
+
+    return make
+
+
 def test_a_running_sweep_moves_by_itself_and_can_be_interrupted(
-    tab: Page, new_sweep: Callable[..., Sweep], cluster: str, tmp_path: Path
+    tab: Page, gated: Callable[[str], tuple[Sweep, Path]], cluster: str
 ) -> None:
-    gate = tmp_path / "gate"
-    gate.write_text("2")
-    sweep = new_sweep(tmp_path, sweep="long", fixed={"gate": str(gate)})
+    sweep, gate = gated("long")
     with end_of(sweep.start("--address", cluster)) as process, dashboard(sweep.runs) as address:
         sweep.wait_for(process, TrialPoint, 4)
         tab.goto(f"{address}sweeps/long")
@@ -42,11 +52,9 @@ def test_a_running_sweep_moves_by_itself_and_can_be_interrupted(
 
 
 def test_all_parts_follow_and_hold_still_while_someone_selects(
-    tab: Page, new_sweep: Callable[..., Sweep], cluster: str, tmp_path: Path
+    tab: Page, gated: Callable[[str], tuple[Sweep, Path]], cluster: str
 ) -> None:
-    gate = tmp_path / "gate"
-    gate.write_text("2")
-    sweep = new_sweep(tmp_path, sweep="followed", fixed={"gate": str(gate)})
+    sweep, gate = gated("followed")
     with end_of(sweep.start("--address", cluster)) as process, dashboard(sweep.runs) as address:
         sweep.wait_for(process, TrialPoint, 4)
         tab.goto(f"{address}sweeps/followed?sort=number")

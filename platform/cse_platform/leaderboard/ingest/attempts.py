@@ -121,7 +121,7 @@ def curve_of(attempt: Attempt) -> tuple[PointTable, list[ColumnElement[bool]]]:
     return point, [point.trial_id == attempt.trial_id, point.journal == attempt.journal]
 
 
-def number(value: float | None) -> float | None:
+def finite_or_null(value: float | None) -> float | None:
     """What the store has of a measured number: one that is not finite is NULL."""
     return value if value is not None and math.isfinite(value) else None
 

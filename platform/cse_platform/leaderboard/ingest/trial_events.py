@@ -12,7 +12,7 @@ from cse_platform.leaderboard.ingest.attempts import (
     begin,
     curve_of,
     finish,
-    number,
+    finite_or_null,
     settle,
 )
 from cse_platform.leaderboard.ingest.sweep_trials import add_gpu_seconds, add_sweep_trials
@@ -82,7 +82,7 @@ def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> 
             continue
         rows[curve_of(attempt)[0]].append({"trial_id": trial.id, **_point(event)})
         if event.step == 0 and attempt.start_value is None:
-            attempt.start_value = number(event.value)
+            attempt.start_value = finite_or_null(event.value)
         if attempt is not trial:
             rows[OtherPointRecord][-1]["journal"] = journal
             outdone[trial.id] = trial
@@ -96,8 +96,8 @@ def _point(event: TrialPoint) -> dict[str, Any]:
     return {
         "step": event.step,
         "reported_at": event.time,
-        "value": number(event.value),
-        "metrics": {name: number(value) for name, value in event.metrics.items()},
+        "value": finite_or_null(event.value),
+        "metrics": {name: finite_or_null(value) for name, value in event.metrics.items()},
     }
 
 
@@ -110,12 +110,12 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
     if attempt.state == "COMPLETE":
         return
     attempt.state, attempt.finished, attempt.error = event.state, event.time, event.error
-    attempt.best_step, attempt.best_value = event.best_step, number(event.best_value)
+    attempt.best_step, attempt.best_value = event.best_step, finite_or_null(event.best_value)
     attempt.model, attempt.wall_seconds = event.model, event.wall_seconds
     attempt.why = event.why
     attempt.provenance = dict(event.provenance)
     attempt.machine_id = _machine(session, event.provenance)
-    metrics = {name: number(value) for name, value in event.best_metrics.items()}
+    metrics = {name: finite_or_null(value) for name, value in event.best_metrics.items()}
     if isinstance(attempt, OtherAttemptRecord):
         attempt.best_metrics = metrics
     else:

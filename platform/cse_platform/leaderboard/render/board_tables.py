@@ -85,13 +85,22 @@ def _short_tables(board: Board) -> Iterator[Table]:
 
 def _score_tables(board: Board, listed: Sequence[Entry]) -> Iterator[Table]:
     """The test scores, each average with the tasks that it is over."""
+    for block, scored, builtin in score_blocks(board, listed):
+        span = " to ".join(dict.fromkeys((block[0], block[-1])))
+        columns = list(map(score_column, block))
+        yield _table(board, f"Test scores, {span}, x 100{_where(builtin)}", columns, scored)
+
+
+def score_blocks(
+    board: Board, listed: Sequence[Entry]
+) -> Iterator[tuple[list[str], list[Entry], bool]]:
+    """Each average with the tasks that it is over, the entries that have scores there, and whether
+    these are on built-in data.
+    """
     for builtin in (False, True):
         group = [entry.on(builtin=builtin) for entry in listed]
-        for block in score_blocks(board, group):
-            scored = [entry for entry in group if any(name in entry.scores for name in block)]
-            span = " to ".join(dict.fromkeys((block[0], block[-1])))
-            columns = list(map(score_column, block))
-            yield _table(board, f"Test scores, {span}, x 100{_where(builtin)}", columns, scored)
+        for block in _blocks(board, _scored_columns(board, group)):
+            yield block, [one for one in group if not one.scores.keys().isdisjoint(block)], builtin
 
 
 def _ranked_groups(listed: Sequence[Entry]) -> Iterator[tuple[str, bool, list[Entry]]]:
@@ -111,10 +120,9 @@ def _scored_columns(board: Board, listed: Sequence[Entry]) -> list[str]:
     return [name for name in columns if any(name in entry.scores for entry in listed)]
 
 
-def score_blocks(board: Board, listed: Sequence[Entry]) -> Iterator[list[str]]:
-    """The columns in which there is a number: each average with the tasks that it is over."""
+def _blocks(board: Board, columns: Sequence[str]) -> Iterator[list[str]]:
     block: list[str] = []
-    for name in _scored_columns(board, listed):
+    for name in columns:
         block.append(name)
         if name in board.columns.averages:
             yield block

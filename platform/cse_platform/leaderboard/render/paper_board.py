@@ -31,16 +31,9 @@ def paper_board(board: Board) -> list[Table]:
     Scores on built-in data are in tables of their own. Where nothing has test scores, the rows are
     ranked on dev.
     """
-    return list(_score_tables(board)) or board_tables(board, wide=False)[:1]
-
-
-def _score_tables(board: Board) -> Iterator[Table]:
-    listed = entries(board)
-    for builtin in (False, True):
-        group = [entry.on(builtin=builtin) for entry in listed]
-        for block in score_blocks(board, group):
-            scored = [entry for entry in group if any(name in entry.scores for name in block)]
-            yield _table(board, block, scored, builtin=builtin)
+    blocks = score_blocks(board, entries(board))
+    found = [_table(board, block, scored, builtin=builtin) for block, scored, builtin in blocks]
+    return found or board_tables(board, wide=False)[:1]
 
 
 def _table(board: Board, block: Sequence[str], scored: Sequence[Entry], *, builtin: bool) -> Table:

@@ -23,7 +23,7 @@ _PAGE = 1000
 
 
 @dataclass(frozen=True)
-class BestSoFar:
+class MirroredProgress:
     """How far a sweep is, as a tag of its run keeps it."""
 
     ended: int = 0
@@ -43,7 +43,7 @@ class BestSoFarWriter:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._known: dict[str, BestSoFar] = {}
+        self._known: dict[str, MirroredProgress] = {}
         self._points: defaultdict[str, list[Metric]] = defaultdict(list)
         self._leaders: dict[str, dict[str, str]] = {}
 
@@ -59,7 +59,7 @@ class BestSoFarWriter:
             return
         leads = _leads(event, known.best, sweep.data.params)
         best = event.best_value if leads else known.best
-        self._known[run_id] = BestSoFar(place, best)
+        self._known[run_id] = MirroredProgress(place, best)
         self._points[run_id] += best_so_far_metrics(
             event, place=place, best=best, dev_search=dev_search, leads=leads
         )
@@ -83,9 +83,9 @@ class BestSoFarWriter:
         self._client.set_tag(trial.info.run_id, tags.PLACE, f"{new} {time}")
         return new
 
-    def _read(self, sweep: Any) -> BestSoFar:
+    def _read(self, sweep: Any) -> MirroredProgress:
         if (stored := sweep.data.tags.get(tags.PROGRESS)) is not None:
-            return BestSoFar(**json.loads(stored))
+            return MirroredProgress(**json.loads(stored))
         # Of an earlier version: its trials are counted by their runs.
         best, ended = best_metric(sweep.data.tags["dev_search"]), 0
         values = []
@@ -93,7 +93,7 @@ class BestSoFarWriter:
             ended += 1
             if run.info.status == "FINISHED" and best in run.data.metrics:
                 values.append(run.data.metrics[best])
-        return BestSoFar(ended=ended, best=max(values, default=None))
+        return MirroredProgress(ended=ended, best=max(values, default=None))
 
     def _ended(self, sweep: Any) -> Iterator[Any]:
         of_sweep = f"tags.`{tags.PARENT}` = '{sweep.info.run_id}'"

@@ -9,7 +9,7 @@ from mlflow.entities import Metric, RunTag, ViewType
 from cse_platform.tracking import events
 from cse_platform.tracking.mlflow import metrics, tags
 from cse_platform.tracking.mlflow.annotations import write_annotation
-from cse_platform.tracking.mlflow.best_so_far import BestSoFar, BestSoFarWriter
+from cse_platform.tracking.mlflow.best_so_far import BestSoFarWriter, MirroredProgress
 from cse_platform.tracking.mlflow.limits import milliseconds
 from cse_platform.tracking.mlflow.saved_view import offer_view
 from cse_platform.tracking.mlflow.store import Experiment
@@ -82,7 +82,7 @@ class RunWriter:
         name, written = tags.run_identity(event.sweep), tags.sweep_tags(event)
         known = self._find(name)
         if not known:
-            start = BestSoFar().tag()
+            start = MirroredProgress().tag()
             noted = {tags.DESCRIPTION: tags.first_note(event), start.key: start.value}
             self._create(name, event.sweep, milliseconds(event.time), written | noted)
         elif _active(known[0]):
