@@ -53,6 +53,6 @@ def annotate_command(
         star=star,
         tags=dict.fromkeys(tags, True) | dict.fromkeys(untags, False),
     )
-    click.echo(f"written about {found}")
+    click.echo(f"annotated {found}")
     for sentence in lacking:
         click.echo(sentence, err=True)
