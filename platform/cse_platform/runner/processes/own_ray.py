@@ -6,12 +6,13 @@ import secrets
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 import ray
-from ray._private import ray_constants, utils, worker
+from ray._private import parameter, ray_constants, utils, worker
 
 from cse_platform.errors import SweepRefusedError
 
@@ -100,10 +101,25 @@ def without_noise() -> Iterator[None]:
         worker.listen_error_messages, utils.set_sigterm_handler = listen, handle
 
 
+@contextmanager
+def _any_free_port() -> Iterator[None]:
+    """Let the agent of a Ray that starts within listen on whatever port is free.
+
+    Beside another Ray its own fixed port is taken, and it tries that for 3 s before it goes on.
+    """
+    params = parameter.RayParams
+    parameter.RayParams = partial(params, dashboard_agent_listen_port=0)
+    try:
+        yield
+    finally:
+        parameter.RayParams = params
+
+
 def _start_once(init: Callable[..., Any]) -> None:
     before = set(psutil.Process().children())
     try:
-        init(address="local", _node_ip_address=_LOOPBACK, include_dashboard=False)
+        with _any_free_port():
+            init(address="local", _node_ip_address=_LOOPBACK, include_dashboard=False)
     except BaseException:
         ray.shutdown()
         started = set(psutil.Process().children()) - before
