@@ -80,6 +80,34 @@ def test_half_way(board: Store, half_way: list[Event]) -> None:
     assert (found.method, found.backbone) == ("rankcse", "mini")
 
 
+@pytest.mark.parametrize(
+    ("budget", "minutes"),
+    [
+        ({}, 80),  # eight of ten trials, at two in 20 minutes
+        ({"time": "30min"}, 10),
+        ({"time": "8h"}, 80),
+        ({"gpu_hours": 0.3}, 20),  # half of 0.3 hours are used up, by two trials
+        ({"time": "8h", "gpu_hours": 0.3}, 20),
+        ({"gpu_hours": 0.1}, 0),
+    ],
+)
+def test_a_budget_that_ends_the_search_sooner_leaves_less_time(
+    budget: dict[str, Any], minutes: float, board: Store, sweep_started: Start, trial_life: Life
+) -> None:
+    """Trials run from 0 to 8, from 0 to 10 and from 10 minutes on, on half a GPU each."""
+    search = {"trials": 10, "budget": budget or None}
+    changes = {"search": search, "seeds": {"search": 42}, "resources": {"gpu": 0.5}}
+    events = at(0, sweep_started(spec=SPEC | changes))
+    for number, (begun, ended) in enumerate([(0, 8), (0, 10), (10, None)]):
+        *life, end = trial_life(number, {5: 0.5})
+        events += at(begun, *life)
+        if ended is not None:
+            took = {"wall_seconds": 60.0 * (ended - begun), "gpus": 0.5}
+            events += at(ended, end.model_copy(update=took))
+    tell(board, events)
+    assert seen(board, minutes=20).left == pytest.approx(60 * minutes)
+
+
 def test_what_was_done_before_the_last_start_says_nothing_of_its_pace(
     board: Store, half_way: list[Event], sweep_started: Start, trial_life: Life
 ) -> None:

@@ -20,6 +20,7 @@ from cse_platform.leaderboard.query.sweeps.measured import (
     aims_of,
     measured_trials,
 )
+from cse_platform.leaderboard.query.sweeps.room import room_left
 from cse_platform.leaderboard.query.sweeps.stored_file import search_dev, space_of
 from cse_platform.leaderboard.query.trials.summary import select_trials, summarize
 from cse_platform.leaderboard.store.tables import (
@@ -75,8 +76,8 @@ class SweepOverview:
     elapsed: float
     """Seconds from the last start to the end, or until now."""
     left: float | None
-    """Seconds that the rest takes at the pace since the last start; None unless it runs, a trial
-    has ended since, and its file says how many there will be."""
+    """Seconds that the rest takes at the pace since the last start, within the budgets of time and
+    of GPU-hours; None unless it runs, a trial has ended since, and its file limits the search."""
     quiet: float | None
     """Seconds since anything was heard of it; None unless it runs."""
 
@@ -117,7 +118,8 @@ def _overviews(session: Session, only: int | None, now: datetime | None) -> list
     for record in session.scalars(query if only is None else query.filter_by(id=only)):
         said = written.get(record.name, Annotations())
         counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
-        trials, plan = sum(counts.values()), _planned(record, asked[record.name])
+        trials, spec = sum(counts.values()), _spec(record)
+        plan = None if spec is None else _planned(spec, asked[record.name])
         restarted = record.starts[-1].started if record.starts else record.started
         state = state_of(record.state, held.get(record.name))
         runs = state == "RUNNING"
@@ -127,7 +129,12 @@ def _overviews(session: Session, only: int | None, now: datetime | None) -> list
         aims = aims_of(record.spec)
         feasible = _feasible(session, record.id, aims) if aims.constraints else None
         top = best.get(record.name) if feasible is None else _best(session, record, feasible)
-        missing = None if plan is None else max(plan, trials) - trials + counts["RUNNING"]
+        missing = list[float]()
+        if plan is not None:
+            missing.append(max(plan, trials) - trials + counts["RUNNING"])
+        if pace and spec and record.ended_by is None:
+            room = room_left(session, record.id, spec, pace=pace, now=now)
+            missing += [room] if room is not None else []
         found.append(
             SweepOverview(
                 name=record.name,
@@ -151,7 +158,7 @@ def _overviews(session: Session, only: int | None, now: datetime | None) -> list
                 constraints=aims.constraints,
                 infeasible=0 if feasible is None else counts["COMPLETE"] - len(feasible),
                 elapsed=elapsed,
-                left=None if pace is None or missing is None else pace * missing,
+                left=pace * min(missing) if pace and missing else None,
                 quiet=(now - heard.last).total_seconds() if heard else None,
             )
         )
@@ -186,14 +193,17 @@ def state_of(stored: str, holder: Holder | None) -> str:
     return stored
 
 
-def _planned(record: SweepRecord, asked: Asked) -> int | None:
-    """How many trials it is to have; None of a file of another version, or imported, and where
-    no number limits it."""
+def _spec(record: SweepRecord) -> SweepSpec | None:
+    """Its file; None of one of another version, or imported."""
     try:
-        planned = SweepSpec.model_validate(record.spec).planned
+        return SweepSpec.model_validate(record.spec)
     except ValidationError:
         return None
-    return None if planned is None else planned + asked.enqueued
+
+
+def _planned(spec: SweepSpec, asked: Asked) -> int | None:
+    """How many trials it is to have; None where no number limits it."""
+    return None if spec.planned is None else spec.planned + asked.enqueued
 
 
 def running_trials(session: Session, name: str) -> list[TrialSummary]:
