@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import optuna
-from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
 EVALUATOR = "PED-ANOVA"
@@ -37,6 +36,9 @@ class Importance:
 
 def importances_of(study: optuna.Study) -> dict[str, float]:
     """By hyperparameter, the most important one first; all together 1."""
+    # Here, because it takes scikit-learn with it: a second that a short search does without.
+    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+
     evaluator = PedAnovaImportanceEvaluator(target_quantile=share_of_best(study))
     with warnings.catch_warnings():  # of few trials, which the interval shows
         warnings.simplefilter("ignore", UserWarning)

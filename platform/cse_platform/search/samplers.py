@@ -19,7 +19,7 @@ from optuna.trial import FrozenTrial
 
 from cse_platform.search.cmaes import ReplayedCmaEs
 from cse_platform.search.distributions import distribution
-from cse_platform.search.gaussian import GpOfPruned
+from cse_platform.search.gaussian import NoisyGp
 from cse_platform.sweep import samplers
 from cse_platform.sweep.samplers import chosen
 from cse_platform.sweep.search_block import Search
@@ -64,7 +64,7 @@ def _built(sampler: samplers.Sampler, seed: int, objectives: int) -> BaseSampler
                 constant_liar=sampler.count_running,
             )
         case samplers.Gp():
-            return GpOfPruned(
+            return NoisyGp(
                 seed=seed,
                 n_startup_trials=sampler.startup_trials,
                 deterministic_objective=sampler.deterministic,

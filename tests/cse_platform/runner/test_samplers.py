@@ -1,17 +1,20 @@
 """What each sampler proposes: by its seed, by its options, and by what the trials have given."""
 
+import itertools
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import optuna
 import pytest
-from optuna.trial import TrialState
+from optuna.distributions import FloatDistribution
+from optuna.trial import TrialState, create_trial
 from search_studies import in_memory, lived, opened, score, tell_live
 
 from cse_platform.search.cmaes import ReplayedCmaEs
-from cse_platform.search.gaussian import GpOfPruned
+from cse_platform.search.gaussian import NoisyGp
 from cse_platform.sweep.samplers import KINDS
 from cse_platform.sweep.spec import SweepSpec
 
@@ -176,4 +179,29 @@ def test_a_gaussian_process_learns_from_pruned_trials() -> None:
         return set(study.ask().relative_params)
 
     assert modelled(optuna.samplers.GPSampler(seed=1, n_startup_trials=5)) == set()
-    assert modelled(GpOfPruned(seed=1, n_startup_trials=5)) == {"x", "y"}
+    assert modelled(NoisyGp(seed=1, n_startup_trials=5)) == {"x", "y"}
+
+
+def test_a_lucky_score_does_not_become_a_peak() -> None:
+    """A hill around the middle of a grid, and a corner whose only trial was lucky.
+
+    Optuna's own proposes the corner again.
+    """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    ranges = dict.fromkeys("xy", FloatDistribution(0, 1))
+
+    def proposed(sampler: optuna.samplers.BaseSampler, *, noise: int) -> tuple[float, float]:
+        study, rng = optuna.create_study(direction="maximize", sampler=sampler), Random(noise)
+        for x, y in itertools.product((0.0, 0.25, 0.5, 0.75, 1.0), repeat=2):
+            hill = 0.7 - 0.1 * ((x - 0.5) ** 2 + (y - 0.5) ** 2)
+            value = hill + rng.gauss(0, 0.005) + 0.06 * ((x, y) == (1, 0))
+            place = {"x": x, "y": y}
+            study.add_trial(create_trial(params=place, distributions=ranges, value=value))
+        found = study.ask(ranges).params
+        return found["x"], found["y"]
+
+    middle = pytest.approx((0.5, 0.5), abs=0.2)
+    ours = [proposed(NoisyGp(seed=noise), noise=noise) for noise in range(5)]
+    theirs = [proposed(optuna.samplers.GPSampler(seed=noise), noise=noise) for noise in range(5)]
+    assert ours == [middle] * 5
+    assert theirs.count(pytest.approx((1, 0), abs=0.01)) == 3
