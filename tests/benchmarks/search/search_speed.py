@@ -64,7 +64,7 @@ ROWS = {
     "TPE": Strategy("tpe"),
     "TPE, median": Strategy("tpe", pruner=optuna.pruners.MedianPruner()),
     "TPE, hyperband": Strategy("tpe", pruner=optuna.pruners.HyperbandPruner(1, 8)),
-    "GP": Strategy("gp"),
+    "GP": Strategy("gp", gp=optuna.samplers.GPSampler),
     "ours": Strategy("auto", curve=Rule(top=3), start_points=True),
     "ours, race": Strategy("auto", curve=Rule(top=3), start_points=True, race=3),
 }

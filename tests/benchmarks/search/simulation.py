@@ -8,12 +8,16 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import optuna
+from optuna.samplers import GPSampler
 from optuna.trial import Trial, TrialState
 from surfaces import Array, Surface
 
+from cse_platform.search import samplers
 from cse_platform.search.curve import PastCurves, Rule, judge
+from cse_platform.search.gaussian import NoisyGp
 from cse_platform.search.proposals import propose
 from cse_platform.sweep.spec import SweepSpec
 
@@ -55,6 +59,8 @@ class Strategy:
     start_points: bool = False
     race: int = 0
     """So many of the best race over further seeds; 0 takes the best as it is."""
+    gp: type[GPSampler] = NoisyGp
+    """The Gaussian process: the package's own, or Optuna's."""
 
 
 def spec_of(surface: Surface, strategy: Strategy, *, seed: int) -> SweepSpec:
@@ -87,7 +93,8 @@ def search(
         study.enqueue_trial(dict(surface.start))
 
     def begin(now: float) -> None:
-        proposal = propose(study, spec, study.get_trials(deepcopy=False))
+        with patch.object(samplers, "NoisyGp", strategy.gp):
+            proposal = propose(study, spec, study.get_trials(deepcopy=False))
         known = study.get_trials(deepcopy=False)[proposal.number]
         trial, assignment = Trial(study, known._trial_id), proposal.assignment
         curve = surface.curve(assignment, seed=seed)
