@@ -2,6 +2,7 @@
 
 import logging
 from _thread import interrupt_main
+from collections.abc import Callable
 from contextlib import suppress
 
 from cse_platform.errors import SweepRefusedError
@@ -70,7 +71,7 @@ def _run_on_ray(
         state.nodes.wait()
     share_devices(state)
     hooks = Hooks(
-        Planner(state, capacity=lambda: capacity(state.slot, among=state.checked)),
+        Planner(state, capacity=_capacity(state)),
         Results(state, checkpoints=places.checkpoints, models=places.models, errors=places.errors),
         requests,
     )
@@ -81,6 +82,17 @@ def _run_on_ray(
             hooks.demand.end()
     if hooks.broken is not None:
         raise hooks.broken
+
+
+def _capacity(state: SweepState) -> Callable[[], int]:
+    """How many trials run at once. A Ray of our own stays as it is, and is asked once.
+
+    If its GCS died during a question, Ray would wait for a minute, and then end this process.
+    """
+    if is_own():
+        found = capacity(state.slot)
+        return lambda: found
+    return lambda: capacity(state.slot, among=state.checked)
 
 
 def _gave_up(spec: SweepSpec, cause: str) -> str:
