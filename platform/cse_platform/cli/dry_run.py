@@ -13,7 +13,7 @@ from cse_platform.cli.common import say
 from cse_platform.cli.costs import disk_line, time_line
 from cse_platform.errors import NoStoreError, SweepRefusedError
 from cse_platform.leaderboard.store.opening import open_read_only, open_store
-from cse_platform.search.proposals import preview
+from cse_platform.search.proposing.proposals import preview
 from cse_platform.sweep import fit, prerequisites
 from cse_platform.sweep.best_in_spec import best_references, with_best
 from cse_platform.sweep.changes import refuse_changes

@@ -26,8 +26,8 @@ from cse_platform.runner.launch import Outcome, Watch, run_sweep
 from cse_platform.runner.notifying import Notifier
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import Reuse, SweepState
-from cse_platform.search.finding_lines import finding_lines
-from cse_platform.search.findings import search_findings
+from cse_platform.search.findings.findings import search_findings
+from cse_platform.search.findings.lines import finding_lines
 from cse_platform.secrets import mask_url
 from cse_platform.signals import heed_sigterm
 from cse_platform.sweep.prerequisites import fetch_missing

@@ -1,1 +1,1 @@
-"""The only import of Optuna: studies, samplers, pruners and distributions."""
+"""The only import of Optuna: the study of a sweep, and its rooms for what acts on that."""

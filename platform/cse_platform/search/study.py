@@ -15,18 +15,18 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreDownError, StoreLostError
-from cse_platform.search import pruning
 from cse_platform.search.distributions import distribution, encode
 from cse_platform.search.known_trials import KnownTrials
-from cse_platform.search.learning import SOURCE
 from cse_platform.search.opening import open_search_store
-from cse_platform.search.proposals import (
+from cse_platform.search.proposing.learning import SOURCE
+from cse_platform.search.proposing.proposals import (
     Proposal,
     ProposedPoints,
     complete,
     enqueue_points,
     propose,
 )
+from cse_platform.search.pruners.named import pruner
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.objectives import DEV_VALUE, excesses, measure
 from cse_platform.sweep.spec import SweepSpec
@@ -67,7 +67,7 @@ class SearchStudy:
                 storage=open_search_store(url),
                 directions=spec.search.directions,
                 load_if_exists=True,
-                pruner=pruning.pruner(spec.pruner),
+                pruner=pruner(spec.pruner),
             )
             if learned:
                 self.study.set_user_attr(SOURCE, [one.source for one in learned])

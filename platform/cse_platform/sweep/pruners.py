@@ -1,6 +1,7 @@
 """When a trial is stopped early. Where Optuna has a pruner, the options are its own, plainer named.
 
-All steps are optimiser steps. What is compared is what a trial would keep: see `search/pruning.py`.
+All steps are optimiser steps. What is compared is what a trial would keep: see
+`search/pruners/named.py`.
 """
 
 from typing import Annotated, ClassVar, Literal

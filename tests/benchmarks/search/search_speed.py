@@ -29,7 +29,7 @@ from races import raced
 from simulation import Ended, Strategy, search
 from surfaces import RecordedSurface, Surface, analytic_surfaces, best_mean
 
-from cse_platform.search.curve import Rule
+from cse_platform.search.pruners.curve import Rule
 
 HERE = Path(__file__).parent
 CLOSE = (0.003, 0.01)

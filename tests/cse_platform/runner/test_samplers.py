@@ -13,8 +13,8 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
 from search_studies import in_memory, lived, opened, score, tell_live
 
-from cse_platform.search.cmaes import ReplayedCmaEs
-from cse_platform.search.gaussian import NoisyGp
+from cse_platform.search.samplers.cmaes import ReplayedCmaEs
+from cse_platform.search.samplers.gaussian import NoisyGp
 from cse_platform.sweep.samplers import KINDS
 from cse_platform.sweep.spec import SweepSpec
 

@@ -12,7 +12,7 @@ import pytest
 from search_studies import alone, asked, lived, opened, tell_live
 
 from cse_platform.errors import StoreError, StoreLostError
-from cse_platform.search import samplers
+from cse_platform.search.proposing import proposals
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.spec import SweepSpec
 
@@ -195,7 +195,7 @@ def test_a_key_error_of_our_own_is_no_lost_trial(
         raise KeyError("a defect")
 
     search = opened(tmp_path, new_spec())
-    monkeypatch.setattr(samplers, "sampler", broken)
+    monkeypatch.setattr(proposals, "sampler", broken)
     with pytest.raises(KeyError, match="a defect"):
         search.ask()
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cse_platform.search.curve import PastCurves, Rule, Verdict, collapsed, judge
+from cse_platform.search.pruners.curve import PastCurves, Rule, Verdict, collapsed, judge
 
 STEPS, EVERY = 1000, 100
 RULE = Rule()

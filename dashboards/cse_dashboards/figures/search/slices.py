@@ -14,7 +14,7 @@ from cse_dashboards.figures.search.study import (
     search_picture,
 )
 from cse_dashboards.figures.search.values import log_axis
-from cse_platform.search.importance import importances_of
+from cse_platform.search.findings.importance import importances_of
 from cse_platform.search.replay import trial_numbers
 
 MOST_PANELS = 6

@@ -15,8 +15,8 @@ from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.values import by_value
 from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
 from cse_platform.leaderboard.trial import TrialSummary
-from cse_platform.search.even import even_history, highest_first, spread
-from cse_platform.search.findings import SearchFindings, search_findings
+from cse_platform.search.findings.even import even_history, highest_first, spread
+from cse_platform.search.findings.findings import SearchFindings, search_findings
 from cse_platform.search.replay import NUMBER, Replay, replayed_study
 
 MOST_MARKS = 200

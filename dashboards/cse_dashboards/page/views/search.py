@@ -57,7 +57,7 @@ Make = Callable[[Leaderboard, ReplayedSearch, SweepOverview], Told]
 def _search(address: SweepAddress, studies: Memory[ReplayedSearch]) -> Make:
     def make(board: Leaderboard, study: ReplayedSearch, overview: SweepOverview) -> Told:
         from cse_dashboards.report import search_pictures
-        from cse_platform.search.finding_lines import finding_lines
+        from cse_platform.search.findings.lines import finding_lines
 
         every = _study(studies, board, address.model_copy(update={"where": ""}), overview)
         said = [] if study.findings is None else finding_lines(study.findings)

@@ -12,7 +12,7 @@ from cse_platform.leaderboard.query.board.leading import Leading, leading_config
 from cse_platform.leaderboard.query.sweeps.tried import Tried, tried_configurations
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.render.formats import percent
-from cse_platform.search.learning import evenly
+from cse_platform.search.proposing.learning import evenly
 from cse_platform.sweep.space.start_points import Leaders, leader_notes
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import LearnedTrial

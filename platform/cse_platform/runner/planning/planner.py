@@ -14,7 +14,7 @@ from cse_platform.runner.planning.giving_up import common_cause
 from cse_platform.runner.planning.reuse import find_reused
 from cse_platform.runner.planning.starts import accepted_config, facts_of_sweep, start_of
 from cse_platform.runner.state import SweepState
-from cse_platform.search.proposals import Proposal
+from cse_platform.search.proposing.proposals import Proposal
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.identity import ConfigurationIdentity
 from cse_platform.tracking.events import SearchEnded, TrialFinished, TrialStarted, asked_of

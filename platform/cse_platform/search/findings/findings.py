@@ -10,8 +10,8 @@ from cse_platform.leaderboard.statistics.border import BorderSide, border_side
 from cse_platform.leaderboard.statistics.expected_best import ExpectedBest, expected_best
 from cse_platform.leaderboard.statistics.winners_curse import WinnersCurse, winners_curse
 from cse_platform.leaderboard.trial import TrialSummary
-from cse_platform.search.even import even_history
-from cse_platform.search.importance import EVALUATOR, Importance, unsure_importances
+from cse_platform.search.findings.even import even_history
+from cse_platform.search.findings.importance import EVALUATOR, Importance, unsure_importances
 from cse_platform.search.replay import replayed_study
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 

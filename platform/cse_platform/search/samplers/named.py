@@ -17,9 +17,9 @@ from optuna.samplers import (
 )
 from optuna.trial import FrozenTrial
 
-from cse_platform.search.cmaes import ReplayedCmaEs
 from cse_platform.search.distributions import distribution
-from cse_platform.search.gaussian import NoisyGp
+from cse_platform.search.samplers.cmaes import ReplayedCmaEs
+from cse_platform.search.samplers.gaussian import NoisyGp
 from cse_platform.sweep import samplers
 from cse_platform.sweep.samplers import chosen
 from cse_platform.sweep.search_block import Search

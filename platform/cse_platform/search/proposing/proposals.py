@@ -8,10 +8,10 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from cse_platform.search import samplers
 from cse_platform.search.distributions import decode, encode, suggest
-from cse_platform.search.draft import Draft
-from cse_platform.search.learning import learned_trials
+from cse_platform.search.proposing.draft import Draft
+from cse_platform.search.proposing.learning import learned_trials
+from cse_platform.search.samplers.named import sampler
 from cse_platform.sweep.samplers import chosen
 from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.sweep.space.satisfying import Satisfying
@@ -146,7 +146,7 @@ def _draw(draft: Draft, spec: SweepSpec, *, attempt: int) -> dict[str, Any]:
     places = {name: place for place, name in enumerate(sorted(spec.space), start=1)}
     for name in spec.space.ordered():
         if spec.space.is_active(name, assignment):
-            draft.study.sampler = samplers.sampler(
+            draft.study.sampler = sampler(
                 spec.search,
                 spec.space,
                 trial=draft.number,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from cse_platform.leaderboard.statistics.expected_best import ExpectedBest
 from cse_platform.render.formats import percent, short_value
-from cse_platform.search.findings import AtBorder, SearchFindings
+from cse_platform.search.findings.findings import AtBorder, SearchFindings
 
 _SHOWN = 3
 """Hyperparameters whose importance is told."""

@@ -42,7 +42,7 @@ def pruner(spec: pruners.Pruner) -> optuna_pruners.BasePruner:
             )
         case pruners.PatientPruner():
             return Patience(spec, None if spec.pruner is None else pruner(spec.pruner))
-        case pruners.NoPruner() | pruners.CurvePruner():  # the latter's rule is `search/curve.py`
+        case pruners.NoPruner() | pruners.CurvePruner():  # the latter's rule is `curve.py`
             return optuna_pruners.NopPruner()
 
 

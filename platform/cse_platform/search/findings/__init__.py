@@ -1,0 +1,1 @@
+"""What a search has found, and how far that can be trusted."""

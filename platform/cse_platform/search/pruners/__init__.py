@@ -1,0 +1,1 @@
+"""Optuna's pruners by their names in a sweep file, and `curve`."""
