@@ -109,6 +109,14 @@ def test_what_learns_does_not_stay_with_its_best_point(
     assert (len(times), max(times.values())) == (6, 3)
 
 
+def test_a_gaussian_process_does_not_stay_in_a_corner(new_spec: NewSpec) -> None:
+    """The best point of the space: after three trials there it tries others, by chance."""
+    space = {"x": {"low": 0.5, "high": 1.0}, "y": {"low": 0.0, "high": 0.5}}
+    points = in_memory(new_spec(space=space, search={"sampler": "gp"}), 30)
+    assert sum((point["x"], point["y"]) == (0.5, 0.5) for point in points) == 3
+    assert len({str(point) for point in points}) >= 25
+
+
 def test_every_option_has_a_case() -> None:
     known = {(kind, name) for kind, model in KINDS.items() for name in model.model_fields}
     assert {(kind, name) for kind, name in known if name != "kind"} == set(OPTIONS)

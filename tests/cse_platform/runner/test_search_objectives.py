@@ -130,7 +130,8 @@ def test_samplers_take_objectives_and_constraints(
     search = opened(tmp_path, spec)
     for number in range(8):
         (values,) = asked(search, 1)
-        told = ended(number, values["temperature"] / 2, seconds=100 + number, uniformity=-number)
+        score = 1 - abs(values["temperature"] - 0.4)
+        told = ended(number, score, seconds=100 + number, uniformity=-number)
         (trial,) = history(told).trials.values()
         search.tell(trial)
     assert len({trial.params["temperature"] for trial in alone(tmp_path).get_trials()}) == 8

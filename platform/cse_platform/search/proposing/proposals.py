@@ -12,8 +12,7 @@ from cse_platform.search.distributions import decode, encode, suggest
 from cse_platform.search.proposing.draft import Draft
 from cse_platform.search.proposing.learning import learned_trials
 from cse_platform.search.samplers.named import sampler
-from cse_platform.sweep.samplers import chosen
-from cse_platform.sweep.space.dimensions import canonical_json
+from cse_platform.sweep.samplers import Gp, Sampler, chosen
 from cse_platform.sweep.space.satisfying import Satisfying
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
@@ -24,7 +23,7 @@ ProposedPoints = Sequence[Mapping[str, Any]]
 
 
 MOST_PROPOSED = 3
-"""How often a sampler that learns proposes a point: once, and for two more seeds of it."""
+"""How often a sampler that learns proposes a cell: once, and for two more seeds of it."""
 
 
 @dataclass(frozen=True)
@@ -102,37 +101,47 @@ def complete(
 
 
 def _settled(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
-    """Draw until the point is one to try; one near the last where that takes too long.
+    """Draw until the point is one to try.
 
-    One to try satisfies `require`, and has not been proposed `MOST_PROPOSED` times: what a further
-    seed gives is not told to a sampler that learns, so it would propose its best point for ever. A
-    sampler that learns nothing draws evenly at random, so it gets no point that is near.
+    One to try satisfies `require`, and its cell has not been proposed `MOST_PROPOSED` times: a
+    Gaussian process whose best point lies in a corner proposes that corner for ever. Where no draw
+    is one to try, it is a point near the last one, or in its surroundings if only its cell is worn.
+    A sampler that learns nothing draws evenly at random, so it gets a point anywhere.
     """
     requirements, objectives = spec.requirements, len(draft.study.directions)
     suited = chosen(spec.search.sampler, spec.space, trial=draft.number, objectives=objectives)
-    worn = _worn(draft.others, spec.space) if suited.learns else set()
+    worn = _worn(draft.others, spec.space) if _may_repeat(suited, spec.space) else set()
     for attempt in range(suited.redraws):
         point = _draw(draft, spec, attempt=attempt)
         given = {name: value for name, value in point.items() if name in draft.given}
-        known = given == point or canonical_json(point) not in worn
-        if known and requirements.broken_by(point) is None:
+        is_worn = given != point and spec.space.cell(point) in worn
+        if not is_worn and requirements.broken_by(point) is None:
             return point
+        if is_worn and isinstance(suited, Gp):
+            break  # it would draw it again
     points = Satisfying(requirements, given, seed=f"{spec.search.seed} {draft.number}", worn=worn)
-    settled = points.near(point) if suited.learns else points.anywhere()
+    if not suited.learns:
+        settled = points.anywhere()
+    else:
+        settled = points.around(point) if is_worn else points.near(point)
     draft.settle({name: (spec.space[name], value) for name, value in settled.items()})
     return settled
 
 
+def _may_repeat(suited: Sampler, space: Space) -> bool:
+    """Not if it draws real numbers by chance; a Gaussian process goes to its best point."""
+    real = any(dimension.is_real and not dimension.when for _, dimension in space.items())
+    return isinstance(suited, Gp) or (suited.learns and not real)
+
+
 def _worn(trials: Sequence[FrozenTrial], space: Space) -> set[str]:
-    """The points that were proposed so often that others are to be tried, as canonical JSON."""
-    if any(dimension.is_real and not dimension.when for _, dimension in space.items()):
-        return set()  # no point comes twice
+    """The cells that were proposed so often that others are to be tried."""
     assignments = (
         {name: decode(space[name], value) for name, value in trial.params.items() if name in space}
         for trial in trials
     )
-    proposed = Counter(map(canonical_json, assignments))
-    return {point for point, times in proposed.items() if times >= MOST_PROPOSED}
+    proposed = Counter(map(space.cell, assignments))
+    return {cell for cell, times in proposed.items() if times >= MOST_PROPOSED}
 
 
 def _draw(draft: Draft, spec: SweepSpec, *, attempt: int) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag,
 from cse_methods.settings import Settings
 from cse_platform.sweep.reading.problems import Problem, ProblemsError, format_value
 
+CELLS = 100
+"""Equal parts of a range of real numbers; to try two values of one part is to repeat a trial."""
+
 DIMENSION_EXPECTED = "a list of choices, {choices: [...]} or {low: ..., high: ...}"
 
 
@@ -111,6 +114,10 @@ class Choices(_Conditional):
         """How far a choice lies through the list, from 0 to 1."""
         return self.choices.index(value) / len(self.choices)
 
+    def cell(self, value: Any) -> Any:
+        """The value itself: any other choice is another trial."""
+        return value
+
     def __str__(self) -> str:
         return format_value(list(self.choices))
 
@@ -210,6 +217,10 @@ class Range(_Conditional):
         if self.log:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
+
+    def cell(self, value: float) -> float:
+        """Which of the range's `CELLS` a real number is in; a whole or stepped number itself."""
+        return round(self.share(value) * CELLS) if self.is_real else value
 
     def __str__(self) -> str:
         step = f" in steps of {self.step}" if self.step is not None else ""

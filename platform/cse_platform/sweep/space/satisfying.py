@@ -4,7 +4,7 @@ import random
 from collections.abc import Container, Mapping
 from typing import Any
 
-from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_json
+from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.require import Requirements, random_point
 
 TRIES = 200
@@ -13,6 +13,8 @@ ROUNDS = 5
 """How often each dimension is moved."""
 STEPS = 30
 """How often a move is made smaller."""
+AROUND = 0.1
+"""How far, as a share of each range, points around another lie from it: a standard deviation."""
 
 Values = Mapping[str, Any]
 
@@ -24,7 +26,7 @@ class Satisfying:
         requirements: that some point with the given values satisfies.
         given: values of dimensions that stay.
         seed: of what is drawn.
-        worn: points that are to be avoided where others are found, as canonical JSON.
+        worn: cells of the space that are to be avoided where others are found.
     """
 
     def __init__(
@@ -54,6 +56,10 @@ class Satisfying:
                 point = self._drawn_anew(point, name)
         return point
 
+    def around(self, target: Values) -> dict[str, Any]:
+        """An allowed point in the target's surroundings: it has other real numbers."""
+        return self.near({name: self._shifted(name, value) for name, value in target.items()})
+
     def near(self, target: Values) -> dict[str, Any]:
         """An allowed point that differs little from the target.
 
@@ -72,7 +78,9 @@ class Satisfying:
         return random_point(self.space, {**values, **self.given}, self.rng)
 
     def _allows(self, point: Values) -> bool:
-        return self.requirements.broken_by(point) is None and canonical_json(point) not in self.worn
+        return (
+            self.requirements.broken_by(point) is None and self.space.cell(point) not in self.worn
+        )
 
     def _half(self, target: Values) -> dict[str, Any]:
         return {name: value for name, value in target.items() if self.rng.random() < 0.5}
@@ -80,6 +88,13 @@ class Satisfying:
     def _movable(self, point: Values) -> list[str]:
         names = [name for name in point if name not in self.given]
         return self.rng.sample(names, len(names))
+
+    def _shifted(self, name: str, value: Any) -> Any:
+        dimension = self.space[name]
+        if not dimension.is_real:
+            return value
+        share = abs(dimension.share(value) + self.rng.gauss(0, AROUND)) % 2
+        return dimension.at(min(share, 2 - share))  # mirrored where it leaves the range
 
     def _drawn_anew(self, point: dict[str, Any], name: str) -> dict[str, Any]:
         if name not in point:  # another choice has put it out of action

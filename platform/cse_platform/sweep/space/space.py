@@ -95,6 +95,10 @@ class Space(RootModel[dict[str, Dimension]]):
         given = [name for name in self.ordered() if name in assignment]
         return {name: assignment[name] for name in given if self.is_active(name, assignment)}
 
+    def cell(self, assignment: Mapping[str, Any]) -> str:
+        """One text for the points whose values lie in the same cell of each dimension."""
+        return canonical_json({name: self[name].cell(value) for name, value in assignment.items()})
+
     def grid_points(self) -> Iterator[dict[str, Any]]:
         """Every distinct active assignment once, the last dimension turning fastest.
 
