@@ -183,6 +183,7 @@ document.addEventListener("drawn", ({ target: plot }) => {
   plot.on("plotly_hover", (event) => plot.classList.toggle("leads", Boolean(trialAt(event, notes))));
   plot.on("plotly_unhover", () => plot.classList.remove("leads"));
   plot.on("plotly_click", (event) => {
+    if (COARSE.matches && event.event.type === "mousedown") return; // a slow browser's echo of the touch
     const trial = trialAt(event, notes);
     if (trial && (!COARSE.matches || trial === touched)) leadTo(trials + trial, event.event);
     touched = trial;
