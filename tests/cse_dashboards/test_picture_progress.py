@@ -65,7 +65,7 @@ def test_the_best_so_far_in_the_order_in_which_trials_ended() -> None:
     trials, best = picture.figure.data
     assert [time - NOON for time in trials.x] == [timedelta(minutes=m) for m in (3, 6, 9)]
     assert (list(trials.y), list(best.y)) == ([60.0, 50.0, 70.0], [60.0, 60.0, 70.0])
-    assert list(trials.ids) == ["1", "2", "0"]
+    assert (list(trials.ids), list(best.ids)) == (["1", "2", "0"], ["1", "1", "0"])
     first = f"2030-01-01 12:03:00+00:00,1,{told[1].key},11111111,42,60.0,60.0"
     assert picture.csv.splitlines()[1] == first
     axes = picture.figure.layout

@@ -37,9 +37,13 @@ def best_so_far(history: SearchHistory) -> Picture:
 def draw_best(data: pd.DataFrame, *, title: str, x: str, y: str) -> Drawn:
     """A marker a trial, and a line at the best until then.
 
+    The line stands for the best trial, as its markers do for theirs: where both meet, either says
+    the same.
+
     The trials are in the order of `x`; x and y are each a column and the name of its axis.
     """
     data = data.assign(**{BEST: data[y].cummax()})
+    holder = data["trial"].where(~data[BEST].duplicated()).ffill().astype(int)
     places = [one.to_pydatetime() for one in data[x]] if x == END else data[x].tolist()
     marks = go.Scatter(
         name="trial",
@@ -54,8 +58,9 @@ def draw_best(data: pd.DataFrame, *, title: str, x: str, y: str) -> Drawn:
         name=BEST,
         x=places,
         y=data[BEST].tolist(),
+        ids=holder.astype(str).tolist(),
         mode="lines",
         line={"color": colour(5), "shape": "hv"},
-        hovertemplate="%{x}: %{y:.2f}<extra></extra>",
+        hovertemplate=HOVER,
     )
     return Drawn(make_figure(marks, best, title=title, x=x, y=y), data)
