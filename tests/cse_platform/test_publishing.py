@@ -149,8 +149,10 @@ def test_what_follows_the_sweep_does_not_wait(lab: Lab) -> None:
     publisher = lab.publisher()
     publisher.finish(lab.journal, complete=True)
     eventually(lambda: (lab.folder / "pid").exists() and (lab.folder / "pid").read_text())
+    assert publisher.at_work
     publisher.stop()
     publisher.wait()
+    assert not publisher.at_work
     assert len(lab.calls) == 1
 
 

@@ -89,6 +89,8 @@ def run_stages(
                     notifier.tell("finished", "\n".join(_summary(spec, outcome)))
         _replay_annotations(stages[-1].spec, stages[-1].where)
         _print_leaderboard(stages[-1].spec, stages[-1].where, console)
+        if publisher.at_work:
+            say("writing the report of the sweep to MLflow")
 
 
 def _both(one: Watch, other: Watch) -> Watch:

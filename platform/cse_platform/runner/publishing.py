@@ -74,9 +74,14 @@ class Publisher:
         self._thread = threading.Thread(target=publish, name="last publication", daemon=True)
         self._thread.start()
 
+    @property
+    def at_work(self) -> bool:
+        """Whether `wait` would wait."""
+        return self._thread.is_alive()
+
     def wait(self) -> None:
         """Wait for the last run, but not too long."""
-        if self._thread.is_alive():
+        if self.at_work:
             self._thread.join()
 
     def _repeat(self, journal: Journal) -> None:
