@@ -71,7 +71,8 @@ def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         for size, sizes in SIZES.items()
     }
     taught = {f"{name}-{one}": made[one] for one in made for name in ("simcse", "diffcse")}
-    return {"mini": "mini", "best:simcse/mini": "mini"} | made | taught
+    small = ("mini", "minilm", "best:simcse/mini", "best:untrained/mini")
+    return dict.fromkeys(small, "mini") | made | taught
 
 
 def _bert(folder: Path, sizes: Mapping[str, int]) -> Path:
