@@ -12,20 +12,13 @@ from optuna.trial import FrozenTrial, TrialState
 
 if TYPE_CHECKING:
     from optuna._gp.acqf import BaseAcquisitionFunc
-    from optuna._gp.gp import GPRegressor
-    from torch import Tensor
-
-OPTUNAS_NOISE, NOISE = 1 / 30, 1 / 3
-"""Scales of the gamma prior of the noise's variance, as a share of the variance of all scores."""
 
 
 class NoisyGp(GPSampler):
     """A Gaussian process that is not misled by lucky seeds, nor blind to pruned trials.
 
-    It differs from Optuna's own in three ways:
+    It differs from Optuna's own in two ways:
 
-    - It takes more noise for possible. Optuna's prior holds noise for a few hundredths of the
-      variance of the scores, so that one lucky score among many becomes a peak to stay at.
     - It proposes what may exceed the highest *expected* score of those tried, and not the highest
       *score*, which is a lucky one (the plug-in of Vazquez et al. 2008, Global optimization based
       on noisy evaluations; compared by Picheny et al. 2013, A benchmark of kriging-based infill
@@ -33,10 +26,6 @@ class NoisyGp(GPSampler):
     - A pruned trial has ended with its last dev point. Optuna's does not see pruned trials, and so
       proposes their neighbours again and again.
     """
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._log_prior = _log_prior
 
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
@@ -61,13 +50,6 @@ class NoisyGp(GPSampler):
             acqf._threshold = float(expected.max())
             best_params = model._X_train[[int(expected.argmax())]].numpy()
         return super()._optimize_acqf(acqf, best_params)
-
-
-def _log_prior(model: "GPRegressor") -> "Tensor":
-    """Optuna's, but for the scale of the noise."""
-    from optuna._gp.prior import default_log_prior
-
-    return default_log_prior(model) + (1 / OPTUNAS_NOISE - 1 / NOISE) * model.noise_var
 
 
 def _with_pruned(study: Study) -> Study:
