@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NoisyGp(GPSampler):
-    """A Gaussian process that is not misled by lucky seeds, nor blind to pruned trials.
+    """A Gaussian process that does not aim at lucky scores, and sees pruned trials.
 
     It differs from Optuna's own in two ways:
 
