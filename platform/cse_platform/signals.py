@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM: both end a sweep softly, and the same command goes on from there."""
 
+import logging
 import os
 import signal
 import sys
@@ -26,6 +27,8 @@ def heed_sigterm() -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)
         sys.unraisablehook = _interrupt_again
+        for handler in filter(None, [logging.lastResort, *logging.root.handlers]):
+            handler.addFilter(_is_no_interrupt)
         _limit_patience()
 
 
@@ -62,6 +65,14 @@ def _interrupt_again(lost: "sys.UnraisableHookArgs") -> None:
         threading.Timer(REPEAT, signal.pthread_kill, [main, signal.SIGINT]).start()
     else:
         sys.__unraisablehook__(lost)
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """Whether a log record tells of something else than a KeyboardInterrupt.
+
+    SQLAlchemy logs one that hits the closing of a connection, with a traceback, and raises it on.
+    """
+    return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
 
 
 @contextmanager

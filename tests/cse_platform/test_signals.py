@@ -27,6 +27,26 @@ except KeyboardInterrupt:
     print("heard")
 """
 
+HIT_WHILE_A_CONNECTION_CLOSES = """
+import signal, sqlite3
+from sqlalchemy import create_engine
+from cse_platform.signals import heed_sigterm
+
+class Hit(sqlite3.Connection):
+    def close(self):
+        signal.raise_signal(signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+heed_sigterm()
+engine = create_engine("sqlite://", creator=lambda: sqlite3.connect(":memory:", factory=Hit))
+engine.connect().close()
+try:
+    engine.dispose()
+    print("lost")
+except KeyboardInterrupt:
+    print("heard")
+"""
+
 
 def test_a_handler_that_was_left_behind_swallows_nothing() -> None:
     with interrupt_handler_kept():
@@ -45,8 +65,11 @@ def test_it_works_where_sigint_is_ignored() -> None:
             interrupt()
 
 
-def test_ctrl_c_that_hits_a_finaliser_is_not_lost() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", HIT_IN_A_FINALISER], capture_output=True, text=True, check=True
-    )
+@pytest.mark.parametrize(
+    "script",
+    [HIT_IN_A_FINALISER, HIT_WHILE_A_CONNECTION_CLOSES],
+    ids=["a finaliser", "a connection's end"],
+)
+def test_ctrl_c_that_hits_tidying_up_is_heard_and_prints_nothing(script: str) -> None:
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert (ran.stdout, ran.stderr) == ("heard\n", "")
