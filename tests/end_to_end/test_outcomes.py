@@ -55,6 +55,7 @@ def test_pruned_and_failed_trials(run_here, new_sweep, tmp_path: Path) -> None:
     whole = (sweep.runs / "sweeps" / "tiny" / "errors" / "trial-1.txt").read_text()
     assert "in train" in whole
     assert "\x1b" not in whole
+    assert not list(sweep.runs.glob("*.db-wal"))  # a copy of a store's one file has everything
     assert_stores_agree(sweep)
 
 

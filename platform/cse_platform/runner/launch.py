@@ -206,6 +206,7 @@ def run_to_end(
         raise
     finally:
         state.record(SweepFinished(sweep=state.spec.sweep, state=end, why=state.gave_up))
+        state.search.close_store()
     return end
 
 

@@ -62,9 +62,10 @@ class SearchStudy:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._known = KnownTrials(self._read_trials)
         with self._store():
+            self._opened = open_search_store(url)
             self.study = optuna.create_study(
                 study_name=spec.sweep,
-                storage=open_search_store(url),
+                storage=self._opened,
                 directions=spec.search.directions,
                 load_if_exists=True,
                 pruner=pruner(spec.pruner),
@@ -180,6 +181,11 @@ class SearchStudy:
         with self._store():
             Trial(self.study, self._frozen(number)._trial_id).set_user_attr("closed", why)
             self._known.note(self.study.tell(number, state=TrialState.FAIL))
+
+    def close_store(self) -> None:
+        """Close the connections to the database; a SQLite file then has everything in itself."""
+        self._opened.remove_session()
+        self._opened.engine.dispose()
 
     def reconcile(self, history: History) -> None:
         """Report to the study everything that the journal has and the study lacks."""
