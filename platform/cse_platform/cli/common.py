@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from cse_methods.errors import CseError
+from cse_platform.garbage import collect_rarely
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.signals import INTERRUPTED, exit_code, ignore_both
 
@@ -26,6 +27,7 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(command)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        collect_rarely()
         try:
             return command(*args, **kwargs)
         except CseError as error:

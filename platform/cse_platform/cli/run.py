@@ -24,6 +24,7 @@ from cse_platform.leaderboard.render.document import print_document
 from cse_platform.leaderboard.row import family_of
 from cse_platform.runner.launch import Outcome, Watch, run_sweep
 from cse_platform.runner.notifying import Notifier
+from cse_platform.runner.processes.own_ray import stop_own
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.search.findings.findings import search_findings
@@ -91,6 +92,7 @@ def run_stages(
         _print_leaderboard(stages[-1].spec, stages[-1].where, console)
         if publisher.at_work:
             say("writing the report of the sweep to MLflow")
+        stop_own()  # which takes as long as the report
 
 
 def _both(one: Watch, other: Watch) -> Watch:

@@ -1,4 +1,4 @@
-"""A Ray of one's own hears nobody else."""
+"""A Ray of one's own hears nobody else, and runs no process that nobody needs."""
 
 import json
 import subprocess
@@ -22,7 +22,28 @@ heard = {
     one.name(): [at.laddr for at in one.net_connections("inet") if not at.raddr]
     for one in family
 }
-print(json.dumps(heard))
+commands = [" ".join(one.cmdline()) for one in family]
+print(json.dumps([heard, commands]))
+"""
+KEPT = """
+import os, psutil, ray
+from cse_platform.runner.processes.cluster import join_cluster
+
+join_cluster(None)
+process = ray.remote(lambda: os.getpid()).options(num_cpus=1)
+scorer = psutil.Process(ray.get(process.remote()))
+
+@ray.remote(num_cpus=1, runtime_env={"env_vars": {"ANOTHER": "environment"}})
+class Trial:
+    def begin(self):
+        pass
+
+trials = [Trial.remote() for _ in range(int(ray.cluster_resources()["CPU"]))]
+ray.get([trial.begin.remote() for trial in trials])
+psutil.wait_procs([scorer], timeout=5)  # Ray itself ends one that is idle for a second
+for trial in trials:
+    ray.kill(trial)
+print(ray.get(process.remote()) == scorer.pid)
 """
 
 
@@ -41,10 +62,18 @@ def test_it_listens_on_the_loopback_and_keeps_its_token_to_itself(
         text=True,
         check=True,
     )
-    heard = json.loads(done.stdout)
+    heard, commands = json.loads(done.stdout)
     assert {"gcs_server", "raylet"} <= heard.keys()
     places = [place for one in heard.values() for place in one]
     assert {address.removeprefix("::ffff:") for address, _ in places} == {"127.0.0.1"}
     assert AGENT_PORT not in {port for _, port in places}
     assert S_IMODE(token.stat().st_mode) == 0o600
     assert done.stderr == ""
+    assert not [command for command in commands if "monitor.py" in command]
+
+
+def test_a_process_that_scores_outlives_the_trials_of_the_next_stage() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KEPT], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")

@@ -60,9 +60,10 @@ def refuse_lost_ray() -> None:
 
 
 def stop_own() -> None:
-    """Leave what is left of a Ray that has died; its workers end by that."""
-    _needed.clear()
-    ray.shutdown()
+    """End the Ray that this process has started, or what is left of it, and its workers."""
+    if is_own():
+        _needed.clear()
+        ray.shutdown()
 
 
 def start_own(init: Callable[..., Any]) -> None:
@@ -102,13 +103,16 @@ def without_noise() -> Iterator[None]:
 
 
 @contextmanager
-def _any_free_port() -> Iterator[None]:
-    """Let the agent of a Ray that starts within listen on whatever port is free.
+def _for_one_machine() -> Iterator[None]:
+    """Let a Ray that starts within have no process that only a cluster needs, and any free port.
 
-    Beside another Ray its own fixed port is taken, and it tries that for 3 s before it goes on.
+    One of these adds nodes, another collects what workers print. Beside another Ray the fixed port
+    of the agent is taken, and it tries that for 3 s before it goes on.
     """
     params = parameter.RayParams
-    parameter.RayParams = partial(params, dashboard_agent_listen_port=0)
+    parameter.RayParams = partial(
+        params, no_monitor=True, include_log_monitor=False, dashboard_agent_listen_port=0
+    )
     try:
         yield
     finally:
@@ -118,7 +122,7 @@ def _any_free_port() -> Iterator[None]:
 def _start_once(init: Callable[..., Any]) -> None:
     before = set(psutil.Process().children())
     try:
-        with _any_free_port():
+        with _for_one_machine():
             init(address="local", _node_ip_address=_LOOPBACK, include_dashboard=False)
     except BaseException:
         ray.shutdown()

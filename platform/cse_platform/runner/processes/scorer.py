@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from cse_methods.tasks import Tasks
+from cse_platform.garbage import collect_rarely
 from cse_platform.runner.models import local_copy
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ def score_kept_model(
     place: str, tasks: Tasks, data: str | None, slicing_length: int | None, threads: int
 ) -> "Evaluation":
     """Runs in a worker, which writes to no store."""
+    collect_rarely()
     import torch
 
     from cse_methods.evaluation.evaluate import evaluate

@@ -17,6 +17,7 @@ from cse_methods.files.places import filesystem
 from cse_methods.guard import guard
 from cse_methods.registry import get_method
 from cse_platform.errors import SettingsError
+from cse_platform.garbage import collect_rarely
 from cse_platform.runner.disk_full import wait_for_room
 from cse_platform.runner.processes.worker_process import as_found
 from cse_platform.sweep.identity import code_hash
@@ -71,6 +72,7 @@ def prepared(
     Returns:
         The method, and the configuration of its trial.
     """
+    collect_rarely()
     _shut_tests(settings)  # before a line of the method's own code
     found = get_method(method)
     _use_threads(threads)
