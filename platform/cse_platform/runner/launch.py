@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,6 +30,7 @@ from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.runner.telling import warnings_told
 from cse_platform.search.study import SearchStudy
+from cse_platform.signals import interrupts_deferred
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.best_in_spec import best_references, with_best
 from cse_platform.sweep.changes import asks_for_no_more, refuse_changes
@@ -101,9 +102,13 @@ def run_sweep(
         try:
             if begin is not None:
                 publisher.start(journal)
-                running = begin(recorder, lease)
                 state = run_to_end(
-                    running, requests, places, address=address, ship=ship, watch=watch
+                    lambda: begin(recorder, lease),
+                    requests,
+                    places,
+                    address=address,
+                    ship=ship,
+                    watch=watch,
                 )
         finally:
             try:
@@ -180,7 +185,7 @@ def _started(sweep: SweepSpec, method: Method, **facts: Any) -> SweepStarted:
 
 
 def run_to_end(
-    state: SweepState,
+    begin: Callable[[], SweepState],
     requests: Requests,
     places: SweepStores,
     *,
@@ -190,23 +195,29 @@ def run_to_end(
 ) -> EndState:
     """Run what the planner wants, on Ray; the sweep's end, or its interruption, is recorded."""
     end: EndState = "INTERRUPTED"
-    try:
-        with warnings_told(state), watch(state):
-            _log.info("sweep %s %s", state.spec.sweep, BEGUN)
-            done = False
-            while not done and run_trials(state, requests, places, address=address, ship=ship):
-                evaluate_selected(state, heed=lambda: requests.heed(state))
-                done = not state.wants_more  # which can have been asked for meanwhile
-        if done:
-            delete_surplus_models(state)
-            end = "COMPLETE"
-            delete_folder(places.checkpoints)
-    except Exception as error:
-        state.say(str(error) or repr(error), "error")
-        raise
-    finally:
+
+    def finish() -> None:
         state.record(SweepFinished(sweep=state.spec.sweep, state=end, why=state.gave_up))
         state.search.close_store()
+
+    with ExitStack() as at_end:
+        with interrupts_deferred():  # a start that is recorded has an end that is
+            state = begin()
+            at_end.callback(finish)
+        try:
+            with warnings_told(state), watch(state):
+                _log.info("sweep %s %s", state.spec.sweep, BEGUN)
+                done = False
+                while not done and run_trials(state, requests, places, address=address, ship=ship):
+                    evaluate_selected(state, heed=lambda: requests.heed(state))
+                    done = not state.wants_more  # which can have been asked for meanwhile
+            if done:
+                delete_surplus_models(state)
+                end = "COMPLETE"
+                delete_folder(places.checkpoints)
+        except Exception as error:
+            state.say(str(error) or repr(error), "error")
+            raise
     return end
 
 
