@@ -10,7 +10,7 @@ import gc
 from functools import cache
 
 NEW_OBJECTS = 10_000
-"""How many more there are before Python looks for garbage among them; its own default is 700."""
+"""How many more there are before Python looks for garbage among them: 700 by default in 3.11."""
 
 
 @cache

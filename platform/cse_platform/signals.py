@@ -68,9 +68,9 @@ def _interrupt_again(lost: "sys.UnraisableHookArgs") -> None:
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:
-    """Whether a log record tells of something else than a KeyboardInterrupt.
+    """Whether a log record is about anything but a KeyboardInterrupt.
 
-    SQLAlchemy logs one that hits the closing of a connection, with a traceback, and raises it on.
+    SQLAlchemy logs one that hits the closing of a connection, with a traceback, and reraises it.
     """
     return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
 

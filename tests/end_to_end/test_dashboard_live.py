@@ -49,7 +49,7 @@ def test_a_running_sweep_moves_by_itself_and_can_be_interrupted(
         expect(tab.get_by_role("table", name="Trials that were cut off")).to_be_visible()
         expect(tab.locator("body[data-opened=once]")).to_be_attached()  # it was never left
         process.communicate(timeout=60)
-        tab.goto("about:blank")  # it asks again while the server ends, else
+        tab.goto("about:blank")  # else it could ask while the server ends
 
 
 def test_all_parts_follow_and_hold_still_while_someone_selects(

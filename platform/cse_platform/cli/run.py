@@ -92,7 +92,7 @@ def run_stages(
         _print_leaderboard(stages[-1].spec, stages[-1].where, console)
         if publisher.at_work:
             say("writing the report of the sweep to MLflow")
-        stop_own()  # which takes as long as the report
+        stop_own()  # while the report is written
 
 
 def _both(one: Watch, other: Watch) -> Watch:

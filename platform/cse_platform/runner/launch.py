@@ -201,7 +201,7 @@ def run_to_end(
         state.search.close_store()
 
     with ExitStack() as at_end:
-        with interrupts_deferred():  # a start that is recorded has an end that is
+        with interrupts_deferred():  # else a recorded start could lack its end
             state = begin()
             at_end.callback(finish)
         try:

@@ -1,4 +1,4 @@
-"""A Ray of one's own hears nobody else, and runs no process that nobody needs."""
+"""A Ray of one's own hears nobody else, and starts only the processes it needs."""
 
 import json
 import subprocess

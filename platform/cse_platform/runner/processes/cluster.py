@@ -30,7 +30,7 @@ RAY_SETTINGS = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean the same in a trial as in the file
     "RAY_DEDUP_LOGS": "0",
-    "RAY_idle_worker_killing_time_threshold_ms": "600000",  # one that scores serves all stages
+    "RAY_idle_worker_killing_time_threshold_ms": "600000",  # for the next stage to score in
     "RAY_prestart_worker_first_driver": "false",  # trials need processes of another environment
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # results go through the journal alone
     "TUNE_FUNCTION_THREAD_TIMEOUT_S": "60",  # for a stopped trial to leave its worker

@@ -104,10 +104,10 @@ def without_noise() -> Iterator[None]:
 
 @contextmanager
 def _for_one_machine() -> Iterator[None]:
-    """Let a Ray that starts within have no process that only a cluster needs, and any free port.
+    """Start Ray within without the processes that only a cluster needs, and on any free port.
 
-    One of these adds nodes, another collects what workers print. Beside another Ray the fixed port
-    of the agent is taken, and it tries that for 3 s before it goes on.
+    One such process adds nodes, another collects what workers print. Beside another Ray the agent's
+    fixed port is taken, and it tries that port for 3 s before it goes on.
     """
     params = parameter.RayParams
     parameter.RayParams = partial(
