@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from cse_platform.cli.sweep import main
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.ingest.requests import note_taken, waiting_requests
+from cse_platform.leaderboard.ingest.requests import waiting_requests
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.tracking.events import Event, SweepRequested
 from cse_platform.tracking.journal import Journal
@@ -62,7 +62,7 @@ def held(board: Store, asks: Asks, tmp_path: Path) -> Iterator[Lease]:
 
 def waiting(board: Store) -> list[SweepRequested]:
     with board.session() as session:
-        return list(waiting_requests(session, "first").values())
+        return waiting_requests(session, "first")
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_status_of_one_sweep_says_who_holds_it_and_what_is_asked(
 ) -> None:
     asks("pause")
     assert "not heard yet: pause" in asks("status").output
-    with board.writing() as session:
-        note_taken(session, list(waiting_requests(session, "first")))
+    (heard,) = waiting(board)
+    LeaderboardSink(board).apply("j", [(99, heard)])
     said = asks("status").output
     assert "RUNNING, paused" in said
     assert "held by process" in said

@@ -89,9 +89,11 @@ def run_sweep(
         Lease(leaderboard, spec.sweep, journal) as lease,
         Requests(leaderboard, spec.sweep) as requests,
     ):
-        for request in requests.take():  # what was asked while nothing ran
-            journal.append(request)
         history = History(event for _, event in journal.read())
+        for request in requests.take():  # what was asked while nothing ran
+            if request.request not in history.requests:
+                journal.append(request)
+                history.apply(request)
         spec = spec.with_budget(history.asked_trials)
         asked = spec.model_dump(mode="json", exclude={"stores"})  # URLs can hold passwords
         refuse_changes(history.spec, asked)

@@ -12,7 +12,6 @@ from cse_methods.contract import Paper
 from cse_methods.registry import get_method, register
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.ingest.requests import add_request, waiting_requests
-from cse_platform.leaderboard.store.opening import Store
 from cse_platform.runner.planning.requests import Requests, act_on
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.spec import SweepSpec
@@ -58,21 +57,21 @@ def states(drive: Any) -> list[str]:
     return [trial.state for trial in drive.history.trials.values()]
 
 
-def test_request_is_heard_once_and_kept(
-    board: Store, drive: Any, sweep_started: Callable[..., Any]
-) -> None:
+def test_request_is_heard_once_and_kept(drive: Any) -> None:
+    board = drive.state.leaderboard
     add_request(board, asked("pause"))
     with Requests(board, "small") as requests:
         (heard,) = requests.take()
         act(drive, heard)
         act(drive, heard)
         assert list(requests.take()) == []
+        assert drive.history.requests == {heard.request}
+        drive.close()
         add_request(board, asked("resume"))
         add_request(board, asked("resume").model_copy(update={"sweep": "another"}))
-    with board.session() as session:
-        (waiting,) = waiting_requests(session, "small").values()
+        with board.session() as session:
+            (waiting,) = waiting_requests(session, "small")
     assert waiting.action == "resume"
-    assert drive.history.requests == {heard.request}
 
 
 def test_paused_sweep_starts_nothing_until_it_is_resumed(

@@ -14,6 +14,7 @@ from cse_platform.leaderboard.ingest.annotations import add_annotation
 from cse_platform.leaderboard.ingest.early_events import hold_back, take_held_back
 from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_identities
 from cse_platform.leaderboard.ingest.lease import Lease
+from cse_platform.leaderboard.ingest.requests import take_request
 from cse_platform.leaderboard.ingest.sweep_events import (
     add_message,
     change_budget,
@@ -155,8 +156,10 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
             add_message(session, journal, position, event)
         case SearchEnded():
             end_search(session, journal, event)
-        case SweepRequested() if event.trials:
-            change_budget(session, journal, event)
+        case SweepRequested():
+            take_request(session, event)
+            if event.trials:
+                change_budget(session, journal, event)
         case AnnotationWritten():
             add_annotation(session, event)
         case TrialStarted():

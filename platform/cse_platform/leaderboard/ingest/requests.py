@@ -1,8 +1,6 @@
 """What people ask of a sweep from elsewhere; its driver takes it into the journal."""
 
-from collections.abc import Collection
-
-from sqlalchemy import select, update
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.query.sweeps.holders import server_time
@@ -18,16 +16,21 @@ def add_request(leaderboard: Store, request: SweepRequested) -> None:
         session.add(SweepRequestRecord(sweep=request.sweep, event=event))
 
 
-def waiting_requests(session: Session, sweep: str) -> dict[int, SweepRequested]:
-    """What no driver has taken yet, in the order in which it was asked, by number."""
+def waiting_requests(session: Session, sweep: str) -> list[SweepRequested]:
+    """What no driver has taken yet, in the order in which it was asked."""
     query = select(SweepRequestRecord).where(
         SweepRequestRecord.sweep == sweep, SweepRequestRecord.taken.is_(None)
     )
     found = session.scalars(query.order_by(SweepRequestRecord.id))
-    return {record.id: SweepRequested.model_validate(record.event) for record in found}
+    return [SweepRequested.model_validate(record.event) for record in found]
 
 
-def note_taken(session: Session, numbers: Collection[int]) -> None:
-    """The driver has these requests in its journal."""
-    taken = update(SweepRequestRecord).where(SweepRequestRecord.id.in_(numbers))
-    session.execute(taken.values(taken=server_time(session)))
+def take_request(session: Session, request: SweepRequested) -> None:
+    """The driver has this request in its journal; none waits where another store got it."""
+    query = select(SweepRequestRecord).where(
+        SweepRequestRecord.sweep == request.sweep,
+        SweepRequestRecord.event["request"].as_string() == request.request,
+        SweepRequestRecord.taken.is_(None),
+    )
+    for record in session.scalars(query):
+        record.taken = server_time(session)

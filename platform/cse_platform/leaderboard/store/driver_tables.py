@@ -39,4 +39,4 @@ class SweepRequestRecord(Base):
     event: Mapped[dict[str, Any]]
     """As the journal gets it."""
     taken: Mapped[datetime | None]
-    """When the driver had it in its journal; None before."""
+    """When it came here from the driver's journal; None before."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Self
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.ingest.requests import note_taken, waiting_requests
+from cse_platform.leaderboard.ingest.requests import waiting_requests
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.runner.state import SweepState
 from cse_platform.signals import interrupt
@@ -19,37 +19,30 @@ LISTEN_SECONDS = 1.0
 class Requests:
     """Hears what is asked of a sweep. Until it is closed, a thread asks the leaderboard for it.
 
-    While the leaderboard is down nothing is heard.
+    While the leaderboard is down nothing is heard. A request waits there until it comes back in the
+    driver's journal; a driver that starts before then hears it again.
     """
 
     def __init__(self, leaderboard: Store, sweep: str) -> None:
         self._leaderboard, self._sweep = leaderboard, sweep
-        self._heard: deque[tuple[int, SweepRequested]] = deque()
-        self._known: set[int] = set()
-        self._taken: deque[int] = deque()
+        self._heard: deque[SweepRequested] = deque()
+        self._known: set[str] = set()
         self._closing = threading.Event()
         self._listen()
         self._thread = threading.Thread(target=self._run, name="requests", daemon=True)
         self._thread.start()
 
     def take(self) -> Iterator[SweepRequested]:
-        """What was asked since the last call; each is in the journal when the next one is taken."""
+        """What was asked since the last call."""
         while self._heard:
-            number, request = self._heard.popleft()
-            yield request
-            self._taken.append(number)
+            yield self._heard.popleft()
 
     def heed(
         self, state: SweepState, *, stop_trial: Callable[[str], None] = lambda key: None
     ) -> None:
         """Do what was asked since the last call; `stop_trial` ends a running trial, by its key."""
-        while self._heard:
-            number, request = self._heard.popleft()
-            try:
-                act_on(state, request, stop_trial=stop_trial)
-            finally:  # a stop does not return
-                if request.request in state.history.requests:
-                    self._taken.append(number)
+        for request in self.take():
+            act_on(state, request, stop_trial=stop_trial)
 
     def close(self) -> None:
         """Hear nothing more; a second call does nothing."""
@@ -66,21 +59,13 @@ class Requests:
     def _run(self) -> None:
         while not self._closing.wait(LISTEN_SECONDS):
             self._listen()
-        self._listen()
 
     def _listen(self) -> None:
         with suppress(StoreError):
-            taken = list(self._taken)
-            if taken:
-                with self._leaderboard.writing(alone=False) as session:
-                    note_taken(session, taken)
-                for _ in taken:
-                    self._taken.popleft()
             with self._leaderboard.session() as session:
                 waiting = waiting_requests(session, self._sweep)
-            for number in sorted(waiting.keys() - self._known):
-                self._known.add(number)
-                self._heard.append((number, waiting[number]))
+            self._heard += [asked for asked in waiting if asked.request not in self._known]
+            self._known |= {asked.request for asked in waiting}
 
 
 def act_on(
