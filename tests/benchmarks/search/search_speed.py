@@ -15,7 +15,7 @@ import os
 import sys
 import warnings
 from argparse import ArgumentParser
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -70,14 +70,18 @@ ROWS = {
 }
 
 
-def surfaces() -> Iterator[Surface]:
-    """All of them, the recorded ones first."""
+NAMES = (*STARTS, *(surface.name for surface in analytic_surfaces()))
+
+
+def surfaces(names: Container[str]) -> Iterator[Surface]:
+    """Those of these names, the recorded ones first."""
     stages = yaml.safe_load((HERE / "surface.yaml").read_text("utf-8"))["stages"]
     spaces = {stage["sweep"]: stage.get("space") for stage in stages}
     for name, start in STARTS.items():
-        space = spaces[f"surface-{name}"]
-        yield RecordedSurface(name, HERE / f"{name}.csv.gz", space=space, start=start)
-    yield from analytic_surfaces()
+        if name in names:
+            space = spaces[f"surface-{name}"]
+            yield RecordedSurface(name, HERE / f"{name}.csv.gz", space=space, start=start)
+    yield from (surface for surface in analytic_surfaces() if surface.name in names)
 
 
 @dataclass(frozen=True)
@@ -138,15 +142,16 @@ def main() -> None:
     """Print the table, and write it where `--json` says."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--repetitions", type=int, default=50)
-    parser.add_argument("--surface", action="append", help="only this one; can be repeated")
+    parser.add_argument(
+        "--surface", action="append", choices=NAMES, help="only this one; can be repeated"
+    )
     parser.add_argument("--slots", action="append", type=int, help="trials at once; 1 and 8")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     told = []
+    _quiet()
     with ProcessPoolExecutor(os.cpu_count(), initializer=_quiet) as pool:
-        for surface in surfaces():
-            if asked.surface and surface.name not in asked.surface:
-                continue
+        for surface in surfaces(asked.surface or NAMES):
             best, share = best_mean(surface)
             say(f"{surface.name}: best mean {100 * best:.2f}, {share:.2%} within 0.3 points")
             for slots in asked.slots or SLOTS:
@@ -187,6 +192,7 @@ def _text(time: float) -> str:
 
 
 def _quiet() -> None:
+    """Hide the warnings of scikit-learn and Optuna about fits that reach a bound."""
     warnings.simplefilter("ignore")
 
 
