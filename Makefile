@@ -85,13 +85,13 @@ bench-scale: .venv/installed-dev  ## thousands of trials at once through driver 
 	tests/with_postgres.sh $(BIN)/python tests/benchmarks/cluster_scale.py $(BENCH)
 
 bench-search: .venv/installed  ## how soon searches find what is best, in simulated time; BENCH="--repetitions 10"
-	$(BIN)/python tests/benchmarks/search/search_speed.py $(BENCH)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/search/search_speed.py $(BENCH)
 
 bench-search-cost: .venv/installed  ## an ask, a report and a tell beside 1,000 trials, for each sampler; BENCH="--trials 200"
 	$(BIN)/python tests/benchmarks/search_cost.py $(BENCH)
 
 bench-search-parallel: .venv/installed  ## what eight trials at once cost a search, for each sampler; BENCH="--repetitions 5"
-	$(BIN)/python tests/benchmarks/search_parallel.py $(BENCH)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/benchmarks/search_parallel.py $(BENCH)
 
 bench-dashboard: .venv/installed-dev  ## every view of the page over 100,000 trials; BENCH="--trials 10000"
 	$(BIN)/python tests/benchmarks/dashboard_speed.py $(BENCH)

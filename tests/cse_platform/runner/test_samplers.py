@@ -12,6 +12,7 @@ import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
 from search_studies import in_memory, lived, opened, score, tell_live
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from cse_platform.search.samplers.cmaes import ReplayedCmaEs
 from cse_platform.search.samplers.gaussian import NoisyGp
@@ -219,3 +220,24 @@ def test_a_lucky_score_is_no_goal_once_it_is_known_to_be_luck() -> None:
     theirs = [proposed(optuna.samplers.GPSampler(seed=noise), noise=noise) for noise in range(6)]
     assert ours == [middle] * 6
     assert theirs.count(middle) <= 3
+
+
+def test_a_gaussian_process_proposes_on_one_thread() -> None:
+    """Threads that share its small matrices wait for each other, and take the trials' cores."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+    def threads() -> set[int]:
+        return {pool["num_threads"] for pool in threadpool_info()}
+
+    class Watched(NoisyGp):
+        def _optimize_acqf(self, *arguments: Any) -> Any:
+            proposing.append(threads())
+            return super()._optimize_acqf(*arguments)
+
+    proposing: list[set[int]] = []
+    study = optuna.create_study(sampler=Watched(seed=0, n_startup_trials=3))
+    with threadpool_limits(2):
+        for _ in range(4):
+            trial = study.ask({"x": FloatDistribution(0, 1)})
+            study.tell(trial, trial.params["x"])
+        assert (proposing, threads()) == ([{1}], {2})

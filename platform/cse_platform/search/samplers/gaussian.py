@@ -9,6 +9,7 @@ from optuna import Study
 from optuna.distributions import BaseDistribution
 from optuna.samplers import GPSampler
 from optuna.trial import FrozenTrial, TrialState
+from threadpoolctl import threadpool_limits
 
 if TYPE_CHECKING:
     from optuna._gp.acqf import BaseAcquisitionFunc
@@ -35,7 +36,15 @@ class NoisyGp(GPSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        return super().sample_relative(_with_pruned(study), trial, search_space)
+        """As Optuna's, on one thread.
+
+        Its matrices are too small to be shared: two threads that wait for each other take three
+        times the CPU, are no sooner done, and keep a core from the trials.
+        """
+        import torch  # noqa: F401 -- only the threads of libraries that are loaded can be limited
+
+        with threadpool_limits(1):
+            return super().sample_relative(_with_pruned(study), trial, search_space)
 
     def _optimize_acqf(
         self, acqf: "BaseAcquisitionFunc", best_params: np.ndarray | None
