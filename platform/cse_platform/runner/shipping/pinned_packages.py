@@ -39,6 +39,7 @@ DRIVER_PACKAGES = (
     "psycopg",
     "rich",
     "sqlalchemy",
+    "threadpoolctl",
 )
 """What a driver imports besides."""
 
