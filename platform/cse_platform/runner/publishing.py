@@ -19,7 +19,7 @@ END_SECONDS = 120.0
 INTERRUPTED_SECONDS = 15.0
 """The same after a Ctrl-C."""
 NICENESS = 10
-"""Trials on the same machine go first."""
+"""More than a user's own commands, less than the 15 that Ray gives the workers of trials."""
 
 _log = logging.getLogger(__name__)
 
