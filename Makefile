@@ -18,7 +18,7 @@ quickstart: .venv/installed  ## run a first sweep and show its leaderboard
 docs: .venv/installed-dev  ## write what is generated in README.md and docs/: outputs, settings, options, diagram
 	$(BIN)/python tests/documents/doc_write.py
 
-docs-record: .venv/installed-dev  ## run the quickstart for the outputs in docs/ anew, ten minutes; then: make docs
+docs-record: .venv/installed-dev  ## run the quickstart for the outputs in docs/ anew, three minutes; then: make docs
 	$(BIN)/python tests/documents/doc_record.py
 
 test: .venv/installed-dev  ## lint, types, imports, tests

@@ -1,6 +1,6 @@
 """Records anew what the pages stand on: the quickstart and a sweep of a colleague.
 
-Launch: python tests/documents/doc_record.py, on a clean checkout; it takes some ten minutes.
+Launch: python tests/documents/doc_record.py, on a clean checkout; it takes about three minutes.
 Run `make docs` afterwards. The machine's name, user and folders are replaced, where the code was
 cloned from is left out, and the pages' trials get their new keys.
 """
