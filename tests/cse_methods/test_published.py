@@ -14,6 +14,19 @@ from cse_methods.registry import available_methods, get_method
 
 ADDED = {name: {"pooler": "cls"} for name in ("simcse", "esimcse", "rankcse")}
 """Settings that the papers or their released code tell, beside those of the shared table."""
+BASES = {
+    "esimcse": ("queue_size", "repetition_rate", "momentum", "dropout"),
+    "sncse": ("margin_low", "margin_high", "margin_weight"),
+}
+"""What HiCL takes over from its base, as the base's authors set it for the same backbone."""
+SEARCHED_ON = {
+    ("compcse", "d0"): {"bert-base", "bert-large"},  # table 6; section 5 excludes RoBERTa
+    ("compcse", "aggregation"): {"bert-base", "roberta-base"},  # table 3
+    ("compcse", "compose"): {"bert-base"},  # table 4
+    ("compcse", "partitions"): {"bert-base"},  # table 5
+    ("hicl", "slicing_length"): {"roberta-large"},  # figure 2, with two of the bases
+}
+"""The backbones of an ablation, where the shared table repeats its space on every backbone."""
 METHODS = [name for name in available_methods() if name != "untrained"]
 HEAD = "backbone,variant,hyperparameter,value,source\n"
 
@@ -49,16 +62,30 @@ def columns_of(method: str, shared: Path) -> Iterator[dict[str, Any]]:
         named = told.replace("beta>0 (HiCL v2)", f"beta={cells.get('beta')}")
         pairs = (pair.split("=") for pair in named.split(";") if pair)
         variant = {name: values_of(value)[0] for name, value in pairs}
+        searched = {
+            name.removeprefix("search_"): space_of(text)
+            for name, text in cells.items()
+            if "search_" in name
+        }
         yield {
             "backbone": backbone,
             "variant": variant,
-            "settings": alone | variant | ADDED.get(method, {}),
+            "settings": alone | variant | ADDED.get(method, {}) | of_base(variant, backbone),
             "searched": {
-                name.removeprefix("search_"): space_of(text)
-                for name, text in cells.items()
-                if "search_" in name
+                name: space
+                for name, space in searched.items()
+                if backbone in SEARCHED_ON.get((method, name), {backbone})
+                and (name, variant.get("base")) != ("slicing_length", "esimcse")
             },
         }
+
+
+def of_base(variant: dict[str, Any], backbone: str) -> dict[str, Any]:
+    """The released settings of a column's base, where it has one."""
+    base = variant.get("base", "")
+    columns = published_settings(base) if base in BASES else ()
+    (settings,) = [c.settings for c in columns if c.backbone == backbone] or [{}]
+    return {name: settings[name] for name in BASES.get(base, ())}
 
 
 def in_order(columns: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import pytest
 
 from cse_methods.registry import get_method
 from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec
 
 FILES = {
@@ -178,6 +179,21 @@ def test_all_else_is_as_published(name: str) -> None:
             expected = published(stage, found) | DEPARTURES.get(stage.sweep, {})
             expected = {k: v for k, v in expected.items() if k not in stage.space}
             assert {k: found[k] for k in expected} == expected, stage.sweep
+
+
+@pytest.mark.parametrize(
+    ("backbone", "queue", "rate", "dropout"),
+    [("roberta-base", 160, 0.30, 0.1), ("roberta-large", 128, 0.28, 0.15)],
+)
+def test_hicl_starts_from_the_released_settings_of_its_bases(
+    backbone: str, queue: int, rate: float, dropout: float
+) -> None:
+    file = load_sweep(FILES["hicl-table3"].parents[1] / "hicl-roberta.yaml")
+    spec = file.stages[0].model_copy(update={"backbone": backbone})
+    points = {point["base"]: point for point in start_points(spec, get_method("hicl"))}
+    esimcse = [points["esimcse"][name] for name in ("queue_size", "repetition_rate", "dropout")]
+    assert esimcse == [queue, rate, dropout]
+    assert points["sncse"]["margin_weight"] == 5e-4
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
