@@ -65,7 +65,7 @@ def test_a_system_can_be_a_method_of_ours_by_another_name() -> None:
 def test_what_a_paper_ran_anew_is_told_from_what_it_cites() -> None:
     assert one("hicl", "table10", "bert-base", "simcse", run="reproduced", batch_size="64").rerun
     cited = one("hicl", "table10", "bert-base", "simcse", run="original")
-    assert (cited.rerun, cited.configuration) == (False, {"batch_size": 64})
+    assert (cited.rerun, cited.configuration) == (False, {"batch_size": 64, "precision": "fp16"})
     rerun = [row for row in published_rows() if row.rerun]
     assert not any(row.own or "rerun" in (row.configuration or {}) for row in rerun)
     assert {(row.paper, row.method) for row in rerun} == {

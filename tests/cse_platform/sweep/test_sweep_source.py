@@ -193,3 +193,42 @@ def test_overrides_of_stages_say_which(tmp_path: Path) -> None:
     assert refusal(path, ["search.trials=5"]).endswith(
         "  --set search.trials=5: the file has stages; write stages.0.search.trials=…"
     )
+
+
+SWEEP = "method: toy, backbone: mini, corpus: builtin, fixed: {temperature: 1}, search: {trials: 1}"
+TWO = f"stages:\n  - {{sweep: first, {SWEEP}}}\n  - {{sweep: second, {SWEEP}}}\n"
+
+
+def test_a_stage_can_stand_for_those_of_another_file(tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text(TWO)
+    (tmp_path / "one.yaml").write_text(f"{{sweep: third, {SWEEP}}}\n")
+    whole = tmp_path / "whole.yaml"
+    whole.write_text("stages:\n  - {file: two.yaml, seeds: {search: 7}}\n  - file: one.yaml\n")
+    stages = load_sweep(whole, overrides=["stages.1.search.trials=3"]).stages
+    assert [(s.sweep, s.seeds.search, s.search.trials) for s in stages] == [
+        ("first", 7, 1),
+        ("second", 7, 3),
+        ("third", 42, 1),
+    ]
+
+
+def test_problems_of_an_included_file_are_placed_in_it(tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text(TWO.replace("second, method", "second, metod"))
+    whole = tmp_path / "whole.yaml"
+    names = ("two.yaml", "none.yaml", "whole.yaml", "../up.yaml")
+    whole.write_text("stages:\n" + "".join(f"  - file: {name}\n" for name in names))
+    with pytest.raises(SweepFileError) as caught:
+        load_sweep(whole)
+    told = str(caught.value)
+    assert "two.yaml, line 3, stages.1.metod: " in told
+    assert f"line 3: {tmp_path / 'none.yaml'}: no such file" in told
+    assert "line 4: whole.yaml includes itself" in told
+    assert "line 5: expected the name of a sweep file in the same folder, got '../up.yaml'" in told
+
+
+def test_a_problem_of_what_an_include_replaces_is_placed_at_the_include(tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text(TWO)
+    whole = tmp_path / "whole.yaml"
+    whole.write_text("stages:\n  - file: two.yaml\n    seeds: {search: -1}\n")
+    with pytest.raises(SweepFileError, match=r"line 3, stages\.1\.seeds\.search: "):
+        load_sweep(whole)
