@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from empty_stores import *  # noqa: F403
 from hypothesis import settings
+from loopback_hub import *  # noqa: F403
 
 from cse_methods.data.manifest import manifest
 from cse_methods.data.source import HubFile

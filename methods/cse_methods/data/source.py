@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from cse_methods.errors import DataError
+from cse_methods.files.hub import explain_hub_error
 
 DataSource = Literal["builtin", "hub"] | Path
 
@@ -87,9 +88,9 @@ class HubFile:
                 self.repository, self.name, revision=self.revision, repo_type="dataset"
             )
         except (OSError, EntryNotFoundError) as error:
+            reason = explain_hub_error(error, self.repository, kind="datasets")
             raise DataError(
-                f"cannot fetch {self.name} of {self.repository} from the hub "
-                f"({type(error).__name__}); mend the connection, or set data: or CSE_DATA "
-                "to `builtin` or to a folder that has the data"
+                f"cannot fetch {self.name} of {self.repository} from the hub: {reason}; or set "
+                "data: or CSE_DATA to `builtin` or to a folder that has the data"
             ) from error
         return Path(path)

@@ -19,6 +19,7 @@ from cse_methods.encoders.sentence_transformers_format import (
 from cse_methods.encoders.short_names import HUB, REVISIONS, packaged_folder
 from cse_methods.errors import BackboneError, nearest_hint
 from cse_methods.files.digest import file_sha256
+from cse_methods.files.hub import explain_hub_error
 from cse_methods.files.places import fetch_copy, find_copy, is_remote
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
@@ -150,9 +151,9 @@ def fetch_backbone(source: Backbone) -> Path:
     try:
         folder = _download(source)
     except (OSError, ValueError) as problem:
+        reason = explain_hub_error(problem, str(source.model), kind="models")
         raise BackboneError(
-            f"cannot fetch backbone {asked}: {_first_line(problem)} Connect to the hub, point "
-            "HF_HOME to a cache that holds it, or name a folder with its files"
+            f"cannot fetch backbone {asked} from the hub: {reason}; or name a folder with its files"
         ) from problem
     if lacking := _problem(folder):
         raise BackboneError(f"backbone {asked} cannot be used: {lacking}")

@@ -1,0 +1,67 @@
+"""What the hub answers when a file or model cannot be fetched from it, and the way out."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+
+def explain_hub_error(
+    error: Exception, repository: str, *, kind: Literal["models", "datasets"]
+) -> str:
+    """Say why the hub did not give a file, and what to do about it.
+
+    Args:
+        error: what the hub's client raised.
+        repository: the hub id that was asked for.
+        kind: what the repository holds.
+
+    Returns:
+        A clause without a full stop, such as `it has no repository lab/corpus; …`.
+    """
+    from huggingface_hub import constants, errors
+
+    causes = list(_with_causes(error))
+    page = "/".join([constants.ENDPOINT, *(["datasets"] if kind == "datasets" else []), repository])
+    known: dict[type[Exception], str] = {
+        errors.GatedRepoError: f"it gives {repository} only to accounts that accepted its "
+        f"conditions; accept them on {page}, and set HF_TOKEN to a token of that account",
+        errors.RevisionNotFoundError: f"{repository} has no such revision; its page {page} lists "
+        "the revisions",
+        errors.RepositoryNotFoundError: f"it has no repository {repository}, or a private one; "
+        "check the name, and set HF_TOKEN if it is private",
+        errors.RemoteEntryNotFoundError: f"{repository} has no such file; its page {page} lists "
+        "the files",
+        errors.OfflineModeIsEnabled: "HF_HUB_OFFLINE is set, and the cache of this machine lacks "
+        "it; unset HF_HUB_OFFLINE, or copy the cache of a machine that has it (HF_HOME)",
+    }
+    for cause in causes:
+        for raised, text in known.items():
+            if isinstance(cause, raised):
+                return text
+    status = next((code for cause in causes if (code := _status(cause))), None)
+    if status == 429:
+        return (
+            "it refuses more requests for now (429); run it again in some minutes, or set "
+            "HF_TOKEN, which raises the limit"
+        )
+    if status in (401, 403):
+        return f"it refuses this account ({status}); set HF_TOKEN to a token that may read it"
+    if status is not None:
+        return f"it answers with an error of its own ({status}); run it again later"
+    if constants.HF_HUB_OFFLINE:
+        return known[errors.OfflineModeIsEnabled]
+    first = str(causes[-1]).strip().partition("\n")[0].rstrip(".") or type(causes[-1]).__name__
+    if not isinstance(error, errors.LocalEntryNotFoundError):  # a full disk, a name that is none
+        return first
+    return f"it cannot be reached ({first}); mend the connection, and run it again"
+
+
+def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _status(error: BaseException) -> int | None:
+    """The status of the hub's answer; None if it gave none."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return status if isinstance(status, int) and status >= 400 else None

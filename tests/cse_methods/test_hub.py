@@ -1,0 +1,159 @@
+"""The real client of the hub against a hub on loopback: what is fetched, and what refusals say."""
+
+import errno
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from loopback_hub import CUT, LARGE, LoopbackHub
+
+from cse_methods.data.source import HubFile
+from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
+from cse_methods.errors import BackboneError, DataError
+from cse_methods.files.hub import explain_hub_error
+
+PINNED = "0123456789abcdef0123456789abcdef01234567"
+TEXT = b"One sentence.\nAnother one.\n"
+FETCH = (
+    "from cse_methods.data.source import HubFile; import sys; "
+    "print(HubFile('lab/texts', 'corpus.txt', 'main').fetch())"
+)
+
+
+@pytest.fixture
+def texts(own_hub: LoopbackHub) -> HubFile:
+    own_hub.put("datasets", "lab/texts", "corpus.txt", TEXT)
+    return HubFile("lab/texts", "corpus.txt", "main")
+
+
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client tries again at once."""
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda seconds: None)
+
+
+def put_encoder(hub: LoopbackHub, folder: Path, repository: str) -> None:
+    for file in folder.iterdir():
+        hub.put("models", repository, file.name, file.read_bytes())
+
+
+def test_a_file_is_fetched_once(own_hub: LoopbackHub, texts: HubFile) -> None:
+    assert not texts.cached
+    assert texts.fetch().read_bytes() == TEXT
+    texts.fetch()
+    assert texts.cached and own_hub.bytes_sent("corpus.txt") == 1
+
+
+def test_a_pinned_encoder_is_asked_for_by_its_revision(
+    own_hub: LoopbackHub, tiny_bert: Path
+) -> None:
+    put_encoder(own_hub, tiny_bert, "lab/encoder")
+    own_hub.revisions["lab/encoder"] = {PINNED}
+    folder = fetch_backbone(resolve_backbone(f"lab/encoder@{PINNED}"))
+    assert (folder / "config.json").read_bytes() == (tiny_bert / "config.json").read_bytes()
+    files = [asked for asked in own_hub.asked if "/resolve/" in asked]
+    assert files and all(f"/resolve/{PINNED}/" in asked for asked in files)
+
+
+def test_a_large_file_comes_from_where_the_hub_sends_us(own_hub: LoopbackHub) -> None:
+    own_hub.put("datasets", "lab/texts", "large.txt", TEXT * LARGE)
+    path = HubFile("lab/texts", "large.txt", "main").fetch()
+    assert path.stat().st_size == len(TEXT) * LARGE
+    assert any(asked.startswith("GET /cdn/") for asked in own_hub.asked)
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_a_cut_line_goes_on_where_it_was_cut(own_hub: LoopbackHub) -> None:
+    own_hub.put("datasets", "lab/texts", "large.txt", TEXT * LARGE)
+    own_hub.fail("/cdn/", CUT)
+    path = HubFile("lab/texts", "large.txt", "main").fetch()
+    assert path.read_bytes() == TEXT * LARGE
+    assert own_hub.bytes_sent("large.txt") == 2
+
+
+@pytest.mark.usefixtures("no_waiting")
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_hub_that_is_busy_for_a_moment_is_asked_again(
+    own_hub: LoopbackHub, texts: HubFile, status: int
+) -> None:
+    own_hub.fail("corpus.txt", status, status)
+    assert texts.fetch().read_bytes() == TEXT
+
+
+@pytest.mark.usefixtures("no_waiting")
+@pytest.mark.parametrize(
+    ("status", "way_out"),
+    [
+        (401, "accept them on {url}/{page}lab/gated, and set HF_TOKEN"),
+        (403, "accept them on {url}/{page}lab/gated, and set HF_TOKEN"),
+        (429, "(429); run it again in some minutes, or set HF_TOKEN"),
+        (503, "(503); run it again later"),
+    ],
+)
+def test_a_refusal_says_the_way_out(own_hub: LoopbackHub, status: int, way_out: str) -> None:
+    own_hub.put("datasets", "lab/gated", "corpus.txt", TEXT)
+    own_hub.put("models", "lab/gated", "config.json", b"{}")
+    own_hub.fail("lab/gated", *[status] * 100)
+    with pytest.raises(DataError) as of_data:
+        HubFile("lab/gated", "corpus.txt", "main").fetch()
+    assert way_out.format(url=own_hub.url, page="datasets/") in str(of_data.value)
+    with pytest.raises(BackboneError) as of_model:
+        fetch_backbone(resolve_backbone("lab/gated"))
+    assert way_out.format(url=own_hub.url, page="") in str(of_model.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        (HubFile("lab/none", "corpus.txt", "main"), "it has no repository lab/none, or a private"),
+        (HubFile("lab/texts", "none.txt", "main"), "lab/texts has no such file"),
+        (HubFile("lab/texts", "corpus.txt", "v2"), "lab/texts has no such revision"),
+    ],
+)
+@pytest.mark.usefixtures("texts")
+def test_what_the_hub_has_not_is_named(file: HubFile, told: str) -> None:
+    with pytest.raises(DataError, match=told):
+        file.fetch()
+
+
+def test_offline_the_cache_is_enough_or_the_lack_is_named(
+    texts: HubFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts.fetch()
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert texts.fetch().read_bytes() == TEXT
+    with pytest.raises(DataError, match=r"HF_HUB_OFFLINE is set, and the cache .* lacks it"):
+        HubFile("lab/texts", "other.txt", "main").fetch()
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_a_hub_out_of_reach_is_said(own_hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = own_hub.url.rpartition(":")[0] + ":9"
+    template = f"{nowhere}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", nowhere)
+    monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
+    with pytest.raises(DataError, match=r"it cannot be reached .*; mend the connection"):
+        HubFile("lab/texts", "corpus.txt", "main").fetch()
+
+
+def test_a_full_disk_is_no_fault_of_the_hub() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    assert explain_hub_error(full, "lab/texts", kind="datasets").endswith("No space left on device")
+
+
+def test_two_processes_fetch_a_file_once(
+    loopback_hub: LoopbackHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loopback_hub.put("datasets", "lab/texts", "corpus.txt", TEXT * LARGE)
+    monkeypatch.setenv("HF_ENDPOINT", loopback_hub.url)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
+    both = [
+        subprocess.Popen([sys.executable, "-c", FETCH], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    paths = [process.communicate()[0].strip() for process in both]
+    assert paths[0] == paths[1] and Path(paths[0]).read_bytes() == TEXT * LARGE
+    assert loopback_hub.bytes_sent("corpus.txt") == 1
