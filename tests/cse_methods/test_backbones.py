@@ -186,7 +186,7 @@ def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
 def test_what_has_to_be_fetched_cannot_be_offline(offline: Path) -> None:
     source = resolve_backbone("bert-base")
     assert locate_backbone(source) is None
-    asked = rf"'bert-base' \({source.model} at {source.revision}\).* from the hub: HF_HUB_OFFLINE is set"
+    asked = rf"'bert-base' \({source.model} at {source.revision}\) from the hub: HF_HUB_OFFLINE"
     with pytest.raises(BackboneError, match=asked):
         fetch_backbone(source)
 

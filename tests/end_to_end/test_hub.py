@@ -1,0 +1,98 @@
+"""From an empty cache to the leaderboard: a shipped sweep fetches all that it needs from a hub.
+
+The hub is on loopback and has the real dev and test sets, a million lines under wiki1m's name, and
+the weights of `mini` under the names of BERT and its teachers.
+"""
+
+import json
+import subprocess
+import tarfile
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from loopback_hub import LoopbackHub
+from processes import SECONDS, environment, script
+
+from cse_methods.data.dev_sets import DEV_TABLES, load_dev_set
+from cse_methods.data.senteval import ARCHIVE
+from cse_methods.encoders.backbones import resolve_backbone
+
+pytestmark = pytest.mark.slow
+
+SWEEP = Path(__file__).parents[2] / "sweeps/rankcse.yaml"
+BRIEF = {
+    "corpus": "{name: wiki1m, first: 512}",  # teachers read all of it
+    "search.trials": 1,
+    "search.sampler": "random",
+    "seeds": "{search: 42}",
+    "pruner": "none",
+    "resources": "{gpu: 0, cpu: 1}",
+    "fixed.max_steps": 2,
+    "fixed.eval_steps": 2,
+    "fixed.batch_size": 8,
+}
+
+
+@pytest.fixture
+def whole_hub(loopback_hub: LoopbackHub, shared: Path) -> LoopbackHub:
+    """All that the sweep names, in the form and size that the real hub has it in."""
+    mini = Path(str(resolve_backbone("mini").model))
+    for name in ("bert-base", "simcse-bert-base", "simcse-bert-large"):
+        backbone = resolve_backbone(name)
+        loopback_hub.revisions[str(backbone.model)] = {str(backbone.revision)}
+        for file in (file for file in mini.iterdir() if file.is_file()):
+            loopback_hub.put("models", str(backbone.model), file.name, file.read_bytes())
+    for task, table in DEV_TABLES.items():
+        pairs = load_dev_set(task, str(shared / "data"))
+        values = (column[: table.pairs] for column in (pairs.first, pairs.second, pairs.gold))
+        columns = dict(zip(table.columns, values, strict=True))
+        stream = BytesIO()
+        pq.write_table(pa.table(columns), stream)
+        repository = table.file.repository
+        loopback_hub.revisions[repository] = {table.file.revision}
+        loopback_hub.put("datasets", repository, table.file.name, stream.getvalue())
+    lines = (shared / "data/corpus/wiki1m_slice.txt").read_bytes().splitlines(keepends=True)
+    million = b"".join((lines * (1_000_000 // len(lines) + 1))[:1_000_000])
+    loopback_hub.put("datasets", ARCHIVE.repository, "wiki1m_for_simcse.txt", million)
+    archive = BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.add(shared / "data/downstream", arcname=".")
+    loopback_hub.put("datasets", ARCHIVE.repository, ARCHIVE.name, archive.getvalue())
+    return loopback_hub
+
+
+def command(hub: LoopbackHub, home: Path, name: str, *arguments: str, **more: str) -> Any:
+    """Run a command against the hub, with a cache of its own."""
+    own = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home / "hf"), "CSE_CACHE": str(home / "cse")}
+    own |= {"HF_HUB_DISABLE_XET": "1", "HF_HUB_OFFLINE": "0", "HOME": str(home)}
+    return subprocess.run(
+        [script(name), *arguments],
+        env=environment() | own | more,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+def test_a_shipped_sweep_runs_from_an_empty_cache(whole_hub: LoopbackHub, tmp_path: Path) -> None:
+    settings = [f"--set={key}={value}" for key, value in BRIEF.items()]
+    runs = f"--runs={tmp_path / 'runs'}"
+    home = tmp_path / "home"
+    home.mkdir()
+    done = command(whole_hub, home, "cse-sweep", str(SWEEP), runs, *settings)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads(command(whole_hub, home, "cse-leaderboard", runs, "--json").stdout)
+    (row,) = rows if isinstance(rows, list) else rows["rows"]
+    assert (row["method"], row["backbone"]) == ("rankcse", "bert-base")
+    assert row["test"]["avg_sts"] is not None
+    assert whole_hub.bytes_sent(ARCHIVE.name) == 1
+    asked = len(whole_hub.asked)
+    again = [*settings, "--set=sweep=offline", "--set=seeds={search: 7}"]
+    offline = command(whole_hub, home, "cse-sweep", str(SWEEP), runs, *again, HF_HUB_OFFLINE="1")
+    assert offline.returncode == 0, offline.stdout + offline.stderr
+    assert len(whole_hub.asked) == asked
