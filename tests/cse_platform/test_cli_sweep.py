@@ -163,7 +163,7 @@ def test_what_the_hub_has_is_listed_and_offline_refused(
     for how in (["--dry-run", "--offline"], ["--offline"]):
         result = typed(file, *how)
         assert result.exit_code == 1
-        assert result.stderr.startswith("Error: ") and "'tiny'" in result.stderr
+        assert result.stderr.startswith("Error: sweep.yaml ") and "--offline: " in result.stderr
         assert "encoder bert-large" in result.stderr
 
 
