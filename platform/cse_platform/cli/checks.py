@@ -4,6 +4,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -81,7 +82,8 @@ def _check(
     starts: bool,
 ) -> Checked | None:
     """What is known of a sweep that can run; None for one with problems."""
-    say(f"{stage.spec.sweep}: checking data, encoders and stores")
+    log: Literal["stdout"] | None = "stdout" if starts else None
+    say(f"{stage.spec.sweep}: checking data, encoders and stores", log=log)
     spec = prerequisites.with_data_source(stage.spec, found)
     configs = prerequisites.sample_configs(spec, found)
     missing = prerequisites.missing_downloads(spec, configs, found)

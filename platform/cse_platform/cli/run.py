@@ -58,7 +58,7 @@ def run_stages(
     stages = check()
     if absent := [checked.spec for checked in stages if checked.missing]:
         for spec in absent:
-            say(f"{spec.sweep}: fetching")
+            say(f"{spec.sweep}: fetching", log="stdout")
             fetch_missing(spec)
         stages = check()  # now with what they read
     for checked in stages:
@@ -71,7 +71,7 @@ def run_stages(
     with ExitStack() as publishing:
         for checked in stages:
             spec, where = checked.spec, checked.where
-            say(f"{spec.sweep}: opening the stores, reading weights and data")
+            say(f"{spec.sweep}: opening the stores, reading weights and data", log="stdout")
             publisher = Publisher(spec.sweep, where)
             publishing.callback(publisher.wait)
             with Notifier(spec.sweep, spec.notify) as notifier:
@@ -92,7 +92,7 @@ def run_stages(
         _replay_annotations(stages[-1].spec, stages[-1].where)
         _print_leaderboard(stages[-1].spec, stages[-1].where, console)
         if publisher.at_work:
-            say("writing the report of the sweep to MLflow")
+            say("writing the report of the sweep to MLflow", log="stdout")
         stop_own()  # while the report is written
 
 

@@ -118,7 +118,8 @@ def run(
         raise click.UsageError("--probe belongs to --dry-run")
     if offline:
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1")
-    say(f"reading {file} and loading its methods")  # torch takes seconds
+    # torch takes seconds
+    say(f"reading {file} and loading its methods", log=None if dry_run else "stdout")
     from cse_platform.sweep.reading.loader import read_draft
 
     budget = [] if trials is None else [f"search.trials={trials}"]
