@@ -8,9 +8,15 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
+def nearest_names(word: str, known: Iterable[str]) -> list[str]:
+    """The known word that is nearest to a word, capitals aside; empty if none is near."""
+    by_lower_case = {name.lower(): name for name in known}
+    return [by_lower_case[name] for name in get_close_matches(word.lower(), by_lower_case, n=1)]
+
+
 def nearest_hint(word: str, known: Iterable[str]) -> str:
     """A question for the nearest of the known words, with a blank before it; empty without one."""
-    nearest = get_close_matches(word, list(known), n=1)
+    nearest = nearest_names(word, known)
     return f" Did you mean {nearest[0]!r}?" if nearest else ""
 
 

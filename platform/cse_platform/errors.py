@@ -15,6 +15,10 @@ class SweepRefusedError(PlatformError):
     """A sweep file is fine, and yet it cannot be run: changed space, missing data."""
 
 
+class NotInstalledError(SweepRefusedError):
+    """A sweep needs a package that this machine does not have; the message says how to get it."""
+
+
 class LeaseLostError(PlatformError):
     """Another driver has taken over the sweep that this one held, and runs it now."""
 

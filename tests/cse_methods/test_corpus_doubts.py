@@ -30,7 +30,7 @@ def test_nothing_is_said_of_a_plain_corpus(tmp_path: Path) -> None:
     [
         (CHINESE, {}, "of the word pieces of corpus a.txt are unknown to backbone mini"),
         ([*PLAIN, *PLAIN[:5]], {}, "11 % of the 45 sentences of corpus a.txt are duplicates"),
-        ([*PLAIN, "so long " * 2000], {}, "1 of the 41 sentences of corpus a.txt are longer than"),
+        ([*PLAIN, "so long " * 2000], {}, "1 of the 41 sentences of corpus a.txt is longer than"),
         ([*PLAIN, "", ""], {"drop_empty": True}, "2 of the 42 lines of corpus a.txt are empty"),
         ([*PLAIN, "\u200b"], {}, "such as '\\u200b', have no word piece"),
     ],

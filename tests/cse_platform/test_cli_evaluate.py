@@ -83,7 +83,8 @@ def test_refusals_are_one_line(arguments: list[str], told: str) -> None:
     done = run(*arguments)
     assert done.exit_code == 1
     assert told in done.stderr
-    assert done.stderr.startswith("Error: ") and done.stderr.count("\n") == 1
+    begin, line = done.stderr.splitlines()
+    assert begin == f"reading {arguments[0]}…" and line.startswith("Error: ")
 
 
 def test_what_has_no_value_is_told() -> None:

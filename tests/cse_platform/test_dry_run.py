@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,42 @@ def test_it_opens_the_corpus(
     result = dry_run(corpus="mine.txt")
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: ") and datum in result.stderr
+
+
+def test_every_problem_is_told_at_once(dry_run: Callable[..., Result], tmp_path: Path) -> None:
+    """Of the file, the names in it, and the files that it names, each with its key."""
+    (tmp_path / "hole.txt").write_text("one\n\ntwo\n")
+    pairs = "".join(f"a {n};b {n};{n}\n" for n in range(12))
+    (tmp_path / "deutsch.csv").write_text(f"Satz1;Satz2;Wert\n{pairs}")
+    result = dry_run(
+        method="SimCSE", backbone="mni", corpus=["hole.txt", "wiki2m"], space={"temprature": [1]},
+        dev={"checkpoint": "./deutsch.csv"}, evaluate={"top": 1, "tasks": ["stsx"]},
+    )  # fmt: skip
+    assert result.exit_code == 1
+    told = {
+        line.partition(", ")[2].partition(":")[0]: line for line in result.stderr.splitlines()[1:]
+    }
+    keys = ["method", "backbone", "corpus.1", "dev", "space.temprature", "evaluate.tasks"]
+    assert sorted(told) == sorted(keys)
+    for key, datum in zip(keys, ["'simcse'", "'mini'", "'wiki1m'", "semicolons"], strict=False):
+        assert datum in told[key]
+    hole = dry_run(corpus="hole.txt", dev={"checkpoint": "./deutsch.csv"})
+    assert "hole.txt, line 2" in hole.stderr and "semicolons" in hole.stderr
+
+
+def test_what_is_not_installed_is_a_line_of_the_plan(
+    dry_run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("spacy", "textblob"):
+        monkeypatch.setitem(sys.modules, package, None)
+    planned = dry_run(method="sncse", **NOT_HERE)
+    assert "cse-platform[negation]" in told(planned, "to install")
+    assert "  temperature=0.05\n" in planned.output
+    for refused in (
+        dry_run("--offline", method="sncse"),
+        CliRunner().invoke(main, ["sweep.yaml"]),  # a start
+    ):
+        assert refused.exit_code == 1 and "cse-platform[negation]" in refused.stderr
 
 
 def test_what_does_nothing_is_noted(dry_run: Callable[..., Result]) -> None:

@@ -42,8 +42,8 @@ def without_empty(lines: Sequence[str], path: Path, *, drop: bool) -> tuple[Corp
     empty = len(lines) - len(rows)
     if empty and not drop:
         raise DataError(
-            f"{path}, line {list(lines).index('') + 1}: empty, the first of {empty}; "
-            "remove them, or set drop_empty: true for this corpus"
+            f"{path}, line {list(lines).index('') + 1}: empty{_more(empty)}; remove such lines, or "
+            "set drop_empty: true for this corpus"
         )
     return rows, empty
 
@@ -61,10 +61,14 @@ def _sentences(path: Path, rows: Sequence[FileRow], *, drop: bool) -> tuple[Corp
         raise DataError(f"{path}: no sentences in the columns that are named")
     if empty and not drop:
         raise DataError(
-            f"{empty[0]}: an empty sentence, the first of {len(empty)}; "
-            "remove these rows, or set drop_empty: true for this corpus"
+            f"{empty[0]}: an empty sentence{_more(len(empty))}; remove such rows, or set "
+            "drop_empty: true for this corpus"
         )
     return read, len(empty)
+
+
+def _more(count: int) -> str:
+    return f", the first of {count}" if count > 1 else ""
 
 
 def _sentence(cell: Any, where: str) -> str:

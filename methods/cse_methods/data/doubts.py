@@ -47,7 +47,10 @@ def _tables_as_text(specs: Sequence[CorpusSpec]) -> Iterator[str]:
 def _dropped(corpus: Corpus) -> Iterator[str]:
     if corpus.dropped:
         kept = corpus.dropped + len(corpus.sentences)
-        yield f"{corpus.dropped} of the {kept} lines of corpus {corpus.name} are empty, and dropped"
+        are = "is" if corpus.dropped == 1 else "are"
+        yield (
+            f"{corpus.dropped} of the {kept} lines of corpus {corpus.name} {are} empty, and dropped"
+        )
 
 
 def _unread(corpus: Corpus, backbone: str) -> Iterator[str]:
@@ -86,8 +89,9 @@ def _repeated(corpus: Corpus) -> Iterator[str]:
 def _long(corpus: Corpus) -> Iterator[str]:
     lengths = [len(text) for text in chain(*(corpus.columns or [corpus.sentences]))]
     if many := sum(length > LONG for length in lengths):
+        are = "is" if many == 1 else "are"
         yield (
-            f"{many} of the {len(lengths)} sentences of corpus {corpus.name} are longer than "
+            f"{many} of the {len(lengths)} sentences of corpus {corpus.name} {are} longer than "
             f"{LONG} characters, the longest has {max(lengths)}; write one sentence a line, or cut "
             "them by split_at"
         )

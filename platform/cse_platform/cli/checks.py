@@ -1,20 +1,23 @@
 """What a sweep is checked for before it starts, by a dry run and by a run alike."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Literal
 from urllib.error import URLError
 from urllib.request import urlopen
 
 from cse_methods.registry import get_method
 from cse_platform.cli.common import say
-from cse_platform.errors import NoStoreError, SweepRefusedError
+from cse_platform.errors import NoStoreError
 from cse_platform.leaderboard.store.opening import open_read_only
 from cse_platform.runner.notifying import refuse_unknown_services
 from cse_platform.search.opening import refuse_unreachable
 from cse_platform.secrets import mask_url
 from cse_platform.sweep import fit, prerequisites
+from cse_platform.sweep.reading.loader import DraftFile, DraftSweep
+from cse_platform.sweep.reading.problems import Inspection, Problem
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores, refuse_unwritable, sweep_stores
 
@@ -31,6 +34,8 @@ class Checked:
     where: SweepStores
     missing: list[str]
     """What must be fetched first, a line each."""
+    to_install: list[str]
+    """What must be installed first, a line each."""
     own_sets: list[str]
     """What was found in the lab's own dev sets, a line each."""
     sizes: fit.Sizes | None
@@ -44,36 +49,88 @@ class Checked:
 
 
 def check_stages(
-    stages: Sequence[SweepSpec], *, runs: Path, address: str | None, offline: bool
+    draft: DraftFile, *, runs: Path, address: str | None, offline: bool, starts: bool
 ) -> list[Checked]:
-    """Check every stage of a file as a run needs it; CseError for the first that cannot run."""
-    return [_check(stage, runs=runs, address=address, offline=offline) for stage in stages]
+    """Check every sweep of a file as a run needs it, all that can be checked of each.
+
+    Args:
+        draft: the file.
+        runs: the folder of the runs.
+        address: of a Ray cluster; None is this machine.
+        offline: whether what has to be fetched is a problem.
+        starts: whether the sweeps are to start now, so that what is not installed is one.
+
+    Raises:
+        SweepFileError: names every problem of the file, and of what it needs.
+    """
+    inspections = [stage.inspection.copy() for stage in draft.stages]
+    checked = [
+        _check(stage, found, runs=runs, address=address, offline=offline, starts=starts)
+        for stage, found in zip(draft.stages, inspections, strict=True)
+    ]
+    draft.finish(inspections)
+    return [stage for stage in checked if stage is not None]
 
 
-def _check(stage: SweepSpec, *, runs: Path, address: str | None, offline: bool) -> Checked:
-    say(f"{stage.sweep}: checking data, encoders and stores")
-    spec = prerequisites.with_data_source(stage)
-    where = sweep_stores(spec, runs=runs)
-    refuse_unknown_services(spec.notify)
-    method = get_method(spec.method)
-    missing = prerequisites.missing_downloads(spec, method)
-    if missing and offline:
-        listed = "; ".join(missing)
-        raise SweepRefusedError(f"sweep {spec.sweep!r} must fetch, and is offline: {listed}")
-    sizes = fit.sizes_of(spec, method)
-    found = [*fit.doubts(spec, method, sizes), *_check_stores(where)]
+def _check(
+    stage: DraftSweep,
+    found: Inspection,
+    *,
+    runs: Path,
+    address: str | None,
+    offline: bool,
+    starts: bool,
+) -> Checked | None:
+    """What is known of a sweep that can run; None for one with problems."""
+    log: Literal["stdout"] | None = "stdout" if starts else None
+    say(f"{stage.spec.sweep}: checking data, encoders and stores", log=log)
+    spec = prerequisites.with_data_source(stage.spec, found)
+    configs = prerequisites.sample_configs(spec, found)
+    missing = prerequisites.missing_downloads(spec, configs, found)
+    sizes = fit.sizes_of(spec, configs, found)
+    found.attempt(("notify",), partial(refuse_unknown_services, spec.notify), needs=("notify",))
+    store_keys = ("sweep", "stores", "storage")
+    where = found.attempt(("stores",), partial(sweep_stores, spec, runs=runs), needs=store_keys)
+    if where is not None:
+        _check_stores(where, found)
+    if offline:
+        found.problems += [Problem((), f"to fetch: {line}", "--offline") for line in missing]
+    if offline or starts:
+        found.problems += [Problem((), line, "not installed") for line in found.to_install]
+    if found.problems or where is None:
+        return None
     here = address is None
-    shortage = fit.shortage(spec.resources.slot) if here else None
-    own_sets = prerequisites.own_sets(spec)
-    return Checked(spec, where, missing, own_sets, sizes, found, here, shortage)
+    return Checked(
+        spec,
+        where,
+        missing=missing,
+        to_install=found.to_install,
+        own_sets=prerequisites.own_sets(spec),
+        sizes=sizes,
+        doubts=[
+            *stage.notes,
+            *fit.doubts(spec, get_method(spec.method), configs, sizes),
+            *_mlflow_doubts(where),
+        ],
+        on_this_machine=here,
+        shortage=fit.shortage(spec.resources.slot) if here else None,
+    )
 
 
-def _check_stores(where: SweepStores) -> list[str]:
-    """Refuse stores that a run could not begin with; doubts about one that it can do without."""
-    refuse_unwritable(where)
+def _check_stores(where: SweepStores, found: Inspection) -> None:
+    """Find stores that a run could not begin with."""
+    found.attempt(("stores",), partial(refuse_unwritable, where))
+    found.attempt(("stores", "leaderboard"), partial(_refuse_unreadable, where.leaderboard))
+    found.attempt(("stores", "search"), partial(refuse_unreachable, where.search))
+
+
+def _refuse_unreadable(leaderboard: str) -> None:
     with suppress(NoStoreError):  # a run creates it
-        open_read_only(where.leaderboard).close()
-    refuse_unreachable(where.search)
+        open_read_only(leaderboard).close()
+
+
+def _mlflow_doubts(where: SweepStores) -> list[str]:
+    """What is said of a server that does not answer, which a run can do without."""
     if where.mlflow.startswith("http"):
         try:
             urlopen(f"{where.mlflow.rstrip('/')}/health", timeout=ANSWER_SECONDS).close()

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Literal, ParamSpec, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -47,10 +47,14 @@ def version_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
     return click.version_option(package_name="cse-platform", message=said)(command)
 
 
-def say(stage: str) -> None:
-    """Say on a terminal what is being done; elsewhere commands are quiet."""
-    if sys.stderr.isatty():
-        click.echo(f"{stage}…", err=True)
+def say(stage: str, *, log: Literal["stdout", "stderr"] | None = None) -> None:
+    """Say on a terminal what is being done.
+
+    Elsewhere it is a line of `log`, where a command runs for long and its log would be empty; the
+    other commands are quiet.
+    """
+    if sys.stderr.isatty() or log is not None:
+        click.echo(f"{stage}…", err=sys.stderr.isatty() or log == "stderr")
 
 
 def store_options(command: Callable[_P, _R]) -> Callable[_P, _R]:

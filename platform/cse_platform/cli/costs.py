@@ -147,4 +147,5 @@ def _past_seconds(checked: Checked, work: float) -> list[float]:
 def _can_measure(checked: Checked) -> bool:
     """Whether a trial could start here as it is: with its device, encoders and teachers."""
     here = checked.shortage is None and checked.on_this_machine
-    return here and not checked.missing and not best_references(checked.spec)
+    lacks = checked.missing or checked.to_install
+    return here and not lacks and not best_references(checked.spec)

@@ -18,9 +18,10 @@ from cse_platform.sweep import fit, prerequisites
 from cse_platform.sweep.best_in_spec import best_references, with_best
 from cse_platform.sweep.changes import refuse_changes
 from cse_platform.sweep.identity import DevData, Identity
+from cse_platform.sweep.reading.loader import DraftFile
 from cse_platform.sweep.reading.problems import format_value
 from cse_platform.sweep.space.start_points import start_points
-from cse_platform.sweep.spec import SweepFile, SweepSpec
+from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal
@@ -33,13 +34,13 @@ SAMPLES = 10
 
 
 def dry_run(
-    sweeps: SweepFile, *, runs: Path, address: str | None, offline: bool, probe: bool
+    draft: DraftFile, *, runs: Path, address: str | None, offline: bool, probe: bool
 ) -> None:
     """Check data, encoders and stores of each stage; print ten configurations and the costs.
 
     `probe` trains a few steps where no past trial says how long one takes.
     """
-    stages = check_stages(sweeps.stages, runs=runs, address=address, offline=offline)
+    stages = check_stages(draft, runs=runs, address=address, offline=offline, starts=False)
     machine = _capacity(address, stages)
     for place, checked in enumerate(stages):
         _check_changes(checked)
@@ -69,7 +70,7 @@ def _check_changes(checked: Checked) -> None:
         return
     history = History(event for _, event in read_journal(where.journal))
     refuse_changes(history.spec, spec.model_dump(mode="json"))
-    if checked.missing or not history.trials:
+    if checked.missing or checked.to_install or not history.trials:
         return
     from cse_platform.runner.planning.content import refuse_other_content
 
@@ -111,6 +112,8 @@ def _print_plan(
         click.echo(f"  {line}")
     for line in checked.missing:
         click.echo(f"  to fetch: {line}")
+    for line in checked.to_install:
+        click.echo(f"  to install: {line}")
     confirm = spec.seeds.confirm
     further = f", then {' '.join(map(str, confirm.seeds))}" if confirm else ""
     click.echo(f"  seeds: {spec.seeds.search} in the search{further}")

@@ -8,6 +8,7 @@ import click
 from cse_platform.cli.common import (
     CONTEXT,
     leaderboard_url,
+    say,
     shows_errors,
     store_options,
     version_option,
@@ -79,6 +80,7 @@ def main(
         cse-evaluate 10bba02b --tasks sts,transfer,ranking,geometry
         cse-evaluate runs/artifacts/models/10bba02ba1b2c3d4 --json
     """
+    say(f"reading {model}", log="stderr")  # torch takes seconds
     from cse_methods.tasks import parse_tasks
     from cse_methods.transfer.protocol import TransferProtocol
     from cse_platform.scoring.score import ScoringRequest, score_model

@@ -14,6 +14,7 @@ from cse_platform.cli.live_table import INFEASIBLE, STALLED, screen
 from cse_platform.cli.sweep_lines import SweepLine, SweepLines, breaks_constraint, summary_line
 from cse_platform.forecast.time_left import TimeInterval, span, time_left
 from cse_platform.render.formats import stopwatch
+from cse_platform.render.terminal import Silence
 from cse_platform.runner.planning.budgets import trials_left
 from cse_platform.runner.state import SweepState
 from cse_platform.tracking.events import now
@@ -114,6 +115,16 @@ class SweepProgress:
             more=parts + behind,
         )
 
+    @property
+    def begun(self) -> list[TrialHistory]:
+        """The trials that this start has begun, and those that it goes on with now."""
+        known = self._known_before
+        return [
+            trial
+            for place, trial in enumerate(self.trials)
+            if trial.key in self.state.live or (place >= known and trial.reused_from is None)
+        ]
+
     def is_ray_up(self) -> bool:
         """Whether a trial has been started, or none is needed."""
         state = self.state
@@ -171,12 +182,45 @@ def _live(view: SweepProgress, console: Console, done: threading.Event) -> None:
 
 
 def _lines(view: SweepProgress, console: Console, done: threading.Event) -> None:
+    log = SweepLog(view)
     last = False
     while not last:
         last = done.wait(LOOK_SECONDS)
-        for line in view.new_lines():
-            console.print(line.text, soft_wrap=True)
+        for text in log.new_texts():
+            console.print(text, soft_wrap=True)
     _print_end(view, console)
+
+
+class SweepLog:
+    """What a sweep says where there is no terminal: each line once, and how far it is in between.
+
+    Args:
+        view: the sweep.
+        silence: since when nothing has been printed.
+    """
+
+    def __init__(self, view: SweepProgress, silence: Silence | None = None) -> None:
+        self._view, self._silence = view, silence or Silence()
+        self._told_ray = self._told_begin = False
+
+    def new_texts(self) -> list[str]:
+        """What is to be printed now; nothing most of the time."""
+        texts = [*self._beginnings(), *(line.text for line in self._view.new_lines())]
+        if not texts and self._silence.is_long:
+            texts = [self._view.summary()]
+        if texts:
+            self._silence.end()
+        return texts
+
+    def _beginnings(self) -> Iterator[str]:
+        """That Ray is there, and that the first trial runs; both once."""
+        if self._view.state.ray_is_up and not self._told_ray:
+            self._told_ray = True
+            yield "Ray started"
+        begun = self._view.begun
+        if begun and not self._told_begin:
+            self._told_begin = True
+            yield f"trial {begun[0].number} began"
 
 
 def _print_end(view: SweepProgress, console: Console) -> None:

@@ -32,7 +32,8 @@ from cse_platform.search.findings.lines import finding_lines
 from cse_platform.secrets import mask_url
 from cse_platform.signals import heed_sigterm
 from cse_platform.sweep.prerequisites import fetch_missing
-from cse_platform.sweep.spec import SweepFile, SweepSpec
+from cse_platform.sweep.reading.loader import DraftFile
+from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.history import History
 from cse_platform.tracking.mlflow.links import view_link
@@ -44,7 +45,7 @@ HEAD = 5
 
 
 def run_stages(
-    sweeps: SweepFile, *, runs: Path, address: str | None, ship: bool, offline: bool, reuse: Reuse
+    draft: DraftFile, *, runs: Path, address: str | None, ship: bool, offline: bool, reuse: Reuse
 ) -> None:
     """Run each sweep of a file in order; print the leaderboard's head and how to open MLflow.
 
@@ -53,11 +54,11 @@ def run_stages(
     """
     heed_sigterm()
     console = Console(markup=False, highlight=False)  # what a trial says is no markup
-    check = partial(check_stages, sweeps.stages, runs=runs, address=address, offline=offline)
+    check = partial(check_stages, draft, runs=runs, address=address, offline=offline, starts=True)
     stages = check()
     if absent := [checked.spec for checked in stages if checked.missing]:
         for spec in absent:
-            say(f"{spec.sweep}: fetching")
+            say(f"{spec.sweep}: fetching", log="stdout")
             fetch_missing(spec)
         stages = check()  # now with what they read
     for checked in stages:
@@ -70,7 +71,7 @@ def run_stages(
     with ExitStack() as publishing:
         for checked in stages:
             spec, where = checked.spec, checked.where
-            say(f"{spec.sweep}: opening the stores, reading weights and data")
+            say(f"{spec.sweep}: opening the stores, reading weights and data", log="stdout")
             publisher = Publisher(spec.sweep, where)
             publishing.callback(publisher.wait)
             with Notifier(spec.sweep, spec.notify) as notifier:
@@ -91,7 +92,7 @@ def run_stages(
         _replay_annotations(stages[-1].spec, stages[-1].where)
         _print_leaderboard(stages[-1].spec, stages[-1].where, console)
         if publisher.at_work:
-            say("writing the report of the sweep to MLflow")
+            say("writing the report of the sweep to MLflow", log="stdout")
         stop_own()  # while the report is written
 
 

@@ -118,16 +118,17 @@ def run(
         raise click.UsageError("--probe belongs to --dry-run")
     if offline:
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1")
-    say(f"reading {file} and loading its methods")  # torch takes seconds
-    from cse_platform.sweep.reading.loader import load_sweep
+    # torch takes seconds
+    say(f"reading {file} and loading its methods", log=None if dry_run else "stdout")
+    from cse_platform.sweep.reading.loader import read_draft
 
     budget = [] if trials is None else [f"search.trials={trials}"]
-    sweeps = load_sweep(file, overrides=[*overrides, *budget])
-    _warn_of_unused_claims(stage.method for stage in sweeps.stages)
+    draft = read_draft(file, overrides=[*overrides, *budget])
+    _warn_of_unused_claims(stage.spec.method for stage in draft.stages)
     if dry_run:
         from cse_platform.cli.dry_run import dry_run as check
 
-        check(sweeps, runs=runs, address=address, offline=offline, probe=probe)
+        check(draft, runs=runs, address=address, offline=offline, probe=probe)
     else:
         from cse_platform.cli.run import run_stages
 
@@ -135,7 +136,7 @@ def run(
             "nothing" if no_reuse else "unknown code too" if reuse_unknown else "same code"
         )
         run_stages(
-            sweeps, runs=runs, address=address, ship=not no_ship, offline=offline, reuse=reuse
+            draft, runs=runs, address=address, ship=not no_ship, offline=offline, reuse=reuse
         )
 
 

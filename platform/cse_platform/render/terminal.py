@@ -2,6 +2,7 @@
 
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -19,6 +20,8 @@ UNBOUNDED = 100_000
 """Columns of characters where lines are as long as they are."""
 LINES = Box("    \n    \n ── \n    \n ── \n    \n    \n    \n")
 """A line below the head, and between two groups of rows."""
+SILENCE_SECONDS = 60.0
+"""How long a log may say nothing."""
 STYLES: dict[Emphasis, str] = {"none": "", "best": "bold", "second": "underline"}
 
 
@@ -47,6 +50,47 @@ def print_page(page: Page, *, wide: bool = False) -> None:
         printed if console.is_terminal else re.sub(r" +$", "", printed, flags=re.MULTILINE)
     )
     sys.stdout.flush()
+
+
+class Silence:
+    """How long nothing has been printed where nobody watches, as in the log of a batch job.
+
+    Args:
+        clock: gives seconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._broken = clock()
+
+    def end(self) -> None:
+        """Something has been printed now."""
+        self._broken = self._clock()
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a line is due that says how far things are."""
+        return self._clock() - self._broken >= SILENCE_SECONDS
+
+
+@contextmanager
+def progress_lines(what: str, silence: Silence | None = None) -> Iterator[Callable[..., None]]:
+    """On standard error a bar, as `progress_bar`; without a terminal a line a minute at most.
+
+    Yields:
+        Moves on, by `description`, `completed` and `total`.
+    """
+    log = Console(stderr=True, highlight=False, markup=False)
+    silence = silence or Silence()
+
+    def move(description: str, completed: int, total: int | None) -> None:
+        if silence.is_long:
+            of = "" if total is None else f" of {total}"
+            log.print(f"{description}: {completed}{of}", soft_wrap=True)
+            silence.end()
+
+    with progress_bar(what) as move_bar:
+        yield move_bar if log.is_terminal else move
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import SecretStr
 
-from cse_platform.errors import SweepRefusedError
+from cse_platform.errors import NotInstalledError, SweepRefusedError
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_text
 
@@ -100,14 +100,17 @@ class Notifier:
 
 
 def refuse_unknown_services(urls: Sequence[SecretStr]) -> None:
-    """Raise SweepRefusedError unless Apprise is installed and knows the service of every URL."""
+    """Raise SweepRefusedError for a URL of no known service.
+
+    NotInstalledError if Apprise, which knows them, is not installed.
+    """
     if not urls:
         return
     try:
         import apprise
     except ImportError as error:
-        raise SweepRefusedError(
-            "notify: needs Apprise, which is not installed: pip install 'cse-platform[notify]'"
+        raise NotInstalledError(
+            "notify: needs Apprise, which is not installed; run pip install 'cse-platform[notify]'"
         ) from error
     logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it would show URLs
     for place, url in enumerate(urls):

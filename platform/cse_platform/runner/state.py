@@ -65,6 +65,8 @@ class SweepState:
     """Why the search store does not answer; None while it does."""
     search_rests: float = 0.0
     """Until when the search store is left alone, by `time.monotonic`."""
+    ray_is_up: bool = False
+    """Whether Ray has been started, or joined."""
     nodes: NodeChecks | None = None
     """Which nodes of a joined cluster get trials; None where all do."""
     slot: Slot = field(init=False)

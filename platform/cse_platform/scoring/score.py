@@ -26,7 +26,7 @@ from cse_platform.leaderboard.query.trials.find import (
 )
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.trial import TrialSummary
-from cse_platform.render.terminal import progress_bar
+from cse_platform.render.terminal import progress_lines
 from cse_platform.runner.models import local_copy, trial_in
 from cse_platform.scoring.record_access import record_test_access
 from cse_platform.sweep.stores import mlflow_uri
@@ -150,7 +150,7 @@ def _open(request: ScoringRequest, model: str) -> Model:
 
 
 def _score(request: ScoringRequest, opened: Model) -> Evaluation:
-    with progress_bar("loading") as move:
+    with progress_lines("loading") as move:
         return evaluate(
             opened,
             request.tasks,

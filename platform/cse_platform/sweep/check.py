@@ -1,28 +1,26 @@
 """A sweep against its method: every value, and the rules between settings, before anything runs."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain, islice
 from typing import Any, get_args
 
 from pydantic import ValidationError
 
 from cse_methods.contract import Method
+from cse_methods.errors import BrokenMethodError
+from cse_methods.registry import available_methods, get_method
 from cse_platform.sweep.best import reference_problems, with_placeholders
 from cse_platform.sweep.reading.coercion import type_changes
 from cse_platform.sweep.reading.problems import Path, Problem, did_you_mean
 from cse_platform.sweep.reading.pydantic_errors import problems_in
 from cse_platform.sweep.space.dimensions import Choices, Dimension, Range, canonical_json
+from cse_platform.sweep.space.expressions import Expression
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import METHOD_WIDE, SweepSpec
 
 MAX_TRIED = 400
 """Configurations that are built to try the rules between settings."""
-
-
-def check_against(spec: SweepSpec, method: Method) -> list[Problem]:
-    """Everything in `fixed` and `space` that the method refuses; paths start at the sweep."""
-    problems = value_problems(spec, method)
-    return problems + rule_problems(spec, method, refused=[problem.path for problem in problems])
 
 
 def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
@@ -36,7 +34,33 @@ def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
                 problems += _refused(method, name, spec.fixed[name], ("fixed", name))
             else:
                 problems += _dimension_problems(method, name, spec.space[name])
-    return problems
+    return problems + _condition_problems(spec, method)
+
+
+def _condition_problems(spec: SweepSpec, method: Method) -> list[Problem]:
+    """Values of conditions that are no choices here, and that the method refuses: misspelt ones."""
+    return [
+        problem
+        for name, dimension in spec.space.items()
+        for parent, values in dimension.when.items()
+        for value in values
+        if parent in method.config.model_fields and not spec.space[parent].has(value)
+        for problem in _refused(method, parent, value, ("space", name, "when", parent))
+    ]
+
+
+def names_of_no_method(spec: SweepSpec) -> list[Problem]:
+    """Settings that no method has, whichever one an unknown name of a method stands for."""
+    known = set(METHOD_WIDE)
+    for name in available_methods():
+        with suppress(BrokenMethodError):
+            known |= set(get_method(name).config.model_fields)
+    return [
+        Problem((section, name), f"no method has a setting {name!r}{did_you_mean(name, known)}")
+        for section, names in (("fixed", spec.fixed), ("space", spec.space))
+        for name in names
+        if name not in known
+    ]
 
 
 def _misplaced(name: str, section: str, spec: SweepSpec, method: Method) -> str | None:
@@ -91,23 +115,29 @@ def _kinds(annotation: Any) -> set[Any]:
     return set().union(*map(_kinds, parts)) if parts else {annotation} - {type(None)}
 
 
-def rule_problems(spec: SweepSpec, method: Method, *, refused: list[Path]) -> list[Problem]:
+def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]) -> list[Problem]:
     """What the method's rules between settings refuse; representative configurations are tried.
 
-    `refused` has the paths of values known to be wrong, which are left out. Where nothing is left
-    of a setting, its rules cannot be tried, and no problem is reported.
+    Values and keys with a known problem are left out. Where nothing is left of a setting, its rules
+    cannot be tried, and no problem is reported.
     """
+    refused = [p.path for p in known if p.path and p.path[0] in ("fixed", "space")]
+    if any(p[0] == "fixed" or len(p) < 3 or p[1] not in spec.space for p in refused):
+        return []
     sound = {
         name: [value for path, value in _corners(name, dimension) if not _hit(path, refused)]
         for name, dimension in spec.space.items()
     }
-    if any(path[:1] == ("fixed",) or len(path) == 2 for path in refused) or not all(sound.values()):
+    if not all(sound.values()):
         return []
     if missing := _missing(spec, method):
         return missing
+    wrong = {p.path[0] for p in known if p.path} - {"space"}
     blamed: dict[tuple[Path, str], Problem] = {}
     for assignment in _representatives(spec, sound, _parents(spec, method)):
         for problem in _objections(spec, method, assignment):
+            if problem.path and problem.path[0] in wrong:
+                continue
             # One rule can refuse many values of a setting: its first problem is enough.
             blamed.setdefault((problem.path, "" if problem.path else problem.text), problem)
     return list(blamed.values())
@@ -220,6 +250,20 @@ def _outcomes(
     conditions = {name: space[name] for name in space if name in parents}
     choices = {n: d.model_copy(update={"choices": tuple(sound[n])}) for n, d in conditions.items()}
     return Space.model_construct(choices).grid_points()
+
+
+def without_unreachable(spec: SweepSpec) -> tuple[SweepSpec, tuple[str, ...]]:
+    """The sweep without the dimensions whose condition can never hold, and a note for each.
+
+    What `require` says of such a dimension holds everywhere, and goes with it.
+    """
+    space, notes = spec.space, []
+    while never := {name: why for name in space if (why := space.why_unreachable(name))}:
+        notes += [f"space.{name} is left out: {why}" for name, why in never.items()]
+        space = Space.model_construct({n: d for n, d in space.items() if n not in never})
+    gone = {name for name in spec.space if name not in space}
+    require = tuple(text for text in spec.require if not Expression(text).names & gone)
+    return spec.model_copy(update={"space": space, "require": require}), tuple(notes)
 
 
 def with_real_ranges(spec: SweepSpec, method: Method) -> SweepSpec:

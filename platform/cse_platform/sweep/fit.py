@@ -1,18 +1,17 @@
 """Whether a sweep fits its corpus, encoder and machine, told before a trial finds out."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from cse_methods.contract import Method, MethodConfig, TrainingConfig
 from cse_methods.data.corpora import Corpus, load_corpus, missing_corpora
 from cse_methods.data.doubts import corpus_doubts
 from cse_methods.encoders.backbones import backbone_width, locate_backbone, resolve_backbone
-from cse_methods.errors import TrainingError
 from cse_methods.training.schedule import Schedule
-from cse_platform.errors import SweepRefusedError
-from cse_platform.sweep.check import representatives
 from cse_platform.sweep.pruners import NoPruner
+from cse_platform.sweep.reading.problems import Inspection
 from cse_platform.sweep.resources import Slot
 from cse_platform.sweep.space.start_points import published_notes
 from cse_platform.sweep.spec import SweepSpec
@@ -29,28 +28,39 @@ class Sizes:
     most_steps: int
 
 
-def sizes_of(spec: SweepSpec, method: Method) -> Sizes | None:
+def sizes_of(spec: SweepSpec, configs: Sequence[MethodConfig], found: Inspection) -> Sizes | None:
     """Read the corpus and the encoder's width; None while the corpus has to be fetched.
 
-    Raises:
-        DataError: if the corpus cannot be read as it is.
-        SweepRefusedError: if a choice or a bound of the space does not fit them, as a trial would
-            find only after its start.
+    Wrong are a corpus that cannot be read as it is, and a choice or a bound of the space that does
+    not fit corpus or encoder, as a trial would find only after its start.
     """
-    here = locate_backbone(resolve_backbone(spec.backbone)) is not None
-    if missing_corpora(spec.corpus, spec.data) or not (here or _counts_no_pieces(spec)):
+    cut = any(corpus.split_at is not None for corpus in spec.corpus)
+    needs = ("corpus", "data", "backbone") if cut else ("corpus", "data")
+    corpus = found.attempt(("corpus",), partial(_read_corpus, spec, cut=cut), needs=needs)
+    found.attempt(("backbone",), partial(_check_widths, spec, configs), needs=("backbone",))
+    if corpus is None or not configs:
         return None
-    corpus = load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
-    configs = [spec.config(assignment) for assignment in representatives(spec, method)]
-    width = backbone_width(spec.backbone) if here else None
-    try:
+    count = partial(_count_steps, configs, sentences=len(corpus.sentences))
+    steps = found.attempt(("corpus",), count)
+    return Sizes(corpus, min(steps), max(steps)) if steps else None
+
+
+def _read_corpus(spec: SweepSpec, *, cut: bool) -> Corpus | None:
+    if missing_corpora(spec.corpus, spec.data):
+        return None
+    if cut and locate_backbone(resolve_backbone(spec.backbone)) is None:
+        return None
+    return load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
+
+
+def _check_widths(spec: SweepSpec, configs: Iterable[MethodConfig]) -> None:
+    if (width := backbone_width(spec.backbone)) is not None:
         for config in configs:
-            if width is not None:
-                config.check_width(width)
-        steps = [steps_of(config, sentences=len(corpus.sentences)) for config in configs]
-    except TrainingError as error:
-        raise SweepRefusedError(f"sweep {spec.sweep!r} cannot train: {error}") from error
-    return Sizes(corpus, min(steps), max(steps))
+            config.check_width(width)
+
+
+def _count_steps(configs: Iterable[MethodConfig], *, sentences: int) -> list[int]:
+    return [steps_of(config, sentences=sentences) for config in configs]
 
 
 def steps_of(config: MethodConfig, *, sentences: int) -> int:
@@ -60,8 +70,13 @@ def steps_of(config: MethodConfig, *, sentences: int) -> int:
     return Schedule.of(config, sentences=sentences).total
 
 
-def doubts(spec: SweepSpec, method: Method, sizes: Sizes | None) -> list[str]:
-    """What is allowed and does not do what it seems to, a line each."""
+def doubts(
+    spec: SweepSpec, method: Method, configs: Sequence[MethodConfig], sizes: Sizes | None
+) -> list[str]:
+    """What is allowed and does not do what it seems to, a line each.
+
+    `configs` are those that stand for the sweep's trials.
+    """
     found = []
     confirm, evaluate = spec.seeds.confirm, spec.evaluate
     for name, top in (
@@ -83,12 +98,11 @@ def doubts(spec: SweepSpec, method: Method, sizes: Sizes | None) -> list[str]:
         )
     if sizes:
         found += corpus_doubts(sizes.corpus, spec.corpus, backbone=spec.backbone)
-    return found + published_notes(spec, method) + _dropout_doubts(spec, method)
+    return found + published_notes(spec, method) + _dropout_doubts(spec, configs)
 
 
-def _dropout_doubts(spec: SweepSpec, method: Method) -> list[str]:
+def _dropout_doubts(spec: SweepSpec, configs: Iterable[MethodConfig]) -> list[str]:
     """Whether views that differ by dropout alone are the same view."""
-    configs = [spec.config(assignment) for assignment in representatives(spec, method)]
     trained = [config for config in configs if isinstance(config, TrainingConfig)]
     if not any(config.dropout is None for config in trained):
         return []
@@ -124,7 +138,3 @@ def _asked_and_there(slot: Slot) -> Iterator[tuple[str, float, int]]:
         import torch  # seconds, where the method has not imported it
 
         yield "GPU", slot.gpu, torch.cuda.device_count()
-
-
-def _counts_no_pieces(spec: SweepSpec) -> bool:
-    return all(corpus.split_at is None for corpus in spec.corpus)

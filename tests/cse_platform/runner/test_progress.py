@@ -11,9 +11,10 @@ import pytest
 from rich.console import Console
 
 from cse_platform.cli import progress
-from cse_platform.cli.progress import SweepProgress, watching
+from cse_platform.cli.progress import SweepLog, SweepProgress, watching
 from cse_platform.cli.sweep_lines import trial_line
 from cse_platform.forecast.time_left import span, time_left
+from cse_platform.render.terminal import Silence
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import now
 
@@ -166,10 +167,32 @@ def test_plain_lines_where_there_is_no_terminal(
         (plan,) = drive.start()
         drive.fail(plan.key, "[/closing] tag", crashed=False)
         drive.run()
-    failed, complete, summary = out.getvalue().splitlines()
+    began, failed, complete, summary = out.getvalue().splitlines()
+    assert began == "trial 0 began"
     assert ": [/closing] tag (key " in failed
     assert complete.startswith("trial   1 COMPLETE dev  54.00")
     assert summary.startswith("small: 2 of 2 trials · best 54.00 (trial 1)")
+
+
+def test_a_log_says_how_far_a_sweep_is_once_a_minute_while_nothing_else_is_printed(
+    drive: Any,
+) -> None:
+    seconds = 0.0
+    log = SweepLog(progress_of(drive), Silence(lambda: seconds))
+    drive.state.ray_is_up = True
+    assert log.new_texts() == ["Ray started"]
+    (plan,) = drive.start()
+    seconds = 50.0
+    assert log.new_texts() == ["trial 0 began"]
+    told = {}
+    for second in range(51, 300):
+        seconds = float(second)
+        if texts := log.new_texts():
+            told[second] = texts
+        if second == 200:
+            drive.fail(plan.key, "no memory", crashed=False)
+    assert list(told) == [110, 170, 201, 261]
+    assert told[110][0].startswith("small: 0 of 2 trials · ") and "FAIL" in told[201][0]
 
 
 def test_a_live_table_on_a_terminal(drive: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from cse_methods.registry import available_methods
 from cse_platform.errors import SweepFileError
-from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.sweep.reading.loader import load_sweep, read_draft
 from cse_platform.sweep.space.dimensions import Range
 from cse_platform.sweep.spec import SweepSpec
 
@@ -153,6 +153,7 @@ ONE_PROBLEM = [
     ("method: toy", "method: simsce", [
         "line 2, method: no method 'simsce'. Did you mean 'simcse'? "
         f"Known: {', '.join(available_methods())}",
+        "line 10, space.views: no method has a setting 'views'",
     ]),
     ("sweep: toy-mini", "sweep: a/b", [
         "line 1, sweep: expected at most 100 letters, digits, '-', '_' and '.', "
@@ -221,8 +222,8 @@ ONE_PROBLEM = [
         "line 9, space.tau3: tau3=0.1 has no effect with rank_loss: listmle",
     ]),
     ("{rank_loss: listnet}", "{rank_loss: listnit}", [
-        "line 9, space.tau3.when.rank_loss: 'listnit' is not a choice of rank_loss; "
-        "expected one of [\"listnet\", \"listmle\"]",
+        "line 9, space.tau3.when.rank_loss: expected 'listnet' or 'listmle', got 'listnit'; "
+        "did you mean 'listnet'?",
     ]),
     ("  temperature: {low: 1e-2, high: 0.1, log: true}\n", "", [
         "line 1: method 'toy' needs 'temperature'; give it under 'fixed' or 'space'",
@@ -412,3 +413,30 @@ def test_stages_are_sweeps_in_order(tmp_path: Path) -> None:
 def test_stages_must_be_a_list(tmp_path: Path, stages: str) -> None:
     (problem,) = problems(tmp_path, f"stages: {stages}")
     assert problem.startswith("  line 1, stages: expected a list of sweeps, got ")
+
+
+def test_a_dimension_can_be_taken_out(tmp_path: Path) -> None:
+    (spec,) = load_sweep(write(tmp_path, GOOD), overrides=["space.tau3=null"]).stages
+    assert list(spec.space) == ["temperature", "rank_loss", "views"]
+    (told,) = problems(tmp_path, GOOD, "space.vews=null")
+    assert told == "  --set space.vews=null: no such dimension in space; did you mean 'views'?"
+
+
+def test_a_dimension_that_no_choice_makes_active_is_left_out_with_a_note(tmp_path: Path) -> None:
+    file = write(tmp_path, GOOD + "require: [tau3 >= 0.1, views <= 3]\n")
+    (draft,) = read_draft(file, overrides=["space.rank_loss=[listmle]"]).stages
+    assert not draft.inspection.problems
+    assert "tau3" not in draft.spec.space and draft.spec.require == ("views <= 3",)
+    (note,) = draft.notes
+    assert note.startswith("space.tau3 is left out: ") and "rank_loss: 'listnet'" in note
+
+
+def test_one_wrong_part_hides_no_other(tmp_path: Path) -> None:
+    """A wrong key beside what keys say together, which is only seen where each is readable."""
+    text = edited("views: {low: 2, high: 4}", "views: {low: 2, high: 99}")
+    told = problems(
+        tmp_path, text + "dev: {checkpoint: stsbb}\npruner: hard\nrequire: [tau2 > 1]\n"
+    )
+    assert [line.split(":")[0].split(", ")[1] for line in told] == [
+        "space.views.high", "dev.checkpoint", "pruner", "require.0",
+    ]  # fmt: skip

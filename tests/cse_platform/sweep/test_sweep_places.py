@@ -12,17 +12,18 @@ import pytest
 from cse_methods.contract import Method
 from cse_methods.data.senteval import missing_senteval
 from cse_methods.encoders.backbones import resolve_backbone
-from cse_methods.errors import BackboneError, DataError
+from cse_methods.errors import DataError
 from cse_methods.evaluation.test_sets.availability import missing_tests
-from cse_methods.registry import get_method
 from cse_methods.tasks import parse_tasks
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.prerequisites import (
     missing_downloads,
     references_to_resolve,
+    sample_configs,
     with_data_source,
 )
+from cse_platform.sweep.reading.problems import Inspection
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import sweep_stores
 
@@ -33,6 +34,20 @@ def sweep(**changes: Any) -> SweepSpec:
         "data": "builtin", "fixed": {"temperature": 0.05}, "search": {"trials": 1},
     }  # fmt: skip
     return SweepSpec.model_validate(given | changes)
+
+
+def downloads(spec: SweepSpec) -> list[str]:
+    found = Inspection()
+    missing = missing_downloads(spec, sample_configs(spec, found), found)
+    assert not found.problems, found
+    return missing
+
+
+def problems(spec: SweepSpec) -> list[tuple[str, str]]:
+    """The first key of each problem, and its text."""
+    found = Inspection()
+    missing_downloads(spec, sample_configs(spec, found), found)
+    return [(str(*problem.path[:1]), problem.text) for problem in found.problems]
 
 
 def test_without_a_word_everything_lies_in_runs(tmp_path: Path) -> None:
@@ -109,16 +124,17 @@ def test_the_data_source_is_written_out(
     (tmp_path / "data" / "corpus").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CSE_DATA", "data")
-    assert with_data_source(sweep(data=None)).data == str(tmp_path / "data")
-    assert with_data_source(sweep()).data == "builtin"
+    assert with_data_source(sweep(data=None), Inspection()).data == str(tmp_path / "data")
+    assert with_data_source(sweep(), Inspection()).data == "builtin"
     monkeypatch.delenv("CSE_DATA")
-    assert with_data_source(sweep(data=None)).data == "hub"
-    with pytest.raises(DataError, match="'nowhere' is not a folder"):
-        with_data_source(sweep(data="nowhere"))
+    assert with_data_source(sweep(data=None), Inspection()).data == "hub"
+    found = Inspection()
+    with_data_source(sweep(data="nowhere"), found)
+    assert "'nowhere' is not a folder" in found.problems[0].text
 
 
 def test_what_ships_with_the_package_needs_no_fetching(toy: Method) -> None:
-    assert missing_downloads(sweep(), toy) == []
+    assert downloads(sweep()) == []
 
 
 def test_what_the_hub_has_is_listed(toy: Method, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +142,7 @@ def test_what_the_hub_has_is_listed(toy: Method, monkeypatch: pytest.MonkeyPatch
         method="rankcse", backbone="bert-base", corpus="wiki1m", data="hub",
         fixed={}, space={"teachers": [["simcse-bert-base"], ["nobody/nothing"]]},
     )  # fmt: skip
-    listed = missing_downloads(spec, get_method("rankcse"))
+    listed = downloads(spec)
     assert listed[:3] == [
         "encoder bert-base: google-bert/bert-base-uncased at "
         "86b5e0934494bd15c9632b12f734a8a67f723594",
@@ -140,12 +156,13 @@ def test_what_the_hub_has_is_listed(toy: Method, monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_no_hub_has_is_refused(toy: Method, tmp_path: Path) -> None:
-    with pytest.raises(BackboneError, match=r"no backbone 'brt-base'\. Did you mean 'bert-base'"):
-        missing_downloads(sweep(backbone="brt-base"), toy)
-    with pytest.raises(BackboneError, match="nowhere is not a folder"):
-        missing_downloads(sweep(backbone=str(tmp_path / "nowhere")), toy)
-    with pytest.raises(DataError, match="no-such-corpus"):
-        missing_downloads(sweep(corpus="no-such-corpus"), toy)
+    spec = sweep(backbone="brt-base", corpus=["builtin", "no-such-corpus"])
+    (backbone, nearest), (corpus, unknown) = problems(spec)
+    assert (backbone, corpus) == ("backbone", "corpus")
+    assert "no backbone 'brt-base'. Did you mean 'bert-base'" in nearest
+    assert "no-such-corpus" in unknown
+    ((_, told),) = problems(sweep(backbone=str(tmp_path / "nowhere")))
+    assert "nowhere is not a folder" in told
 
 
 @pytest.mark.parametrize(
@@ -165,26 +182,23 @@ def test_an_encoder_that_cannot_be_read_is_refused(
     stored = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(stored | config))
     spec = sweep(**({"method": "simcse", "backbone": str(folder), "fixed": {}} | changes))
-    with pytest.raises(BackboneError, match=datum):
-        missing_downloads(spec, get_method("simcse"))
+    assert datum in dict(problems(spec))["backbone"]
 
 
 def test_a_file_of_a_method_that_is_not_there_is_refused(toy: Method, tmp_path: Path) -> None:
     there, gone = tmp_path / "there.txt", tmp_path / "gone.txt"
     there.write_text("a clause\tanother\n")
     fixed = {"temperature": 0.05}
-    assert missing_downloads(sweep(fixed=fixed | {"phrases": str(there)}), toy) == []
+    assert downloads(sweep(fixed=fixed | {"phrases": str(there)})) == []
     searched = sweep(fixed=fixed, space={"phrases": [str(there), str(gone)]})
-    with pytest.raises(SweepRefusedError, match=r"gone\.txt': no such file") as caught:
-        missing_downloads(searched, toy)
-    assert str(caught.value) == f"sweep 'a': toy is to read {str(gone)!r}: no such file"
+    assert problems(searched) == [("space", f"toy is to read {str(gone)!r}: no such file")]
 
 
 def test_test_sets_that_are_not_there_are_told_before_the_first_trial(
     toy: Method, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert missing_downloads(sweep(evaluate={"top": 1, "tasks": ["mr"]}), toy) == []
-    long = missing_downloads(sweep(evaluate={"top": 1, "tasks": ["long"]}), toy)
+    assert downloads(sweep(evaluate={"top": 1, "tasks": ["mr"]})) == []
+    long = downloads(sweep(evaluate={"top": 1, "tasks": ["long"]}))
     assert long == ["yelp (fancyzhx/yelp_polarity)", "imdb (stanfordnlp/imdb)"]
     monkeypatch.setenv("CSE_CACHE", str(tmp_path))
     tasks = parse_tasks(["sts", "mr"])
@@ -197,7 +211,7 @@ def test_test_sets_that_are_not_there_are_told_before_the_first_trial(
 def test_a_best_encoder_is_found_in_an_earlier_stage_or_not_at_all() -> None:
     best = {"best": {"method": "simcse", "backbone": "mini"}}
     spec = sweep(method="rankcse", fixed={"teachers": [best]})
-    assert missing_downloads(spec, get_method("rankcse")) == []
+    assert downloads(spec) == []
     assert references_to_resolve(spec, []) == [BestReference("simcse", "mini")]
     assert references_to_resolve(spec, [sweep(method="simcse", fixed={})]) == []
     assert (

@@ -61,6 +61,7 @@ def _run_on_ray(
     shipment = shipment_of([state.spec]) if ship and address is not None else None
     with interrupts_deferred():
         join_cluster(address, shipment)
+    state.ray_is_up = True
     refuse_too_small(state.slot)
     state.lease.on_lost(interrupt_main)  # as by Ctrl-C, which stops the trials
     if state.nodes is None and not is_own():  # a Ray of our own runs on this machine alone

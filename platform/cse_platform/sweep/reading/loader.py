@@ -1,22 +1,77 @@
 """A sweep file, read and checked as a whole: it loads, or every problem is named."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from cse_methods.contract import Method
-from cse_methods.errors import UnknownMethodError
+from cse_methods.errors import BrokenMethodError, UnknownMethodError
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepFileError
-from cse_platform.sweep.check import check_against, value_problems, with_real_ranges
+from cse_platform.sweep.check import (
+    names_of_no_method,
+    rule_problems,
+    value_problems,
+    with_real_ranges,
+    without_unreachable,
+)
 from cse_platform.sweep.reading.overrides import apply_overrides
-from cse_platform.sweep.reading.problems import Problem, format_value
+from cse_platform.sweep.reading.problems import Inspection, Problem, format_value
+from cse_platform.sweep.reading.problems import Path as Steps
 from cse_platform.sweep.reading.pydantic_errors import problems_in
 from cse_platform.sweep.reading.yaml_file import problem_list, read_yaml_file
+from cse_platform.sweep.reading.yaml_reader import YamlDocument
 from cse_platform.sweep.space.start_points import start_problems
-from cse_platform.sweep.spec import METHOD_WIDE, SweepFile, SweepSpec
+from cse_platform.sweep.spec import SweepFile, SweepSpec
+
+STAND_INS = {
+    **dict.fromkeys(("sweep", "method", "backbone", "corpus"), "draft"),
+    "search": {"trials": 1},
+}
+"""What stands in a draft for keys that a sweep must have, where they are missing or wrong."""
+
+
+@dataclass(frozen=True)
+class DraftSweep:
+    """One sweep of a file, as far as it can be read."""
+
+    spec: SweepSpec
+    """What is wrong is left out of it, or something else stands there."""
+    inspection: Inspection
+    """What is known to be wrong."""
+    notes: tuple[str, ...] = ()
+    """What was dropped of it without being wrong, for people."""
+    steps: Steps = ()
+    """Where it stands in the file."""
+
+
+@dataclass(frozen=True)
+class DraftFile:
+    """A sweep file as far as it can be read, for checks that go on from there."""
+
+    path: Path
+    source: YamlDocument
+    stages: tuple[DraftSweep, ...]
+    problems: Sequence[Problem]
+    """Of the file itself: its YAML, the overrides, and what is no sweep at all."""
+
+    def finish(self, inspections: Sequence[Inspection]) -> SweepFile:
+        """The file, if these, one a stage, have found nothing; else SweepFileError with it all."""
+        told = [
+            problem.under(stage.steps)
+            for stage, inspection in zip(self.stages, inspections, strict=True)
+            for problem in inspection.problems
+        ]
+        unreadable = self.problems or any(stage.inspection.problems for stage in self.stages)
+        known = {problem.path for problem in self.source.problems}
+        problems = [*self.problems, *(p for p in told if p.path not in known)]
+        if problems:
+            what = "is not a sweep" if unreadable else "cannot be run"
+            raise SweepFileError(problem_list(self.path, what, problems, self.source))
+        return SweepFile(self.path, tuple(stage.spec for stage in self.stages))
 
 
 def load_sweep(path: Path, *, overrides: Sequence[str] = ()) -> SweepFile:
@@ -30,14 +85,26 @@ def load_sweep(path: Path, *, overrides: Sequence[str] = ()) -> SweepFile:
     Raises:
         SweepFileError: names every problem of the file and of the overrides.
     """
+    draft = read_draft(path, overrides=overrides)
+    return draft.finish([stage.inspection for stage in draft.stages])
+
+
+def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:
+    """Read a sweep file as `load_sweep` does, and gather its problems, for more checks to follow.
+
+    SweepFileError if it is no YAML with a mapping.
+    """
     source = read_yaml_file(path, what="a sweep", refusal=SweepFileError)
     apply_overrides(source, overrides)
-    stages, problems = _stages(source.data)
-    known = {problem.path for problem in source.problems}
-    problems = source.problems + [problem for problem in problems if problem.path not in known]
-    if problems:
-        raise SweepFileError(problem_list(path, "a sweep", problems, source))
-    return SweepFile(path, tuple(with_absolute_names(stage, path.parent) for stage in stages))
+    problems, sweeps = _listed(source.data)
+    stages = []
+    for steps, data in sweeps:
+        if isinstance(data, dict):
+            stages.append(_read_sweep(data, steps, path.parent))
+        else:
+            text = f"expected a sweep, a mapping, got {format_value(data)}"
+            problems.append(Problem(steps, text))
+    return DraftFile(path, source, tuple(stages), [*source.problems, *problems])
 
 
 def with_absolute_names(spec: SweepSpec, folder: Path) -> SweepSpec:
@@ -51,22 +118,18 @@ def with_absolute_names(spec: SweepSpec, folder: Path) -> SweepSpec:
     return spec.model_copy(update={"corpus": corpus, "dev": dev, "evaluate": tests})
 
 
-def _stages(data: dict[str, Any]) -> tuple[list[SweepSpec], list[Problem]]:
+def _listed(data: dict[str, Any]) -> tuple[list[Problem], list[tuple[Steps, Any]]]:
+    """What is wrong with the list of sweeps, and each of them after its place in the file."""
     if "stages" not in data:
-        spec, problems = _sweep(data)
-        return [spec] if spec else [], problems
+        return [], [((), data)]
     stages = data["stages"]
     text = "stands beside 'stages'; a file is one sweep, or 'stages:' and nothing else"
     problems = [Problem((key,), text) for key in data if key != "stages"]
     if not isinstance(stages, list) or not stages:
         text = f"expected a list of sweeps, got {format_value(stages)}"
-        return [], [*problems, Problem(("stages",), text)]
-    specs = []
-    for position, stage in enumerate(stages):
-        spec, found = _sweep(stage)
-        specs += [spec] if spec else []
-        problems += [problem.under(("stages", position)) for problem in found]
-    return specs, problems + _shared_names(stages)
+        return [*problems, Problem(("stages",), text)], []
+    sweeps: list[tuple[Steps, Any]] = [(("stages", n), stage) for n, stage in enumerate(stages)]
+    return problems + _shared_names(stages), sweeps
 
 
 def _shared_names(stages: list[Any]) -> list[Problem]:
@@ -80,52 +143,65 @@ def _shared_names(stages: list[Any]) -> list[Problem]:
     return problems
 
 
-def _sweep(data: Any) -> tuple[SweepSpec | None, list[Problem]]:
-    if not isinstance(data, dict):
-        return None, [Problem((), f"expected a sweep, a mapping, got {format_value(data)}")]
-    try:
-        spec = SweepSpec.model_validate(data)
-    except ValidationError as error:
-        problems = problems_in(error, data, model=SweepSpec)
-        return None, problems + _more_problems(data, problems)
-    method = _method(spec.method)
-    if isinstance(method, Problem):
-        return None, [method]
-    problems = check_against(spec, method) + start_problems(spec, method)
-    return (None if problems else with_real_ranges(spec, method)), problems
+def _read_sweep(data: dict[str, Any], steps: Steps, folder: Path) -> DraftSweep:
+    found = Inspection()
+    spec = _read_spec(data, found)
+    notes: tuple[str, ...] = ()
+    if (method := _read_method(spec, found)) is not None:
+        has_all_settings = found.is_sound("backbone", "fixed", "space", "require")
+        found.problems += value_problems(spec, method)
+        spec, notes = without_unreachable(spec)
+        found.problems += rule_problems(spec, method, known=found.problems)
+        if has_all_settings:
+            found.problems += start_problems(spec, method)
+        if not found.problems:
+            spec = with_real_ranges(spec, method)
+    return DraftSweep(with_absolute_names(spec, folder), found, notes, steps)
 
 
-def _method(name: str) -> Method | Problem:
-    try:
-        return get_method(name)
-    except UnknownMethodError as error:
-        return Problem(("method",), str(error))
+def _read_spec(data: dict[str, Any], found: Inspection) -> SweepSpec:
+    """The sweep without the keys and dimensions that are wrong; what is wrong with them is noted.
+
+    Where a key is left out, what keys say together is still checked of the others.
+    """
+    sound = data
+    while True:
+        try:
+            return SweepSpec.model_validate(sound)
+        except ValidationError as error:
+            new = [p for p in problems_in(error, sound, model=SweepSpec) if p not in found.problems]
+            found.problems += new
+            if not new:
+                raise
+            sound = _sound_part(data, found.problems)
 
 
-def _more_problems(data: dict[str, Any], problems: list[Problem]) -> list[Problem]:
-    """What the method has against the sound parts of a sweep that cannot be read as a whole."""
-    broken = {problem.path[:1] for problem in problems}
-    kept = ("method", "fixed", *METHOD_WIDE)
-    draft: dict[str, Any] = dict.fromkeys(("sweep", "backbone", "corpus"), "draft")
-    draft["search"] = {"trials": 1}
-    draft |= {key: data[key] for key in kept if key in data and (key,) not in broken}
-    if "method" not in draft:
-        return []
-    draft["space"] = _sound_dimensions(data.get("space"), problems)
-    spec, method = SweepSpec.model_validate(draft), _method(draft["method"])
-    if isinstance(method, Problem):
-        return [method]
-    if ("space",) in broken or ("fixed",) in broken:
-        return value_problems(spec, method)
-    return check_against(spec, method)
+def _sound_part(data: dict[str, Any], problems: Collection[Problem]) -> dict[str, Any]:
+    """What no problem is about, and nothing that has to be seen together with what is left out."""
+    paths = {problem.path for problem in problems}
+    broken = {path[0] for path in paths if path} - {"space"}
+    sound = STAND_INS | {key: data[key] for key in data if key not in broken}
+    sound["space"], is_whole = _sound_space(data.get("space"), paths)
+    if not is_whole or "fixed" in broken:
+        sound.pop("require", None)
+    if isinstance(search := sound["search"], dict):
+        unknown = {"objectives", "constraints"} if broken & {"dev", "resources"} else set()
+        unknown |= {"budget"} if "resources" in broken else set()
+        stand_in = {"trials": 1} if "budget" in unknown else {}
+        kept = {key: value for key, value in search.items() if key not in unknown}
+        sound["search"] = stand_in | kept
+    return sound
 
 
-def _sound_dimensions(space: Any, problems: list[Problem]) -> dict[str, Any]:
-    broken = {problem.path[:2] for problem in problems if problem.path[:1] == ("space",)}
-    if not isinstance(space, dict) or ("space",) in broken:
-        return {}
-    sound = {name: space[name] for name in space if ("space", name) not in broken}
-    return {name: _unconditional(entry) for name, entry in sound.items()} if broken else sound
+def _sound_space(space: Any, paths: Collection[Steps]) -> tuple[dict[str, Any], bool]:
+    """The dimensions without a problem, and whether these are all."""
+    inside = [path for path in paths if path[:1] == ("space",)]
+    if not inside:
+        return (space if isinstance(space, dict) else {}), True
+    if not isinstance(space, dict) or ("space",) in inside:
+        return {}, False
+    broken = {path[1] for path in inside}
+    return {name: _unconditional(space[name]) for name in space if name not in broken}, False
 
 
 def _unconditional(entry: Any) -> Any:
@@ -133,3 +209,16 @@ def _unconditional(entry: Any) -> Any:
     if not isinstance(entry, dict):
         return entry
     return {key: value for key, value in entry.items() if key != "when"}
+
+
+def _read_method(spec: SweepSpec, found: Inspection) -> Method | None:
+    """The method; of an unknown one, settings that no method has are noted too."""
+    if not found.is_sound("method"):
+        return None
+    try:
+        return get_method(spec.method)
+    except BrokenMethodError as error:
+        found.problems.append(Problem(("method",), str(error)))
+    except UnknownMethodError as error:
+        found.problems += [Problem(("method",), str(error)), *names_of_no_method(spec)]
+    return None

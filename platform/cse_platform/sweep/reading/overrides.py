@@ -1,10 +1,19 @@
-"""`--set a.b=VALUE`: one value of a sweep file, written from the command line."""
+"""`--set a.b=VALUE`: one value of a sweep file, written from the command line.
+
+`space.NAME=null` takes a dimension out.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
 from cse_platform.secrets import mask_url
-from cse_platform.sweep.reading.problems import Path, Problem, dotted_path, format_value
+from cse_platform.sweep.reading.problems import (
+    Path,
+    Problem,
+    did_you_mean,
+    dotted_path,
+    format_value,
+)
 from cse_platform.sweep.reading.yaml_reader import UnreadableYamlError, YamlDocument, read_yaml
 
 
@@ -59,7 +68,13 @@ def _write(source: YamlDocument, steps: list[str], value: Any, place: str) -> No
             source.places[path] = place
         parent = parent[key]
     key = _key(parent, steps[-1], path)
-    parent[key] = value
+    if value is None and isinstance(parent, dict) and path[-1:] == ("space",):
+        if key not in parent:
+            hint = did_you_mean(str(key), parent)
+            raise OverrideError(f"no such dimension in {dotted_path(path)}{hint}")
+        del parent[key]
+    else:
+        parent[key] = value
     path = (*path, key)
     for known in [known for known in source.places if known[: len(path)] == path]:
         del source.places[known]

@@ -1,12 +1,15 @@
-"""A problem of a sweep file: where, and what; and how names and values are shown in one."""
+"""Problems of a sweep file: where, and what; how they are gathered, and shown with values."""
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
+from cse_methods.errors import CseError, nearest_names
+from cse_platform.errors import NotInstalledError
 from cse_platform.secrets import mask_values
+
+_T = TypeVar("_T")
 
 Path = tuple[str | int, ...]
 """Keys and list positions from the top of a sweep down to a value."""
@@ -52,6 +55,53 @@ class Problem:
         return replace(self, path=prefix + self.path)
 
 
+@dataclass
+class Inspection:
+    """Checks of one sweep, from its YAML to its stores, each on what is still known to be right.
+
+    What a check raises becomes a problem of the keys that it is about. A later check that needs one
+    of these does not run, and all others do.
+    """
+
+    problems: list[Problem] = field(default_factory=list)
+    """Paths start at the sweep."""
+    to_install: list[str] = field(default_factory=list)
+    """What is not installed on this machine, a line each."""
+
+    def copy(self) -> "Inspection":
+        """The same, to go on from."""
+        return Inspection(list(self.problems), list(self.to_install))
+
+    @property
+    def wrong_keys(self) -> set[str]:
+        """Keys at the top of the sweep with a problem; one without a path counts as of `fixed`."""
+        return {str(problem.path[0]) if problem.path else "fixed" for problem in self.problems}
+
+    def is_sound(self, *keys: str) -> bool:
+        """Whether no problem is known of these keys."""
+        return self.wrong_keys.isdisjoint(keys)
+
+    def attempt(
+        self, path: Path, check: Callable[[], _T], *, needs: Sequence[str] = ()
+    ) -> _T | None:
+        """What the check returns; None if it fails, or if one of the keys that it needs is wrong.
+
+        `path` says what the check is about.
+        """
+        if not self.is_sound(*needs):
+            return None
+        try:
+            return check()
+        except NotInstalledError as error:
+            if str(error) not in self.to_install:
+                self.to_install.append(str(error))
+        except CseError as error:
+            problem = Problem(path, str(error).removeprefix(f"{dotted_path(path)}: "))
+            if problem not in self.problems:
+                self.problems.append(problem)
+        return None
+
+
 class ProblemsError(ValueError):
     """What a validator raises that found several problems; paths start at the validated value."""
 
@@ -74,7 +124,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The known name that was probably meant, as the end of a sentence; empty if none is near."""
     known = list(known)
     ours = _SAME_THING.get(name.lower())
-    close = [ours] if ours in known else get_close_matches(name, known, n=1)
+    close = [ours] if ours in known else nearest_names(name, known)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

@@ -91,7 +91,8 @@ def _told(detail: ErrorDetails, model: type[BaseModel] | None) -> list[Problem]:
     if detail["type"] == "extra_forbidden":
         return [Problem((), _no_such_key(detail["loc"], model))]
     if detail["type"] == "missing":
-        return [Problem((), f"the key {detail['loc'][-1]!r} is missing")]
+        key = detail["loc"][-1]
+        return [Problem((key,), f"the key {key!r} is missing")]
     return [Problem((), str(cause) if cause else detail["msg"])]
 
 

@@ -152,7 +152,7 @@ def _read_one(path: Path, *, what: str, refusal: type[PlatformError]) -> YamlDoc
 
 
 def problem_list(path: Path, what: str, problems: Sequence[Problem], source: YamlDocument) -> str:
-    """What is wrong with a file: a line for each problem, in the order of the file."""
+    """A line for each problem of a file, in the order of the file, after what they mean for it."""
     lines = []
     for problem in problems:
         steps = real_path(problem.path, source.data)
@@ -162,4 +162,4 @@ def problem_list(path: Path, what: str, problems: Sequence[Problem], source: Yam
         order = (place if isinstance(place, int) else float("inf"), where, name)
         lines.append((order, f"  {where}{name}: {problem.text}"))
     texts = [text for _, text in sorted(dict.fromkeys(lines))]
-    return "\n".join([f"{path} is not {what}:", *texts])
+    return "\n".join([f"{path} {what}:", *texts])

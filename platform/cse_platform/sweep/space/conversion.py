@@ -27,17 +27,9 @@ def converted(
             instead = "the sampler draws it"
         else:
             instead = f"{format_value(found[name])} is tried instead"
-        if name not in found or not _is_in(dimension, value):
+        if name not in found or not dimension.has(value):
             notes.append(
                 f"{whose}: {name}={format_value(value)} is not in space.{name}, which is "
                 f"{dimension}; {instead}"
             )
     return found, notes
-
-
-def _is_in(dimension: Any, value: Any) -> bool:
-    try:
-        dimension.find(value)
-    except LookupError:
-        return False
-    return True

@@ -59,6 +59,18 @@ class _Conditional(Settings):
         default={}, description="active only where each of these dimensions has one of its values"
     )
 
+    def find(self, value: Any) -> Any:
+        """The value as the dimension has it; LookupError if it does not."""
+        raise NotImplementedError
+
+    def has(self, value: Any) -> bool:
+        """Whether the dimension can take the value."""
+        try:
+            self.find(value)
+        except LookupError:
+            return False
+        return True
+
 
 class Choices(_Conditional):
     """A dimension that takes one of some values; lists and mappings are values too."""

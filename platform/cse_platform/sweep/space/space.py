@@ -36,8 +36,8 @@ class Space(RootModel[dict[str, Dimension]]):
         problems = [
             Problem((name, "when", parent), text)
             for name, dimension in self.items()
-            for parent, values in dimension.when.items()
-            if (text := self._objection(parent, values))
+            for parent in dimension.when
+            if (text := self._objection(parent))
         ]
         if not problems:
             problems = self._cycle()
@@ -45,16 +45,12 @@ class Space(RootModel[dict[str, Dimension]]):
             raise ProblemsError(problems)
         return self
 
-    def _objection(self, parent: str, values: tuple[Any, ...]) -> str | None:
+    def _objection(self, parent: str) -> str | None:
         if parent not in self:
-            return f"no such dimension in space{did_you_mean(parent, self)}"
-        dimension = self[parent]
-        if not isinstance(dimension, Choices):
+            hint = did_you_mean(parent, self) or "; leave the condition out, or this dimension"
+            return f"no such dimension in space{hint}"
+        if not isinstance(self[parent], Choices):
             return "a condition needs a dimension with choices, and this one is a range"
-        for value in values:
-            if not _among(value, dimension.choices):
-                got = format_value(value)
-                return f"{got} is not a choice of {parent}; expected one of {dimension}"
         return None
 
     def _cycle(self) -> list[Problem]:
@@ -81,6 +77,16 @@ class Space(RootModel[dict[str, Dimension]]):
             and self.is_active(parent, assignment)
             for parent, values in self[name].when.items()
         )
+
+    def why_unreachable(self, name: str) -> str | None:
+        """Why no assignment makes a dimension active; None if one does."""
+        for parent, values in self[name].when.items():
+            wanted = format_value(values[0] if len(values) == 1 else list(values))
+            if parent not in self:  # which is left out itself
+                return f"it takes part only with {parent}: {wanted}, which is left out too"
+            if not any(self[parent].has(value) for value in values):
+                return f"it takes part only with {parent}: {wanted}, and {parent} is {self[parent]}"
+        return None
 
     def is_excluded(self, name: str, partial: Mapping[str, Any]) -> bool:
         """Whether the values given so far already make `name` inactive."""

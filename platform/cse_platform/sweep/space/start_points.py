@@ -129,7 +129,7 @@ def _defaults(spec: SweepSpec, method: Method) -> dict[str, Any]:
     """The method's own values of what a paper's table leaves open, where the space has them."""
     fields = method.config.model_fields
     defaults = {name: fields[name].default for name in spec.space if not fields[name].is_required()}
-    return {name: value for name, value in defaults.items() if _has(spec, name, value)}
+    return {name: value for name, value in defaults.items() if spec.space[name].has(value)}
 
 
 def _columns(spec: SweepSpec, method: Method) -> list[PublishedSettings]:
@@ -141,21 +141,13 @@ def _contradicted(column: PublishedSettings, spec: SweepSpec, method: Method) ->
     """Whether the column is of a variant that this sweep does not train."""
     for name, value in column.variant.items():
         if name in spec.space:
-            if not _has(spec, name, value):
+            if not spec.space[name].has(value):
                 return True
         else:
             here = spec.fixed.get(name, method.config.model_fields[name].default)
             if canonical_json(here) != canonical_json(value):
                 return True
     return False
-
-
-def _has(spec: SweepSpec, name: str, value: Any) -> bool:
-    try:
-        spec.space[name].find(value)
-    except LookupError:
-        return False
-    return True
 
 
 def _nothing_published(spec: SweepSpec, method: Method) -> str | None:
@@ -206,7 +198,7 @@ def _objection(spec: SweepSpec, candidate: _Candidate, name: str) -> Problem | N
         return Problem(path, f"inactive beside the point's other values, got {format_value(value)}")
     if problems := reference_problems(value):
         return problems[0].under(path)
-    if _has(spec, name, value):
+    if spec.space[name].has(value):
         return None
     return Problem(
         path, f"{format_value(value)} is not in space.{name}, which is {spec.space[name]}"
