@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, event, insert, text
+from sqlalchemy import create_engine, event, insert, text, update
 
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.leaderboard.store.score_tables import ScoreRecord
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
     GroupRecord,
@@ -138,3 +139,28 @@ def test_writer_leaves_statistics(tmp_path: Path, empty_leaderboard: Callable[[P
     with open_store(url) as store, store.session() as session:
         counted = text("SELECT stat FROM sqlite_stat1 WHERE tbl = 'sweep_trials'")
         assert session.scalars(counted).all()
+
+
+def test_a_papers_table_reads_only_what_can_stand_in_it(
+    tmp_path: Path, empty_leaderboard: Callable[[Path], str]
+) -> None:
+    fill(url := empty_leaderboard(tmp_path / "leaderboard.db"), sweeps=range(2), trials=20)
+    with create_engine(url).begin() as connection:
+        connection.execute(update(GroupRecord).values(method="rankcse", backbone="bert-base"))
+        settings = {"rank_loss": "listnet", "gamma": 1}
+        connection.execute(update(ConfigurationRecord).values(values=settings))
+        score = {"task": "sts12", "split": "test", "metric": "spearman", "identity": "i"}
+        connection.execute(
+            insert(ScoreRecord), [{"trial_id": 3, "value": 0.7, "measured": TIME, **score}]
+        )
+    asked: list[str] = []
+    with Leaderboard(store := open_store(url)) as board:
+        event.listen(
+            store._engine,
+            "before_cursor_execute",
+            lambda c, cursor, sql, given, *more: asked.append(f"{sql} {given}"),
+        )
+        table = board.paper_table("rankcse", "2")
+    seeds = [sql for sql in asked if "best_value" in sql]
+    assert seeds and all("IN (?)" in sql and sql.endswith("3, 'COMPLETE')") for sql in seeds)
+    assert len(table.lines) > 10

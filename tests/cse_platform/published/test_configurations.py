@@ -90,7 +90,7 @@ def test_a_tables_sweep_fills_its_lines(
         if f"{row.paper}-{row.table}" == path.stem and row.configuration is not None
     ]
     ours = list(tried(path))
-    stands = [[matches(line, one) for line in lines] for one in ours]
+    stands = [[matches(line, one.setup) for line in lines] for one in ours]
     for one, standing in zip(ours, stands, strict=True):
         assert sum(standing) == 1, one.configuration
     trained = {(one.method, one.backbone) for one in ours}
