@@ -20,7 +20,7 @@ _ASSIGNED = re.compile(
     | ["'][\w.-]*{_NAME}["']:[ \t]*["']                # in the middle of JSON
     | (?<![\w.?&-])[\w.-]*{_NAME}=["']?                # a variable, an option with =
     | (?<![\w.?&-])[\w.-]*{_NAME}[ \t]=[ \t]["']       # a literal in code
-    | --[\w-]*{_NAME}[ \t]+                            # an option with a space
+    | (?<![\w-])(?=[\w-]*?--)[\w-]*{_NAME}[ \t]+       # an option with a space
     | \bbearer[ \t]+ )
     [^\s"',}}&]+"""
 )
@@ -28,8 +28,9 @@ _KNOWN_SHAPES = re.compile(
     r"\b(?:hf_\w{16,}|gh[pousr]_\w{16,}|glpat-[\w-]{16,}|sk-[\w-]{16,}|AKIA[0-9A-Z]{16})"
 )
 _TO_PASSWORD = re.compile(r"((?:.*?://)?[^:]*)(:?)", re.DOTALL)
-_URL = re.compile(r"[A-Za-z][\w+.-]*://\S+")
-
+_URL = re.compile(r"(?<![\w+.-])(?=[\w+.-]*?[A-Za-z])[\w+.-]*://\S+")
+"""A run of characters is looked at once, from its start, as in all patterns here: texts of workers
+can be long, and the driver masks them."""
 
 _hidden: set[str] = set()
 

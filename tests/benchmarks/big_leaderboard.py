@@ -60,7 +60,7 @@ COLUMNS = {
 
 
 def fill(engine: Engine, *, sweeps: int) -> None:
-    """Fill an empty store of this version's schema.
+    """Fill an empty store of this version's schema; it is left without the planner's statistics.
 
     Args:
         engine: of the store.
@@ -75,8 +75,6 @@ def fill(engine: Engine, *, sweeps: int) -> None:
             _sweep(sweep, told, dice)
         with engine.begin() as connection:
             _load(connection, told)
-    with engine.begin() as connection:
-        connection.exec_driver_sql("ANALYZE")
 
 
 def gather(engine: Engine, *, name: str) -> None:
@@ -94,7 +92,6 @@ def gather(engine: Engine, *, name: str) -> None:
             "INSERT INTO sweep_trials (sweep_id, trial_id, number, role, gpu_seconds) "
             f"SELECT {GATHERED}, trial_id, trial_id - 1, role, gpu_seconds FROM sweep_trials"
         )
-        connection.exec_driver_sql("ANALYZE")
 
 
 def _frame(sweeps: int) -> dict[str, list[tuple[Any, ...]]]:

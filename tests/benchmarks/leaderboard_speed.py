@@ -21,6 +21,7 @@ from sqlalchemy import create_engine, select
 
 from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.query.board.rows import board_rows
+from cse_platform.leaderboard.query.sweeps.overviews import sweep_overviews
 from cse_platform.leaderboard.query.trials.curves import dev_curve
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.store.tables import TrialRecord
@@ -51,6 +52,10 @@ def questions(board: Store, trial: str) -> dict[str, Callable[[], Any]]:
 
         return ask
 
+    def sweeps() -> Any:
+        with board.session() as session:
+            return sweep_overviews(session)
+
     def curve() -> Any:
         with board.session() as session:
             return dev_curve(session, trial)
@@ -61,6 +66,7 @@ def questions(board: Store, trial: str) -> dict[str, Callable[[], Any]]:
         "leaderboard --method rankcse --backbone mini": rows(method="rankcse", backbone="mini"),
         "leaderboard --sweep rankcse-bert-base-50": rows(sweep="rankcse-bert-base-50"),
         "leaderboard --tag paper-7": rows(tag="paper-7"),
+        "list of sweeps": sweeps,
         "one dev curve": curve,
     }
 

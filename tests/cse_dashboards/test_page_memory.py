@@ -1,7 +1,10 @@
 """What the page remembers, and makes anew behind while it shows what it has."""
 
+import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 
 from cse_dashboards.page.memory import Memory
 
@@ -65,3 +68,13 @@ def test_what_fails_behind_is_computed_by_who_asks_next() -> None:
     memory.lately("next", 2, lambda: str(done.set()))
     assert done.wait(PATIENCE)
     assert memory.lately("question", 2, lambda: "new") == "new"
+
+
+def test_a_question_that_fails_leaves_nothing_behind() -> None:
+    memory = Memory[int]()
+    for question in range(3):
+        with pytest.raises(ZeroDivisionError):
+            memory.ask(question, "source", lambda: 1 // 0)
+    gc.collect()
+    assert len(memory._computing) == 0
+    assert memory.ask(0, "source", lambda: 7) == 7

@@ -10,6 +10,7 @@ from flask.testing import FlaskClient
 from page_text import copied, figures, text, told
 
 from cse_dashboards.page.app import create_app
+from cse_dashboards.page.views.sweeps import SWEEPS_SHOWN
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store.opening import open_store as open_store
@@ -229,3 +230,20 @@ def test_a_wrong_setting_spoils_only_what_asks_for_it(page: FlaskClient) -> None
 
 def test_a_slash_at_the_end_changes_nothing(page: FlaskClient) -> None:
     assert page.get("/sweeps/").text == page.get("/sweeps").text
+
+
+def test_a_long_list_of_sweeps_has_pages(
+    tmp_path: Path,
+    empty_leaderboard: Callable[[Path], str],
+    sweep_started: Callable[..., SweepStarted],
+) -> None:
+    url = empty_leaderboard(tmp_path / "leaderboard.db")
+    starts = [sweep_started(f"sweep-{n:03}", spec=FILE) for n in range(SWEEPS_SHOWN + 1)]
+    with open_store(url) as board:
+        LeaderboardSink(board).apply("j", list(enumerate(starts, start=1)))
+    page = create_app(url).test_client()
+    first, last = told(page, "/sweeps"), told(page, "/parts/listed/sweeps?page=2")
+    assert first.count('<th scope="row">') == SWEEPS_SHOWN
+    assert 'href="/sweeps?page=2" rel="next"' in first
+    assert re.findall(r'href="/sweeps/(sweep-\d+)"', last) == ["sweep-000"]
+    assert told(page, "/parts/listed/sweeps?page=9") == last

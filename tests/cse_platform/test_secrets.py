@@ -76,31 +76,52 @@ def test_a_sentence_keeps_all_but_the_passwords_of_its_urls() -> None:
 SECRET = "hunter2hunter2hunter2"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"git@ https://{SECRET}@github.com/lab/code.git",
-        f"https://lab:{SECRET}@github.com/lab/code.git",
-        f"https://git.lab/code?api_key={SECRET}",
-        f"https://bucket/x?X-Amz-Signature={SECRET}&y=1",
-        f"+  password: {SECRET}",
-        f'-    "hf_token": "{SECRET}",',
-        f'{{"a": 1, "client_secret": "{SECRET}"}}',
-        f"AWS_SECRET_ACCESS_KEY={SECRET} cse-sweep a.yaml",
-        f"cse-sweep a.yaml --mlflow-token {SECRET}",
-        f"cse-sweep a.yaml --api-key={SECRET}",
-        f"Authorization: Bearer {SECRET}",
-        f'client = Client(token = "{SECRET}")',
-        f"+leaderboard: postgresql://lab:{SECRET}@db/board",
-        f"ConnectionError: client_secret: {SECRET}",
-        f"stores: {{search: x, password: {SECRET}}}",
-        f"the answer names hf_{SECRET} and ghp_{SECRET}",
-    ],
-)
+SECRETS = [
+    f"git@ https://{SECRET}@github.com/lab/code.git",
+    f"https://lab:{SECRET}@github.com/lab/code.git",
+    f"https://git.lab/code?api_key={SECRET}",
+    f"https://bucket/x?X-Amz-Signature={SECRET}&y=1",
+    f"+  password: {SECRET}",
+    f'-    "hf_token": "{SECRET}",',
+    f'{{"a": 1, "client_secret": "{SECRET}"}}',
+    f"AWS_SECRET_ACCESS_KEY={SECRET} cse-sweep a.yaml",
+    f"cse-sweep a.yaml --mlflow-token {SECRET}",
+    f"cse-sweep a.yaml --api-key={SECRET}",
+    f"Authorization: Bearer {SECRET}",
+    f'client = Client(token = "{SECRET}")',
+    f"+leaderboard: postgresql://lab:{SECRET}@db/board",
+    f"ConnectionError: client_secret: {SECRET}",
+    f"stores: {{search: x, password: {SECRET}}}",
+    f"the answer names hf_{SECRET} and ghp_{SECRET}",
+    f"see--token {SECRET}",
+    f"1s3://key:{SECRET}@bucket/x",
+    f"1://s3://key:{SECRET}@bucket/x",
+]
+
+
+@pytest.mark.parametrize("text", SECRETS)
 def test_every_kind_of_secret_is_hidden(text: str) -> None:
     masked = mask_text(text)
     assert SECRET not in masked and "***" in masked
     assert mask_text(masked) == masked
+
+
+NEAR = st.lists(
+    st.sampled_from(["-", "--", "a", "1", ".", "/", "é", "token", "s3", " ", "\n", "?"])
+)
+
+
+@given(text=st.sampled_from(SECRETS), before=NEAR, after=NEAR)
+def test_a_secret_is_hidden_whatever_stands_near_it(
+    text: str, before: list[str], after: list[str]
+) -> None:
+    assert SECRET not in mask_text(f"{''.join(before)} {text} {''.join(after)}")
+
+
+@pytest.mark.timeout(60)  # each takes milliseconds; where its cost is quadratic, it takes minutes
+@pytest.mark.parametrize("run", ["-", "a", ".", "--token", "token: ", "s3:", "://", "?", " ", "="])
+def test_long_runs_are_masked_in_one_pass(run: str) -> None:
+    assert "hunter2" not in mask_text(run * 50_000 + f"\npassword: {SECRET}")
 
 
 @pytest.mark.parametrize(

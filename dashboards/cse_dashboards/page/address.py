@@ -62,6 +62,7 @@ class SweepsAddress(Address):
     """All sweeps."""
 
     PATH = "/sweeps"
+    page: int = Field(default=1, ge=1)
 
 
 class SweepAddress(Address):

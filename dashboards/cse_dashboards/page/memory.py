@@ -2,10 +2,11 @@
 
 import logging
 import threading
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 KEPT = 32
@@ -18,7 +19,8 @@ class Memory(Generic[T]):
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, tuple[Any, T]] = OrderedDict()
         self._lock = threading.Lock()
-        self._computing: defaultdict[Hashable, threading.Lock] = defaultdict(threading.Lock)
+        # A lock lives while somebody computes or waits, however that ends.
+        self._computing: WeakValueDictionary[Hashable, threading.Lock] = WeakValueDictionary()
         self._renewing: set[Hashable] = set()
         self._behind = ThreadPoolExecutor(max_workers=1, thread_name_prefix="renew")
 
@@ -35,7 +37,7 @@ class Memory(Generic[T]):
         if (found := self.known(question, source)) is not None:
             return found
         with self._lock:
-            computing = self._computing[question]
+            computing = self._computing.setdefault(question, threading.Lock())
         with computing:
             if (found := self.known(question, source)) is not None:
                 return found
@@ -62,8 +64,7 @@ class Memory(Generic[T]):
             self._kept[question] = (source, result)
             self._kept.move_to_end(question)
             while len(self._kept) > KEPT:
-                gone, _ = self._kept.popitem(last=False)
-                self._computing.pop(gone, None)
+                self._kept.popitem(last=False)
         return result
 
     def _found(self, question: Hashable) -> tuple[Any, T] | None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import isfinite
 from typing import Any
@@ -45,6 +45,38 @@ _SORTS = {
     "wall time": "wall_seconds",
 }
 """Heads that are not the name of what they sort by."""
+
+
+@dataclass(frozen=True)
+class TablePage:
+    """Which rows of a long table one page of it shows."""
+
+    asked: int
+    """The page that the address names; one behind the last is the last."""
+    size: int
+    total: int
+    """Rows on all pages."""
+
+    @property
+    def pages(self) -> int:
+        return max(1, -(-self.total // self.size))
+
+    @property
+    def page(self) -> int:
+        return min(self.asked, self.pages)
+
+    @property
+    def before(self) -> int:
+        """Rows on earlier pages."""
+        return self.size * (self.page - 1)
+
+    @property
+    def first(self) -> int:
+        return self.before + 1
+
+    @property
+    def last(self) -> int:
+        return min(self.before + self.size, self.total)
 
 
 def moment(when: datetime | None) -> str:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -165,11 +166,21 @@ class Leaderboard(ComparisonQueries, TrialQueries, SweepQueries):
             PublishedError: if there is no such table.
             StoreError: for what the database says.
         """
-        from cse_platform.leaderboard.published.paper_tables import paper_table
+        from cse_platform.leaderboard.published.paper_tables import (
+            can_stand,
+            paper_table,
+            rows_of_table,
+        )
+        from cse_platform.leaderboard.published.rows import published_rows
 
+        printed = rows_of_table(paper, table, published_rows(files=self._published_files))
         with self._store.session() as session:
             ours = board_rows(
-                session, filters, families=tuple(BOARD_FAMILIES), per_configuration=True
+                session,
+                filters,
+                families=tuple(BOARD_FAMILIES),
+                per_configuration=True,
+                among=partial(can_stand, printed),
             )
         return paper_table(paper, table, ours, files=self._published_files)
 

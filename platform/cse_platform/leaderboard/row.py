@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import inf
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import NotFoundError
@@ -111,6 +111,20 @@ class Gap:
     """Whether the published number lies inside our interval; None where there is no interval."""
 
 
+class ConfigurationSetup(NamedTuple):
+    """What a configuration was trained with: what decides in which rows of a paper it stands."""
+
+    method: str
+    backbone: str
+    corpus: str
+    dev_search: str
+    """The dev set that its search climbs."""
+    values: Mapping[str, Any]
+    """All hyperparameters."""
+    is_scored: bool
+    """Whether any of its trials has a test score."""
+
+
 @dataclass(frozen=True)
 class LeaderboardRow:
     """One configuration over its seeds, under one evaluation identity.
@@ -172,6 +186,15 @@ class LeaderboardRow:
     def reference(self) -> str:
         """METHOD@CONFIGURATION, as commands and the page take it."""
         return f"{self.method}@{self.configuration.hash[:HASH_DIGITS]}"
+
+    @property
+    def setup(self) -> ConfigurationSetup:
+        """What it was trained with."""
+        values = self.configuration.values
+        scored = bool(self.scores)
+        return ConfigurationSetup(
+            self.method, self.backbone, self.corpus, self.dev.search, values, scored
+        )
 
     @property
     def best_trial(self) -> str | None:

@@ -24,12 +24,24 @@ class SweepQueries:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def sweeps(self) -> "list[SweepOverview]":
-        """How far each sweep is; the one that was started last comes first."""
+    def sweeps(self, *, limit: int | None = None, offset: int = 0) -> "list[SweepOverview]":
+        """How far sweeps are; the one that was started last comes first.
+
+        Args:
+            limit: so many of them; left out, all.
+            offset: after so many others.
+        """
         from cse_platform.leaderboard.query.sweeps.overviews import sweep_overviews
 
         with self._store.session() as session:
-            return sweep_overviews(session)
+            return sweep_overviews(session, limit=limit, offset=offset)
+
+    def count_sweeps(self) -> int:
+        """How many sweeps there are."""
+        from cse_platform.leaderboard.query.sweeps.find import count_sweeps
+
+        with self._store.session() as session:
+            return count_sweeps(session)
 
     def sweep(self, name: str) -> "SweepOverview":
         """How far a sweep is.

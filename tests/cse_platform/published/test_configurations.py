@@ -94,11 +94,11 @@ def test_a_tables_sweep_fills_its_lines(path: Path, tried: Tried) -> None:
     lines = [row for row in of_paper if row.table == table]
     ours = [row for _, row in tried(path)]
     for row in ours:
-        assert sum(matches(line, row) for line in lines) <= 1, row.configuration
-        assert any(matches(line, row) for line in of_paper), row.configuration
+        assert sum(matches(line, row.setup) for line in lines) <= 1, row.configuration
+        assert any(matches(line, row.setup) for line in of_paper), row.configuration
     trained = {(row.method, row.backbone) for row in ours}
     for line in lines:
-        filled = any(matches(line, row) for row in ours)
+        filled = any(matches(line, row.setup) for row in ours)
         assert filled or (line.method, line.backbone) not in trained, line
 
 
@@ -142,7 +142,7 @@ def test_every_published_cell_is_filled_or_has_its_reason(
     """The paper's own file fills it, with all its tables."""
     ours, cells = list(tried(PAPERS / f"{paper}.yaml")), Counter[str | None]()
     for row in (row for row in ROWS if row.paper == paper):
-        mine = [columns_of(stage, row.split) for stage, our in ours if matches(row, our)]
+        mine = [columns_of(stage, row.split) for stage, our in ours if matches(row, our.setup)]
         has = set().union(*mine)
         for column in row.scores:
             cells["filled" if column in has else reason(row)] += 1

@@ -9,7 +9,7 @@ from typing import Any
 from flask import Response, render_template, stream_with_context
 
 from cse_dashboards.page.address import SweepAddress
-from cse_dashboards.page.show import task_words
+from cse_dashboards.page.show import TablePage, task_words
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.names import hyperparameter_name
 from cse_platform.errors import NotFoundError, QueryError
@@ -86,18 +86,13 @@ def trials_table(address: SweepAddress, overview: SweepOverview) -> dict[str, An
 def _table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
     known, offered = _hyperparameters(overview), _offered(overview)
     total = reader().count_trials(address.name, address.choice)
-    pages_of = max(1, -(-total // TRIALS_SHOWN))
-    page = min(address.page, pages_of)
-    before = TRIALS_SHOWN * (page - 1)
+    page = TablePage(address.page, TRIALS_SHOWN, total)
     choice = address.choice
-    lines = list(reader().trials(address.name, choice, limit=TRIALS_SHOWN, offset=before))
+    lines = list(reader().trials(address.name, choice, limit=TRIALS_SHOWN, offset=page.before))
     return {
         "trials": lines,
         "notes": reader().annotations("trial", [line.key for line in lines]),
-        "total": total,
-        "place": page,
-        "places": pages_of,
-        "first": before + 1,
+        "shown_page": page,
         "states": STATES,
         "same": known.same,
         "number": TrialsColumn("number", "trial"),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cse_platform.leaderboard.published.row import CORPUS, SELECTED_ON, PublishedRow
-from cse_platform.leaderboard.row import DevSets, Estimate, Gap, LeaderboardRow
+from cse_platform.leaderboard.row import ConfigurationSetup, DevSets, Estimate, Gap, LeaderboardRow
 
 
 def gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | None:
@@ -30,7 +30,9 @@ def gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | None:
     rows = [
         row
         for row in published
-        if row.split == "test" and column in row.scores.keys() - row.unstated and matches(row, ours)
+        if row.split == "test"
+        and column in row.scores.keys() - row.unstated
+        and matches(row, ours.setup)
     ]
     return _gap(column, score, rows) if rows else None
 
@@ -77,7 +79,7 @@ def comparable(score: Estimate, dev: DevSets) -> bool:
     return source_of(score, dev) in PAPERS
 
 
-def matches(published: PublishedRow, ours: LeaderboardRow) -> bool:
+def matches(published: PublishedRow, ours: ConfigurationSetup) -> bool:
     """Whether ours is of the method, the backbone and the settings that the row is of.
 
     A row that does not say on which dev set it was selected takes configurations that were selected
@@ -87,11 +89,10 @@ def matches(published: PublishedRow, ours: LeaderboardRow) -> bool:
     return (
         published.configuration is not None
         and (published.method, published.backbone) == (ours.method, ours.backbone)
-        and ours.dev.search in (PAPERS_DEV if stated is None else {stated})
+        and ours.dev_search in (PAPERS_DEV if stated is None else {stated})
         and (corpus is None or set(corpus.split("+")) == set(ours.corpus.split("+")))
         and all(
-            _fits(name, wanted, ours.configuration.values)
-            for name, wanted in published.configuration.items()
+            _fits(name, wanted, ours.values) for name, wanted in published.configuration.items()
         )
     )
 

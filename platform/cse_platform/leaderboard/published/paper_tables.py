@@ -9,7 +9,7 @@ from cse_platform.leaderboard.published.gaps import comparable, matches
 from cse_platform.leaderboard.published.row import MINUTES, PublishedRow
 from cse_platform.leaderboard.published.rows import published_rows
 from cse_platform.leaderboard.query.board.best import BestKey, best_key
-from cse_platform.leaderboard.row import Estimate, LeaderboardRow
+from cse_platform.leaderboard.row import ConfigurationSetup, Estimate, LeaderboardRow
 from cse_platform.sweep.reading.problems import did_you_mean
 
 
@@ -64,7 +64,7 @@ def paper_table(
         PublishedError: if there is no such paper or table, with those that there are; or a file is
             malformed.
     """
-    rows = _rows_of(paper, table, published_rows(files=files))
+    rows = rows_of_table(paper, table, published_rows(files=files))
     columns = tuple(dict.fromkeys(column for row in rows for column in row.scores))
     backbones = list(dict.fromkeys(row.backbone for row in rows))
     candidates = {id(row): [one for one in ours if _scores(row, one)] for row in rows}
@@ -84,7 +84,17 @@ def paper_table(
     return PaperTable(rows[0].paper, rows[0].table, columns, tuple(lines), tuple(notes))
 
 
-def _rows_of(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
+def can_stand(rows: Sequence[PublishedRow], ours: ConfigurationSetup) -> bool:
+    """Whether a configuration of ours has a score for any of these rows of a paper."""
+    return any((ours.is_scored or row.split == "dev") and matches(row, ours) for row in rows)
+
+
+def rows_of_table(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
+    """The rows of a paper's table, by its name or its bare number.
+
+    Raises:
+        PublishedError: if there is no such paper or table, with those that there are.
+    """
     of_paper = [row for row in rows if row.paper.lower() == paper.lower()]
     if not of_paper:
         papers = list(dict.fromkeys(row.paper for row in rows))
@@ -136,7 +146,7 @@ def _left_out(row: PublishedRow, ours: LeaderboardRow) -> bool:
 
 def _known(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
     """Our scores in the columns of a published row that ours stands in; none where it does not."""
-    if not matches(row, ours):
+    if not matches(row, ours.setup):
         return {}
     known = {"test": ours.scores, "dev": {ours.dev.search: ours.dev_score}}.get(row.split, {})
     return {column: known[column] for column in row.scores if column in known}

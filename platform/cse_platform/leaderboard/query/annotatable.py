@@ -7,7 +7,11 @@ from sqlalchemy.orm import Session
 
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.query.sweeps.find import find_sweep, sweep_or_none
-from cse_platform.leaderboard.query.trials.find import find_trial, is_trial_reference
+from cse_platform.leaderboard.query.trials.find import (
+    begins_with,
+    find_trial,
+    is_trial_reference,
+)
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
     GroupRecord,
@@ -56,18 +60,18 @@ def find_subject(session: Session, reference: str) -> Subject:
             f"{reference!r} is not a sweep of this leaderboard; name one, METHOD@CONFIGURATION, a "
             "trial's key or its first digits, or SWEEP#NUMBER"
         )
-    prefix, keys = reference.lower(), select(TrialRecord.id)
-    if "#" in reference or session.scalar(keys.where(TrialRecord.key.startswith(prefix)).limit(1)):
+    keys = select(TrialRecord.id).where(begins_with(TrialRecord.key, reference)).limit(1)
+    if "#" in reference or session.scalar(keys):
         trial = find_trial(session, reference)
         return _subject("trial", trial.key, find_sweep(session, trial.sweep))
-    return _configuration(session, prefix, named=reference)
+    return _configuration(session, reference, named=reference)
 
 
 def _configuration(
     session: Session, digits: str, *conditions: ColumnElement[bool], named: str
 ) -> Subject:
     query = select(ConfigurationRecord).join(ConfigurationRecord.group)
-    begins = ConfigurationRecord.hash.startswith(digits.lower(), autoescape=True)
+    begins = begins_with(ConfigurationRecord.hash, digits)
     found = session.scalars(query.where(begins, *conditions).limit(2)).all() if digits else []
     if not found:
         raise NotFoundError(f"{named!r} is neither a configuration nor a trial of this leaderboard")

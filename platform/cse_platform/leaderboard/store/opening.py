@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from sqlite3 import Connection as SQLiteConnection
 from typing import Any, Self
@@ -48,6 +48,7 @@ class Store:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._has_written = False
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -62,6 +63,7 @@ class Store:
         Not `alone`, it does not wait on PostgreSQL for those who write other rows.
         """
         engine = self._engine.execution_options(writes=True)
+        self._has_written = True
         with _translated(self._engine.url), Session(engine) as session, session.begin():
             if alone and session.get_bind().dialect.name == "postgresql":  # SQLite does of itself
                 session.execute(text(f"SELECT pg_advisory_xact_lock({WRITING_LOCK})"))
@@ -69,6 +71,9 @@ class Store:
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""
+        if self._has_written and self._engine.dialect.name == "sqlite":
+            self._has_written = False
+            _keep_statistics(self._engine)
         self._engine.dispose()
 
     def __enter__(self) -> Self:
@@ -197,6 +202,19 @@ def _begin_sqlite(connection: Connection) -> None:
     # A writer takes the lock before it reads: two that read first could not both go on.
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _keep_statistics(engine: Engine) -> None:
+    """Let SQLite count what a writer leaves behind, which its query planner goes by.
+
+    This is what `PRAGMA optimize` runs; that one skips tables which this connection has not read.
+    Statistics are no reason to wait or to fail: while somebody else writes there are none.
+    """
+    with suppress(SQLAlchemyError), engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA busy_timeout = 0")
+        connection.exec_driver_sql("PRAGMA analysis_limit = 400")
+        connection.exec_driver_sql("ANALYZE")
+        connection.commit()
 
 
 def _revision(engine: Engine) -> str | None:

@@ -1,7 +1,7 @@
 """The ranking that `cse-leaderboard` shows. Scores are fractions."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
@@ -23,12 +23,14 @@ from cse_platform.leaderboard.query.trials.test_access import BUILTIN, first_tes
 from cse_platform.leaderboard.row import (
     BOARD_FAMILIES,
     Configuration,
+    ConfigurationSetup,
     Estimate,
     FamilyName,
     LeaderboardRow,
     estimate,
     family_named,
 )
+from cse_platform.leaderboard.store.score_tables import ScoreRecord
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
     GroupRecord,
@@ -62,18 +64,20 @@ def board_rows(
     families: Sequence[FamilyName] = MAIN_FAMILIES,
     per_configuration: bool = False,
     limit: int | None = None,
+    among: Callable[[ConfigurationSetup], bool] | None = None,
 ) -> list[LeaderboardRow]:
     """A row per method, backbone, dev and evaluation identity, best dev mean first.
 
     With `per_configuration`, every configuration with a complete trial has a row. A limit keeps the
-    rows with the highest dev means.
+    rows with the highest dev means. `among` lets only those configurations have rows that it says
+    yes to: rows are made of many queries, and a store can hold very many configurations.
     """
     filters = filters or Filters()
     in_sql = limit if filters.identity is None else None  # identities are compared afterwards
     selected = selected_configurations(filters, per_configuration=per_configuration, limit=in_sql)
     effort = {one.id: one for one in session.execute(select(selected)) if one.id is not None}
     known = _Known(first_test_accesses(session), board_annotations(session))
-    ids = list(effort)
+    ids = list(effort) if among is None else _passing(session, list(effort), among)
     rows = [
         row
         for start in range(0, len(ids), _BATCH)
@@ -84,6 +88,36 @@ def board_rows(
         wanted, key=lambda row: (-row.dev_score.mean, row.method, row.configuration.hash)
     )
     return order[:limit]
+
+
+def _passing(
+    session: Session, configurations: Sequence[int], among: Callable[[ConfigurationSetup], bool]
+) -> list[int]:
+    is_scored = (
+        select(TrialRecord.id)
+        .join(TrialRecord.scores)
+        .where(TrialRecord.configuration_id == ConfigurationRecord.id, ScoreRecord.split == "test")
+        .correlate(ConfigurationRecord)
+        .exists()
+    )
+    query = select(
+        ConfigurationRecord.id,
+        GroupRecord.method,
+        GroupRecord.backbone,
+        ConfigurationRecord.corpus,
+        GroupRecord.dev_search,
+        ConfigurationRecord.values,
+        is_scored.label("is_scored"),
+    ).join(ConfigurationRecord.group)
+    passing = list[int]()
+    for start in range(0, len(configurations), _BATCH):
+        some = ConfigurationRecord.id.in_(configurations[start : start + _BATCH])
+        passing += [
+            identity
+            for identity, *setup in session.execute(query.where(some))
+            if among(ConfigurationSetup(*setup))
+        ]
+    return passing
 
 
 def _batch(

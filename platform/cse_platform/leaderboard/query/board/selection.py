@@ -6,6 +6,7 @@ from sqlalchemy import Select, Subquery, case, func, select
 
 from cse_platform.leaderboard.query.board.best import best_first, best_of_group
 from cse_platform.leaderboard.query.board.filters import Filters, group_conditions, trial_conditions
+from cse_platform.leaderboard.query.trials.find import begins_with
 from cse_platform.leaderboard.store.tables import ConfigurationRecord, GroupRecord, TrialRecord
 
 
@@ -84,7 +85,7 @@ def _tried(filters: Filters) -> Select[Any]:
         .group_by(TrialRecord.configuration_id)
     )
     if filters.configuration is not None:
-        named = ConfigurationRecord.hash.startswith(filters.configuration, autoescape=True)
+        named = begins_with(ConfigurationRecord.hash, filters.configuration)
         query = query.where(
             TrialRecord.configuration_id.in_(select(ConfigurationRecord.id).where(named))
         )

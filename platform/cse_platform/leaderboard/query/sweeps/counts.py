@@ -1,11 +1,12 @@
-"""Counts over the trials of sweeps. Each is one query over all sweeps, or over one by its id."""
+"""Counts over the trials of sweeps: how many are in each state, and which is the best."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, func, select
-from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
+from sqlalchemy import ScalarSelect, func, select
+from sqlalchemy.orm import Session, aliased
 
 from cse_platform.leaderboard.query.trials.summary import select_trials, summarize
 from cse_platform.leaderboard.store.tables import (
@@ -26,34 +27,48 @@ class News:
     last: datetime
 
 
-def count_by_state(session: Session, sweep: int | None) -> dict[int, dict[str, int]]:
-    """How many trials a sweep has in each state; states without a trial are left out."""
+def count_by_state(session: Session, sweeps: Sequence[int]) -> dict[int, dict[str, int]]:
+    """How many trials each of these sweeps has in each state; states without a trial are absent."""
     query = (
         select(SweepTrialRecord.sweep_id, TrialRecord.state, func.count())
         .join(SweepTrialRecord.trial)
-        .where(*_only(SweepTrialRecord.sweep_id, sweep))
+        .where(SweepTrialRecord.sweep_id.in_(sweeps))
         .group_by(SweepTrialRecord.sweep_id, TrialRecord.state)
     )
-    found: dict[int, dict[str, int]] = defaultdict(dict)
-    for one, state, trials in session.execute(query):
-        found[one][state] = trials
-    return found
+    counts: dict[int, dict[str, int]] = defaultdict(dict)
+    for sweep, state, trials in session.execute(query):
+        counts[sweep][state] = trials
+    return counts
 
 
-def best_trials(session: Session, sweep: int | None) -> dict[str, TrialSummary]:
-    """By sweep, the complete trial with the highest dev score; the first of equal ones."""
-    place, tried = aliased(SweepTrialRecord), aliased(TrialRecord)
-    best = (
-        select(place.trial_id)
-        .join(tried, place.trial)
-        .where(place.sweep_id == SweepRecord.id, tried.state == "COMPLETE")
-        .order_by(tried.best_value.desc(), place.number)
+def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, TrialSummary]:
+    """The complete trial with the highest dev score of each of these sweeps, by the sweep's name.
+
+    Of equal trials it is the first.
+    """
+    query = select(SweepRecord.name, _best_of_sweep()).where(SweepRecord.id.in_(sweeps))
+    best = {name: key for name, key in session.execute(query) if key is not None}
+    lines = session.execute(select_trials().where(TrialRecord.key.in_(set(best.values()))))
+    return {line.sweep: summarize(line) for line in lines if best.get(line.sweep) == line.key}
+
+
+def _best_of_sweep() -> ScalarSelect[str | None]:
+    """The key of a sweep's best complete trial; NULL where it has none.
+
+    SQLite does not reorder an outer join. So it reads the sweep's own trials and looks each of them
+    up, whatever statistics it has; an inner join without statistics makes it scan all sweeps.
+    """
+    held, trial = aliased(SweepTrialRecord), aliased(TrialRecord)
+    return (
+        select(trial.key)
+        .select_from(held)
+        .outerjoin(trial, (trial.id == held.trial_id) & (trial.state == "COMPLETE"))
+        .where(held.sweep_id == SweepRecord.id)
+        .order_by(trial.best_value.desc().nulls_last(), held.number)
         .limit(1)
         .correlate(SweepRecord)
         .scalar_subquery()
     )
-    query = select_trials().where(SweepTrialRecord.trial_id == best, *_only(SweepRecord.id, sweep))
-    return {one.sweep: one for one in map(summarize, session.execute(query))}
 
 
 def news(session: Session, sweep: int, *, since: datetime) -> News:
@@ -73,7 +88,3 @@ def news(session: Session, sweep: int, *, since: datetime) -> News:
     reported = session.scalar(select(func.max(DevPointRecord.reported_at)).where(of_running))
     times = (since, finished, session.scalar(runs), reported)
     return News(ended, max(time for time in times if time is not None))
-
-
-def _only(column: InstrumentedAttribute[int], sweep: int | None) -> list[ColumnElement[bool]]:
-    return [] if sweep is None else [column == sweep]

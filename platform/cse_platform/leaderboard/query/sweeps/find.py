@@ -29,6 +29,11 @@ def find_sweep(session: Session, name: str) -> SweepRecord:
     raise NotFoundError(f"there is no sweep {name!r} on this leaderboard{hint}")
 
 
+def count_sweeps(session: Session) -> int:
+    """How many sweeps there are."""
+    return session.scalar(select(func.count()).select_from(SweepRecord)) or 0
+
+
 def next_number(session: Session, sweep: str) -> int:
     """The number that the next trial of a sweep gets; 0 where there is none of that name."""
     query = select(func.max(SweepTrialRecord.number)).join(SweepTrialRecord.sweep)

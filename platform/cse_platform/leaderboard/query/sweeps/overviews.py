@@ -34,6 +34,9 @@ from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.spec import SweepSpec
 
+_BATCH = 500
+"""Sweeps in one query: databases limit its parameters."""
+
 
 @dataclass(frozen=True)
 class SweepOverview:
@@ -92,10 +95,34 @@ class SweepOverview:
         return self.trials - self.counts["RUNNING"]
 
 
-def sweep_overviews(session: Session, *, now: datetime | None = None) -> list[SweepOverview]:
-    """How far each sweep is; the one that was started last comes first."""
-    found = _overviews(session, None, now)
-    return sorted(found, key=lambda one: (one.restarted, one.name), reverse=True)
+def sweep_overviews(
+    session: Session,
+    *,
+    limit: int | None = None,
+    offset: int = 0,
+    now: datetime | None = None,
+) -> list[SweepOverview]:
+    """How far sweeps are; the one that was started last comes first.
+
+    Args:
+        session: of the leaderboard.
+        limit: so many of them.
+        offset: after so many others.
+        now: the time that running sweeps are judged at.
+    """
+    last_start = (
+        select(func.max(SweepStartRecord.started))
+        .where(SweepStartRecord.sweep_id == SweepRecord.id)
+        .correlate(SweepRecord)
+        .scalar_subquery()
+    )
+    restarted = func.coalesce(last_start, SweepRecord.started)
+    query = select(SweepRecord.id).order_by(restarted.desc(), SweepRecord.name.desc())
+    ids = session.scalars(query.limit(limit).offset(offset)).all()
+    overviews = dict[int, SweepOverview]()
+    for start in range(0, len(ids), _BATCH):
+        overviews |= _overviews(session, ids[start : start + _BATCH], now)
+    return [overviews[sweep] for sweep in ids]
 
 
 def sweep_overview(session: Session, name: str, *, now: datetime | None = None) -> SweepOverview:
@@ -104,18 +131,22 @@ def sweep_overview(session: Session, name: str, *, now: datetime | None = None) 
     Raises:
         NotFoundError: if there is none of that name.
     """
-    return _overviews(session, find_sweep(session, name).id, now)[0]
+    sweep = find_sweep(session, name).id
+    return _overviews(session, [sweep], now)[sweep]
 
 
-def _overviews(session: Session, only: int | None, now: datetime | None) -> list[SweepOverview]:
+def _overviews(
+    session: Session, sweeps: Sequence[int], now: datetime | None
+) -> dict[int, SweepOverview]:
+    """How far these sweeps are, by their ids."""
     now = now or datetime.now(UTC)
-    states, best = count_by_state(session, only), best_trials(session, only)
+    states, best = count_by_state(session, sweeps), best_trials(session, sweeps)
     held, asked = holders(session), requests_by_sweep(session)
     written = annotations(session, "sweep")
     starts = selectinload(SweepRecord.starts).load_only(SweepStartRecord.started)
     query = select(SweepRecord).options(starts, selectinload(SweepRecord.tags))
-    found = []
-    for record in session.scalars(query if only is None else query.filter_by(id=only)):
+    overviews = dict[int, SweepOverview]()
+    for record in session.scalars(query.where(SweepRecord.id.in_(sweeps))):
         said = written.get(record.name, Annotations())
         counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
         trials, spec = sum(counts.values()), _spec(record)
@@ -135,34 +166,32 @@ def _overviews(session: Session, only: int | None, now: datetime | None) -> list
         if pace and spec and record.ended_by is None:
             room = room_left(session, record.id, spec, pace=pace, now=now)
             missing += [room] if room is not None else []
-        found.append(
-            SweepOverview(
-                name=record.name,
-                method=record.method,
-                backbone=record.backbone,
-                tags=tuple(sorted({one.tag for one in record.tags}.union(said.words))),
-                written=said,
-                dev=search_dev(record.spec),
-                state=state,
-                holder=held.get(record.name),
-                paused=asked[record.name].paused,
-                asked=asked[record.name].waiting,
-                started=record.started,
-                restarted=restarted,
-                finished=record.finished,
-                counts=counts,
-                ended_by=record.ended_by,
-                planned=trials if record.state == "COMPLETE" else max(plan or 0, trials),
-                best=top,
-                objectives=tuple(map(str, aims.objectives)),
-                constraints=aims.constraints,
-                infeasible=0 if feasible is None else counts["COMPLETE"] - len(feasible),
-                elapsed=elapsed,
-                left=pace * min(missing) if pace and missing else None,
-                quiet=(now - heard.last).total_seconds() if heard else None,
-            )
+        overviews[record.id] = SweepOverview(
+            name=record.name,
+            method=record.method,
+            backbone=record.backbone,
+            tags=tuple(sorted({one.tag for one in record.tags}.union(said.words))),
+            written=said,
+            dev=search_dev(record.spec),
+            state=state,
+            holder=held.get(record.name),
+            paused=asked[record.name].paused,
+            asked=asked[record.name].waiting,
+            started=record.started,
+            restarted=restarted,
+            finished=record.finished,
+            counts=counts,
+            ended_by=record.ended_by,
+            planned=trials if record.state == "COMPLETE" else max(plan or 0, trials),
+            best=top,
+            objectives=tuple(map(str, aims.objectives)),
+            constraints=aims.constraints,
+            infeasible=0 if feasible is None else counts["COMPLETE"] - len(feasible),
+            elapsed=elapsed,
+            left=pace * min(missing) if pace and missing else None,
+            quiet=(now - heard.last).total_seconds() if heard else None,
         )
-    return found
+    return overviews
 
 
 def _feasible(session: Session, sweep: int, aims: Aims) -> list[MeasuredTrial]:

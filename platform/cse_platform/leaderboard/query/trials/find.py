@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.query.sweeps.find import find_sweep, next_number
@@ -19,6 +19,9 @@ from cse_platform.leaderboard.trial import TrialSummary
 
 _BATCH = 500
 """Keys in one query: databases limit its parameters."""
+
+_NAMED = 3
+"""How many keys an error names of those that begin alike."""
 
 _KEY = re.compile(r"[0-9a-f]{6,64}")
 _IN_SWEEP = re.compile(r"(?P<sweep>[^#/]+)#(?P<number>\d{1,9})")
@@ -44,16 +47,45 @@ def find_trial(session: Session, reference: str) -> TrialSummary:
             f"a trial goes by the first 6 or more of its key's hexadecimal digits or by "
             f"SWEEP#NUMBER, got {prefix!r}"
         )
-    found = find_summaries(session, TrialRecord.key.startswith(prefix))
-    if not found:
-        if trials := find_summaries(session, ConfigurationRecord.hash.startswith(prefix)):
-            named = ", ".join(f"{one.key[:8]} (seed {one.seed})" for one in trials[:10])
-            raise AmbiguousError(f"{prefix!r} is a configuration; its trials are {named}")
-        raise NotFoundError(f"no trial's key begins with {prefix!r}")
-    if len(found) > 1:
-        longer = ", ".join(f"{one.key[: len(prefix) + 4]}…" for one in found[:3])
+    trial = TrialRecord
+    keys = session.scalars(
+        select(trial.key).where(begins_with(trial.key, prefix)).order_by(trial.key).limit(_NAMED)
+    ).all()
+    if not keys:
+        raise _no_trial(session, prefix)
+    if len(keys) > 1:
+        longer = ", ".join(f"{key[: len(prefix) + 4]}…" for key in keys)
         raise AmbiguousError(f"{prefix!r} begins the keys of several trials ({longer}); write more")
-    return found[0]
+    return find_summaries(session, trial.key == keys[0])[0]
+
+
+def begins_with(column: InstrumentedAttribute[str], digits: str) -> ColumnElement[bool]:
+    """Whether a key or hash begins with these digits, as a range that its index answers.
+
+    No index answers LIKE, neither in SQLite nor under most collations of PostgreSQL.
+    """
+    digits = digits.lower()
+    return (column >= digits) & (column < f"{digits}g")  # hexadecimal digits end with f
+
+
+def _no_trial(session: Session, prefix: str) -> NotFoundError | AmbiguousError:
+    """Why no trial's key begins so: it may be a configuration's hash."""
+    configurations = session.scalars(
+        select(ConfigurationRecord.id)
+        .where(begins_with(ConfigurationRecord.hash, prefix))
+        .order_by(ConfigurationRecord.hash)
+        .limit(_NAMED)
+    ).all()
+    seeds = session.execute(
+        select(TrialRecord.key, TrialRecord.seed)
+        .where(TrialRecord.configuration_id.in_(configurations))
+        .order_by(TrialRecord.configuration_id, TrialRecord.seed)
+        .limit(10)
+    ).all()
+    if not seeds:
+        return NotFoundError(f"no trial's key begins with {prefix!r}")
+    named = ", ".join(f"{key[:8]} (seed {seed})" for key, seed in seeds)
+    return AmbiguousError(f"{prefix!r} is a configuration; its trials are {named}")
 
 
 def _numbered(session: Session, sweep: str, number: int) -> TrialSummary:
