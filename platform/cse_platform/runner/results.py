@@ -46,6 +46,11 @@ class Results:
         self._pruned: dict[str, str] = {}
         """By trial, why it was stopped."""
         self._stopped: set[str] = set()
+        self._last_step: dict[str, int] = {}
+        """By trial, of its present process. One that goes on repeats what came after its
+        checkpoint."""
+        self._falls: set[str] = set()
+        """The trials whose steps do not rise."""
         self._waiting: set[str] = set()
         self._refused: dict[str, str] = {}
         self._cut_off: Counter[tuple[str, End]] = Counter()
@@ -63,17 +68,18 @@ class Results:
     ) -> bool:
         """Take one dev point, after `step` optimiser steps; True if the trial is to stop here.
 
-        A repeated step is dropped; a report that means nothing ends the trial. `checkpoint` is
-        where the whole checkpoint of this step lies; `provenance` is what the worker has not
-        reported before.
+        A step that is known is dropped: the first values stay. A report that means nothing ends the
+        trial. `checkpoint` is where the whole checkpoint of this step lies; `provenance` is what
+        the worker has not reported before.
         """
         trial, spec = self.state.history.trials[key], self.state.spec
         self._waiting.discard(key)
         self._note_provenance(key, provenance or {})
+        self._say_if_not_rising(trial, step)
         if step in trial.curve:
             return False
         if refusal := self._refusal(step, metrics):
-            self._refused[key] = refusal
+            self.refuse(key, refusal)
             return True
         before, measured = trial.checkpoint, spec.dev.with_mean(metrics)
         self.state.record(
@@ -95,6 +101,26 @@ class Results:
             return False
         self._pruned[key] = why
         return True
+
+    def _say_if_not_rising(self, trial: TrialHistory, step: int) -> None:
+        """Warn once of a trial that reports a step below or equal to the one before."""
+        before = self._last_step.get(trial.key, -1)
+        self._last_step[trial.key] = max(step, before)
+        if step > before or trial.key in self._falls:
+            return
+        self._falls.add(trial.key)
+        lost = "its scores are dropped" if step in trial.curve else "it is recorded nevertheless"
+        _log.warning(
+            "trial %d reports step %d after step %d: %s; a method reports rising steps, each once",
+            trial.number,
+            step,
+            before,
+            lost,
+        )
+
+    def refuse(self, key: str, why: str) -> None:
+        """A trial has reported what means nothing: it fails once it has ended."""
+        self._refused[key] = why
 
     def stop(self, key: str) -> None:
         """A person ends this trial early: what it has reported counts as of a pruned one."""
@@ -146,6 +172,7 @@ class Results:
                 failure.said,
                 trial.checkpoint[0] if trial.checkpoint else 0,
             )
+            self._last_step.pop(key, None)
             self.state.live.discard(key)
             self.state.left_over.append(trial)
         else:
@@ -191,6 +218,7 @@ class Results:
         for end in GOES_ON:  # it can be tried again
             del self._cut_off[trial.key, end]
         self._pruned.pop(trial.key, None)
+        self._last_step.pop(trial.key, None)
         self._stopped.discard(trial.key)
         self._refused.pop(trial.key, None)
         self.state.with_search(lambda: self.state.search.tell(trial))
@@ -202,8 +230,6 @@ class Results:
 
     def _refusal(self, step: int, metrics: Mapping[str, float]) -> str | None:
         """Why a report means nothing; None if it does. NaN is a value: the end tells it."""
-        if step < 0:
-            return f"it reported step {step}; steps count from 0"
         dev = self.state.spec.dev
         for name in map(dev_metric, (dev.checkpoint, *dev.climbed)):
             if name not in metrics:

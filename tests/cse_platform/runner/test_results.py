@@ -71,10 +71,13 @@ def test_only_the_newest_checkpoint_of_a_trial_is_kept(one: tuple[Any, str]) -> 
     assert [place.is_dir() for place in places] == [False, True]
 
 
-def test_a_repeated_step_changes_nothing(one: tuple[Any, str]) -> None:
+def test_a_repeated_step_changes_nothing_and_is_said_once(
+    one: tuple[Any, str], caplog: pytest.LogCaptureFixture
+) -> None:
     drive, key = one
     point(drive, key, 2, 0.5)
-    assert point(drive, key, 2, 0.6) is False
+    assert [point(drive, key, 2, value) for value in (0.6, 0.7)] == [False, False]
+    assert [record.args[:3] for record in caplog.records] == [(0, 2, 2)]
     assert drive.history.trials[key].curve == {2: 0.5}
     point(drive, key, 4, 0.4)
     drive.results.ended(key)
@@ -89,7 +92,6 @@ def test_a_repeated_step_changes_nothing(one: tuple[Any, str]) -> None:
         (2, {"dev/stsb_spearman": -math.inf},
          "it reported dev/stsb_spearman = -inf at step 2, no fraction"),
         (2, {"train/loss": 1.0}, "it reported no dev/stsb_spearman at step 2"),
-        (-1, {"dev/stsb_spearman": 0.5}, "it reported step -1; steps count from 0"),
     ],
 )  # fmt: skip
 def test_a_report_that_means_nothing_ends_the_trial(
@@ -201,6 +203,19 @@ def test_a_trial_whose_process_died_goes_on_three_times(one: tuple[Any, str]) ->
     assert (drive.folder / "errors" / "trial-0.txt").read_text() == "all of SIGKILL"
     drive.run()
     drive.assert_sound()
+
+
+def test_what_a_trial_repeats_after_its_checkpoint_is_no_fault_of_its_method(
+    one: tuple[Any, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    drive, key = one
+    for step in (0, 2):
+        point(drive, key, step, 0.5)
+    drive.fail(key, "SIGKILL", crashed=True)
+    drive.start()
+    caplog.clear()
+    point(drive, key, 2, 0.5)
+    assert not caplog.records
 
 
 def test_a_trial_that_gets_further_each_time_goes_on_as_often_as_its_node_is_lost(

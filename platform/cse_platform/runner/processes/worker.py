@@ -1,6 +1,7 @@
 """A method as a function that Ray Tune can run; what happens in a trial's worker."""
 
 import os
+import reprlib
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +12,13 @@ from typing import Any
 from pydantic import ValidationError
 from ray import tune
 
-from cse_methods.contract import Method, MethodConfig
+from cse_methods.contract import (
+    Method,
+    MethodConfig,
+    checked_report,
+    is_recorded,
+    real_number,
+)
 from cse_methods.data.transfer_sets import fetch_transfer_sets
 from cse_methods.files.places import filesystem
 from cse_methods.guard import guard
@@ -39,10 +46,11 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
     the hash without which the trial fails, because its key would be that of other code, and
     `own_tests`, a lab's own test files, which stay shut.
 
-    Every report has `step`, the metrics of `Run.report`, and under `provenance` the peak memory
-    until then; the first one also has the hash of the code that trains, and what it runs on. From
-    the first trained step on there is a checkpoint. The last result, without `step`, is that of the
-    best checkpoint. The worker's process can open no test set (`cse_methods.guard`).
+    Every report has `step`, the metrics of `Run.report` that are recorded, as floats, and under
+    `provenance` the peak memory until then; the first one also has the hash of the code that
+    trains, and what it runs on. From the first trained step on there is a checkpoint. The last
+    result, without `step`, is that of the best checkpoint. The worker's process can open no test
+    set (`cse_methods.guard`).
 
     Args:
         method: as in a sweep file.
@@ -58,7 +66,7 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
         _refuse_other_code(found, code, settings.get("code"))
         with as_found(), _checkpoint(settings.get("resume_from")) as folder:
             run = TuneRun(settings.get("seed", 0), folder, config, code=code)
-            return found.train(config, run)
+            return _returned(found.train(config, run))
 
     run_trial.__name__ = method
     return run_trial
@@ -96,8 +104,12 @@ class TuneRun:
     def report(
         self, *, step: int, metrics: Mapping[str, float], save: Callable[[Path], None] | None = None
     ) -> None:
-        """Publish one dev point to Tune; the trial can end here."""
-        result = {"step": step, **metrics, "provenance": self._provenance()}
+        """Publish one dev point to Tune; the trial can end here.
+
+        ValueError, before anything is saved, if a metric or the step is no number.
+        """
+        count, numbers = checked_report(step, metrics)
+        result = {"step": count, **numbers, "provenance": self._provenance()}
         if save is None:
             tune.report(result)
             return
@@ -123,6 +135,23 @@ class TuneRun:
             threads=_assigned_threads(),
         )
         return facts | self._code | peak_memory(device)
+
+
+def _returned(best: object) -> dict[str, float]:
+    """What a method returns, for Tune: the numbers of its best checkpoint, or nothing.
+
+    TypeError if it is something else. No sweep reads it, so a value that is no number is left out.
+    """
+    if best is None or real_number(best) is not None:
+        return {}
+    if not isinstance(best, Mapping):
+        raise TypeError(
+            f"the method returned {reprlib.repr(best)}; it returns the metrics of its best "
+            "checkpoint, a mapping of names to numbers"
+        )
+    names = [name for name in best if isinstance(name, str) and is_recorded(name)]
+    numbers = {name: real_number(best[name]) for name in names}
+    return {name: number for name, number in numbers.items() if number is not None}
 
 
 def _report_with_checkpoint(result: dict[str, Any], save: Callable[[Path], None]) -> None:
