@@ -153,7 +153,8 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
             goes_on = hooks.broken is None and not stops
             if goes_on and hooks.has_room() and (trial := hooks.planner.next()):
                 hooks.keys[trial_id] = trial.key
-                return hooks.planner.param_space(trial)
+                kept = {"place": hooks.results.model_place(trial.key), "trial": trial.key}
+                return hooks.planner.param_space(trial) | {"kept_model": kept}
         except Exception as error:
             hooks.broken = error
         state = hooks.planner.state

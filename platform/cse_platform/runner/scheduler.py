@@ -19,7 +19,7 @@ from cse_platform.runner.nodes.slots import node_of
 from cse_platform.runner.nodes.turns import IdleWorkers
 from cse_platform.runner.planning.bad_nodes import BadNodes
 from cse_platform.runner.planning.limits import TrialLimits
-from cse_platform.runner.processes.worker import WAITS
+from cse_platform.runner.processes.worker import KEPT_MODEL, WAITS
 from cse_platform.runner.processes.worker_process import FAILURE
 
 if TYPE_CHECKING:
@@ -94,6 +94,9 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             self._told[trial.trial_id] = told
         if WAITS in result:
             results.waits(key, str(result[WAITS]))
+        if KEPT_MODEL in result:
+            problem = result[KEPT_MODEL]
+            results.model_kept(key, problem=None if problem is None else str(problem))
         if "step" not in result:
             return False
         try:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cse_methods.contract import BEST_FOLDER
 from cse_platform.runner.results import MAX_CRASHES
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialFinished
@@ -40,7 +41,7 @@ def test_a_trial_ends_with_its_best_trained_step(one: tuple[Any, str]) -> None:
     drive, key = one
     for step, value in ((0, 0.9), (2, 0.5), (4, 0.4)):
         assert point(drive, key, step, value) is False
-    drive.results.ended(key)
+    drive.complete(key)
     end = finished(drive)
     assert (end.state, end.best_step, end.best_value) == ("COMPLETE", 2, 0.5)
     assert end.best_metrics["dev/stsb_spearman"] == 0.5
@@ -68,7 +69,41 @@ def test_only_the_newest_checkpoint_of_a_trial_is_kept(one: tuple[Any, str]) -> 
     for step in (2, 4):
         point(drive, key, step, 0.5)
         places.append(Path(drive.history.trials[key].checkpoint[1]))
+    drive.state.deletions.close()
     assert [place.is_dir() for place in places] == [False, True]
+
+
+@pytest.mark.parametrize("end", ["COMPLETE", "PRUNED", "FAIL"])
+def test_an_ended_trial_keeps_no_training_state(one: tuple[Any, str], end: str) -> None:
+    drive, key = one
+    point(drive, key, 2, 0.5)
+    if end == "COMPLETE":
+        drive.complete(key)
+    elif end == "PRUNED":
+        drive.results.stop(key)
+        drive.results.ended(key)
+    else:
+        drive.fail(key, "ValueError: no", crashed=False)
+    drive.state.deletions.close()
+    assert finished(drive).state == end
+    assert not list((drive.folder / "checkpoints").rglob(BEST_FOLDER))
+
+
+def test_what_goes_on_keeps_its_checkpoint_and_what_a_kill_left_is_deleted(
+    one: tuple[Any, str], new_drive: NewDrive
+) -> None:
+    drive, key = one
+    left = [drive.folder / "ray" / trial / f"checkpoint_00000{n}" for trial in "ab" for n in (0, 1)]
+    for place in left:
+        (place / BEST_FOLDER).mkdir(parents=True)
+    metrics = {"dev/stsb_spearman": 0.5}
+    drive.results.point(key, step=2, metrics=metrics, checkpoint=str(left[1]))
+    drive.close()
+    again = new_drive(drive.folder, drive.spec)
+    again.state.deletions.close()
+    assert [place for place in left if place.is_dir()] == [left[1]]
+    (plan,) = again.start()
+    assert plan.resumed_from == 2
 
 
 def test_a_repeated_step_changes_nothing_and_is_said_once(
@@ -263,6 +298,6 @@ def test_a_model_that_cannot_be_kept_does_not_fail_the_trial(
     drive, key = one
     (drive.folder / "models").write_text("in the way")
     point(drive, key, 2, 0.5)
-    drive.results.ended(key)
+    drive.complete(key)
     assert (finished(drive).state, finished(drive).model) == ("COMPLETE", None)
     assert "cannot be kept" in caplog.text

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pyarrow.fs import LocalFileSystem
 from pydantic import ValidationError
 from ray import tune
 
@@ -26,6 +27,7 @@ from cse_methods.registry import get_method
 from cse_platform.errors import SettingsError
 from cse_platform.garbage import collect_rarely
 from cse_platform.runner.disk_full import wait_for_room
+from cse_platform.runner.models import keep_model
 from cse_platform.runner.processes.worker_process import as_found
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.reading.problems import joined_problems
@@ -34,17 +36,20 @@ from cse_platform.tracking.provenance import peak_memory, trial_provenance
 
 WAITS = "waits"
 """The entry of a result without a dev point that says why there is none yet."""
-RESERVED = frozenset({"seed", "resume_from", "code", "own_tests"})
+KEPT_MODEL = "kept_model"
+"""The entry of the last result that says what prevented the model from being kept, or None."""
+RESERVED = frozenset({"seed", "resume_from", "code", "own_tests", "kept_model"})
 """Entries of `param_space` that are not settings of the method."""
 
 
-def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
+def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """A method as a Tune function, for this package's sweeps and for anyone's script.
 
     `param_space` holds `seed` (0 if left out), the settings of the method (`backbone`, `corpus`,
     `data`, `dev` and hyperparameters), and optionally `resume_from`, a checkpoint folder, `code`,
-    the hash without which the trial fails, because its key would be that of other code, and
-    `own_tests`, a lab's own test files, which stay shut.
+    the hash without which the trial fails, because its key would be that of other code,
+    `own_tests`, a lab's own test files, which stay shut, and `kept_model`, the key of the trial and
+    the place that its best checkpoint is copied to.
 
     Every report has `step`, the metrics of `Run.report` that are recorded, as floats, and under
     `provenance` the peak memory until then; the first one also has the hash of the code that
@@ -60,16 +65,38 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
     """
     get_method(method)
 
-    def run_trial(settings: dict[str, Any]) -> dict[str, float]:
+    def run_trial(settings: dict[str, Any]) -> dict[str, Any]:
         found, config = prepared(method, settings, threads=_assigned_threads())
         code = code_hash(found)
         _refuse_other_code(found, code, settings.get("code"))
         with as_found(), _checkpoint(settings.get("resume_from")) as folder:
             run = TuneRun(settings.get("seed", 0), folder, config, code=code)
-            return _returned(found.train(config, run))
+            best = _returned(found.train(config, run))
+            return best | _keep_model(settings.get("kept_model"), folder)
 
     run_trial.__name__ = method
     return run_trial
+
+
+def _keep_model(wanted: Mapping[str, str] | None, resumed_from: Path | None) -> dict[str, Any]:
+    """Put the best encoder of the trial's last checkpoint in its place, where it is wanted.
+
+    Returns:
+        What the last result says of it; nothing for a trial that has no checkpoint.
+    """
+    reported = tune.get_checkpoint()
+    if wanted is None or (reported is None and resumed_from is None):
+        return {}
+    if reported is not None:
+        source = (reported.filesystem, reported.path)
+    else:
+        source = (LocalFileSystem(), str(resumed_from))
+    problem = wait_for_room(
+        lambda: keep_model(*source, wanted["place"], trial=wanted["trial"]),
+        what="the model",
+        waiting=lambda: tune.report({WAITS: "no room on the disk for its model"}),
+    )
+    return {KEPT_MODEL: problem}
 
 
 def prepared(
