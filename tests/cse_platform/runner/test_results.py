@@ -1,11 +1,13 @@
 """What comes back: points, ends, crashes, and reports that mean nothing."""
 
 import math
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from slow_storage import slow_storage
 
 from cse_methods.contract import BEST_FOLDER
 from cse_platform.runner.results import MAX_CRASHES
@@ -71,6 +73,20 @@ def test_only_the_newest_checkpoint_of_a_trial_is_kept(one: tuple[Any, str]) -> 
         places.append(Path(drive.history.trials[key].checkpoint[1]))
     drive.state.deletions.close()
     assert [place.is_dir() for place in places] == [False, True]
+
+
+def test_reports_do_not_wait_for_storage(one: tuple[Any, str]) -> None:
+    drive, key = one
+    answers = threading.Event()
+    with slow_storage(answers.wait):
+        for step in (2, 4):
+            point(drive, key, step, 0.5)
+        drive.results.ended(key)
+        places = [drive.folder / "checkpoints" / key[:12] / step for step in ("2", "4")]
+        assert [place.is_dir() for place in places] == [True, True]
+        answers.set()
+        drive.state.deletions.close()
+    assert places[0].is_dir() is False
 
 
 @pytest.mark.parametrize("end", ["COMPLETE", "PRUNED", "FAIL"])
