@@ -88,7 +88,7 @@ class TrainedOnce:
         self, name: str, *, seed: int = _SEED, resume_from: Path | None = None
     ) -> RecordedRun:
         """A further run of the same configuration, in a folder of its own."""
-        run = RecordedRun(self.run.folder / name, seed)
+        run = RecordedRun(self.run.folder / name, seed, resume_from)
         self.method.train(self.config, run)
         return run
 
