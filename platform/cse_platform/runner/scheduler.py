@@ -43,15 +43,13 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         """On a cluster, the trial is placed where nodes have passed their checks."""
         hooks = self.hooks
         if hooks.controller is None:
-            hooks.controller = controller
-            with suppress(AttributeError):  # it is Ray's own, and another version may lack it
-                hooks.controller = controller._tune_controller  # what Ray passes only reads it
-                hooks.controller._actor_cache = IdleWorkers(hooks.yields)
+            hooks.controller = controller._tune_controller  # what Ray passes only reads it
+            hooks.controller._actor_cache = IdleWorkers(hooks.yields)
         if (nodes := hooks.planner.state.nodes) is not None:
             place = OnCheckedNodes(trial.placement_group_factory, nodes, hooks.yields)
             trial.update_resources(place)
-            with suppress(AttributeError):  # it is Ray's own, and another version may lack it
-                controller._actor_manager._resource_manager._resource_cls = InItsEnvironment
+            manager = hooks.controller._actor_manager._resource_manager
+            manager._resource_cls = InItsEnvironment
 
     def begins(self, trial: Trial) -> None:
         """A trial has a process, on a node."""
