@@ -1,7 +1,11 @@
 """The port between methods and platform: a method offers `Method`, the platform offers `Run`."""
 
+import operator
+import reprlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from numbers import Complex, Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self
 
@@ -34,9 +38,90 @@ class Run(Protocol):
 
         Args:
             step: optimiser steps done.
-            metrics: one number a name; correlations are fractions.
+            metrics: one number a name; correlations are fractions. Names begin with `dev/`,
+                `train/` or `perf/`; others are not recorded.
             save: writes a checkpoint into the folder it is given.
+
+        Raises:
+            ValueError: names the step or the metric that is no number.
         """
+
+
+METRIC_GROUPS = ("dev", "train", "perf")
+"""What comes before the slash in the names of the metrics that are recorded."""
+LAST_STEP = 2**31 - 1
+"""The highest step that every store can hold."""
+
+
+def checked_report(step: object, metrics: object) -> tuple[int, dict[str, float]]:
+    """The step and the metrics of a report, as plain numbers.
+
+    A metric is a real number of any type, NaN included, such as a scalar of NumPy or a tensor
+    without dimensions. Metrics outside `METRIC_GROUPS` are left out.
+
+    Raises:
+        ValueError: names the step or the metric that is none, and its value.
+    """
+    count = _whole_number(step)
+    if count is None or not 0 <= count <= LAST_STEP:
+        raise ValueError(
+            f"a report is of step {_shown(step)}; a step counts optimiser steps, as a whole "
+            f"number from 0 to {LAST_STEP}"
+        )
+    if not isinstance(metrics, Mapping):
+        raise ValueError(
+            f"the report of step {count} has {_shown(metrics)} for metrics; they are a "
+            "mapping of names to numbers"
+        )
+    checked = {}
+    for name, value in metrics.items():
+        if isinstance(name, str) and not is_recorded(name):
+            continue
+        if not isinstance(name, str) or not name.isprintable():
+            raise ValueError(
+                f"the report of step {count} has a metric named {_shown(name)}; a name is "
+                "text that can be printed"
+            )
+        number = real_number(value)
+        if number is None:
+            raise ValueError(
+                f"the report of step {count} has {name} = {_shown(value)}; a metric is a "
+                "real number, such as a float"
+            )
+        checked[name] = number
+    return count, checked
+
+
+def _shown(value: object) -> str:
+    """A value as a message has it: cut where it is long, whatever its type makes of itself."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # Python refuses to write an integer of so many digits
+        return f"a {type(value).__name__} that cannot be shown"
+
+
+def is_recorded(metric: str) -> bool:
+    """Whether the name of a metric is of one of `METRIC_GROUPS`."""
+    return metric.partition("/")[0] in METRIC_GROUPS
+
+
+def _whole_number(value: object) -> int | None:
+    """A number that counts; None for others. 5.0 is one."""
+    with suppress(Exception):  # whatever the conversions of somebody's own type raise
+        return operator.index(value)  # type: ignore[arg-type]
+    number = real_number(value)
+    return int(number) if number is not None and number.is_integer() else None
+
+
+def real_number(value: object) -> float | None:
+    """A number as a float; None for what is none, or is larger than a float can be."""
+    if isinstance(value, str | bytes | bytearray):
+        return None  # `float` would read it
+    if isinstance(value, Complex) and not isinstance(value, Real):
+        return None  # NumPy would drop its imaginary part
+    with suppress(Exception):  # whatever the conversions of somebody's own type raise
+        return float(value)  # type: ignore[arg-type]
+    return None
 
 
 Conditions = Mapping[str, Mapping[str, tuple[Any, ...]]]

@@ -1,6 +1,7 @@
 """Methods by name. The folder `papers/` is the catalogue; third parties use entry points."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TypeVar
@@ -26,6 +27,8 @@ def register(
 ) -> Callable[[Train[Config]], Train[Config]]:
     """Enter the decorated `train(config, run)` into the registry under `name`.
 
+    Where the registry's method trains, Python's and NumPy's random numbers follow from `run.seed`.
+
     Args:
         name: as it stands in a sweep file; the name of the file that registers it.
         config: the settings of the method, with bounds.
@@ -46,10 +49,21 @@ def register(
             raise ValueError(
                 f"method {name!r} is registered already, by {holder}; choose another name"
             )
-        _METHODS[name] = Method(name, config, paper, revision, train, tuple(published))
+        _METHODS[name] = Method(name, config, paper, revision, _seeded(train), tuple(published))
         return train
 
     return enter
+
+
+def _seeded(train: Train[Config]) -> Train[Config]:
+    @wraps(train)
+    def train_seeded(config: Config, run: Run) -> dict[str, float]:
+        from cse_methods.training.randomness import seeded  # NumPy; names need none
+
+        with seeded(run.seed):
+            return train(config, run)
+
+    return train_seeded
 
 
 def available_methods() -> list[str]:

@@ -17,7 +17,13 @@ from typing import Any
 
 import torch
 
-from cse_methods.contract import BEST_FOLDER, Method, MethodConfig, TrainingConfig
+from cse_methods.contract import (
+    BEST_FOLDER,
+    Method,
+    MethodConfig,
+    TrainingConfig,
+    checked_report,
+)
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.registry import get_method
@@ -41,8 +47,16 @@ class RecordedRun:
     def report(
         self, *, step: int, metrics: Mapping[str, float], save: Callable[[Path], None] | None = None
     ) -> None:
-        """Keep a dev point, and a checkpoint where there is one."""
-        _require(step not in self.curve, f"step {step} is reported twice")
+        """Keep a dev point, and a checkpoint where there is one.
+
+        AssertionError unless its step is above those before; ValueError if a number is none.
+        """
+        checked_report(step, metrics)
+        before = max(self.curve, default=-1)
+        _require(
+            step > before,
+            f"step {step} is reported after step {before}: steps rise, or a sweep loses the score",
+        )
         self.curve[step] = _without_perf(metrics)
         if save is not None:
             save(self.folder / str(step))
@@ -74,7 +88,7 @@ class TrainedOnce:
         self, name: str, *, seed: int = _SEED, resume_from: Path | None = None
     ) -> RecordedRun:
         """A further run of the same configuration, in a folder of its own."""
-        run = RecordedRun(self.run.folder / name, seed)
+        run = RecordedRun(self.run.folder / name, seed, resume_from)
         self.method.train(self.config, run)
         return run
 

@@ -2,9 +2,10 @@
 
 As many trials run at once as there are, without work: through the real planner, sampler, results
 and recorder, into journal, search store, leaderboard and MLflow; on SQLite, then on PostgreSQL
-where `CSE_TEST_POSTGRES` names a server. Each reports as fast as the driver takes it.
+where `CSE_TEST_POSTGRES` names a server. Each reports as fast as the driver takes it, with a
+checkpoint from the second report on, in storage whose every request takes a while.
 
-    python tests/benchmarks/cluster_scale.py [--trials 2000] [--points 10]
+    python tests/benchmarks/cluster_scale.py [--trials 2000] [--points 10] [--delay 30]
 """
 
 import os
@@ -25,6 +26,7 @@ import optuna
 import psutil
 from conftest import Drive
 from evaluation_cost import say
+from slow_storage import delayed
 from sqlalchemy import URL, create_engine, make_url, text
 
 from cse_methods.registry import get_method
@@ -61,9 +63,10 @@ def main() -> None:
     parser = ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--trials", type=int, default=2000)
     parser.add_argument("--points", type=int, default=10)
+    parser.add_argument("--delay", type=float, default=30.0, help="ms of a request to the storage")
     asked = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, delayed(asked.delay / 1e3):
         for stores in all_stores(Path(folder)):
             say(f"{stores.name}: {asked.trials} trials at once, {asked.points} dev points each")
             measure(stores, Path(folder) / stores.name, asked.trials, asked.points)
@@ -129,8 +132,11 @@ def measure(stores: Stores, folder: Path, trials: int, points: int) -> None:
             _tell("a report", (time.perf_counter() - began) / (trials * points), "ms", 1e3)
             began = time.perf_counter()
             for key in keys:
+                drive.results.model_kept(key, problem=None)
                 drive.results.ended(key)
             _tell("the end of a trial", (time.perf_counter() - began) / trials, "ms", 1e3)
+            waiting = sum(1 for _ in (folder / "checkpoints").glob("*/*"))
+            say(f"  checkpoints that wait for their deletion: {waiting}")
             behind = [f"{one.name} {one.behind}" for one in drive.recorder.health()]
             say(f"  events that stores are behind at the end: {', '.join(behind)}")
             connections = stores.connections()
@@ -160,7 +166,11 @@ def _begun(drive: Drive, trials: int) -> list[str]:
 
 def _report(drive: Drive, key: str, step: int, value: float) -> None:
     metrics = dict.fromkeys(METRICS, value) | {"dev/stsb_spearman": value + step / 1000}
-    drive.results.point(key, step=step, metrics=metrics)
+    checkpoint = drive.folder / "checkpoints" / key[:12] / str(step) if step else None
+    if checkpoint is not None:
+        (checkpoint / "best").mkdir(parents=True)
+    place = None if checkpoint is None else str(checkpoint)
+    drive.results.point(key, step=step, metrics=metrics, checkpoint=place)
 
 
 def _tell(what: str, value: float, unit: str = "", factor: float = 1.0) -> None:

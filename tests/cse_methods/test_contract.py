@@ -1,15 +1,18 @@
 """The settings that every method has."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from pydantic import ValidationError
 
 from cse_methods.contract import TrainingConfig
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.registry import available_methods, get_method
+from cse_methods.testing import RecordedRun
 
 
 def configured(**settings: Any) -> TrainingConfig:
@@ -107,3 +110,15 @@ def test_published_configurations_survive_json(name: str) -> None:
         config = method.config.model_validate(origin | dict(column.settings))
         assert method.config.model_validate_json(config.model_dump_json()) == config
         assert method.config.model_validate(origin | config.hyperparameters()) == config
+
+
+def test_the_checks_catch_steps_that_do_not_rise_and_metrics_that_are_no_numbers(
+    tmp_path: Path,
+) -> None:
+    run = RecordedRun(tmp_path)
+    run.report(step=4, metrics={"dev/stsb_spearman": 0.5, "train/x": torch.tensor(1.0)})
+    for step in (4, 2):
+        with pytest.raises(AssertionError, match=f"step {step} .* after step 4"):
+            run.report(step=step, metrics={"dev/stsb_spearman": 0.6})
+    with pytest.raises(ValueError, match="train/lr = None"):
+        run.report(step=6, metrics={"dev/stsb_spearman": 0.6, "train/lr": None})  # type: ignore[dict-item]

@@ -17,6 +17,7 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import CheckpointError
 from cse_methods.training.objective import Objective
+from cse_methods.training.randomness import random_states, restore_random_states
 from cse_methods.training.schedule import Schedule
 from cse_methods.training.student import Student
 
@@ -107,6 +108,7 @@ def load_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
     best.step, best.metrics = stored["best_step"], stored["best_metrics"]
     if best.metrics:
         shutil.copytree(folder / BEST_FOLDER, best.folder, dirs_exist_ok=True)
+    restore_random_states(stored)
     torch.set_rng_state(stored["rng"])
     torch.cuda.set_rng_state_all(stored["cuda_rng"][: torch.cuda.device_count()])
 
@@ -138,6 +140,7 @@ def _everything(state: TrainingState, best: Best) -> dict[str, Any]:
         "step": state.step,
         "best_step": best.step,
         "best_metrics": best.metrics,
+        **random_states(),
         "rng": torch.get_rng_state(),
         "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }

@@ -20,6 +20,8 @@ from cse_platform.cli.common import (
 from cse_platform.cli.follow_commands import attach, logs
 from cse_platform.cli.request_commands import enqueue, pause, resume, retry, stop
 from cse_platform.cli.submit_command import submit
+from cse_platform.runner.private_ray import refuse_other_ray
+from cse_platform.search.private_optuna import refuse_other_optuna
 
 if TYPE_CHECKING:
     from cse_platform.runner.state import Reuse  # imports Ray
@@ -120,6 +122,8 @@ def run(
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1")
     # torch takes seconds
     say(f"reading {file} and loading its methods", log=None if dry_run else "stdout")
+    refuse_other_ray()
+    refuse_other_optuna()
     from cse_platform.sweep.reading.loader import read_draft
 
     budget = [] if trials is None else [f"search.trials={trials}"]

@@ -7,7 +7,10 @@ CHECKPOINT = 4
 
 
 def disk_bytes(backbone: str, *, trials: int, at_once: int) -> int | None:
-    """What kept models and running checkpoints take at most; None if the encoder is not here."""
+    """What kept models and running checkpoints take at most; None if the encoder is not here.
+
+    A trial that has ended keeps no checkpoint, and no model unless it is complete.
+    """
     folder = locate_backbone(resolve_backbone(backbone))
     if folder is None:
         return None

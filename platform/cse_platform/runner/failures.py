@@ -40,13 +40,18 @@ class Failure:
     end: End
 
 
-def report_of(error: Exception) -> dict[str, Any]:
+def report_of(error: BaseException) -> dict[str, Any]:
     """What a worker tells the driver of an error that its method has raised."""
     return {
         "said": one_line(error),
         "says_what_to_do": isinstance(error, CseError),
         "traceback": "".join(format_exception(error)),
     }
+
+
+def is_report_of_failure(report: Mapping[str, Any]) -> bool:
+    """Whether something that a worker has sent was made by `report_of`."""
+    return report.keys() >= {"said", "says_what_to_do", "traceback"}
 
 
 def reported(report: Mapping[str, Any], method: Method) -> Failure:
@@ -64,11 +69,21 @@ def unreported(told: str) -> Failure:
     return Failure(lines[-1 if lines[0].startswith(_IN_A_TASK) else 0], traceback, end="crash")
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """The first line of a worker's error, without Ray's own words and without secrets."""
     cause = _cause(error)
-    line = mask_text((str(cause).strip().splitlines() or [""])[0])
+    if isinstance(cause, SystemExit):
+        return f"the method ended its process, by sys.exit({_text_of(cause)})"
+    line = mask_text((_text_of(cause).strip().splitlines() or [""])[0])
     return line if isinstance(cause, CseError) else f"{type(cause).__name__}: {line}"
+
+
+def _text_of(error: BaseException) -> str:
+    """The text of an error, which its own class may fail to make."""
+    try:
+        return str(error)
+    except Exception as problem:
+        return f"its message cannot be read, because of {type(problem).__name__}"
 
 
 def with_own_line(error: Exception, traceback: str, method: Method) -> str:
@@ -103,5 +118,5 @@ def _plain(text: str) -> str:
     return mask_text(_COLOUR.sub("", text))
 
 
-def _cause(error: Exception) -> BaseException:
+def _cause(error: BaseException) -> BaseException:
     return error.cause if isinstance(error, RayTaskError) else error

@@ -5,7 +5,6 @@ started, and the launcher raises it when the running trials have ended.
 """
 
 import signal
-from contextlib import suppress
 from typing import Any
 
 from ray.tune import Callback
@@ -63,15 +62,13 @@ class Hooks:
         if self.controller is None:
             return []
         pending = [t for t in self.controller.get_live_trials() if t.status == Trial.PENDING]
-        with suppress(AttributeError):  # it is Ray's own, and another version may lack it
-            process, manager = self.controller._trial_to_actor, self.controller._actor_manager
-            return [t for t in pending if not manager.is_actor_started(process.get(t))]
-        return pending
+        process, manager = self.controller._trial_to_actor, self.controller._actor_manager
+        return [t for t in pending if not manager.is_actor_started(process.get(t))]
 
     def _idle_workers(self) -> int:
-        with suppress(AttributeError):  # it is Ray's own, and another version may lack it
-            return int(self.controller._actor_cache.num_cached_objects)
-        return 0
+        if self.controller is None:
+            return 0
+        return int(self.controller._actor_cache.num_cached_objects)
 
     def heed(self) -> None:
         """Do what was asked of the sweep since the last call."""
@@ -94,12 +91,13 @@ class Hooks:
         if not passed and yields == self._yielded:
             return  # as they were
         self._yielded = yields
-        with suppress(AttributeError):  # it is Ray's own, and another version may lack it
-            manager = self.controller._actor_manager._resource_manager
-            waiting = [t for t in self.controller.get_live_trials() if t.status == Trial.PENDING]
-            for _, trial in zip(manager.get_resource_futures(), waiting, strict=False):
-                manager.cancel_resource_request(trial.placement_group_factory)
-                manager.request_resources(trial.placement_group_factory)
+        if self.controller is None:
+            return
+        manager = self.controller._actor_manager._resource_manager
+        waiting = [t for t in self.controller.get_live_trials() if t.status == Trial.PENDING]
+        for _, trial in zip(manager.get_resource_futures(), waiting, strict=False):
+            manager.cancel_resource_request(trial.placement_group_factory)
+            manager.request_resources(trial.placement_group_factory)
 
     def _stop(self, key: str) -> None:
         self.results.stop(key)
@@ -153,7 +151,8 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
             goes_on = hooks.broken is None and not stops
             if goes_on and hooks.has_room() and (trial := hooks.planner.next()):
                 hooks.keys[trial_id] = trial.key
-                return hooks.planner.param_space(trial)
+                kept = {"place": hooks.results.model_place(trial.key), "trial": trial.key}
+                return hooks.planner.param_space(trial) | {"kept_model": kept}
         except Exception as error:
             hooks.broken = error
         state = hooks.planner.state

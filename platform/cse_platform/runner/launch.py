@@ -201,6 +201,7 @@ def run_to_end(
     def finish() -> None:
         state.record(SweepFinished(sweep=state.spec.sweep, state=end, why=state.gave_up))
         state.search.close_store()
+        state.deletions.close()
 
     with ExitStack() as at_end:
         with interrupts_deferred():  # else a recorded start could lack its end
@@ -216,6 +217,7 @@ def run_to_end(
             if done:
                 delete_surplus_models(state)
                 end = "COMPLETE"
+                state.deletions.close()
                 delete_folder(places.checkpoints)
         except Exception as error:
             state.say(str(error) or repr(error), "error")

@@ -4,12 +4,14 @@ Places are local paths or URIs of an object store, as Ray's `storage_path` takes
 """
 
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pyarrow.fs import FileType, LocalFileSystem, copy_files
+from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, copy_files
 
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.errors import BackboneError
@@ -20,6 +22,11 @@ from cse_platform.secrets import mask_text, mask_url
 TRIAL_FILE = "cse_trial.txt"
 """In the folder of a kept model: the key of its trial."""
 
+_THREADS = 8
+"""How many folders are deleted at once. A deletion in an object store takes seven requests."""
+_PATIENCE = 10.0
+"""Seconds that the end of a sweep waits for deletions."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -28,27 +35,24 @@ def exists(place: str) -> bool:
     return bool(files.get_file_info(path).type == FileType.Directory)
 
 
-def keep_model(checkpoint: str, target: str, *, trial: str) -> str | None:
-    """Copy the best encoder out of a trial's last checkpoint; None if it cannot be copied.
+def keep_model(files: FileSystem, checkpoint: str, target: str, *, trial: str) -> str | None:
+    """Copy the best encoder out of a trial's last checkpoint; what prevents it, or None.
 
     The target folder, in the sentence-transformers format, then also holds the trial's key,
     wherever it is copied. An OSError where the disk is full, because there may be room later.
     """
-    source_files, source = filesystem(checkpoint)
     target_files, folder = filesystem(target)
     try:
         target_files.create_dir(folder, recursive=True)
-        files = {"source_filesystem": source_files, "destination_filesystem": target_files}
-        copy_files(f"{source}/{BEST_FOLDER}", folder, **files)
+        places = {"source_filesystem": files, "destination_filesystem": target_files}
+        copy_files(f"{checkpoint}/{BEST_FOLDER}", folder, **places)
         with target_files.open_output_stream(f"{folder}/{TRIAL_FILE}") as stream:
             stream.write(f"{trial}\n".encode())
     except OSError as error:
         if is_full(error):
             raise
-        where, why = mask_url(checkpoint), mask_text(str(error))
-        _log.warning("the best checkpoint in %s cannot be kept: %s", where, why)
-        return None
-    return target
+        return mask_text(str(error))
+    return None
 
 
 def trial_in(folder: Path) -> str | None:
@@ -72,6 +76,45 @@ def local_copy(place: str) -> Iterator[Path]:
                 f"the model in {mask_url(place)} cannot be fetched: {mask_text(str(error))}"
             ) from error
         yield Path(folder)
+
+
+class FolderDeletions:
+    """Folders that are deleted by a few threads, while the driver goes on.
+
+    What a kill leaves of them is deleted at the next start (`stale_checkpoints`).
+    """
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="deletions")
+        self._pending: set[Future[None]] = set()
+
+    def add(self, place: str) -> None:
+        """Delete a folder soon; one that resists stays, with a warning."""
+        future = self._threads.submit(delete_folder, place)
+        self._pending.add(future)
+        future.add_done_callback(self._pending.discard)
+
+    def close(self) -> None:
+        """Wait a moment for what is still to be deleted, and leave the rest."""
+        wait(list(self._pending), timeout=_PATIENCE)
+        self._threads.shutdown(cancel_futures=True)
+
+
+def stale_checkpoints(root: str, *, needed: Collection[str]) -> list[str]:
+    """The checkpoints below the folder of all checkpoints but those that are needed.
+
+    None, with a warning, where the folder cannot be read.
+    """
+    files, path = filesystem(root)
+    kept = {filesystem(place)[1] for place in needed}
+    try:
+        listed = files.get_file_info(FileSelector(path, allow_not_found=True, recursive=True))
+    except OSError as error:
+        _log.warning("%s cannot be read: %s", mask_url(root), mask_text(str(error)))
+        return []
+    inside = re.compile(re.escape(path) + r"(/[^/]+/checkpoint_[^/]+)")
+    found = {match[1] for info in listed if (match := inside.match(info.path))}
+    return [f"{root}{below}" for below in sorted(found) if f"{path}{below}" not in kept]
 
 
 def delete_folder(place: str) -> None:

@@ -13,10 +13,10 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_platform.leaderboard.query.trials.model_uses import MODEL_DIGITS
 from cse_platform.runner.disk_full import wait_for_room
 from cse_platform.runner.failures import End, Failure
-from cse_platform.runner.models import delete_folder, keep_model
+from cse_platform.runner.models import stale_checkpoints
 from cse_platform.runner.pruning import Pruning
 from cse_platform.runner.state import SweepState
-from cse_platform.secrets import mask_text
+from cse_platform.secrets import mask_text, mask_url
 from cse_platform.sweep.objectives import is_metric, metric_of
 from cse_platform.sweep.reading.problems import did_you_mean
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialState
@@ -36,19 +36,31 @@ class Results:
     """Takes the reports and the ends of the trials of one sweep.
 
     Ray keeps checkpoints in `checkpoints`; `models` keeps the best one of each complete trial (both
-    are folders or URIs). The folder `errors` gets the tracebacks of failed trials.
+    are folders or URIs). The folder `errors` gets the tracebacks of failed trials. Checkpoints that
+    a start before this one has left there and nothing needs are deleted.
     """
 
     def __init__(self, state: SweepState, *, checkpoints: str, models: str, errors: Path) -> None:
         self.state, self.errors = state, errors
         self.checkpoints, self.models = checkpoints, models
         self.pruning = Pruning(state)
+        unfinished = [trial.checkpoint for trial in state.history.unfinished()]
+        needed = [place for _, place in filter(None, unfinished)]
+        for place in stale_checkpoints(checkpoints, needed=needed):
+            state.deletions.add(place)
         self._pruned: dict[str, str] = {}
         """By trial, why it was stopped."""
         self._stopped: set[str] = set()
+        self._last_step: dict[str, int] = {}
+        """By trial, of its present process. One that goes on repeats what came after its
+        checkpoint."""
+        self._falls: set[str] = set()
+        """The trials whose steps do not rise."""
         self._waiting: set[str] = set()
         self._refused: dict[str, str] = {}
         self._cut_off: Counter[tuple[str, End]] = Counter()
+        self._models: dict[str, str | None] = {}
+        """By trial whose worker was to keep its model: None, or what prevented it."""
         self._provenance: dict[str, dict[str, str]] = {}
         """By trial, put together from its reports: each has what is new since the one before."""
 
@@ -63,17 +75,18 @@ class Results:
     ) -> bool:
         """Take one dev point, after `step` optimiser steps; True if the trial is to stop here.
 
-        A repeated step is dropped; a report that means nothing ends the trial. `checkpoint` is
-        where the whole checkpoint of this step lies; `provenance` is what the worker has not
-        reported before.
+        A step that is known is dropped: the first values stay. A report that means nothing ends the
+        trial. `checkpoint` is where the whole checkpoint of this step lies; `provenance` is what
+        the worker has not reported before.
         """
         trial, spec = self.state.history.trials[key], self.state.spec
         self._waiting.discard(key)
         self._note_provenance(key, provenance or {})
+        self._say_if_not_rising(trial, step)
         if step in trial.curve:
             return False
         if refusal := self._refusal(step, metrics):
-            self._refused[key] = refusal
+            self.refuse(key, refusal)
             return True
         before, measured = trial.checkpoint, spec.dev.with_mean(metrics)
         self.state.record(
@@ -89,12 +102,47 @@ class Results:
         if checkpoint is not None:
             del self._cut_off[key, "crash"]
         if before is not None and checkpoint is not None:  # the journal names the newer one now
-            delete_folder(before[1])
+            self.state.deletions.add(before[1])
         why = self.pruning.why_stop(trial, step=step)
         if why is None or metrics.get("train/progress") == 1:
             return False
         self._pruned[key] = why
         return True
+
+    def _say_if_not_rising(self, trial: TrialHistory, step: int) -> None:
+        """Warn once of a trial that reports a step below or equal to the one before."""
+        before = self._last_step.get(trial.key, -1)
+        self._last_step[trial.key] = max(step, before)
+        if step > before or trial.key in self._falls:
+            return
+        self._falls.add(trial.key)
+        lost = "its scores are dropped" if step in trial.curve else "it is recorded nevertheless"
+        _log.warning(
+            "trial %d reports step %d after step %d: %s; a method reports rising steps, each once",
+            trial.number,
+            step,
+            before,
+            lost,
+        )
+
+    def refuse(self, key: str, why: str) -> None:
+        """A trial has reported what means nothing: it fails once it has ended."""
+        self._refused[key] = why
+
+    def model_place(self, key: str) -> str:
+        """Where the worker of a trial puts its model, before it ends."""
+        return f"{self.models}/{key[:MODEL_DIGITS]}"
+
+    def model_kept(self, key: str, *, problem: str | None) -> None:
+        """The worker has put the model of a trial in its place, unless something prevented it."""
+        self._models[key] = problem
+
+    def _keeps_model(self, trial: TrialHistory) -> bool:
+        problem = self._models.get(trial.key, "its worker has not said so")
+        if problem is not None and trial.checkpoint is not None:
+            where = mask_url(trial.checkpoint[1])
+            _log.warning("the best checkpoint in %s cannot be kept: %s", where, mask_text(problem))
+        return problem is None
 
     def stop(self, key: str) -> None:
         """A person ends this trial early: what it has reported counts as of a pruned one."""
@@ -146,6 +194,7 @@ class Results:
                 failure.said,
                 trial.checkpoint[0] if trial.checkpoint else 0,
             )
+            self._last_step.pop(key, None)
             self.state.live.discard(key)
             self.state.left_over.append(trial)
         else:
@@ -160,14 +209,7 @@ class Results:
         why: str | None = None,
     ) -> None:
         best = trial.best(checkpoint=self.state.spec.dev.checkpoint)
-        model = None
-        if state == "COMPLETE" and trial.checkpoint is not None:
-            target = f"{self.models}/{trial.key[:MODEL_DIGITS]}"
-            place = trial.checkpoint[1]
-            model = wait_for_room(
-                lambda: keep_model(place, target, trial=trial.key),
-                what=f"the model of trial {trial.number}",
-            )
+        kept = state == "COMPLETE" and self._keeps_model(trial)
         self.state.record(
             TrialFinished(
                 sweep=self.state.spec.sweep,
@@ -176,7 +218,7 @@ class Results:
                 best_step=None if best is None else best.step,
                 best_value=None if best is None else best.value,
                 best_metrics={} if best is None else best.metrics,
-                model=model,
+                model=self.model_place(trial.key) if kept else None,
                 error=error,
                 why=why,
                 wall_seconds=trial.busy_seconds,
@@ -184,15 +226,17 @@ class Results:
                 provenance=self._provenance.pop(trial.key, {}),
             )
         )
-        if model is not None and trial.checkpoint is not None:
-            # Whole checkpoints of a long search would fill a disk.
-            delete_folder(trial.checkpoint[1])
+        if trial.checkpoint is not None and (kept or state != "COMPLETE"):
+            # Whole checkpoints of a long search would fill a disk, and a retry starts over.
+            self.state.deletions.add(trial.checkpoint[1])
         self.state.live.discard(trial.key)
         for end in GOES_ON:  # it can be tried again
             del self._cut_off[trial.key, end]
         self._pruned.pop(trial.key, None)
+        self._last_step.pop(trial.key, None)
         self._stopped.discard(trial.key)
         self._refused.pop(trial.key, None)
+        self._models.pop(trial.key, None)
         self.state.with_search(lambda: self.state.search.tell(trial))
 
     def _note_provenance(self, key: str, facts: Mapping[str, str]) -> None:
@@ -202,8 +246,6 @@ class Results:
 
     def _refusal(self, step: int, metrics: Mapping[str, float]) -> str | None:
         """Why a report means nothing; None if it does. NaN is a value: the end tells it."""
-        if step < 0:
-            return f"it reported step {step}; steps count from 0"
         dev = self.state.spec.dev
         for name in map(dev_metric, (dev.checkpoint, *dev.climbed)):
             if name not in metrics:

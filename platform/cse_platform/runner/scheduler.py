@@ -12,13 +12,14 @@ import ray
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
-from cse_platform.runner.failures import Failure, reported, unreported
+from cse_methods.contract import checked_report
+from cse_platform.runner.failures import Failure, is_report_of_failure, reported, unreported
 from cse_platform.runner.nodes.placing import InItsEnvironment, OnCheckedNodes
 from cse_platform.runner.nodes.slots import node_of
 from cse_platform.runner.nodes.turns import IdleWorkers
 from cse_platform.runner.planning.bad_nodes import BadNodes
 from cse_platform.runner.planning.limits import TrialLimits
-from cse_platform.runner.processes.worker import WAITS
+from cse_platform.runner.processes.worker import KEPT_MODEL, WAITS
 from cse_platform.runner.processes.worker_process import FAILURE
 
 if TYPE_CHECKING:
@@ -42,15 +43,13 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         """On a cluster, the trial is placed where nodes have passed their checks."""
         hooks = self.hooks
         if hooks.controller is None:
-            hooks.controller = controller
-            with suppress(AttributeError):  # it is Ray's own, and another version may lack it
-                hooks.controller = controller._tune_controller  # what Ray passes only reads it
-                hooks.controller._actor_cache = IdleWorkers(hooks.yields)
+            hooks.controller = controller._tune_controller  # what Ray passes only reads it
+            hooks.controller._actor_cache = IdleWorkers(hooks.yields)
         if (nodes := hooks.planner.state.nodes) is not None:
             place = OnCheckedNodes(trial.placement_group_factory, nodes, hooks.yields)
             trial.update_resources(place)
-            with suppress(AttributeError):  # it is Ray's own, and another version may lack it
-                controller._actor_manager._resource_manager._resource_cls = InItsEnvironment
+            manager = hooks.controller._actor_manager._resource_manager
+            manager._resource_cls = InItsEnvironment
 
     def begins(self, trial: Trial) -> None:
         """A trial has a process, on a node."""
@@ -80,25 +79,38 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
 
     def on_trial_result(self, controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         self._limits.hear(trial.trial_id)
-        if told := _below(FAILURE, result):
-            self._told[trial.trial_id] = told
-        if WAITS in result:
-            self.hooks.results.waits(self.hooks.keys[trial.trial_id], result[WAITS])
-        if "step" not in result:
-            return str(TrialScheduler.CONTINUE)
-        if result["step"] > 0:
-            self._bad_nodes.does_well(self.hooks.keys[trial.trial_id])
         try:
-            stop = self.hooks.results.point(
-                self.hooks.keys[trial.trial_id],
-                step=result["step"],
-                metrics=_metrics(result),
-                checkpoint=_checkpoint(trial, result, self.hooks.results.checkpoints),
-                provenance={n: str(v) for n, v in _below("provenance", result).items()},
-            )
+            stop = self._hear(trial, result)
         except Exception as error:
             self.hooks.broken, stop = error, True
         return str(TrialScheduler.STOP if stop else TrialScheduler.CONTINUE)
+
+    def _hear(self, trial: Trial, result: dict[str, Any]) -> bool:
+        """Take what a worker has sent, which a method can have made up; True ends the trial."""
+        key, results = self.hooks.keys[trial.trial_id], self.hooks.results
+        if is_report_of_failure(told := _below(FAILURE, result)):
+            self._told[trial.trial_id] = told
+        if WAITS in result:
+            results.waits(key, str(result[WAITS]))
+        if KEPT_MODEL in result:
+            problem = result[KEPT_MODEL]
+            results.model_kept(key, problem=None if problem is None else str(problem))
+        if "step" not in result:
+            return False
+        try:
+            step, metrics = checked_report(result["step"], result)
+        except ValueError as error:
+            results.refuse(key, str(error))
+            return True
+        if step > 0:
+            self._bad_nodes.does_well(key)
+        return results.point(
+            key,
+            step=step,
+            metrics=metrics,
+            checkpoint=_checkpoint(trial, result, results.checkpoints),
+            provenance={n: str(v) for n, v in _below("provenance", result).items()},
+        )
 
     def on_trial_remove(self, controller: Any, trial: Trial) -> None:
         """A trial is stopped before Ray has started it."""
@@ -142,15 +154,14 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             self.hooks.broken = error
 
 
-def _metrics(result: dict[str, Any]) -> dict[str, float]:
-    ours = ("dev/", "train/", "perf/")
-    return {name: float(value) for name, value in result.items() if name.startswith(ours)}
-
-
 def _below(name: str, result: dict[str, Any]) -> dict[str, Any]:
     """A mapping inside a result, which Ray flattens."""
     start = f"{name}/"
-    return {key[len(start) :]: value for key, value in result.items() if key.startswith(start)}
+    return {
+        name[len(start) :]: value
+        for name, value in result.items()
+        if isinstance(name, str) and name.startswith(start)
+    }
 
 
 def _checkpoint(trial: Trial, result: dict[str, Any], place: str) -> str | None:

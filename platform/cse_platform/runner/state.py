@@ -10,6 +10,7 @@ from cse_methods.contract import Method
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store.opening import Store
+from cse_platform.runner.models import FolderDeletions
 from cse_platform.runner.nodes.checks import NodeChecks
 from cse_platform.search.study import SearchStudy
 from cse_platform.secrets import mask_text
@@ -69,6 +70,8 @@ class SweepState:
     """Whether Ray has been started, or joined."""
     nodes: NodeChecks | None = None
     """Which nodes of a joined cluster get trials; None where all do."""
+    deletions: FolderDeletions = field(default_factory=FolderDeletions)
+    """Checkpoints that nothing needs any more."""
     slot: Slot = field(init=False)
     """What a running trial occupies."""
 

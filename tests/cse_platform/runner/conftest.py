@@ -10,6 +10,7 @@ import cheap as _registers_it  # noqa: F401
 import optuna
 import pytest
 from optuna.storages._rdb.storage import _VersionManager
+from pyarrow.fs import LocalFileSystem
 
 from cse_methods.contract import BEST_FOLDER, Method
 from cse_methods.registry import get_method
@@ -17,6 +18,7 @@ from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.runner.failures import End, Failure
+from cse_platform.runner.models import keep_model
 from cse_platform.runner.planning.content import (
     environment_hash,
     refuse_other_content,
@@ -156,9 +158,20 @@ class Drive:
     def advance(self, key: str) -> None:
         """The next report of a trial, or its end."""
         step = next(self.running[key], None)
-        if step is None or self.report(key, step):
+        if step is None:
+            del self.running[key]
+            self.complete(key)
+        elif self.report(key, step):
             del self.running[key]
             self.results.ended(key)
+
+    def complete(self, key: str) -> None:
+        """The end of a trial at its last step; its worker puts its model in its place before."""
+        if (last := self.history.trials[key].checkpoint) is not None:
+            target = self.results.model_place(key)
+            problem = keep_model(LocalFileSystem(), last[1], target, trial=key)
+            self.results.model_kept(key, problem=problem)
+        self.results.ended(key)
 
     def fail(self, key: str, error: str, *, crashed: bool) -> None:
         """A trial raises an error, or its process dies."""
@@ -180,6 +193,7 @@ class Drive:
 
     def close(self) -> None:
         """As after a kill: nothing more is said."""
+        self.state.deletions.close()
         health = self.recorder.close(10)
         self.lease.close()
         assert [sink.error for sink in health] == [None]
@@ -281,6 +295,7 @@ def new_drive(
 
     yield make
     for drive in opened:
+        drive.state.deletions.close()
         drive.recorder.close(10)
         drive.lease.close()
     for board in boards:

@@ -1,12 +1,15 @@
 """What comes back: points, ends, crashes, and reports that mean nothing."""
 
 import math
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from slow_storage import slow_storage
 
+from cse_methods.contract import BEST_FOLDER
 from cse_platform.runner.results import MAX_CRASHES
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialFinished
@@ -40,7 +43,7 @@ def test_a_trial_ends_with_its_best_trained_step(one: tuple[Any, str]) -> None:
     drive, key = one
     for step, value in ((0, 0.9), (2, 0.5), (4, 0.4)):
         assert point(drive, key, step, value) is False
-    drive.results.ended(key)
+    drive.complete(key)
     end = finished(drive)
     assert (end.state, end.best_step, end.best_value) == ("COMPLETE", 2, 0.5)
     assert end.best_metrics["dev/stsb_spearman"] == 0.5
@@ -68,13 +71,64 @@ def test_only_the_newest_checkpoint_of_a_trial_is_kept(one: tuple[Any, str]) -> 
     for step in (2, 4):
         point(drive, key, step, 0.5)
         places.append(Path(drive.history.trials[key].checkpoint[1]))
+    drive.state.deletions.close()
     assert [place.is_dir() for place in places] == [False, True]
 
 
-def test_a_repeated_step_changes_nothing(one: tuple[Any, str]) -> None:
+def test_reports_do_not_wait_for_storage(one: tuple[Any, str]) -> None:
+    drive, key = one
+    answers = threading.Event()
+    with slow_storage(answers.wait):
+        for step in (2, 4):
+            point(drive, key, step, 0.5)
+        drive.results.ended(key)
+        places = [drive.folder / "checkpoints" / key[:12] / step for step in ("2", "4")]
+        assert [place.is_dir() for place in places] == [True, True]
+        answers.set()
+        drive.state.deletions.close()
+    assert places[0].is_dir() is False
+
+
+@pytest.mark.parametrize("end", ["COMPLETE", "PRUNED", "FAIL"])
+def test_an_ended_trial_keeps_no_training_state(one: tuple[Any, str], end: str) -> None:
     drive, key = one
     point(drive, key, 2, 0.5)
-    assert point(drive, key, 2, 0.6) is False
+    if end == "COMPLETE":
+        drive.complete(key)
+    elif end == "PRUNED":
+        drive.results.stop(key)
+        drive.results.ended(key)
+    else:
+        drive.fail(key, "ValueError: no", crashed=False)
+    drive.state.deletions.close()
+    assert finished(drive).state == end
+    assert not list((drive.folder / "checkpoints").rglob(BEST_FOLDER))
+
+
+def test_what_goes_on_keeps_its_checkpoint_and_what_a_kill_left_is_deleted(
+    one: tuple[Any, str], new_drive: NewDrive
+) -> None:
+    drive, key = one
+    left = [drive.folder / "ray" / trial / f"checkpoint_00000{n}" for trial in "ab" for n in (0, 1)]
+    for place in left:
+        (place / BEST_FOLDER).mkdir(parents=True)
+    metrics = {"dev/stsb_spearman": 0.5}
+    drive.results.point(key, step=2, metrics=metrics, checkpoint=str(left[1]))
+    drive.close()
+    again = new_drive(drive.folder, drive.spec)
+    again.state.deletions.close()
+    assert [place for place in left if place.is_dir()] == [left[1]]
+    (plan,) = again.start()
+    assert plan.resumed_from == 2
+
+
+def test_a_repeated_step_changes_nothing_and_is_said_once(
+    one: tuple[Any, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    drive, key = one
+    point(drive, key, 2, 0.5)
+    assert [point(drive, key, 2, value) for value in (0.6, 0.7)] == [False, False]
+    assert [record.args[:3] for record in caplog.records] == [(0, 2, 2)]
     assert drive.history.trials[key].curve == {2: 0.5}
     point(drive, key, 4, 0.4)
     drive.results.ended(key)
@@ -89,7 +143,6 @@ def test_a_repeated_step_changes_nothing(one: tuple[Any, str]) -> None:
         (2, {"dev/stsb_spearman": -math.inf},
          "it reported dev/stsb_spearman = -inf at step 2, no fraction"),
         (2, {"train/loss": 1.0}, "it reported no dev/stsb_spearman at step 2"),
-        (-1, {"dev/stsb_spearman": 0.5}, "it reported step -1; steps count from 0"),
     ],
 )  # fmt: skip
 def test_a_report_that_means_nothing_ends_the_trial(
@@ -203,6 +256,19 @@ def test_a_trial_whose_process_died_goes_on_three_times(one: tuple[Any, str]) ->
     drive.assert_sound()
 
 
+def test_what_a_trial_repeats_after_its_checkpoint_is_no_fault_of_its_method(
+    one: tuple[Any, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    drive, key = one
+    for step in (0, 2):
+        point(drive, key, step, 0.5)
+    drive.fail(key, "SIGKILL", crashed=True)
+    drive.start()
+    caplog.clear()
+    point(drive, key, 2, 0.5)
+    assert not caplog.records
+
+
 def test_a_trial_that_gets_further_each_time_goes_on_as_often_as_its_node_is_lost(
     one: tuple[Any, str],
 ) -> None:
@@ -248,6 +314,6 @@ def test_a_model_that_cannot_be_kept_does_not_fail_the_trial(
     drive, key = one
     (drive.folder / "models").write_text("in the way")
     point(drive, key, 2, 0.5)
-    drive.results.ended(key)
+    drive.complete(key)
     assert (finished(drive).state, finished(drive).model) == ("COMPLETE", None)
     assert "cannot be kept" in caplog.text

@@ -220,6 +220,8 @@ class Planner:
                 error=error,
             )
         )
+        if trial.checkpoint is not None:
+            self.state.deletions.add(trial.checkpoint[1])
         self.state.with_search(lambda: self.state.search.tell(trial))
 
     def _start(self, started: TrialStarted) -> TrialHistory:

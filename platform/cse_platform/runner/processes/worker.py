@@ -1,6 +1,7 @@
 """A method as a function that Ray Tune can run; what happens in a trial's worker."""
 
 import os
+import reprlib
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -8,10 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pyarrow.fs import LocalFileSystem
 from pydantic import ValidationError
 from ray import tune
 
-from cse_methods.contract import Method, MethodConfig
+from cse_methods.contract import (
+    Method,
+    MethodConfig,
+    checked_report,
+    is_recorded,
+    real_number,
+)
 from cse_methods.data.transfer_sets import fetch_transfer_sets
 from cse_methods.files.places import filesystem
 from cse_methods.guard import guard
@@ -19,6 +27,7 @@ from cse_methods.registry import get_method
 from cse_platform.errors import SettingsError
 from cse_platform.garbage import collect_rarely
 from cse_platform.runner.disk_full import wait_for_room
+from cse_platform.runner.models import keep_model
 from cse_platform.runner.processes.worker_process import as_found
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.reading.problems import joined_problems
@@ -27,22 +36,26 @@ from cse_platform.tracking.provenance import peak_memory, trial_provenance
 
 WAITS = "waits"
 """The entry of a result without a dev point that says why there is none yet."""
-RESERVED = frozenset({"seed", "resume_from", "code", "own_tests"})
+KEPT_MODEL = "kept_model"
+"""The entry of the last result that says what prevented the model from being kept, or None."""
+RESERVED = frozenset({"seed", "resume_from", "code", "own_tests", "kept_model"})
 """Entries of `param_space` that are not settings of the method."""
 
 
-def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
+def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """A method as a Tune function, for this package's sweeps and for anyone's script.
 
     `param_space` holds `seed` (0 if left out), the settings of the method (`backbone`, `corpus`,
     `data`, `dev` and hyperparameters), and optionally `resume_from`, a checkpoint folder, `code`,
-    the hash without which the trial fails, because its key would be that of other code, and
-    `own_tests`, a lab's own test files, which stay shut.
+    the hash without which the trial fails, because its key would be that of other code,
+    `own_tests`, a lab's own test files, which stay shut, and `kept_model`, the key of the trial and
+    the place that its best checkpoint is copied to.
 
-    Every report has `step`, the metrics of `Run.report`, and under `provenance` the peak memory
-    until then; the first one also has the hash of the code that trains, and what it runs on. From
-    the first trained step on there is a checkpoint. The last result, without `step`, is that of the
-    best checkpoint. The worker's process can open no test set (`cse_methods.guard`).
+    Every report has `step`, the metrics of `Run.report` that are recorded, as floats, and under
+    `provenance` the peak memory until then; the first one also has the hash of the code that
+    trains, and what it runs on. From the first trained step on there is a checkpoint. The last
+    result, without `step`, is that of the best checkpoint. The worker's process can open no test
+    set (`cse_methods.guard`).
 
     Args:
         method: as in a sweep file.
@@ -52,16 +65,38 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, float]]:
     """
     get_method(method)
 
-    def run_trial(settings: dict[str, Any]) -> dict[str, float]:
+    def run_trial(settings: dict[str, Any]) -> dict[str, Any]:
         found, config = prepared(method, settings, threads=_assigned_threads())
         code = code_hash(found)
         _refuse_other_code(found, code, settings.get("code"))
         with as_found(), _checkpoint(settings.get("resume_from")) as folder:
             run = TuneRun(settings.get("seed", 0), folder, config, code=code)
-            return found.train(config, run)
+            best = _returned(found.train(config, run))
+            return best | _keep_model(settings.get("kept_model"), folder)
 
     run_trial.__name__ = method
     return run_trial
+
+
+def _keep_model(wanted: Mapping[str, str] | None, resumed_from: Path | None) -> dict[str, Any]:
+    """Put the best encoder of the trial's last checkpoint in its place, where it is wanted.
+
+    Returns:
+        What the last result says of it; nothing for a trial that has no checkpoint.
+    """
+    reported = tune.get_checkpoint()
+    if wanted is None or (reported is None and resumed_from is None):
+        return {}
+    if reported is not None:
+        source = (reported.filesystem, reported.path)
+    else:
+        source = (LocalFileSystem(), str(resumed_from))
+    problem = wait_for_room(
+        lambda: keep_model(*source, wanted["place"], trial=wanted["trial"]),
+        what="the model",
+        waiting=lambda: tune.report({WAITS: "no room on the disk for its model"}),
+    )
+    return {KEPT_MODEL: problem}
 
 
 def prepared(
@@ -96,8 +131,12 @@ class TuneRun:
     def report(
         self, *, step: int, metrics: Mapping[str, float], save: Callable[[Path], None] | None = None
     ) -> None:
-        """Publish one dev point to Tune; the trial can end here."""
-        result = {"step": step, **metrics, "provenance": self._provenance()}
+        """Publish one dev point to Tune; the trial can end here.
+
+        ValueError, before anything is saved, if a metric or the step is no number.
+        """
+        count, numbers = checked_report(step, metrics)
+        result = {"step": count, **numbers, "provenance": self._provenance()}
         if save is None:
             tune.report(result)
             return
@@ -123,6 +162,23 @@ class TuneRun:
             threads=_assigned_threads(),
         )
         return facts | self._code | peak_memory(device)
+
+
+def _returned(best: object) -> dict[str, float]:
+    """What a method returns, for Tune: the numbers of its best checkpoint, or nothing.
+
+    TypeError if it is something else. No sweep reads it, so a value that is no number is left out.
+    """
+    if best is None or real_number(best) is not None:
+        return {}
+    if not isinstance(best, Mapping):
+        raise TypeError(
+            f"the method returned {reprlib.repr(best)}; it returns the metrics of its best "
+            "checkpoint, a mapping of names to numbers"
+        )
+    names = [name for name in best if isinstance(name, str) and is_recorded(name)]
+    numbers = {name: real_number(best[name]) for name in names}
+    return {name: number for name, number in numbers.items() if number is not None}
 
 
 def _report_with_checkpoint(result: dict[str, Any], save: Callable[[Path], None]) -> None:

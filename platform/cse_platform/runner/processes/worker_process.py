@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from traceback import walk_tb
 from typing import Any
 
 from ray import tune
@@ -33,7 +34,9 @@ def reusable(function: Callable[[dict[str, Any]], Any]) -> type:
     def telling(settings: dict[str, Any]) -> Any:
         try:
             return function(settings)
-        except Exception as error:
+        except BaseException as error:
+            if _is_stopped_by_tune(error):
+                raise
             tune.report({FAILURE: report_of(error)})
         # Not the error itself: Ray would pickle it, and the driver may not have what it needs.
         raise RuntimeError("the method has failed, and the driver was told")
@@ -51,6 +54,13 @@ def reusable(function: Callable[[dict[str, Any]], Any]) -> type:
 
     Reusable.__name__ = function.__name__
     return Reusable
+
+
+def _is_stopped_by_tune(error: BaseException) -> bool:
+    """Whether an error is the exit that Tune raises in a report of a trial that it has stopped."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    raised_by = frames[-1].f_globals.get("__name__", "")
+    return isinstance(error, SystemExit) and str(raised_by).startswith("ray.")
 
 
 @contextmanager
