@@ -1,18 +1,28 @@
 """A new method from its command to a complete sweep, without a line changed."""
 
+import shlex
 import subprocess
-import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from fresh_environment import fresh_environment
 from outside_methods import lay_metadata
+from packaging.requirements import Requirement
 from processes import SECONDS, environment, run_command, script
 
 
 @pytest.mark.slow
 def test_a_new_method_passes_its_tests_and_completes_its_sweep(tmp_path: Path) -> None:
     folder = tmp_path / "a lab" / "labcse"
-    assert run_command("cse-sweep", "new-method", "labcse", str(folder)).returncode == 0
+    written = run_command("cse-sweep", "new-method", "labcse", str(folder))
+    assert written.returncode == 0
+    said = dict(line.split(":  ") for line in written.stdout.splitlines() if ":  " in line)
+    installed = Requirement(Path(shlex.split(said["Install it"])[-1]).name)
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    asked = project["dependencies"] + [one for extra in installed.extras for one in extras[extra]]
+    python = fresh_environment(tmp_path / "venv", asked, folder)
     lay_metadata(folder, "labcse", {"labcse": "labcse"})
 
     def run(*command: str) -> str:
@@ -28,7 +38,7 @@ def test_a_new_method_passes_its_tests_and_completes_its_sweep(tmp_path: Path) -
         assert done.returncode == 0, (done.stdout, done.stderr)
         return done.stdout
 
-    tested = run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder))
+    tested = run(str(python), "-m", *shlex.split(said["Test it"].strip()), "-p", "no:cacheprovider")
     assert "8 passed" in tested
     searched = run(script("cse-sweep"), str(folder / "labcse.yaml"), "--set", "search.trials=2")
     assert "labcse-mini: complete, 2 trials (2 complete)" in searched

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lab_hosts import Lab, lab
@@ -33,20 +34,24 @@ def hosts() -> Iterator[Lab]:
 def pair(hosts: Lab, new_sweep, tmp_path: Path) -> Callable[..., tuple[Sweep, Sweep]]:
     """A sweep of the lab's driver, and the same where nothing disturbs it, on its own stores."""
 
-    def make(name: str, *, by: str, trials: int, seed: int) -> tuple[Sweep, Sweep]:
+    def make(name: str, *, by: str, trials: int, seed: int, **changes: Any) -> tuple[Sweep, Sweep]:
         folders = tmp_path / name, tmp_path / f"{name}, undisturbed"
         for folder in folders:
             folder.mkdir()
-        search = {"sampler": "random", "trials": trials, "seed": seed}
+        of_both = {"search": {"sampler": "random", "trials": trials, "seed": seed}, **changes}
         of_lab = {"stores": hosts.stores, "storage": "s3://lab/cse"}
-        disturbed = new_sweep(folders[0], sweep=name, search=search, **of_lab)
-        return hosts.driven(disturbed, by=by), new_sweep(folders[1], sweep=name, search=search)
+        disturbed = new_sweep(folders[0], sweep=name, **of_both, **of_lab)
+        return hosts.driven(disturbed, by=by), new_sweep(folders[1], sweep=name, **of_both)
 
     return make
 
 
 def told(sweep: Sweep, what: type[TrialPoint] | type[TrialStarted]) -> int:
     return sum(isinstance(event, what) for event in sweep.events())
+
+
+def has_checkpoint(sweep: Sweep) -> bool:
+    return any(isinstance(event, TrialPoint) and event.step == 2 for event in sweep.events())
 
 
 def assert_nothing_is_lost_or_doubled(disturbed: Sweep, undisturbed: Sweep) -> None:
@@ -56,20 +61,24 @@ def assert_nothing_is_lost_or_doubled(disturbed: Sweep, undisturbed: Sweep) -> N
 
 
 def test_two_sweeps_share_cluster_and_stores_and_a_driver_moves_to_another_host(
-    hosts: Lab, pair: Callable[..., tuple[Sweep, Sweep]]
+    hosts: Lab, pair: Callable[..., tuple[Sweep, Sweep]], tmp_path: Path
 ) -> None:
-    moving = pair("moves", by="head", trials=16, seed=1)
+    gate = tmp_path / "gate"
+    gate.write_text("2")  # no trial of the first driver ends, and each has a checkpoint
+    moving = pair("moves", by="head", trials=16, seed=1, fixed={"gate": str(gate)})
     staying = pair("stays", by="first", trials=10, seed=2)
     moved = hosts.driven(moving[0], by="second")
     elsewhere = replace(moved, runs=moved.runs.with_name("elsewhere"))
     with end_of(staying[0].start("--address", hosts.address)) as other:
         with end_of(moving[0].start("--address", hosts.address)) as process:
-            moving[0].wait_for(process, TrialPoint, 3)
+            moving[0].wait_for(process, TrialPoint, 2)
+            wait_until(lambda: has_checkpoint(moving[0]), "a trial waits after its checkpoint")
             staying[0].wait_for(other, TrialPoint, 3)
             for second, why in (moved, "is in use by process"), (elsewhere, "is held by process"):
                 refused = second.run("--address", hosts.address)
                 assert refused.returncode == 1
                 assert why in refused.stderr
+        gate.write_text("6")
         deadline = time.monotonic() + SECONDS
         while (done := moved.run("--address", hosts.address)).returncode:
             assert "is held by" in done.stderr  # until it was silent for a minute

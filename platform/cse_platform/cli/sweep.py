@@ -227,9 +227,9 @@ def new_method(name: str, folder: Path) -> None:
 
     for file in write_package(name, folder):
         click.echo(file)
-    where = shlex.quote(str(folder))
-    click.echo(f"Install it:  pip install --editable {where}")
-    click.echo(f"Test it:     pytest {where}")
+    with_pytest = shlex.quote(f"{folder}[test]")
+    click.echo(f"Install it:  pip install --editable {with_pytest}")
+    click.echo(f"Test it:     pytest {shlex.quote(str(folder))}")
     click.echo(f"Search it:   cse-sweep {shlex.quote(str(folder / name))}.yaml")
 
 

@@ -35,7 +35,7 @@ class Hooks:
         """Of a Ctrl-C, while Ray's loop runs."""
         nodes = planner.state.nodes
         self.demand = None if nodes is None else Demand(planner.state.slot, nodes)
-        self.yields = Turns().yields if nodes is not None else lambda: False
+        self.yields = Turns.of_this_driver().yields if nodes is not None else lambda: False
         """Whether another sweep on the cluster comes first."""
         self._yielded = False
         self.searcher = PlannedSearcher(self)

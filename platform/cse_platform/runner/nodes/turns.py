@@ -1,52 +1,169 @@
 """Whose turn it is where several sweeps use one cluster."""
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ray
+from ray._private.worker import global_worker
+from ray.autoscaler.v2.sdk import get_cluster_resource_state
+from ray.core.generated.autoscaler_pb2 import ClusterResourceState, NodeState
+from ray.core.generated.common_pb2 import LABEL_OPERATOR_IN
 from ray.tune.utils.object_cache import _ObjectCache
-from ray.util.placement_group import placement_group_table
 
 _EVERY = 1.0
 """Seconds between two looks at who waits."""
 _JOB_DIGITS = 8
 """How many hexadecimal digits the id of a placement group has for the job that asked for it."""
+_MOST_UNTAKEN = 10
+"""Looks in a row at which a group leaves free what it fits into, until it is not waited for."""
+_EXACTLY = 1e-9
+"""Sums of fractions of a CPU or GPU are that exact."""
 
 
 class Turns:
     """Whether this sweep leaves its next free slot to another Ray job that waits for one.
 
-    It does while the other would still have no more slots than this one. So sweeps come to equal
-    shares as their trials end, no trial is stopped for that, and a sweep keeps its last slot.
+    It does while the other would still have no more slots than this one, and only for a placement
+    group that fits into what is free together with the slots that this sweep would leave. So sweeps
+    come to equal shares as their trials end, no trial is stopped for that, and a sweep keeps its
+    last slot.
+
+    Args:
+        own: the id of this sweep's Ray job.
+        look: asks Ray for what is on the cluster now.
+        seconds: a clock.
     """
 
-    def __init__(self) -> None:
-        self._own: str = ray.get_runtime_context().get_job_id()
+    def __init__(
+        self,
+        own: str,
+        look: Callable[[], ClusterResourceState],
+        *,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._own, self._look, self._seconds = own, look, seconds
         self._looked = -_EVERY
         self._yields = False
+        self._untaken: dict[str, int] = {}
+        """By waiting group, the looks in a row at which it fitted into what was free."""
+
+    @classmethod
+    def of_this_driver(cls) -> "Turns":
+        """On the cluster that this process has joined.
+
+        Ray answers with what is there now. Its table of placement groups keeps every one ever made.
+        """
+        own = str(ray.get_runtime_context().get_job_id())
+        return cls(own, lambda: get_cluster_resource_state(global_worker.gcs_client))
 
     def yields(self) -> bool:
-        """Whether another job comes first; asks Ray at most once a second."""
-        if time.monotonic() >= self._looked + _EVERY:
-            self._looked = time.monotonic()
-            groups = placement_group_table().values()
-            held: Counter[str] = Counter(_job(one) for one in groups if one["state"] == "CREATED")
-            waiting = {_job(one) for one in groups if _waits(one)} - {self._own}
-            least = min((held[job] for job in waiting), default=held[self._own])
-            self._yields = held[self._own] >= least + 2
+        """Whether another job comes first; looks at most once a second."""
+        now = self._seconds()
+        if now >= self._looked + _EVERY:
+            self._looked = now
+            self._yields = self._comes_first(self._look())
         return self._yields
 
+    def _comes_first(self, cluster: ClusterResourceState) -> bool:
+        groups = {
+            request.details.partition(":")[0]: request
+            for request in cluster.pending_gang_resource_requests
+        }
+        foreign = {group: asked for group, asked in groups.items() if _job(group) != self._own}
+        self._untaken = {group: self._untaken.get(group, 0) for group in foreign}
+        if not foreign:
+            return False
+        held = Counter(map(_job, {group for node in cluster.node_states for group in _held(node)}))
+        nodes = [_Node.of(node, self._own) for node in cluster.node_states]
+        yields = False
+        for group, asked in foreign.items():
+            to_leave = _slots_to_leave(asked.bundle_selectors[0].resource_requests, nodes)
+            gives = held[self._own] - held[_job(group)] - 1
+            yields |= to_leave <= gives and self._untaken[group] < _MOST_UNTAKEN
+            self._count_untaken(group, fits=to_leave == 0)
+        return yields
 
-def _job(group: dict[str, Any]) -> str:
-    return str(group["placement_group_id"][-_JOB_DIGITS:])
+    def _count_untaken(self, group: str, *, fits: bool) -> None:
+        """One that has waited beside free slots for long never counts again."""
+        if self._untaken[group] < _MOST_UNTAKEN:
+            self._untaken[group] = self._untaken[group] + 1 if fits else 0
 
 
-def _waits(group: dict[str, Any]) -> bool:
-    """Whether it gets its place once something else is over, without a further node."""
-    scheduling = group["stats"]["scheduling_state"]
-    return (group["state"], scheduling) == ("PENDING", "NO_RESOURCES")
+@dataclass
+class _Node:
+    labels: Mapping[str, str]
+    free: Mapping[str, float]
+    slots: Sequence[Mapping[str, float]]
+    """What each of this sweep's slots there holds."""
+
+    @classmethod
+    def of(cls, node: NodeState, job: str) -> "_Node":
+        slots = [has for group, has in _held(node).items() if _job(group) == job]
+        return cls(node.labels, dict(node.available_resources), slots)
+
+    def admits(self, request: Any) -> bool:
+        """Whether the labels are those that a bundle asks for."""
+        return all(
+            (self.labels.get(label.label_key) in label.label_values)
+            == (label.operator == LABEL_OPERATOR_IN)
+            for selector in request.label_selectors
+            for label in selector.label_constraints
+        )
+
+    def slots_to_leave(self, bundle: Mapping[str, float]) -> float:
+        """How many of this sweep's slots have to become free before a bundle fits."""
+        for count in range(len(self.slots) + 1):
+            has = _sum([self.free, *self.slots[:count]])
+            if all(has[name] >= each - _EXACTLY for name, each in bundle.items()):
+                return count
+        return float("inf")
+
+    def take(self, bundle: Mapping[str, float]) -> None:
+        """Let a bundle have what it fits into."""
+        count = int(self.slots_to_leave(bundle))
+        rest = {name: -each for name, each in bundle.items()}
+        self.free = _sum([self.free, *self.slots[:count], rest])
+        self.slots = self.slots[count:]
+
+
+def _slots_to_leave(requests: Iterable[Any], nodes: Iterable[_Node]) -> float:
+    """How many slots of this sweep a placement group waits for; infinite if they do not help it."""
+    nodes = [_Node(node.labels, node.free, node.slots) for node in nodes]
+    total = 0.0
+    for request in requests:
+        bundle = dict(request.resources_bundle)
+        fitting = [node for node in nodes if node.admits(request)]
+        best = min(fitting, key=lambda node: node.slots_to_leave(bundle), default=None)
+        if best is None or (count := best.slots_to_leave(bundle)) == float("inf"):
+            return float("inf")
+        best.take(bundle)
+        total += count
+    return total
+
+
+def _held(node: NodeState) -> dict[str, dict[str, float]]:
+    """What placement groups hold on a node, by their ids: `CPU_group_ID` is 2 if it is two CPUs."""
+    groups: dict[str, dict[str, float]] = defaultdict(dict)
+    for name, amount in node.total_resources.items():
+        resource, _, group = name.partition("_group_")
+        if group and "_" not in group:  # else one bundle of the group
+            groups[group][resource] = amount
+    return groups
+
+
+def _sum(resources: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    total: dict[str, float] = defaultdict(float)
+    for each in resources:
+        for name, amount in each.items():
+            total[name] += amount
+    return total
+
+
+def _job(group: str) -> str:
+    return group[-_JOB_DIGITS:]
 
 
 class IdleWorkers(_ObjectCache):  # type: ignore[misc]  # Ray is untyped
