@@ -1,9 +1,10 @@
 """The Pareto front: what nothing else is better than in every respect."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 def non_dominated(
@@ -11,7 +12,9 @@ def non_dominated(
 ) -> list[int]:
     """The places of the points that no other one dominates, in order; equal points are all there.
 
-    A point dominates another if it is better in one objective and worse in none.
+    A point dominates another if it is better in one objective and worse in none. So one with a NaN
+    neither dominates nor is dominated. For two objectives it takes a sort; for more, a pass over
+    what is left for each different point of the front.
 
     Args:
         points: of equal length, a number for each objective.
@@ -21,9 +24,30 @@ def non_dominated(
         return []
     signs = [1.0 if one == "maximize" else -1.0 for one in directions]
     values = np.asarray(points, dtype=np.float64) * signs
-    found = []
-    for place, point in enumerate(values):
-        dominates = (values >= point).all(axis=1) & (values > point).any(axis=1)
-        if not dominates.any():
-            found.append(place)
-    return found
+    on_front = np.isnan(values).any(axis=1)
+    compared = np.flatnonzero(~on_front)
+    different, which = np.unique(values[compared], axis=0, return_inverse=True)
+    front = _sweep(different) if len(directions) == 2 else _eliminate(different)
+    on_front[compared] = front[which.reshape(-1)]
+    return [int(place) for place in np.flatnonzero(on_front)]
+
+
+def _sweep(points: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which of different points are on the front; they have two columns and are sorted by rows."""
+    second = points[::-1, 1]  # from the highest of the first column on
+    highest_before = np.concatenate([[-np.inf], np.maximum.accumulate(second)[:-1]])
+    front: NDArray[np.bool_] = second > highest_before
+    front[:1] = True  # -inf is not above -inf
+    return front[::-1]
+
+
+def _eliminate(points: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which of different points are on the front, for any number of columns."""
+    ranks = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in points.T]
+    # What dominates a point has a higher sum of ranks, so the first of what is left is on the front.
+    left: NDArray[np.intp] = np.argsort(-np.sum(ranks, axis=0), kind="stable")
+    front: NDArray[Any] = np.zeros(len(points), dtype=np.bool_)
+    while len(left):
+        front[left[0]] = True
+        left = left[(points[left] > points[left[0]]).any(axis=1)]
+    return front
