@@ -15,6 +15,7 @@ from ray.exceptions import RayTaskError
 
 from cse_methods.contract import Method
 from cse_methods.errors import CseError
+from cse_platform.render.formats import cut_line
 from cse_platform.secrets import mask_text
 
 _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+), in [^\n]*\n +([^\n]+)', re.M)
@@ -35,7 +36,7 @@ class Failure:
     """Why one trial ended before its time; without secrets."""
 
     said: str
-    """One line."""
+    """One line, cut where it is very long; the traceback has all of it."""
     traceback: str
     end: End
 
@@ -51,7 +52,7 @@ def report_of(error: Exception) -> dict[str, Any]:
 
 def reported(report: Mapping[str, Any], method: Method) -> Failure:
     """A failure that the worker has told of, by `report_of`."""
-    said, traceback = _plain(str(report["said"])), _plain(str(report["traceback"]))
+    said, traceback = cut_line(_plain(str(report["said"]))), _plain(str(report["traceback"]))
     if not report["says_what_to_do"]:
         said = _with_place(said, traceback, method)
     return Failure(said, traceback, end="error")
@@ -61,13 +62,14 @@ def unreported(told: str) -> Failure:
     """A trial whose worker has told nothing: it died. `told` is what Ray writes of the trial."""
     traceback = _plain(_ATTEMPT.split(told)[-1].strip())
     lines = traceback.splitlines() or ["it left no error"]
-    return Failure(lines[-1 if lines[0].startswith(_IN_A_TASK) else 0], traceback, end="crash")
+    said = lines[-1 if lines[0].startswith(_IN_A_TASK) else 0]
+    return Failure(cut_line(said), traceback, end="crash")
 
 
 def one_line(error: Exception) -> str:
     """The first line of a worker's error, without Ray's own words and without secrets."""
     cause = _cause(error)
-    line = mask_text((str(cause).strip().splitlines() or [""])[0])
+    line = cut_line(mask_text((str(cause).strip().splitlines() or [""])[0]))
     return line if isinstance(cause, CseError) else f"{type(cause).__name__}: {line}"
 
 
@@ -94,7 +96,7 @@ def _own_frame(traceback: str, method: Method) -> str | None:
         parts = PurePosixPath(file).parts
         if own in parts:
             place = "/".join(parts[len(parts) - 1 - parts[::-1].index(own) :])
-            return mask_text(f"{place}:{line}: {code}")
+            return cut_line(mask_text(f"{place}:{line}: {code}"))
     return None
 
 
