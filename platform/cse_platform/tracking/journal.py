@@ -90,10 +90,7 @@ class Journal:
             wait=wait_exponential(multiplier=0.1, max=5),
             before_sleep=self._warn_held,
         )
-        with self._writing:
-            retrying(self._write, line)
-            self._ends.append(self.end + len(line))
-            return self.end, event
+        return retrying(self._write, line), event
 
     def read(self, offset: int = 0) -> Iterator[tuple[int, Event]]:
         """(end offset, event) of everything after `offset`."""
@@ -127,11 +124,18 @@ class Journal:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _write(self, line: bytes) -> None:
-        if os.fstat(self._fd).st_size > self.end:  # half a line of an attempt that failed
-            os.ftruncate(self._fd, self.end)
-        if os.write(self._fd, line) < len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def _write(self, line: bytes) -> int:
+        """Try once to write a line, and return its end.
+
+        Between attempts no lock is held: a warning can wait for another thread that writes here.
+        """
+        with self._writing:
+            if os.fstat(self._fd).st_size > self.end:  # half a line of an attempt that failed
+                os.ftruncate(self._fd, self.end)
+            if os.write(self._fd, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._ends.append(self.end + len(line))
+            return self.end
 
     def _warn_held(self, attempt: RetryCallState) -> None:
         if attempt.attempt_number == 1 and attempt.outcome is not None:

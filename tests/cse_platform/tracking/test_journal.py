@@ -198,6 +198,50 @@ def test_a_full_disk_holds_append_until_there_is_room(
     assert "everything waits until it can" in caplog.text
 
 
+class Telling(logging.Handler):
+    """Writes what is logged into the journal, once another thread could not write there."""
+
+    def __init__(self, journal: Journal, holds: threading.Event, failed: threading.Event) -> None:
+        super().__init__()
+        self.journal, self.holds, self.failed = journal, holds, failed
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name == "cse_platform.test":
+            self.holds.set()
+            self.failed.wait(30)
+            self.journal.append(point(2))
+
+
+def test_a_full_disk_is_told_while_another_thread_tells_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One holds the lock of the logging's handler and writes, the other writes and logs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    holds, failed = threading.Event(), threading.Event()
+    own = logging.getLogger("cse_platform.tracking.journal")
+    monkeypatch.setattr(own, "filters", [lambda record: failed.set() or True])
+    with Journal(tmp_path / "journal") as journal:
+        handler = Telling(journal, holds, failed)
+        monkeypatch.setattr(logging.getLogger("cse_platform"), "handlers", [handler])
+        log = logging.getLogger("cse_platform.test")
+        threads = [
+            threading.Thread(target=log.warning, args=["full"], daemon=True),
+            threading.Thread(target=journal.append, args=[point(1)], daemon=True),
+        ]
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (journal.end + 10, hard))
+            threads[0].start()
+            assert holds.wait(30)
+            threads[1].start()
+            assert failed.wait(30)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        for thread in threads:
+            thread.join(20)
+        assert not any(thread.is_alive() for thread in threads)
+        assert sorted(steps(journal)) == [1, 2]
+
+
 def test_everything_becomes_durable(tmp_path: Path) -> None:
     grown = threading.Event()
     with Journal(tmp_path / "journal") as journal:
