@@ -1,4 +1,7 @@
-"""The one place that masks passwords and tokens in whatever is written: messages, logs, tags."""
+"""The one place that makes text fit to be written: messages, logs, tags, the journal.
+
+Passwords and tokens are masked, and characters are written out that files or databases refuse.
+"""
 
 import re
 from typing import Any
@@ -31,6 +34,8 @@ _TO_PASSWORD = re.compile(r"((?:.*?://)?[^:]*)(:?)", re.DOTALL)
 _URL = re.compile(r"(?<![\w+.-])(?=[\w+.-]*?[A-Za-z])[\w+.-]*://\S+")
 """A run of characters is looked at once, from its start, as in all patterns here: texts of workers
 can be long, and the driver masks them."""
+_UNWRITABLE = re.compile("[\0\ud800-\udfff]")
+"""PostgreSQL takes no NUL. A surrogate stands for a byte that is not UTF-8, and UTF-8 has none."""
 
 _hidden: set[str] = set()
 
@@ -41,13 +46,29 @@ def hide(secret: str) -> None:
         _hidden.add(secret)
 
 
+def escape_text(text: str) -> str:
+    """The text with each NUL and each surrogate written out, as `\\x00` and `\\udc80`."""
+    return _UNWRITABLE.sub(lambda character: ascii(character[0])[1:-1], text)
+
+
+def escape_values(value: Any) -> Any:
+    """A copy of JSON values with every text and every key as `escape_text` writes it."""
+    if isinstance(value, str):
+        return escape_text(value)
+    if isinstance(value, dict):
+        return {escape_text(name): escape_values(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [escape_values(inner) for inner in value]
+    return value
+
+
 def mask_url(url: str) -> str:
     """The URL, or an argument that holds one, with `***` for each password in it.
 
     A malformed URL does no harm: all from the first colon after the scheme to the last `@`
     counts as password, so rather too much is masked than too little.
     """
-    url = _without_hidden(url)
+    url = _without_hidden(escape_text(url))
     masked = _SECRET_PARAMETER.sub(r"\1***", url)
     if "@" not in url:
         return masked
@@ -65,7 +86,7 @@ def mask_text(text: str) -> str:
     That is the value of a line, variable, option or literal whose name ends in `password`, `token`,
     `api_key` and the like, and what has the shape of a well-known service's token.
     """
-    masked = _URL.sub(lambda url: mask_url(url[0]), _without_hidden(text))
+    masked = _URL.sub(lambda url: mask_url(url[0]), _without_hidden(escape_text(text)))
     return _KNOWN_SHAPES.sub("***", _ASSIGNED.sub(r"\1***", masked))
 
 

@@ -82,7 +82,7 @@ def post(
 
 def asked(board: Store) -> list[SweepRequested]:
     with board.session() as session:
-        return waiting_requests(session, "first")
+        return waiting_requests(session, "first")[0]
 
 
 def test_the_token_becomes_a_cookie_and_leaves_the_address(

@@ -62,7 +62,7 @@ def held(board: Store, asks: Asks, tmp_path: Path) -> Iterator[Lease]:
 
 def waiting(board: Store) -> list[SweepRequested]:
     with board.session() as session:
-        return waiting_requests(session, "first")
+        return waiting_requests(session, "first")[0]
 
 
 @pytest.mark.parametrize(

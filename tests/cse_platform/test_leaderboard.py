@@ -53,6 +53,23 @@ def contents(board: Store) -> dict[str, list[tuple[object, ...]]]:
         }
 
 
+def test_what_databases_refuse_of_a_text_keeps_no_event_back(
+    board: Store, sweep_started: Start, trial_life: Life, tmp_path: Path
+) -> None:
+    """PostgreSQL takes no NUL, and nobody a lone surrogate."""
+    *life, finished = trial_life(0, {0: 0.5}, state="FAIL")
+    finished = finished.model_copy(
+        update={"error": "no caf\udce9\0", "provenance": {"host": "a\0"}}
+    )
+    with Recorder(Journal(tmp_path / "journal"), [LeaderboardSink(board)]) as recorder:
+        for event in (sweep_started(), *life, finished):
+            recorder.record(event)
+        assert [sink.behind for sink in recorder.flush(30)] == [0]
+    with board.session() as session:
+        trial = session.scalars(select(TrialRecord)).one()
+        assert (trial.state, trial.error) == ("FAIL", "no caf\\udce9\\x00")
+
+
 def test_a_replay_adds_nothing(board: Store, sweep_started: Start, trial_life: Life) -> None:
     events = [sweep_started(), *trial_life(0, {0: 0.5, 10: 0.75}), *trial_life(1, {0: 0.5})]
     tell(board, events)

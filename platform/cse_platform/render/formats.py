@@ -7,6 +7,8 @@ from typing import Any
 HASH_DIGITS = 8
 """So many digits of a hash or a trial's key are shown."""
 LEAST_P = 0.001
+LINE_LENGTH = 1000
+"""In characters; a longer line of foreign text is cut."""
 
 
 def percent(fraction: float | None) -> str:
@@ -60,3 +62,11 @@ def stopwatch(seconds: float) -> str:
 def utc(time: datetime) -> str:
     """A moment to the second."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def cut_line(text: str) -> str:
+    """A line of at most `LINE_LENGTH` characters: the head, how many are left out, the tail."""
+    if len(text) <= LINE_LENGTH:
+        return text
+    head, tail = text[: LINE_LENGTH // 2], text[-LINE_LENGTH // 4 :]
+    return f"{head} … ({len(text) - len(head) - len(tail):,} characters left out) … {tail}"

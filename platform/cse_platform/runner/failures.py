@@ -15,6 +15,7 @@ from ray.exceptions import RayTaskError
 
 from cse_methods.contract import Method
 from cse_methods.errors import CseError
+from cse_platform.render.formats import cut_line
 from cse_platform.secrets import mask_text
 
 _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+), in [^\n]*\n +([^\n]+)', re.M)
@@ -35,7 +36,7 @@ class Failure:
     """Why one trial ended before its time; without secrets."""
 
     said: str
-    """One line."""
+    """One line, cut where it is very long; the traceback has all of it."""
     traceback: str
     end: End
 
@@ -56,7 +57,7 @@ def is_report_of_failure(report: Mapping[str, Any]) -> bool:
 
 def reported(report: Mapping[str, Any], method: Method) -> Failure:
     """A failure that the worker has told of, by `report_of`."""
-    said, traceback = _plain(str(report["said"])), _plain(str(report["traceback"]))
+    said, traceback = cut_line(_plain(str(report["said"]))), _plain(str(report["traceback"]))
     if not report["says_what_to_do"]:
         said = _with_place(said, traceback, method)
     return Failure(said, traceback, end="error")
@@ -66,7 +67,8 @@ def unreported(told: str) -> Failure:
     """A trial whose worker has told nothing: it died. `told` is what Ray writes of the trial."""
     traceback = _plain(_ATTEMPT.split(told)[-1].strip())
     lines = traceback.splitlines() or ["it left no error"]
-    return Failure(lines[-1 if lines[0].startswith(_IN_A_TASK) else 0], traceback, end="crash")
+    said = lines[-1 if lines[0].startswith(_IN_A_TASK) else 0]
+    return Failure(cut_line(said), traceback, end="crash")
 
 
 def one_line(error: BaseException) -> str:
@@ -74,7 +76,7 @@ def one_line(error: BaseException) -> str:
     cause = _cause(error)
     if isinstance(cause, SystemExit):
         return f"the method ended its process, by sys.exit({_text_of(cause)})"
-    line = mask_text((_text_of(cause).strip().splitlines() or [""])[0])
+    line = cut_line(mask_text((_text_of(cause).strip().splitlines() or [""])[0]))
     return line if isinstance(cause, CseError) else f"{type(cause).__name__}: {line}"
 
 
@@ -109,7 +111,7 @@ def _own_frame(traceback: str, method: Method) -> str | None:
         parts = PurePosixPath(file).parts
         if own in parts:
             place = "/".join(parts[len(parts) - 1 - parts[::-1].index(own) :])
-            return mask_text(f"{place}:{line}: {code}")
+            return cut_line(mask_text(f"{place}:{line}: {code}"))
     return None
 
 

@@ -92,8 +92,7 @@ def run_sweep(
         history = History(event for _, event in journal.read())
         for request in requests.take():  # what was asked while nothing ran
             if request.request not in history.requests:
-                journal.append(request)
-                history.apply(request)
+                history.apply(journal.append(request)[1])
         spec = spec.with_budget(history.asked_trials)
         asked = spec.model_dump(mode="json", exclude={"stores"})  # URLs can hold passwords
         refuse_changes(history.spec, asked)

@@ -116,15 +116,13 @@ class SweepState:
         LeaseLostError, before anything is written, if another driver has taken the sweep over.
         """
         self.lease.check()
-        self.recorder.record(event)
-        self.history.apply(event)
+        self.history.apply(self.recorder.record(event))
 
     def say(self, text: str, level: MessageLevel = "note") -> None:
         """Tell everybody who follows the sweep, here or elsewhere; safe to call from any thread."""
         if not self.lease.is_lost:
             said = DriverMessage(sweep=self.spec.sweep, level=level, text=mask_text(text))
-            self.recorder.record(said)
-            self.history.apply(said)
+            self.history.apply(self.recorder.record(said))
 
     def cut_off(self) -> None:
         """Note that nothing runs any more; the next planner finds in the history what goes on."""

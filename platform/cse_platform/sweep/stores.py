@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cse_platform.errors import SweepRefusedError
+from cse_platform.secrets import escape_text
 from cse_platform.sweep.spec import SweepSpec
 
 
@@ -66,9 +67,15 @@ def sweep_stores(
 ) -> SweepStores:
     """The sweep file's `stores:` and `storage:`, else the environment's, else files in `runs`.
 
-    SweepRefusedError if two of the three stores are the same database.
+    SweepRefusedError if two of the three stores are the same database, or if the folder's name is
+    not UTF-8.
     """
     runs = runs.absolute()
+    if (shown := escape_text(str(runs))) != str(runs):
+        raise SweepRefusedError(
+            f"the name of the runs folder {shown} is not UTF-8, which no database takes; rename "
+            "the folder, or name another one by --runs"
+        )
     urls = {
         name: given or environment.get(variable) or f"sqlite:///{runs / file}"
         for name, given, variable, file in (

@@ -139,14 +139,15 @@ class History:
         if known.checkpoint is not None and known.checkpoint[0] != event.resumed_from:
             known.checkpoint = None  # it was gone
 
-    def _drop_failed(self, event: events.TrialStarted) -> None:
-        """Forget the failed trial that this one tries again, under its number and another key."""
+    def _drop_failed(self, event: events.TrialStarted | events.TrialReused) -> None:
+        """Forget the failed trial that has the number of this second attempt, and another key."""
         if event.number < len(self.trials):  # numbers count up, except those of second attempts
             for key, trial in list(self.trials.items()):
                 if trial.number == event.number and key != event.trial:
                     del self.trials[key]
 
     def _reuse(self, event: events.TrialReused) -> None:
+        self._drop_failed(event)
         self.trials[event.trial] = TrialHistory(
             key=event.trial,
             started=event.time,

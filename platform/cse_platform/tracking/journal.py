@@ -8,6 +8,7 @@ import errno
 import json
 import logging
 import os
+import re
 import threading
 from array import array
 from bisect import bisect_right
@@ -22,10 +23,14 @@ from pydantic import ValidationError
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential
 
 from cse_platform.errors import JournalError
+from cse_platform.secrets import escape_values
 from cse_platform.tracking.events import EVENT, Event
 
 SYNC_SECONDS = 0.2
 """A power cut may cost this much."""
+
+_UNWRITABLE = re.compile(rb"\\u(0000|d[89a-f])")
+"""What a line can hold of characters that some store refuses; pairs of surrogates are none."""
 
 _log = logging.getLogger(__name__)
 
@@ -70,21 +75,22 @@ class Journal:
         """Offset of what is on the disk: no power cut can lose it. Stores are filled up to here."""
         return self._durable
 
-    def append(self, event: Event) -> int:
-        """Write one event whole, and return its end offset; from then on a kill cannot take it.
+    def append(self, event: Event) -> tuple[int, Event]:
+        """Write one event whole; from then on a kill cannot take it.
 
-        Where it cannot be written (disk full, read-only), this holds and retries until it can.
+        Returns (end offset, event) as `read` does: characters that some store refuses are written
+        out. Where it cannot be written (disk full, read-only), this holds and retries until it can.
         """
         line = _encode(event.model_dump(mode="json"))
+        if _UNWRITABLE.search(line):
+            event = _decode(line)
+            line = _encode(event.model_dump(mode="json"))
         retrying = Retrying(
             retry=retry_if_exception_type(OSError),
             wait=wait_exponential(multiplier=0.1, max=5),
             before_sleep=self._warn_held,
         )
-        with self._writing:
-            retrying(self._write, line)
-            self._ends.append(self.end + len(line))
-            return self.end
+        return retrying(self._write, line), event
 
     def read(self, offset: int = 0) -> Iterator[tuple[int, Event]]:
         """(end offset, event) of everything after `offset`."""
@@ -118,11 +124,18 @@ class Journal:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _write(self, line: bytes) -> None:
-        if os.fstat(self._fd).st_size > self.end:  # half a line of an attempt that failed
-            os.ftruncate(self._fd, self.end)
-        if os.write(self._fd, line) < len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def _write(self, line: bytes) -> int:
+        """Try once to write a line, and return its end.
+
+        Between attempts no lock is held: a warning can wait for another thread that writes here.
+        """
+        with self._writing:
+            if os.fstat(self._fd).st_size > self.end:  # half a line of an attempt that failed
+                os.ftruncate(self._fd, self.end)
+            if os.write(self._fd, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._ends.append(self.end + len(line))
+            return self.end
 
     def _warn_held(self, attempt: RetryCallState) -> None:
         if attempt.attempt_number == 1 and attempt.outcome is not None:
@@ -163,16 +176,16 @@ def read_journal(path: Path, *, offset: int = 0) -> Iterator[tuple[int, Event]]:
             if end == len(line):  # the header
                 continue
             try:
-                event = EVENT.validate_json(line)
-            except ValidationError as error:
+                event = _decode(line)
+            except ValueError as error:
                 raise JournalError(_damage(path, offset, number, error)) from error
             yield end, event
 
 
-def _damage(path: Path, offset: int, number: int, error: ValidationError) -> str:
+def _damage(path: Path, offset: int, number: int, error: ValueError) -> str:
     with path.open("rb") as file:
         number += file.read(offset).count(b"\n") + 1
-    reason = error.errors()[0]["msg"]
+    reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
     return f"{path}, line {number} is not an event ({reason}); restore the file from a copy"
 
 
@@ -218,3 +231,13 @@ def _read_header(path: Path) -> tuple[str, int]:
 def _encode(content: dict[str, object]) -> bytes:
     # Not pydantic's own JSON, which writes a NaN as null and cannot read it back.
     return json.dumps(content, separators=(",", ":")).encode() + b"\n"
+
+
+def _decode(line: bytes) -> Event:
+    """The event in a line; ValueError if there is none.
+
+    Older journals hold characters that `append` writes out.
+    """
+    if _UNWRITABLE.search(line):
+        line = json.dumps(escape_values(json.loads(line))).encode()
+    return EVENT.validate_json(line)

@@ -62,9 +62,12 @@ class Recorder:
         journal.on_durable(self._wake)
         self._wake()
 
-    def record(self, event: Event) -> None:
-        """Append to the journal; holds only while the journal itself cannot be written."""
-        self._journal.append(event)
+    def record(self, event: Event) -> Event:
+        """Append to the journal, and return the event as it stands there.
+
+        It holds only while the journal itself cannot be written.
+        """
+        return self._journal.append(event)[1]
 
     def health(self) -> list[SinkHealth]:
         return [feeder.health() for feeder in self._feeders]

@@ -3,6 +3,7 @@
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,3 +113,16 @@ def raised(call: Callable[[], Any]) -> Exception:
     except Exception as error:
         return error
     raise AssertionError("nothing was raised")
+
+
+def test_what_no_file_takes_is_written_out_and_a_long_line_is_cut(tmp_path: Path) -> None:
+    error = ValueError("no caf\udce9\0: " + 200_000 * "x " + "is the last word")
+    for failure in (
+        reported(report_of(error), of_module("labcse.method")),
+        unreported(f"ValueError: {error}"),
+    ):
+        (tmp_path / "trial-0.txt").write_text(failure.traceback + failure.said)
+        assert failure.said.startswith("ValueError: no caf\\udce9\\x00: x x")
+        assert failure.said.endswith("x x is the last word") and len(failure.said) < 1000
+        assert "399," in failure.said
+        assert 200_000 * "x " in failure.traceback

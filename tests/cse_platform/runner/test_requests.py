@@ -12,6 +12,7 @@ from cse_methods.contract import Paper
 from cse_methods.registry import get_method, register
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.ingest.requests import add_request, waiting_requests
+from cse_platform.leaderboard.store.driver_tables import SweepRequestRecord
 from cse_platform.runner.planning.requests import Requests, act_on
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.spec import SweepSpec
@@ -70,8 +71,25 @@ def test_request_is_heard_once_and_kept(drive: Any) -> None:
         add_request(board, asked("resume"))
         add_request(board, asked("resume").model_copy(update={"sweep": "another"}))
         with board.session() as session:
-            (waiting,) = waiting_requests(session, "small")
+            [waiting], _ = waiting_requests(session, "small")
     assert waiting.action == "resume"
+
+
+def test_a_request_of_another_version_waits_and_harms_no_other(
+    drive: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    board = drive.state.leaderboard
+    newer = {"sweep": "small", "request": "new", "who": "ann@lab", "action": "compact"}
+    with board.writing() as session:
+        session.add(SweepRequestRecord(sweep="small", event=newer))
+    add_request(board, asked("pause"))
+    with Requests(board, "small") as requests:
+        requests._listen()
+        assert [request.action for request in requests.take()] == ["pause"]
+    [said] = caplog.messages
+    assert said.startswith("ann@lab asks for 'compact', which cse-platform ")
+    with board.session() as session:
+        assert len(waiting_requests(session, "small")[1]) == 1
 
 
 def test_paused_sweep_starts_nothing_until_it_is_resumed(

@@ -1,6 +1,7 @@
 """Where a sweep's results go, and what it needs before its first trial."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,8 @@ from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.errors import DataError
 from cse_methods.evaluation.test_sets.availability import missing_tests
 from cse_methods.tasks import parse_tasks
-from cse_platform.errors import SweepRefusedError
+from cse_platform.errors import StoreError, SweepRefusedError
+from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.prerequisites import (
     missing_downloads,
@@ -217,3 +219,11 @@ def test_a_best_encoder_is_found_in_an_earlier_stage_or_not_at_all() -> None:
     assert (
         references_to_resolve(spec, [sweep(method="simcse", backbone="bert-base", fixed={})]) != []
     )
+
+
+def test_a_folder_whose_name_no_database_takes_is_refused(tmp_path: Path) -> None:
+    runs = tmp_path / os.fsdecode(b"caf\xe9")
+    with pytest.raises(SweepRefusedError, match=r"caf\\udce9 is not UTF-8.* --runs"):
+        sweep_stores(sweep(), runs=runs)
+    with pytest.raises(StoreError, match=r"caf\\udce9/leaderboard\.db is not UTF-8.* --runs"):
+        open_store(f"sqlite:///{runs / 'leaderboard.db'}")

@@ -69,6 +69,15 @@ def reused(number: int) -> TrialReused:
     )  # fmt: skip
 
 
+def test_a_second_attempt_that_is_reused_takes_the_place_of_the_failed_one() -> None:
+    """Its key is another one where the code has changed since."""
+    again = reused(0).model_copy(update={"trial": "t0 of the mended code"})
+    failed = end(0, 1, state="FAIL", error="no", best_value=None)
+    history = History([begun(), start(0), failed, start(1), end(1), again])
+    states = {trial.number: trial.state for trial in history.trials.values()}
+    assert (states, history.searched) == ({0: "COMPLETE", 1: "COMPLETE"}, 2)
+
+
 def test_a_whole_sweep_by_hand() -> None:
     history = History([
         begun(), start(0, 0), point(0, 0, 0.1, 1), point(0, 2, 0.5, 3, whole=True), end(0, 4),

@@ -1,5 +1,6 @@
 """The journal loses nothing that `append` returned from, and nothing but a torn last line."""
 
+import json
 import logging
 import os
 import resource
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cse_platform.errors import JournalError
-from cse_platform.tracking.events import Event, TrialPoint
+from cse_platform.tracking.events import DriverMessage, Event, TrialPoint
 from cse_platform.tracking.journal import Journal, read_journal
 
 WRITER = """
@@ -50,7 +51,7 @@ def written(path: Path, count: int) -> list[Event]:
 
 def test_what_was_appended_is_read_from_any_offset(tmp_path: Path) -> None:
     with Journal(tmp_path / "runs" / "journal.jsonl") as journal:
-        ends = [journal.append(point(step)) for step in range(3)]
+        ends = [journal.append(point(step))[0] for step in range(3)]
         assert [end for end, _ in journal.read()] == ends
 
         assert [steps(journal, after) for after in (0, *ends)] == [[0, 1, 2], [1, 2], [2], []]
@@ -64,6 +65,20 @@ def test_not_a_number_comes_back_as_such(tmp_path: Path) -> None:
     assert isinstance(event, TrialPoint)
     assert event.value != event.value
     assert event.metrics == {"train/loss": float("inf")}
+
+
+def test_what_files_and_databases_refuse_is_written_out(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    said = DriverMessage(sweep="s", level="note", text="file caf\udce9\0 \U0001f600")
+    with Journal(path) as journal:
+        written, old = journal.append(said), said.model_dump(mode="json") | {"text": "\udce9\0"}
+        assert [written] == list(journal.read())
+        assert written[1] == said.model_copy(update={"text": "file caf\\udce9\\x00 \U0001f600"})
+    with path.open("a") as file:  # as older versions wrote it
+        file.write(f"{json.dumps(old)}\n")
+    with Journal(path) as journal:
+        [_, (_, read)] = journal.read()
+        assert isinstance(read, DriverMessage) and read.text == "\\udce9\\x00"
 
 
 def test_identity_survives_closing_and_copying(tmp_path: Path) -> None:
@@ -183,10 +198,54 @@ def test_a_full_disk_holds_append_until_there_is_room(
     assert "everything waits until it can" in caplog.text
 
 
+class Telling(logging.Handler):
+    """Writes what is logged into the journal, once another thread could not write there."""
+
+    def __init__(self, journal: Journal, holds: threading.Event, failed: threading.Event) -> None:
+        super().__init__()
+        self.journal, self.holds, self.failed = journal, holds, failed
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name == "cse_platform.test":
+            self.holds.set()
+            self.failed.wait(30)
+            self.journal.append(point(2))
+
+
+def test_a_full_disk_is_told_while_another_thread_tells_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One holds the lock of the logging's handler and writes, the other writes and logs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    holds, failed = threading.Event(), threading.Event()
+    own = logging.getLogger("cse_platform.tracking.journal")
+    monkeypatch.setattr(own, "filters", [lambda record: failed.set() or True])
+    with Journal(tmp_path / "journal") as journal:
+        handler = Telling(journal, holds, failed)
+        monkeypatch.setattr(logging.getLogger("cse_platform"), "handlers", [handler])
+        log = logging.getLogger("cse_platform.test")
+        threads = [
+            threading.Thread(target=log.warning, args=["full"], daemon=True),
+            threading.Thread(target=journal.append, args=[point(1)], daemon=True),
+        ]
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (journal.end + 10, hard))
+            threads[0].start()
+            assert holds.wait(30)
+            threads[1].start()
+            assert failed.wait(30)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        for thread in threads:
+            thread.join(20)
+        assert not any(thread.is_alive() for thread in threads)
+        assert sorted(steps(journal)) == [1, 2]
+
+
 def test_everything_becomes_durable(tmp_path: Path) -> None:
     grown = threading.Event()
     with Journal(tmp_path / "journal") as journal:
         journal.on_durable(grown.set)
-        end = journal.append(point(0))
+        end, _ = journal.append(point(0))
         assert grown.wait(30)
         assert journal.durable == end

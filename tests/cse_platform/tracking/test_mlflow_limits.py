@@ -52,7 +52,7 @@ def test_names(name: str, clean: str) -> None:
 def test_text_at_the_limit_is_whole() -> None:
     assert text("abc", limit=3) == "abc"
     assert text("abcd", limit=3) == "ab…"
-    assert text("a\0b", limit=3) == "ab"
+    assert text("a\0b", limit=6) == "a\\x00b"
 
 
 def test_more_points_than_a_batch_takes(uri: str) -> None:

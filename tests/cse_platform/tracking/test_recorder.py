@@ -83,7 +83,7 @@ def test_a_sink_that_stays_down_is_visible_and_filled_at_the_next_start(tmp_path
 
 def test_a_sink_goes_on_from_its_own_cursor(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal")
-    ends = [journal.append(point(step)) for step in range(4)]
+    ends = [journal.append(point(step))[0] for step in range(4)]
     sink = Memory()
     sink.cursor = ends[1]
     with Recorder(journal, [sink]) as recorder:

@@ -1,5 +1,6 @@
 """What people ask of a sweep from elsewhere; its driver takes it into the journal."""
 
+from pydantic import ValidationError
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -16,13 +17,23 @@ def add_request(leaderboard: Store, request: SweepRequested) -> None:
         session.add(SweepRequestRecord(sweep=request.sweep, event=event))
 
 
-def waiting_requests(session: Session, sweep: str) -> list[SweepRequested]:
-    """What no driver has taken yet, in the order in which it was asked."""
+def waiting_requests(session: Session, sweep: str) -> tuple[list[SweepRequested], dict[int, str]]:
+    """What no driver has taken yet, in the order in which it was asked.
+
+    Beside it, by their numbers in the store, the requests that this version cannot read: who asks
+    for what. They wait for a driver of the version that they were made with.
+    """
     query = select(SweepRequestRecord).where(
         SweepRequestRecord.sweep == sweep, SweepRequestRecord.taken.is_(None)
     )
-    found = session.scalars(query.order_by(SweepRequestRecord.id))
-    return [SweepRequested.model_validate(record.event) for record in found]
+    requests, unreadable = [], {}
+    for record in session.scalars(query.order_by(SweepRequestRecord.id)):
+        try:
+            requests.append(SweepRequested.model_validate(record.event))
+        except ValidationError:
+            who, action = record.event.get("who"), record.event.get("action")
+            unreadable[record.id] = f"{who} asks for {action!r}"
+    return requests, unreadable
 
 
 def take_request(session: Session, request: SweepRequested) -> None:

@@ -31,6 +31,7 @@ from cse_platform.leaderboard.store import (  # noqa: F401 -- so that all tables
 )
 from cse_platform.leaderboard.store.schema import HEAD_REVISION, stored_revision
 from cse_platform.postgres import patience
+from cse_platform.secrets import escape_text, mask_url
 
 BUSY_SECONDS = 30
 """How long a SQLite writer waits for another one."""
@@ -134,6 +135,11 @@ def _parse(url: str) -> URL:
             "the leaderboard's URL cannot be read; write sqlite:///FILE or "
             "postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
         ) from None
+    if escape_text(url) != url:
+        raise StoreError(
+            f"the leaderboard's URL {mask_url(url)} is not UTF-8, which no database takes; "
+            "rename the folder, or name another one by --runs"
+        )
     if place.get_backend_name() not in {"sqlite", "postgresql"}:
         raise StoreError(
             f"a leaderboard cannot live at {redacted(place)}; "

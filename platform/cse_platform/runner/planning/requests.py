@@ -1,32 +1,39 @@
 """What is asked of a running sweep from elsewhere, and what its driver does about it."""
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from importlib.metadata import version
 from typing import Self
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.ingest.requests import waiting_requests
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.runner.state import SweepState
+from cse_platform.secrets import mask_text
 from cse_platform.signals import interrupt
 from cse_platform.tracking.events import SweepRequested
 
 LISTEN_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
 
 
 class Requests:
     """Hears what is asked of a sweep. Until it is closed, a thread asks the leaderboard for it.
 
     While the leaderboard is down nothing is heard. A request waits there until it comes back in the
-    driver's journal; a driver that starts before then hears it again.
+    driver's journal; a driver that starts before then hears it again. One that this version cannot
+    read is left where it waits, which is said once.
     """
 
     def __init__(self, leaderboard: Store, sweep: str) -> None:
         self._leaderboard, self._sweep = leaderboard, sweep
         self._heard: deque[SweepRequested] = deque()
         self._known: set[str] = set()
+        self._left: set[int] = set()
         self._closing = threading.Event()
         self._listen()
         self._thread = threading.Thread(target=self._run, name="requests", daemon=True)
@@ -63,7 +70,14 @@ class Requests:
     def _listen(self) -> None:
         with suppress(StoreError):
             with self._leaderboard.session() as session:
-                waiting = waiting_requests(session, self._sweep)
+                waiting, unreadable = waiting_requests(session, self._sweep)
+            for number in unreadable.keys() - self._left:
+                self._left.add(number)
+                _log.warning(
+                    "%s, which cse-platform %s cannot do; it waits for a driver that can",
+                    mask_text(unreadable[number]),
+                    version("cse-platform"),
+                )
             self._heard += [asked for asked in waiting if asked.request not in self._known]
             self._known |= {asked.request for asked in waiting}
 

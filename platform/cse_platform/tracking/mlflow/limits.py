@@ -26,7 +26,6 @@ def text(value: Any, *, limit: int) -> str:
     else:
         kept, short = mask_values(value), (",", ":")
         value = json.dumps(kept, sort_keys=True, separators=short, ensure_ascii=False)
-    value = value.replace("\0", "")  # PostgreSQL takes none
     return value if len(value) <= limit else f"{value[: limit - 1]}…"
 
 
