@@ -86,14 +86,18 @@ def _read_included(
     if other in opened:
         raise refusal(f"{name} includes itself, by {', '.join(file.name for file in opened)}")
     source = _read_one(other, what="a sweep", refusal=refusal)
-    placed = {at: _in_file(line, name) for at, line in source.places.items()}
-    problems = [replace(p, place=_in_file(p.place, name)) for p in source.problems]
+    placed = {at: _place_in(name, line) for at, line in source.places.items()}
+    problems = [
+        p if p.place is None else replace(p, place=_place_in(name, p.place))
+        for p in source.problems
+    ]
     return _with_included(
         YamlDocument(source.data, placed, problems), other, (*opened, other), refusal
     )
 
 
-def _in_file(place: int | str | None, name: str) -> int | str | None:
+def _place_in(name: str, place: int | str) -> str:
+    """A line of an included file, as one of the file that includes it."""
     return f"{name}, line {place}" if isinstance(place, int) else place
 
 
