@@ -17,29 +17,36 @@ settings.register_profile("patient", deadline=None)  # a busy machine is no fail
 settings.load_profile("patient")
 
 
-DEAR = ("swept", "cluster", "tests/documents/test_documents.py")
-"""Groups that take longest, and so begin first; in this order."""
+DEAR = ("cluster", "swept", "tests/documents/test_documents.py", "tests/end_to_end/")
+"""What groups that take longest begin with; these begin first, in this order."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests of a file into one group, unless they name another.
+    """Put tests that share something dear into one group, and else those of a file.
 
     With `--dist loadgroup` one process then makes what they share. What needs `swept` comes last in
     its group, because another process may still be making it.
     """
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+            item.add_marker(pytest.mark.xdist_group(_group_of(item)))
 
-    def place(item: pytest.Item) -> tuple[int, bool]:
+    def order(item: pytest.Item) -> tuple[int, bool]:
         mark = item.get_closest_marker("xdist_group")
         group = mark.args[0] if mark else ""
-        dear = group in DEAR
-        needs = dear and group != "swept" and "swept" in getattr(item, "fixturenames", ())
-        return DEAR.index(group) if dear else len(DEAR), needs
+        first = [number for number, name in enumerate(DEAR) if group.startswith(name)]
+        needs = group != "swept" and "swept" in getattr(item, "fixturenames", ())
+        return (first[0], needs) if first else (len(DEAR), False)
 
-    items.sort(key=place)
+    items.sort(key=order)
+
+
+def _group_of(item: pytest.Item) -> str:
+    """The dear thing that a test asks for, or its file."""
+    fixtures = getattr(item, "fixturenames", ())
+    shared = [name for name in ("cluster", "swept") if name in fixtures]
+    return shared[0] if shared else item.nodeid.partition("::")[0]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -12,7 +12,7 @@ from sweeps import Sweep
 
 from cse_platform.tracking.events import SweepRequested, TrialFinished, TrialPoint
 
-pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 SECONDS = 120
 

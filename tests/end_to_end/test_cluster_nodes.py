@@ -12,7 +12,7 @@ from sweeps import Sweep
 
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted
 
-pytestmark = pytest.mark.xdist_group("cluster nodes")
+pytestmark = [pytest.mark.xdist_group("cluster nodes"), pytest.mark.slow]
 
 SIX = {"search": {"sampler": "random", "trials": 6, "seed": 6}}
 
@@ -42,7 +42,6 @@ def ends_of(sweep: Sweep) -> set[str]:
     return {trial.state for trial in sweep.history().trials.values()}
 
 
-@pytest.mark.slow
 def test_every_free_slot_gets_a_trial_at_once_and_no_more_are_asked_for(
     nodes: RayNodes, new_sweep, tmp_path: Path
 ) -> None:
@@ -80,7 +79,6 @@ def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_gets_trials
     assert_stores_agree(disturbed)
 
 
-@pytest.mark.slow
 def test_where_others_use_the_cluster_one_trial_waits_for_its_turn(
     nodes: RayNodes, new_sweep, tmp_path: Path
 ) -> None:
@@ -92,7 +90,6 @@ def test_where_others_use_the_cluster_one_trial_waits_for_its_turn(
     assert ends_of(sweep) == {"COMPLETE"}
 
 
-@pytest.mark.slow
 def test_sweeps_that_meet_on_a_cluster_share_its_slots(new_sweep, tmp_path: Path) -> None:
     """The second begins while the first has every slot, and many more trials to run."""
     early, late = tmp_path / "early", tmp_path / "late"
@@ -117,7 +114,6 @@ def test_sweeps_that_meet_on_a_cluster_share_its_slots(new_sweep, tmp_path: Path
     assert ends_of(first) == ends_of(second) == {"COMPLETE"}
 
 
-@pytest.mark.slow
 def test_a_node_that_fails_what_does_well_elsewhere_gets_no_more_trials(
     new_sweep, tmp_path: Path
 ) -> None:

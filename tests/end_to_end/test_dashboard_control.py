@@ -14,7 +14,7 @@ from cse_platform.tracking.events import SweepRequested, TrialPoint
 from cse_platform.tracking.provenance import user_and_host
 
 expect.set_options(timeout=60_000)
-pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 def test_note_star_and_stop_of_a_running_sweep(

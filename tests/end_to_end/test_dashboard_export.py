@@ -16,7 +16,6 @@ from sweeps import Sweep
 from cse_dashboards.cli import main
 
 expect.set_options(timeout=60_000)
-pytestmark = pytest.mark.xdist_group("swept")
 
 ALWAYS = {"leaderboard", "search_history", "dev_curves_dev_stsb_spearman", "heat_map"}
 """Some that every sweep has which is complete and keeps a model."""

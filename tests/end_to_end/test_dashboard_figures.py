@@ -8,7 +8,6 @@ from browser import note_troubles, settled
 from playwright.sync_api import Browser, Locator, Page, expect
 
 expect.set_options(timeout=60_000)
-pytestmark = pytest.mark.xdist_group("swept")
 
 PHONE = {"width": 420, "height": 800}
 FIRST_POINT = """plot => {

@@ -14,7 +14,7 @@ from sweeps import Sweep
 from cse_platform.tracking.events import TrialPoint
 
 expect.set_options(timeout=60_000)
-pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

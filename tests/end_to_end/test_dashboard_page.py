@@ -8,7 +8,6 @@ from browser import settled
 from playwright.sync_api import Locator, Page, expect
 
 expect.set_options(timeout=60_000)
-pytestmark = pytest.mark.xdist_group("swept")
 
 
 def column(where: Page | Locator, head: str) -> list[str]:

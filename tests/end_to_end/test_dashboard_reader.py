@@ -14,7 +14,6 @@ from browser import note_troubles, settled
 from playwright.sync_api import Browser, Locator, Page, expect
 
 expect.set_options(timeout=60_000)
-pytestmark = pytest.mark.xdist_group("swept")
 
 INK = {"light": "rgb(27, 31, 36)", "dark": "rgb(230, 237, 243)"}
 """What a theme writes with, on the page as in figures."""

@@ -2,12 +2,10 @@
 
 import re
 
-import pytest
 from browser import settled
 from playwright.sync_api import Page, expect
 
 expect.set_options(timeout=60_000)
-pytestmark = pytest.mark.xdist_group("swept")
 
 
 def numbers(tab: Page) -> list[str]:

@@ -15,7 +15,6 @@ from playwright.sync_api import Page, expect
 from cse_platform.leaderboard.store.opening import open_store as open_store
 
 expect.set_options(timeout=60_000)
-pytestmark = pytest.mark.xdist_group("swept")
 
 
 class Served(NamedTuple):

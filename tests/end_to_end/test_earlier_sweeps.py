@@ -10,8 +10,6 @@ from sweeps import CHEAP, write_sweep
 
 from cse_platform.tracking.events import SweepStarted, TrialPoint
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 COLD = [{"temperature": one} for one in (0.1, 0.11, 0.12, 0.13, 0.14)]
 HOT = {"temperature": 0.99}
 ONE = {

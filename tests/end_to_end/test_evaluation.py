@@ -20,8 +20,6 @@ from cse_platform.leaderboard.query.trials.similarities import similarities
 from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.tracking.events import TestAccessed, TrialEvaluated, TrialStarted
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 
 def leaderboard(sweep: Sweep, *arguments: str) -> list[dict[str, Any]]:
     """The rows of `cse-leaderboard --json`."""

@@ -15,8 +15,6 @@ from sweeps import Sweep
 from cse_platform.cli.sweep import main
 from cse_platform.tracking.events import TrialPoint
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 NewSweep = Callable[..., Sweep]
 
 SOME_FAIL = {
@@ -60,6 +58,7 @@ def test_logs_are_the_lines_of_the_run(run_here, new_sweep: NewSweep, tmp_path: 
     assert code == 0 and said.startswith("tiny: 4 of 4 trials · best ")
 
 
+@pytest.mark.slow
 def test_logs_tell_of_what_was_reused(run_here, new_sweep: NewSweep, tmp_path: Path) -> None:
     first = new_sweep(tmp_path)
     assert run_here(first).exit_code == 0
@@ -70,6 +69,7 @@ def test_logs_tell_of_what_was_reused(run_here, new_sweep: NewSweep, tmp_path: P
     assert followed("logs", second) == (0, "".join(f"{line}\n" for line in lines))
 
 
+@pytest.mark.slow
 def test_what_ends_a_sweep_is_told(run_here, new_sweep: NewSweep, tmp_path: Path) -> None:
     sweep = new_sweep(tmp_path, **SOME_FAIL, fixed={"kind": "a"})
     sweep.change(space={}, fixed={"temperature": 9.0}, search={"sampler": "random", "trials": 4})

@@ -14,7 +14,7 @@ from sweeps import CHEAP, write_sweep
 
 from cse_platform.tracking.events import TrialPoint
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.slow
 
 PATIENCE = 180
 """Seconds in which a sweep says what it has to say, or ends."""

@@ -19,8 +19,6 @@ from cse_platform.runner.results import MAX_CRASHES
 from cse_platform.tracking.events import SweepStarted, TrialPoint, TrialStarted
 from cse_platform.tracking.mlflow.store import open_experiment
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 INTERRUPTED = "Interrupted; the same command goes on from here.\n"
 ONE_TRIAL = {"space": {}, "search": {"sampler": "random", "trials": 1}}
 MINUTE = 60

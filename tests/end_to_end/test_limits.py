@@ -9,8 +9,6 @@ from sweeps import CHEAP
 
 from cse_platform.tracking.events import TrialStarted
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 STUCK = CHEAP | {"method": "stuck"}
 SILENCE = "15s"
 """Longer than a busy machine needs to start a process and to report."""

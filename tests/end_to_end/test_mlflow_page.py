@@ -18,7 +18,7 @@ CURVES = ("dev/stsb_spearman", "dev/sickr_spearman")
 Runs = dict[str, Any]
 
 expect.set_options(timeout=60_000)
-pytestmark = [pytest.mark.xdist_group("swept"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ def with_other_code(folder: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(folder)}
 
 
+@pytest.mark.slow
 def test_the_code_travels_to_nodes_with_other_code(cluster: str, new_sweep, tmp_path: Path) -> None:
     sweep = replace(new_sweep(tmp_path), surroundings=with_other_code(tmp_path / "edited"))
     done = sweep.run("--address", cluster)

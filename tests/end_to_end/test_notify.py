@@ -11,7 +11,6 @@ from sweeps import Sweep
 
 pytest.importorskip("apprise")
 RunHere = Callable[..., Result]
-pytestmark = pytest.mark.xdist_group("cluster")
 
 
 def test_end_of_a_sweep_is_told_and_the_address_is_not_kept(

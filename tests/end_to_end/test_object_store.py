@@ -10,8 +10,6 @@ from store_contents import assert_stores_agree
 
 from cse_platform.tracking.events import TrialPoint
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 
 @pytest.mark.slow
 def test_a_killed_driver_goes_on_from_the_object_store(

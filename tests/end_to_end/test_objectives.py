@@ -16,8 +16,6 @@ from cse_platform.cli.leaderboard import main as cse_leaderboard
 from cse_platform.cli.sweep import main as cse_sweep
 from cse_platform.tracking.events import TrialFinished, TrialPoint
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 BOTH = {"checkpoint": "stsb", "search": ["sickr", "stsb"]}
 COLD, HOT, WARM = ({"temperature": one} for one in (0.1, 0.9, 0.5))
 """The lower the temperature, the higher both scores."""

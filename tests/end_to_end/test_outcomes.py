@@ -25,8 +25,6 @@ from cse_platform.runner import launch
 from cse_platform.runner.processes.cluster import worker_environment
 from cse_platform.tracking.events import TrialFinished, TrialPoint
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 ONE_AT_A_TIME = {"cpu": 2}
 ONE_TRIAL = {"sampler": "random", "trials": 1}
 TOO_HOT = 9.0

@@ -14,8 +14,6 @@ from sweeps import TINY, Sweep
 from cse_platform.cli.leaderboard import main as cse_leaderboard
 from cse_platform.tracking.events import TestAccessed, TrialEvaluated
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 ROWS = ["sentence1\tsentence2\tscore", *(f"猫 {n}\t狗 {n}\t{n / 4}" for n in range(21))]
 DEV = {"checkpoint": "./zh-dev.tsv", "search": "./zh-dev.tsv", "also": ["stsb"]}
 ONE = {"sampler": "random", "trials": 1, "seed": 6}

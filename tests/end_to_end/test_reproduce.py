@@ -6,7 +6,7 @@ import pytest
 from processes import run_command
 from sweeps import Sweep
 
-pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 def test_a_trial_comes_out_the_same_again(swept: Sweep, cluster: str, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from cse_platform.tracking.events import TrialFinished
 
 NewSweep = Callable[..., Sweep]
 
-pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 KINDS = (
     *("origin_user", "origin_key", "package_origin"),

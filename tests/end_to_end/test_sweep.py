@@ -16,8 +16,6 @@ from sweeps import Sweep
 
 from cse_platform.tracking.mlflow.links import view_link
 
-pytestmark = pytest.mark.xdist_group("swept")
-
 
 @pytest.fixture
 def again(swept: Sweep, tmp_path: Path) -> Sweep:

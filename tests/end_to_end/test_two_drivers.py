@@ -18,7 +18,7 @@ from sweeps import Sweep
 
 from cse_platform.tracking.events import SweepFinished, TrialPoint
 
-pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 SECONDS = 120
 STORES = {

@@ -13,8 +13,6 @@ from cse_platform import trainable
 from cse_platform.runner.processes.cluster import RAY_SETTINGS, worker_environment
 from cse_platform.runner.processes.worker_process import reusable
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 ONE_AT_A_TIME = {"cpu": 2}
 STOPPED_AT = 2
 SHORT = {"max_steps": 4, "eval_steps": 2, "batch_size": 8}

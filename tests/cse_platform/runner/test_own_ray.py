@@ -47,7 +47,11 @@ print(ray.get(process.remote()) == scorer.pid)
 """
 
 
-@pytest.mark.parametrize("older", [True, False], ids=["a token of Ray's own", "no token yet"])
+@pytest.mark.parametrize(
+    "older",
+    [pytest.param(True, marks=pytest.mark.slow), False],
+    ids=["a token of Ray's own", "no token yet"],
+)
 def test_it_listens_on_the_loopback_and_keeps_its_token_to_itself(
     tmp_path: Path, older: bool
 ) -> None:
@@ -72,6 +76,7 @@ def test_it_listens_on_the_loopback_and_keeps_its_token_to_itself(
     assert not [command for command in commands if "monitor.py" in command]
 
 
+@pytest.mark.slow
 def test_a_process_that_scores_outlives_the_trials_of_the_next_stage() -> None:
     done = subprocess.run(
         [sys.executable, "-c", KEPT], env=environment(), capture_output=True, text=True, check=True
