@@ -143,8 +143,15 @@ def test_sweep_goes_on_from_its_journal_alone(
         pass
     with Lease(board, "first", elsewhere) as lease:  # of which nothing was begun
         LeaderboardSink(board, lease).apply("j", [(1, sweep_started("first"))])
-    with pytest.raises(SweepRefusedError, match=str(elsewhere.path.parent)):
+    with pytest.raises(SweepRefusedError, match=f"{elsewhere.path.parent} on .* another one"):
         Lease(board, "first", journal)
+    elsewhere.close()
+    elsewhere.path.unlink()
+    with (
+        Journal(elsewhere.path) as new,
+        pytest.raises(SweepRefusedError, match=f"is gone from {elsewhere.path.parent}, .*NEWNAME"),
+    ):
+        Lease(board, "first", new)
 
 
 @pytest.mark.parametrize(

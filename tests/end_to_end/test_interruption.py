@@ -1,6 +1,7 @@
 """Sweeps that are cut off; the same command then brings them to the same end."""
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -12,11 +13,20 @@ from pathlib import Path
 import psutil
 import pytest
 from processes import end_of
+from sqlalchemy import select
 from store_contents import assert_stores_agree
-from sweeps import TINY, Sweep, write_sweep
+from sweeps import CHEAP, TINY, Sweep, write_sweep
 
+from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.leaderboard.store.tables import TrialRecord
 from cse_platform.runner.results import MAX_CRASHES
-from cse_platform.tracking.events import SweepStarted, TrialPoint, TrialStarted
+from cse_platform.tracking.events import (
+    SweepStarted,
+    TrialFinished,
+    TrialPoint,
+    TrialReused,
+    TrialStarted,
+)
 from cse_platform.tracking.mlflow.store import open_experiment
 
 INTERRUPTED = "Interrupted; the same command goes on from here.\n"
@@ -40,6 +50,40 @@ def test_killed_driver(swept: Sweep, new_sweep, tmp_path: Path) -> None:
     assert len(curves) == 8
     assert curves.items() <= swept.curves().items()
     assert_stores_agree(sweep)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way_out", ["newest copy", "another sweep"])
+def test_an_older_copy_of_the_journal_is_refused_and_the_ways_out_work(
+    new_sweep, tmp_path: Path, way_out: str
+) -> None:
+    sweep = new_sweep(tmp_path, search=CHEAP["search"] | {"trials": 8})
+    older, newest = tmp_path / "older", tmp_path / "newest"
+    with end_of(sweep.start()) as process:
+        sweep.wait_for(process, TrialFinished, 3)
+        shutil.copy(sweep.journal_file, older)
+        sweep.wait_for(process, TrialFinished, 6)
+        process.kill()
+        process.wait()
+    shutil.copy(sweep.journal_file, newest)
+    shutil.copy(older, sweep.journal_file)
+    refused = sweep.run()
+    assert (refused.returncode, "Traceback" in refused.stderr) == (1, False)
+    assert "is an older copy; put the newest copy back" in refused.stderr
+    assert sweep.journal_file.read_bytes() == older.read_bytes()
+    if way_out == "newest copy":
+        shutil.copy(newest, sweep.journal_file)
+        assert sweep.run().returncode == 0
+        assert_stores_agree(sweep)
+    else:
+        sweep.change(sweep="again")
+        again = replace(sweep, name="again")
+        assert again.run().returncode == 0
+        assert [trial.state for trial in again.history().trials.values()] == 8 * ["COMPLETE"]
+        assert sum(isinstance(event, TrialReused) for event in again.events()) >= 6
+        with open_store(again.stores["leaderboard"]) as board, board.session() as session:
+            states = session.scalars(select(TrialRecord.state)).all()
+        assert states == 8 * ["COMPLETE"]
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from cse_methods.code_hash import outside_sources
 from cse_methods.contract import Method
 from cse_methods.registry import get_method
-from cse_platform.errors import SweepRefusedError
+from cse_platform.errors import JournalError, SweepRefusedError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.query.trials.find import best_kept_trial
@@ -89,6 +89,7 @@ def run_sweep(
         Lease(leaderboard, spec.sweep, journal) as lease,
         Requests(leaderboard, spec.sweep) as requests,
     ):
+        refuse_older_copy(leaderboard, journal, spec.sweep)
         history = History(event for _, event in journal.read())
         for request in requests.take():  # what was asked while nothing ran
             if request.request not in history.requests:
@@ -124,6 +125,18 @@ def run_sweep(
                 publisher.finish(journal, complete=state != "INTERRUPTED")
     _log.info("sweep %s %s", spec.sweep, ENDED)
     return Outcome(state, history, behind)
+
+
+def refuse_older_copy(leaderboard: Store, journal: Journal, sweep: str) -> None:
+    """Raise SweepRefusedError if the leaderboard has more of a journal than its file has."""
+    try:
+        journal.refuse_older_copy(LeaderboardSink(leaderboard).position(journal.id))
+    except JournalError:
+        raise SweepRefusedError(
+            f"the leaderboard has events of sweep {sweep!r} that {journal.path} lacks: the file is "
+            "an older copy; put the newest copy back, or, where there is none, run it as another "
+            "sweep, which takes over the trials that are complete: --set sweep=NEWNAME"
+        ) from None
 
 
 def prepare(

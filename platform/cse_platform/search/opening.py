@@ -54,6 +54,7 @@ def _alone(url: str) -> Iterator[None]:
     file = Path(place.database or "")
     if place.get_backend_name() == "sqlite" and file.parent.is_dir():  # else the lock would make it
         with FileLock(f"{file}.lock"):
+            file.touch()  # SQLite would keep a group out that may write to the folder
             yield
     elif place.get_backend_name() == "postgresql":
         with create_engine(url, **_engine_options(url)).begin() as connection:

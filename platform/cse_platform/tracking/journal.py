@@ -48,13 +48,14 @@ class Journal:
         try:
             with ExitStack() as undo:
                 undo.callback(_lock(path).release)
-                self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+                self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
                 undo.callback(os.close, self._fd)
                 _cut_torn_line(path)
                 if path.stat().st_size == 0:
                     os.write(self._fd, _encode({"journal": str(uuid4())}))
                 self.id, start = _read_header(path)
                 self._ends = array("q", [start, *(end for end, _ in read_journal(path))])
+                self._opened_at = self._ends[-1]
                 self._held = undo.pop_all()
         except OSError as error:
             raise JournalError(f"cannot open the journal {path}: {error.strerror}") from error
@@ -97,14 +98,20 @@ class Journal:
         return read_journal(self.path, offset=offset)
 
     def count_after(self, offset: int) -> int:
-        """Number of events after `offset`; JournalError if no event of this journal ends there."""
+        """Number of events after `offset`, which is 0 or the end of an event."""
+        return len(self._ends) - max(bisect_right(self._ends, offset), 1)
+
+    def refuse_older_copy(self, offset: int) -> None:
+        """Raise JournalError unless a former process can have applied the journal up to `offset`.
+
+        What is appended to an older copy would be taken for what a store has applied already.
+        """
         place = bisect_right(self._ends, offset)
-        if offset != 0 and (place == 0 or self._ends[place - 1] != offset):
+        if offset > self._opened_at or (offset and self._ends[place - 1] != offset):
             raise JournalError(
-                f"{self.path} has no event that ends at byte {offset}, up to where it was applied; "
-                "it is not the newest copy of this journal"
+                f"{self.path} has no event that ends at byte {offset}, up to where it was applied: "
+                "it is not the newest copy of this journal; put that back"
             )
-        return len(self._ends) - max(place, 1)
 
     def on_durable(self, callback: Callable[[], None]) -> None:
         """Call `callback`, from a thread of the journal's own, whenever `durable` has grown."""
@@ -186,7 +193,11 @@ def _damage(path: Path, offset: int, number: int, error: ValueError) -> str:
     with path.open("rb") as file:
         number += file.read(offset).count(b"\n") + 1
     reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-    return f"{path}, line {number} is not an event ({reason}); restore the file from a copy"
+    return (
+        f"{path}, line {number} is not an event ({reason}); put the newest copy of the file back, "
+        "since an older one lacks what the stores have. Without a copy a sweep runs under another "
+        "name, and takes over the trials that are complete: --set sweep=NEWNAME"
+    )
 
 
 def _lock(path: Path) -> FileLock:

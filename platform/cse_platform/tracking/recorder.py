@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Protocol, Self
 
+from cse_platform.errors import JournalError
 from cse_platform.secrets import mask_text
 from cse_platform.tracking.events import Event
 from cse_platform.tracking.journal import Journal
@@ -31,6 +32,8 @@ class Sink(Protocol):
 
     name: str
     """As people know it, e.g. `leaderboard`; it stands in messages."""
+    can_be_refilled: bool
+    """Whether it takes a journal from its beginning again, and only adds what it lacks."""
 
     def position(self, journal: str) -> int:
         """End offset of the last event applied from this journal; 0 when it is new here."""
@@ -111,6 +114,7 @@ class _Feeder:
         self._sink = sink
         self.name = sink.name
         self._position = 0
+        self._has_applied = False
         self._error: str | None = None
         self._stopped = False
         self._news = threading.Event()
@@ -161,10 +165,26 @@ class _Feeder:
 
     def _catch_up(self) -> None:
         self._news.clear()
-        self._move_to(self._sink.position(self._journal.id))
+        self._start()
         while not self._stopped and (batch := self._next_batch()):
             self._sink.apply(self._journal.id, batch)
+            self._has_applied = True
             self._move_to(batch[-1][0])
+
+    def _start(self) -> None:
+        """Go on from where the sink stands; where the journal is an older copy, from its beginning.
+
+        JournalError if the sink cannot take that.
+        """
+        position = self._sink.position(self._journal.id)
+        try:
+            if not self._has_applied:
+                self._journal.refuse_older_copy(position)
+        except JournalError:
+            if not self._sink.can_be_refilled:
+                raise
+            position = 0
+        self._move_to(position)
 
     def _next_batch(self) -> list[tuple[int, Event]]:
         # A sink that were ahead of the disk would, after a power cut, miss what comes then.
@@ -173,7 +193,6 @@ class _Feeder:
         return list(islice(news, _BATCH))
 
     def _move_to(self, position: int) -> None:
-        self._journal.count_after(position)  # refuses a position that is none of this journal's
         with self._moved:
             self._position = position
             self._moved.notify_all()

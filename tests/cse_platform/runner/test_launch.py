@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cse_platform.runner.launch import run_to_end
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.launch import refuse_older_copy, run_to_end
 from cse_platform.runner.planning.requests import Requests
 from cse_platform.runner.state import SweepState
 from cse_platform.signals import interrupt_handler_kept
@@ -44,3 +45,19 @@ def test_ctrl_c_right_after_the_start_was_recorded(
         events = [event for _, event in journal.read()]
     assert [type(event) for event in events] == [SweepStarted, SweepFinished]
     assert events[-1].state == "INTERRUPTED"
+
+
+def test_an_older_copy_of_the_journal_is_refused_before_anything_is_written(
+    tmp_path: Path, new_drive: Callable[..., Any], new_spec: Callable[..., SweepSpec]
+) -> None:
+    drive, path = new_drive(tmp_path, new_spec()), tmp_path / "journal.jsonl"
+    older = path.read_bytes()
+    drive.start()
+    drive.close()
+    board, newest = drive.state.leaderboard, path.read_bytes()
+    with Journal(path) as journal:
+        refuse_older_copy(board, journal, "small")
+    path.write_bytes(older)
+    with Journal(path) as journal, pytest.raises(SweepRefusedError, match="an older copy; put the"):
+        refuse_older_copy(board, journal, "small")
+    assert path.read_bytes() == older != newest

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from cse_methods.evaluation.test_sets.availability import missing_tests
 from cse_methods.tasks import parse_tasks
 from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.search.opening import open_search_store
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.prerequisites import (
     missing_downloads,
@@ -28,6 +30,7 @@ from cse_platform.sweep.prerequisites import (
 from cse_platform.sweep.reading.problems import Inspection
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import sweep_stores
+from cse_platform.tracking.journal import Journal
 
 
 def sweep(**changes: Any) -> SweepSpec:
@@ -219,6 +222,19 @@ def test_a_best_encoder_is_found_in_an_earlier_stage_or_not_at_all() -> None:
     assert (
         references_to_resolve(spec, [sweep(method="simcse", backbone="bert-base", fixed={})]) != []
     )
+
+
+def test_a_group_that_may_write_to_the_folder_may_write_to_its_files(tmp_path: Path) -> None:
+    mask = os.umask(0o002)
+    try:
+        Journal(tmp_path / "journal.jsonl").close()
+        open_store(f"sqlite:///{tmp_path / 'leaderboard.db'}").close()
+        open_search_store(f"sqlite:///{tmp_path / 'search.db'}").engine.dispose()
+    finally:
+        os.umask(mask)
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    assert modes.keys() > {"journal.jsonl", "leaderboard.db", "search.db"}
+    assert set(modes.values()) == {0o664}
 
 
 def test_a_folder_whose_name_no_database_takes_is_refused(tmp_path: Path) -> None:

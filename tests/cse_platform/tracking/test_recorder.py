@@ -23,6 +23,7 @@ class Memory:
         self.failures = failures
         self.failed = threading.Event()
         self.cursor = 0
+        self.can_be_refilled = False
 
     def position(self, journal: str) -> int:
         if self.failures:
@@ -82,11 +83,11 @@ def test_a_sink_that_stays_down_is_visible_and_filled_at_the_next_start(tmp_path
 
 
 def test_a_sink_goes_on_from_its_own_cursor(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal")
-    ends = [journal.append(point(step))[0] for step in range(4)]
+    with Journal(tmp_path / "journal") as journal:
+        ends = [journal.append(point(step))[0] for step in range(4)]
     sink = Memory()
     sink.cursor = ends[1]
-    with Recorder(journal, [sink]) as recorder:
+    with Recorder(Journal(tmp_path / "journal"), [sink]) as recorder:
         recorder.flush(30)
     assert sink.steps == [2, 3]
 
@@ -101,6 +102,21 @@ def test_an_older_copy_of_the_journal_is_not_applied(tmp_path: Path) -> None:
     assert health.error is not None
     assert "it is not the newest copy of this journal" in health.error
     assert sink.steps == []
+
+
+def test_a_sink_that_can_take_all_again_is_filled_from_an_older_copy(tmp_path: Path) -> None:
+    """Also where what was appended since ends where the sink stands."""
+    with Journal(tmp_path / "journal") as journal:
+        journal.append(point(0))
+        end = journal.end
+    sink = Memory()
+    sink.can_be_refilled = True
+    with Journal(tmp_path / "journal") as journal:
+        sink.cursor, _ = journal.append(point(1))
+        assert sink.cursor > end
+        with Recorder(journal, [sink]) as recorder:
+            assert recorder.flush(30) == [SinkHealth("memory", 0, None)]
+    assert sink.steps == [0, 1]
 
 
 def test_closing_twice_is_closing_once(tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ class LeaderboardSink:
     """
 
     name = "leaderboard"
+    can_be_refilled = False
 
     def __init__(self, leaderboard: Store, lease: Lease | None = None) -> None:
         self._leaderboard, self._lease = leaderboard, lease

@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Self
@@ -128,7 +128,7 @@ class Lease:
         if holder.lives:
             raise SweepRefusedError(_held(self._sweep, holder))
         if record.journal != self._driver["journal"] and sweep_or_none(session, self._sweep):
-            raise SweepRefusedError(_elsewhere(self._sweep, holder, here=self._driver["folder"]))
+            raise SweepRefusedError(_other_journal(self._sweep, holder, here=self._driver))
         for name, value in self._row(now).items():
             setattr(record, name, value)
 
@@ -172,11 +172,20 @@ def _held(sweep: str, holder: Holder) -> str:
     )
 
 
-def _elsewhere(sweep: str, holder: Holder, *, here: str) -> str:
+def _other_journal(sweep: str, holder: Holder, *, here: Mapping[str, Any]) -> str:
+    if (holder.host, holder.folder) == (here["host"], here["folder"]):
+        lost = (
+            f"the journal that sweep {sweep!r} goes on from is gone from {holder.folder}, which "
+            "has a new one; put the newest copy of journal.jsonl back"
+        )
+    else:
+        lost = (
+            f"sweep {sweep!r} goes on from the journal in {holder.folder} on {holder.host}, and "
+            f"that in {here['folder']} is another one; start it there, copy that folder to here"
+        )
     return (
-        f"sweep {sweep!r} goes on from the journal in {holder.folder} on {holder.host}, and that "
-        f"in {here} is another one; start it there, copy that folder to here, or run it as "
-        "another sweep, which takes over the trials that are complete: --set sweep=NEWNAME"
+        f"{lost}, or run it as another sweep, which takes over the trials that are complete: "
+        "--set sweep=NEWNAME"
     )
 
 

@@ -241,7 +241,9 @@ def _upgrade(engine: Engine, *, reads_only: bool) -> None:
     from cse_platform.leaderboard.store.upgrade import migrate, migrating  # alembic: 0.2 s
 
     if engine.url.get_backend_name() == "sqlite":
-        Path(str(engine.url.database)).parent.mkdir(parents=True, exist_ok=True)
+        file = Path(str(engine.url.database))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()  # SQLite would keep a group out that may write to the folder
     with migrating(engine) as connection:
         migrate(connection)
 

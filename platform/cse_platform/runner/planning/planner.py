@@ -200,7 +200,10 @@ class Planner:
         """The rest of a trial that was cut off; None, and FAIL, if it cannot be had."""
         config = accepted_config(self.state, trial)
         if config is None or not same_trial(trial, config, self.state.identity):
-            self._give_up(trial, "cannot be resumed: weights, data or the method have changed")
+            again = f"cse-sweep retry {self.state.spec.sweep} {trial.number} tries it again"
+            self._give_up(
+                trial, f"cannot be resumed: weights, data or the method have changed; {again}"
+            )
             return None
         step, checkpoint = trial.checkpoint or (0, None)
         if checkpoint is not None and not exists(checkpoint):

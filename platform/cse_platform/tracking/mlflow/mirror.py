@@ -26,6 +26,7 @@ class MLflowMirror:
     """
 
     name = "mlflow"
+    can_be_refilled = True
 
     def __init__(self, uri: str, *, experiment: str = "cse", artifacts: Path | None = None) -> None:
         """Name the store: `http(s)://` of a tracking server, or a database's URL, else StoreError.

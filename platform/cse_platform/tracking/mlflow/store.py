@@ -134,6 +134,7 @@ def _create(path: Path) -> None:
 
     unfinished = path.with_name(f"{path.name}.part")
     unfinished.unlink(missing_ok=True)
+    unfinished.touch()  # SQLite would keep a group out that may write to the folder
     MlflowClient(tracking_uri=f"sqlite:///{unfinished}")
     unfinished.rename(path)
 
