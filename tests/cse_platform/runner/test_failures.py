@@ -3,6 +3,7 @@
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -58,7 +59,7 @@ def test_no_place_where_none_is_known_or_needed() -> None:
 
 def test_a_real_traceback_is_read() -> None:
     try:
-        get_method("simcse").train(None, None)  # type: ignore[arg-type]
+        get_method("simcse").train(None, SimpleNamespace(seed=0))
     except AttributeError as error:
         said = with_own_line(error, traceback.format_exc(), get_method("simcse"))
     assert "at cse_methods/papers/simcse.py:" in said
@@ -112,3 +113,8 @@ def raised(call: Callable[[], Any]) -> Exception:
     except Exception as error:
         return error
     raise AssertionError("nothing was raised")
+
+
+def test_an_exit_of_a_method_is_a_sentence() -> None:
+    told = report_of(SystemExit(0))
+    assert told["said"] == "the method ended its process, by sys.exit(0)"
