@@ -66,7 +66,7 @@ def test_a_real_traceback_is_read() -> None:
 
 
 def test_what_a_worker_tells_of_a_plain_error() -> None:
-    told = raised(lambda: get_method("simcse").train(None, None))  # type: ignore[arg-type]
+    told = raised(lambda: get_method("simcse").train(None, SimpleNamespace(seed=0)))
     failure = reported(report_of(told), get_method("simcse"))
     assert failure.end == "error"
     assert failure.said.startswith("AttributeError: ")
