@@ -30,7 +30,8 @@ def seeded(seed: int) -> Iterator[None]:
 
 def random_states() -> dict[str, Any]:
     """Both states, as plain numbers."""
-    kind, words, *rest = np.random.get_state()
+    numpy: Any = np.random.get_state()
+    kind, words, *rest = numpy
     return {"python_rng": random.getstate(), "numpy_rng": (kind, words.tolist(), *rest)}
 
 

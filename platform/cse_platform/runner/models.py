@@ -42,10 +42,13 @@ def keep_model(files: FileSystem, checkpoint: str, target: str, *, trial: str) -
     wherever it is copied. An OSError where the disk is full, because there may be room later.
     """
     target_files, folder = filesystem(target)
+    best = f"{checkpoint}/{BEST_FOLDER}"
     try:
+        if files.get_file_info(best).type != FileType.Directory:
+            return "no trained step had a dev score that is a number"
         target_files.create_dir(folder, recursive=True)
         places = {"source_filesystem": files, "destination_filesystem": target_files}
-        copy_files(f"{checkpoint}/{BEST_FOLDER}", folder, **places)
+        copy_files(best, folder, **places)
         with target_files.open_output_stream(f"{folder}/{TRIAL_FILE}") as stream:
             stream.write(f"{trial}\n".encode())
     except OSError as error:

@@ -44,8 +44,8 @@ class Results:
         self.state, self.errors = state, errors
         self.checkpoints, self.models = checkpoints, models
         self.pruning = Pruning(state)
-        unfinished = [trial.checkpoint for trial in state.history.unfinished()]
-        needed = [place for _, place in filter(None, unfinished)]
+        last = [one.checkpoint for one in state.history.trials.values() if _needs_checkpoint(one)]
+        needed = [place for _, place in filter(None, last)]
         for place in stale_checkpoints(checkpoints, needed=needed):
             state.deletions.add(place)
         self._pruned: dict[str, str] = {}
@@ -226,8 +226,7 @@ class Results:
                 provenance=self._provenance.pop(trial.key, {}),
             )
         )
-        if trial.checkpoint is not None and (kept or state != "COMPLETE"):
-            # Whole checkpoints of a long search would fill a disk, and a retry starts over.
+        if trial.checkpoint is not None and not _needs_checkpoint(trial):
             self.state.deletions.add(trial.checkpoint[1])
         self.state.live.discard(trial.key)
         for end in GOES_ON:  # it can be tried again
@@ -269,6 +268,14 @@ class Results:
             if not math.isfinite(best.metrics[name]):
                 return f"its {name} is {best.metrics[name]} at its best step, {best.step}"
         return None
+
+
+def _needs_checkpoint(trial: TrialHistory) -> bool:
+    """Whether a trial can go on from its checkpoint, or that is all there is of its model.
+
+    One that is tried again starts over.
+    """
+    return trial.state == "RUNNING" or (trial.state == "COMPLETE" and trial.model is None)
 
 
 def _write(file: Path, text: str) -> None:

@@ -4,6 +4,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -59,14 +60,14 @@ def test_no_place_where_none_is_known_or_needed() -> None:
 
 def test_a_real_traceback_is_read() -> None:
     try:
-        get_method("simcse").train(None, None)  # type: ignore[arg-type]
+        get_method("simcse").train(None, SimpleNamespace(seed=0))
     except AttributeError as error:
         said = with_own_line(error, traceback.format_exc(), get_method("simcse"))
     assert "at cse_methods/papers/simcse.py:" in said
 
 
 def test_what_a_worker_tells_of_a_plain_error() -> None:
-    told = raised(lambda: get_method("simcse").train(None, None))  # type: ignore[arg-type]
+    told = raised(lambda: get_method("simcse").train(None, SimpleNamespace(seed=0)))
     failure = reported(report_of(told), get_method("simcse"))
     assert failure.end == "error"
     assert failure.said.startswith("AttributeError: ")
@@ -126,3 +127,8 @@ def test_what_no_file_takes_is_written_out_and_a_long_line_is_cut(tmp_path: Path
         assert failure.said.endswith("x x is the last word") and len(failure.said) < 1000
         assert "399," in failure.said
         assert 200_000 * "x " in failure.traceback
+
+
+def test_an_exit_of_a_method_is_a_sentence() -> None:
+    told = report_of(SystemExit(0))
+    assert told["said"] == "the method ended its process, by sys.exit(0)"

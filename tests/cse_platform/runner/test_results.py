@@ -170,6 +170,15 @@ def test_no_number_is_a_failure(one: tuple[Any, str]) -> None:
     assert drive.study().trials[0].state.name == "FAIL"
 
 
+def test_a_checkpoint_without_a_best_encoder_leaves_no_empty_model(one: tuple[Any, str]) -> None:
+    drive, key = one
+    point(drive, key, 2, math.nan)
+    (Path(drive.history.trials[key].checkpoint[1]) / BEST_FOLDER).rmdir()
+    drive.complete(key)
+    assert finished(drive).state == "FAIL"
+    assert not (drive.folder / "models").exists()
+
+
 def test_one_number_among_others_is_the_best(one: tuple[Any, str]) -> None:
     drive, key = one
     for step, value in ((2, math.nan), (4, 0.3), (6, math.nan)):
