@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from optuna.storages._rdb.models import TrialIntermediateValueModel
 from search_studies import alone, asked, lived, opened, tell_live
+from sqlalchemy import event
 
 from cse_platform.errors import StoreError, StoreLostError
 from cse_platform.search.proposing import proposals
@@ -156,6 +158,29 @@ def test_a_point_is_told_once_and_never_to_a_trial_that_has_ended(
     search.tell(trial)
     assert alone(tmp_path).get_trials()[0].intermediate_values == {1: 0.6}
     assert [str(w.message) for w in recwarn if "already" in str(w.message)] == []
+
+
+@pytest.mark.parametrize("pruner", ["none", "median", "patient", "hyperband"])
+def test_a_point_costs_no_more_where_there_are_many(
+    tmp_path: Path, new_spec: NewSpec, pruner: str
+) -> None:
+    """What was reported before is not read again: of a hundred points, nothing but rungs' few."""
+    search = opened(tmp_path, new_spec(pruner=pruner))
+    asked(search, 1)
+    (trial,) = lived(0, [0.5] * 101).trials.values()
+    read: list[object] = []
+
+    def note(point: object, _context: object) -> None:
+        read.append(point)
+
+    event.listen(TrialIntermediateValueModel, "load", note)
+    try:
+        for step in trial.curve:
+            search.report(trial, step=step)
+    finally:
+        event.remove(TrialIntermediateValueModel, "load", note)
+    assert len(alone(tmp_path).trials[0].intermediate_values) == 100
+    assert len(read) < 300  # each point with all before it would be 5,000
 
 
 @pytest.mark.parametrize("points", [(), ({"temperature": 0.5},)])
