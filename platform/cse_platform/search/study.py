@@ -18,6 +18,7 @@ from cse_platform.errors import StoreDownError, StoreLostError
 from cse_platform.search.distributions import distribution, encode
 from cse_platform.search.known_trials import KnownTrials
 from cse_platform.search.opening import open_search_store
+from cse_platform.search.proposing.failed_trials import FAILURE_CAUSE, RETRY_OF
 from cse_platform.search.proposing.learning import SOURCE
 from cse_platform.search.proposing.proposals import (
     Proposal,
@@ -34,7 +35,6 @@ from cse_platform.tracking.events import LearnedTrial
 from cse_platform.tracking.history import History
 from cse_platform.tracking.trial_history import TrialHistory
 
-_RETRY_OF = "retry_of"
 _REQUEST = "request"
 
 
@@ -89,10 +89,10 @@ class SearchStudy:
         with self._store():
             for trial in self._trials():
                 begun = trial.state == TrialState.RUNNING
-                if begun and trial.user_attrs.get(_RETRY_OF) == number:
+                if begun and trial.user_attrs.get(RETRY_OF) == number:
                     return trial.number
             failed = self._frozen(number)
-            return self._add(failed.params, failed.distributions, {_RETRY_OF: number})
+            return self._add(failed.params, failed.distributions, {RETRY_OF: number})
 
     def begin(self, request: str, values: Mapping[str, Any]) -> int:
         """Begin a trial with these values of dimensions, once for each request; its number.
@@ -135,16 +135,21 @@ class SearchStudy:
         if self.spec.search.objectives:
             return False
         with self._store():
-            frozen = self._frozen(trial.search_number)
+            frozen = self._known.find(trial.search_number) or self._frozen(trial.search_number)
             if frozen.state.is_finished():
                 return False
-            # As `Trial.report` and `Trial.should_prune`, without reading the trial twice more.
+            # As `Trial.report` and `Trial.should_prune`, without reading what was reported before.
             if step not in frozen.intermediate_values:
-                storage, value = self.study._storage, trial.kept[step]
-                storage.set_trial_intermediate_value(frozen._trial_id, step, value)
-                frozen.intermediate_values[step] = value
+                self._add_point(frozen, step, trial.kept[step])
             frozen.intermediate_values.pop(0, None)  # older versions reported it
             return bool(self.study.pruner.prune(self._known.seen_by(self.study), frozen))
+
+    def _add_point(self, frozen: FrozenTrial, step: int, value: float) -> None:
+        try:
+            self.study._storage.set_trial_intermediate_value(frozen._trial_id, step, value)
+        except KeyError as error:  # Optuna raises it for a trial that is gone
+            raise self._lost(f"trial {frozen.number}") from error
+        frozen.intermediate_values[step] = value
 
     def tell(self, trial: TrialHistory) -> None:
         """Report how a trial ended: COMPLETE has its best values, which are never NaN.
@@ -156,8 +161,8 @@ class SearchStudy:
             return
         with self._store():
             frozen = self._frozen(trial.search_number)
-            if trial.state != "FAIL" and not frozen.state.is_finished():
-                self._constrain(frozen, trial)
+            if not frozen.state.is_finished():
+                self._explain(frozen, trial)
             told = self.study.tell(
                 trial.search_number,
                 self._values(trial) if trial.state == "COMPLETE" else None,
@@ -171,7 +176,11 @@ class SearchStudy:
         found = (measure(trial, name) for name in names)
         return [value for value in found if value is not None]
 
-    def _constrain(self, frozen: FrozenTrial, trial: TrialHistory) -> None:
+    def _explain(self, frozen: FrozenTrial, trial: TrialHistory) -> None:
+        """Report what a trial has failed of, or by how much it is beyond each constraint."""
+        if trial.state == "FAIL":
+            Trial(self.study, frozen._trial_id).set_user_attr(FAILURE_CAUSE, trial.cause)
+            return
         found = excesses(self.spec.search.constraints, [trial]) or {}
         for text in [text for text in found if text not in frozen.constraints]:
             Trial(self.study, frozen._trial_id).set_constraint(text, found[text])

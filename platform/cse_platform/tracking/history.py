@@ -177,7 +177,7 @@ class History:
         trial = self.trials[event.trial]
         trial.ran_until(event.time)
         trial.state, trial.error, trial.finished = event.state, event.error, event.time
-        trial.why = event.why
+        trial.why, trial.cause = event.why, event.cause
         trial.best_step, trial.best_value = event.best_step, event.best_value
         trial.best_metrics = event.best_metrics
         trial.model, trial.model_deleted = event.model, False

@@ -218,6 +218,7 @@ class Planner:
                 best_step=None,
                 best_value=None,
                 error=error,
+                cause="refusal",
             )
         )
         self.state.with_search(lambda: self.state.search.tell(trial))

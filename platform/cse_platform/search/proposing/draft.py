@@ -10,6 +10,7 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from cse_platform.search.distributions import distribution, encode
+from cse_platform.search.proposing.failed_trials import show_failures
 from cse_platform.sweep.space.dimensions import Dimension
 
 _NEW = -1
@@ -41,7 +42,7 @@ class Draft:
         self._storage, self._study_id = study._storage, study._study_id
         self._begun = begun or _blank(len(trials))
         self.others = [trial for trial in trials if trial.number != self._begun.number]
-        self._learned = learned
+        self._shown = show_failures([*learned, *self.others], study.directions)
         self._study_attrs = dict(self._storage.get_study_system_attrs(self._study_id))
         self._changed: dict[str, Any] = {}
         self.study = copy.copy(study)
@@ -95,10 +96,8 @@ class Draft:
         deepcopy: bool = True,
         states: Container[TrialState] | None = None,
     ) -> list[FrozenTrial]:
-        trials = sorted([*self.others, self.trial], key=lambda trial: trial.number)
-        found = [
-            trial for trial in [*self._learned, *trials] if states is None or trial.state in states
-        ]
+        trials = sorted([*self._shown, self.trial], key=lambda trial: trial.number)
+        found = [trial for trial in trials if states is None or trial.state in states]
         return copy.deepcopy(found) if deepcopy else found
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
