@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from cse_platform.errors import StoreLostError
 from cse_platform.sweep.spec import SweepSpec
 
 NewSpec = Callable[..., SweepSpec]
@@ -64,10 +63,10 @@ def test_a_store_that_hangs_is_left_alone_for_a_while(
     drive.assert_sound()
 
 
-def test_a_search_store_that_comes_back_without_a_trial_ends_the_sweep(
+def test_a_search_store_that_comes_back_without_a_trial_is_filled_again(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
-    """It was down and an old copy was put in its place: waiting would last for ever."""
+    """It was down and an old copy was put in its place."""
     drive = new_drive(tmp_path, new_spec(), capacity=1)
     [plan] = drive.start()
     drive.report(plan.key, 0)
@@ -75,5 +74,5 @@ def test_a_search_store_that_comes_back_without_a_trial_ends_the_sweep(
         for table in ("trial_params", "trial_intermediate_values", "trials"):
             store.execute(f"DELETE FROM {table}")
     drive.state.search_error = "it is down"
-    with pytest.raises(StoreLostError, match=r"has lost .*trial.* of sweep .small.*sweep=NEWNAME"):
-        drive.run_until_idle()
+    drive.run()
+    drive.assert_sound()

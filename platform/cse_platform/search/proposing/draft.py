@@ -13,6 +13,8 @@ from cse_platform.search.distributions import distribution, encode
 from cse_platform.search.proposing.failed_trials import show_failures
 from cse_platform.sweep.space.dimensions import Dimension
 
+FIXED = "fixed_params"
+"""Optuna's system attribute of a trial with the values that it was queued with."""
 _NEW = -1
 """Id of a trial that the storage does not have yet."""
 
@@ -63,7 +65,7 @@ class Draft:
     @property
     def given(self) -> Collection[str]:
         """The dimensions whose values are not drawn."""
-        return {*self._begun.params, *self._begun.system_attrs.get("fixed_params", {})}
+        return {*self._begun.params, *self._begun.system_attrs.get(FIXED, {})}
 
     def settle(self, values: Mapping[str, tuple[Dimension, Any]]) -> None:
         """Give the trial these values of dimensions instead of those that were drawn last."""

@@ -9,7 +9,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from cse_platform.search.distributions import decode, encode, suggest
-from cse_platform.search.proposing.draft import Draft
+from cse_platform.search.proposing.draft import FIXED, Draft
 from cse_platform.search.proposing.learning import learned_trials
 from cse_platform.search.samplers.named import sampler
 from cse_platform.sweep.samplers import Gp, Sampler, chosen
@@ -62,7 +62,7 @@ def enqueue_points(study: optuna.Study, spec: SweepSpec, start_points: ProposedP
         grid = list(spec.grid_points())
         points = [p for start in points for p in grid if start.items() <= p.items()] + grid
     # Optuna's own skip_if_exists takes numbers as equal if they differ by less than 1e-5 of them.
-    known = [t.system_attrs.get("fixed_params", t.params) for t in study.get_trials(deepcopy=False)]
+    known = [t.system_attrs.get(FIXED, t.params) for t in study.get_trials(deepcopy=False)]
     for point in points:
         encoded = {name: encode(value) for name, value in point.items()}
         if encoded not in known:
