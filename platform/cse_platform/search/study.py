@@ -26,6 +26,7 @@ from cse_platform.search.proposing.proposals import (
     complete,
     enqueue_points,
     propose,
+    sampler_notes,
 )
 from cse_platform.search.pruners.named import pruner
 from cse_platform.search.restoring import (
@@ -244,7 +245,11 @@ class SearchStudy:
                 self._begin(trial, params_of(attempt, self.spec.space))
         points = self.start_points
         for trial in restored_trials(history, self.spec, points, first=len(known)):
+            if trial.params and not trial.user_attrs.keys() & {RETRY_OF, REQUEST}:  # it was drawn
+                notes = sampler_notes(self.study, self.spec, known, trial, learned=self.learned)
+                trial.system_attrs = {**trial.system_attrs, **notes}
             self.study.add_trial(trial)
+            known.append(self._frozen(len(known)))
         self._known.forget()
 
     def _begin(self, waiting: FrozenTrial, params: dict[str, Any]) -> None:

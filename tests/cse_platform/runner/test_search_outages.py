@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cse_platform.errors import StoreLostError
 from cse_platform.sweep.spec import SweepSpec
 
 NewSpec = Callable[..., SweepSpec]
@@ -63,10 +64,10 @@ def test_a_store_that_hangs_is_left_alone_for_a_while(
     drive.assert_sound()
 
 
-def test_a_search_store_that_comes_back_without_a_trial_is_filled_again(
+def test_a_search_store_that_comes_back_without_a_trial_is_filled_by_the_next_start(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
-    """It was down and an old copy was put in its place."""
+    """It was down and an old copy was put in its place: waiting would last for ever."""
     drive = new_drive(tmp_path, new_spec(), capacity=1)
     [plan] = drive.start()
     drive.report(plan.key, 0)
@@ -74,5 +75,9 @@ def test_a_search_store_that_comes_back_without_a_trial_is_filled_again(
         for table in ("trial_params", "trial_intermediate_values", "trials"):
             store.execute(f"DELETE FROM {table}")
     drive.state.search_error = "it is down"
-    drive.run()
-    drive.assert_sound()
+    with pytest.raises(StoreLostError, match=r"lost .*trial.* of sweep .small.*fills the store"):
+        drive.run_until_idle()
+    drive.close()
+    again = new_drive(tmp_path, drive.spec, capacity=1)
+    again.run()
+    again.assert_sound()

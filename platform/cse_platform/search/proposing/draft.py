@@ -72,10 +72,14 @@ class Draft:
         self.trial.params = {name: encode(value) for name, (_, value) in values.items()}
         self.trial.distributions = {name: distribution(one) for name, (one, _) in values.items()}
 
-    def accept(self) -> None:
-        """Write to the storage what was drawn last."""
+    def note(self) -> None:
+        """Write to the storage what the sampler has noted of the study."""
         for key, value in self._changed.items():
             self._storage.set_study_system_attr(self._study_id, key, value)
+
+    def accept(self) -> None:
+        """Write to the storage what was drawn last."""
+        self.note()
         if self.trial._trial_id == _NEW:
             self._storage.create_new_trial(self._study_id, template_trial=self.trial)
             return
