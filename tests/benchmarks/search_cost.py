@@ -29,6 +29,7 @@ from search_studies import in_memory, lived
 
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.history import History
 
 SAMPLERS = ("random", "qmc", "tpe", "gp", "cmaes", "nsgaii", "nsgaiii", "auto")
 COUNTS_ITS_OWN = ("cmaes", "nsgaii", "nsgaiii")
@@ -62,6 +63,8 @@ def cost(sampler: str, trials: int) -> dict[str, dict[str, float]]:
             spec(sampler, trials + ASKS + RUNNING),
             url=f"sqlite:///{folder}/search.db",
             start_points=(),
+            journal="benchmark",
+            history=History(),
         )
         search.study.add_trials(former(sampler, trials))
         for _ in range(RUNNING + 1):  # the first one reads the whole study, once a start

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from browser import free_port
 from processes import end_of
-from search_studies import lived
+from search_studies import lived, opened
 
-from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.reading.loader import load_sweep
 
 SWEEPS = Path(__file__).parents[2] / "sweeps"
@@ -29,7 +28,7 @@ SECONDS = 60
 
 def test_optuna_dashboard_shows_a_search_under_way_and_cannot_change_it(tmp_path: Path) -> None:
     spec = load_sweep(SWEEPS / "quickstart.yaml").stages[0]
-    search = SearchStudy(spec, url=f"sqlite:///{tmp_path}/search.db", start_points=())
+    search = opened(tmp_path, spec)
     with shown(tmp_path) as (process, studies):
         assert _names(process, studies) == [spec.sweep]
         search.ask()  # it writes while the other reads
@@ -41,7 +40,7 @@ def test_optuna_dashboard_shows_a_search_under_way_and_cannot_change_it(tmp_path
 
 def test_optuna_dashboard_shows_several_objectives(tmp_path: Path) -> None:
     spec = load_sweep(SWEEPS / "quickstart.yaml", overrides=AIMS).stages[0]
-    search = SearchStudy(spec, url=f"sqlite:///{tmp_path}/search.db", start_points=())
+    search = opened(tmp_path, spec)
     for number, value in enumerate((0.5, 0.6, 0.7)):
         search.ask()
         told = lived(number, [0.1, value], state="COMPLETE")

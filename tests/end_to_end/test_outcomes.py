@@ -310,3 +310,23 @@ def test_the_end_of_a_search_says_how_far_it_can_be_trusted(
     assert any("2 fresh seeds" in line for line in told)
     asked = CliRunner().invoke(leaderboard, ["search", "tiny", "--runs", str(sweep.runs)])
     assert {*asked.output.splitlines()} <= {*told}
+
+
+@pytest.mark.parametrize("sampler", ["random", {"kind": "tpe", "startup_trials": 3}], ids=str)
+def test_a_lost_search_store_changes_nothing(run_here, new_sweep, tmp_path: Path, sampler) -> None:
+    """It is filled from the journal, and the search goes on with the trials that it would have."""
+    space = {"temperature": {"low": 0.01, "high": 1.0, "log": True}, "kind": ["a", "b"]}
+    search = {"sampler": sampler, "trials": 8, "seed": 6}
+    tried = []
+    for name, parts in (("whole", (8,)), ("lost", (4, 8))):
+        (tmp_path / name).mkdir()
+        sweep = new_sweep(tmp_path / name, space=space, resources=ONE_AT_A_TIME)
+        for trials in parts:
+            sweep.change(search={**search, "trials": trials})
+            for file in sweep.runs.glob("search.db*"):
+                file.unlink()
+            result = run_here(sweep)
+            assert result.exit_code == 0, result.output
+        tried.append([trial.searched_values for trial in sweep.history().trials.values()])
+        assert_stores_agree(sweep)
+    assert tried[0] == tried[1] and len(tried[0]) == 8

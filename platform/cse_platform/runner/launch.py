@@ -98,7 +98,7 @@ def run_sweep(
         asked = spec.model_dump(mode="json", exclude={"stores"})  # URLs can hold passwords
         refuse_changes(history.spec, asked)
         mirror = MLflowMirror(places.mlflow, experiment=spec.experiment, artifacts=places.artifacts)
-        begin = prepare(spec, asked, places, history, leaderboard, reuse)
+        begin = prepare(spec, asked, places, journal.id, history, leaderboard, reuse)
         recorder = Recorder(journal, [LeaderboardSink(leaderboard, lease), mirror])
         state: EndState = "INTERRUPTED" if begin else "UNCHANGED"
         try:
@@ -143,13 +143,15 @@ def prepare(
     spec: SweepSpec,
     asked: dict[str, Any],
     places: SweepStores,
+    journal: str,
     history: History,
     leaderboard: Store,
     reuse: Reuse,
 ) -> Callable[[Recorder, Lease], SweepState] | None:
     """Everything that can fail before the first trial: encoders, data, the search store.
 
-    `asked` is the sweep as JSON, for the journal; best encoders are looked up in the leaderboard.
+    `asked` is the sweep as JSON, for the journal with the identity `journal`; best encoders are
+    looked up in the leaderboard.
     What is returned begins the sweep: no start is recorded of one that is refused here. None if
     the sweep has nothing left to do.
     """
@@ -167,7 +169,14 @@ def prepare(
         return None
     evidence = gather(history, resolved, leaderboard, dev=dev.columns)
     points = start_points(resolved, method, evidence.leaders or {})
-    search = SearchStudy(resolved, url=places.search, start_points=points, learned=evidence.learned)
+    search = SearchStudy(
+        resolved,
+        url=places.search,
+        start_points=points,
+        journal=journal,
+        history=history,
+        learned=evidence.learned,
+    )
     now = {"content": content, "environment": environment, "packages": packages}
     taken = {"best": best, "leaders": evidence.leaders, "learned": evidence.learned}
     started = _started(spec, method, spec=asked, **taken, **now)

@@ -19,7 +19,7 @@ from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.sweep.objectives import is_metric, metric_of
 from cse_platform.sweep.reading.problems import did_you_mean
-from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialState
+from cse_platform.tracking.events import FailureCause, TrialFinished, TrialPoint, TrialState
 from cse_platform.tracking.trial_history import TrialHistory
 
 _log = logging.getLogger(__name__)
@@ -161,15 +161,15 @@ class Results:
         """A trial came to its last step, or was stopped by `point`."""
         trial = self.state.history.trials[key]
         if key in self._refused:
-            self._finish(trial, "FAIL", error=self._refused[key])
+            self._finish(trial, "FAIL", error=self._refused[key], cause="trial")
         elif (best := trial.best(checkpoint=self.state.spec.dev.checkpoint)) is None:
             early = key in self._stopped
             said = STOPPED if early else "it reported no dev score that is a number"
-            self._finish(trial, "FAIL", error=said)
+            self._finish(trial, "FAIL", error=said, cause="person" if early else "trial")
         elif key in self._pruned or key in self._stopped:
             self._finish(trial, "PRUNED", why=self._pruned.get(key, STOPPED))
         elif why := self._unmeasured(best):
-            self._finish(trial, "FAIL", error=why)
+            self._finish(trial, "FAIL", error=why, cause="trial")
         else:
             self._finish(trial, "COMPLETE")
 
@@ -198,7 +198,8 @@ class Results:
             self.state.live.discard(key)
             self.state.left_over.append(trial)
         else:
-            self._finish(trial, "FAIL", error=failure.said)
+            cause: FailureCause = "machine" if failure.end == "crash" else "trial"
+            self._finish(trial, "FAIL", error=failure.said, cause=cause)
 
     def _finish(
         self,
@@ -206,6 +207,7 @@ class Results:
         state: TrialState,
         *,
         error: str | None = None,
+        cause: FailureCause | None = None,
         why: str | None = None,
     ) -> None:
         best = trial.best(checkpoint=self.state.spec.dev.checkpoint)
@@ -220,6 +222,7 @@ class Results:
                 best_metrics={} if best is None else best.metrics,
                 model=self.model_place(trial.key) if kept else None,
                 error=error,
+                cause=cause,
                 why=why,
                 wall_seconds=trial.busy_seconds,
                 gpus=self.state.slot.gpu,

@@ -34,6 +34,10 @@ class KnownTrials:
             self._took = self._read_at - began
         return [self._known[number] for number in sorted(self._known)]
 
+    def find(self, number: int) -> FrozenTrial | None:
+        """A trial as this driver knows it; None where it has to be read."""
+        return self._known.get(number)
+
     def note(self, trial: FrozenTrial) -> None:
         """Take a trial as it is in the store now."""
         self._known[trial.number] = trial
@@ -46,6 +50,7 @@ class KnownTrials:
 
     def forget(self) -> None:
         """Read all of it at the next look."""
+        self._known.clear()
         self._read_at = float("-inf")
 
 

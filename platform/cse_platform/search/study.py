@@ -14,10 +14,11 @@ from optuna.storages._rdb.models import NOT_FOUND_MSG
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from sqlalchemy.exc import SQLAlchemyError
 
-from cse_platform.errors import StoreDownError, StoreLostError
+from cse_platform.errors import StoreDownError, StoreLostError, SweepRefusedError
 from cse_platform.search.distributions import distribution, encode
 from cse_platform.search.known_trials import KnownTrials
 from cse_platform.search.opening import open_search_store
+from cse_platform.search.proposing.failed_trials import FAILURE_CAUSE, RETRY_OF
 from cse_platform.search.proposing.learning import SOURCE
 from cse_platform.search.proposing.proposals import (
     Proposal,
@@ -25,17 +26,27 @@ from cse_platform.search.proposing.proposals import (
     complete,
     enqueue_points,
     propose,
+    sampler_notes,
 )
 from cse_platform.search.pruners.named import pruner
+from cse_platform.search.restoring import (
+    CLOSED,
+    REQUEST,
+    closing_reason,
+    final_values,
+    fits,
+    params_of,
+    restored_trials,
+)
 from cse_platform.secrets import mask_url
-from cse_platform.sweep.objectives import DEV_VALUE, excesses, measure
+from cse_platform.sweep.objectives import excesses
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import LearnedTrial
 from cse_platform.tracking.history import History
 from cse_platform.tracking.trial_history import TrialHistory
 
-_RETRY_OF = "retry_of"
-_REQUEST = "request"
+JOURNAL = "journal"
+"""User attribute of a study with the identity of the journal that it belongs to."""
 
 
 class SearchStudy:
@@ -53,10 +64,13 @@ class SearchStudy:
         *,
         url: str,
         start_points: ProposedPoints,
+        journal: str,
+        history: History,
         learned: Sequence[LearnedTrial] = (),
     ) -> None:
         self.spec = spec
         self.url = url
+        self.start_points = start_points
         self.learned = learned
         """What the sampler knows of other sweeps; the study has no trials of it."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -70,6 +84,12 @@ class SearchStudy:
                 load_if_exists=True,
                 pruner=pruner(spec.pruner),
             )
+            try:
+                self._claim(journal, history)
+            except SweepRefusedError:
+                self.close_store()
+                raise
+            self._restore(history)
             if learned:
                 self.study.set_user_attr(SOURCE, [one.source for one in learned])
             enqueue_points(self.study, spec, start_points)
@@ -89,10 +109,10 @@ class SearchStudy:
         with self._store():
             for trial in self._trials():
                 begun = trial.state == TrialState.RUNNING
-                if begun and trial.user_attrs.get(_RETRY_OF) == number:
+                if begun and trial.user_attrs.get(RETRY_OF) == number:
                     return trial.number
             failed = self._frozen(number)
-            return self._add(failed.params, failed.distributions, {_RETRY_OF: number})
+            return self._add(failed.params, failed.distributions, {RETRY_OF: number})
 
     def begin(self, request: str, values: Mapping[str, Any]) -> int:
         """Begin a trial with these values of dimensions, once for each request; its number.
@@ -101,12 +121,12 @@ class SearchStudy:
         """
         with self._store():
             for trial in self._trials():
-                if trial.user_attrs.get(_REQUEST) == request:
+                if trial.user_attrs.get(REQUEST) == request:
                     return trial.number
             space = self.spec.space
             params = {name: encode(space[name].find(value)) for name, value in values.items()}
             return self._add(
-                params, {n: distribution(space[n]) for n in params}, {_REQUEST: request}
+                params, {n: distribution(space[n]) for n in params}, {REQUEST: request}
             )
 
     def adopt(self, number: int) -> Proposal:
@@ -135,16 +155,21 @@ class SearchStudy:
         if self.spec.search.objectives:
             return False
         with self._store():
-            frozen = self._frozen(trial.search_number)
+            frozen = self._known.find(trial.search_number) or self._frozen(trial.search_number)
             if frozen.state.is_finished():
                 return False
-            # As `Trial.report` and `Trial.should_prune`, without reading the trial twice more.
+            # As `Trial.report` and `Trial.should_prune`, without reading what was reported before.
             if step not in frozen.intermediate_values:
-                storage, value = self.study._storage, trial.kept[step]
-                storage.set_trial_intermediate_value(frozen._trial_id, step, value)
-                frozen.intermediate_values[step] = value
+                self._add_point(frozen, step, trial.kept[step])
             frozen.intermediate_values.pop(0, None)  # older versions reported it
             return bool(self.study.pruner.prune(self._known.seen_by(self.study), frozen))
+
+    def _add_point(self, frozen: FrozenTrial, step: int, value: float) -> None:
+        try:
+            self.study._storage.set_trial_intermediate_value(frozen._trial_id, step, value)
+        except KeyError as error:  # Optuna raises it for a trial that is gone
+            raise self._lost(f"trial {frozen.number}") from error
+        frozen.intermediate_values[step] = value
 
     def tell(self, trial: TrialHistory) -> None:
         """Report how a trial ended: COMPLETE has its best values, which are never NaN.
@@ -156,22 +181,21 @@ class SearchStudy:
             return
         with self._store():
             frozen = self._frozen(trial.search_number)
-            if trial.state != "FAIL" and not frozen.state.is_finished():
-                self._constrain(frozen, trial)
+            if not frozen.state.is_finished():
+                self._explain(frozen, trial)
             told = self.study.tell(
                 trial.search_number,
-                self._values(trial) if trial.state == "COMPLETE" else None,
+                final_values(trial, self.spec) if trial.state == "COMPLETE" else None,
                 state=TrialState[trial.state],
                 skip_if_finished=True,
             )
             self._known.note(told)
 
-    def _values(self, trial: TrialHistory) -> list[float]:
-        names = [one.name for one in self.spec.search.objectives] or [DEV_VALUE]
-        found = (measure(trial, name) for name in names)
-        return [value for value in found if value is not None]
-
-    def _constrain(self, frozen: FrozenTrial, trial: TrialHistory) -> None:
+    def _explain(self, frozen: FrozenTrial, trial: TrialHistory) -> None:
+        """Report what a trial has failed of, or by how much it is beyond each constraint."""
+        if trial.state == "FAIL":
+            Trial(self.study, frozen._trial_id).set_user_attr(FAILURE_CAUSE, trial.cause)
+            return
         found = excesses(self.spec.search.constraints, [trial]) or {}
         for text in [text for text in found if text not in frozen.constraints]:
             Trial(self.study, frozen._trial_id).set_constraint(text, found[text])
@@ -179,7 +203,7 @@ class SearchStudy:
     def close(self, number: int, *, why: str) -> None:
         """End a trial that will not be run as FAIL; the reason becomes a user attribute."""
         with self._store():
-            Trial(self.study, self._frozen(number)._trial_id).set_user_attr("closed", why)
+            Trial(self.study, self._frozen(number)._trial_id).set_user_attr(CLOSED, why)
             self._known.note(self.study.tell(number, state=TrialState.FAIL))
 
     def close_store(self) -> None:
@@ -189,21 +213,57 @@ class SearchStudy:
 
     def reconcile(self, history: History) -> None:
         """Report to the study everything that the journal has and the study lacks."""
-        self._known.forget()
         with self._store():
+            self._restore(history)
             known = {trial.number: trial for trial in self._trials()}
-        for trial in history.trials.values():
-            if trial.search_number is None:
-                continue
-            frozen = known.get(trial.search_number)
-            if frozen is None or frozen.state == TrialState.WAITING:
-                raise self._lost(f"trial {trial.search_number}")
-            if not frozen.state.is_finished():
-                self._catch_up(frozen, trial)
+        for number, trial in history.attempts.items():
+            if not known[number].state.is_finished():
+                self._catch_up(known[number], trial)
+
+    def _claim(self, journal: str, history: History) -> None:
+        """Bind the study to the journal; one of earlier versions is bound if its trials fit.
+
+        SweepRefusedError if it belongs to another journal.
+        """
+        owner = self.study.user_attrs.get(JOURNAL)
+        if owner is None and fits(self._trials(), history, self.spec.space):
+            self.study.set_user_attr(JOURNAL, journal)
+        elif owner != journal:
+            raise SweepRefusedError(
+                f"search store {mask_url(self.url)} has a search of the name {self.spec.sweep!r} "
+                "that belongs to another journal; run this one as another sweep, --set "
+                "sweep=NEWNAME, or with another search store, --set stores.search=URL"
+            )
+
+    def _restore(self, history: History) -> None:
+        """Put back the trials that the journal knows and the study lacks."""
+        self._known.forget()
+        known = self._trials()
+        waiting = [trial for trial in known if trial.state == TrialState.WAITING]
+        for trial in waiting:
+            if (attempt := history.attempts.get(trial.number)) is not None:
+                self._begin(trial, params_of(attempt, self.spec.space))
+        points = self.start_points
+        for trial in restored_trials(history, self.spec, points, first=len(known)):
+            if trial.params and not trial.user_attrs.keys() & {RETRY_OF, REQUEST}:  # it was drawn
+                notes = sampler_notes(self.study, self.spec, known, trial, learned=self.learned)
+                trial.system_attrs = {**trial.system_attrs, **notes}
+            self.study.add_trial(trial)
+            known.append(self._frozen(len(known)))
+        self._known.forget()
+
+    def _begin(self, waiting: FrozenTrial, params: dict[str, Any]) -> None:
+        """Begin a trial that waits, with all its values."""
+        storage = self.study._storage
+        for name, value in params.items():
+            asked = distribution(self.spec.space[name])
+            internal = asked.to_internal_repr(value)
+            storage.set_trial_param(waiting._trial_id, name, internal, asked)
+        storage.set_trial_state_values(waiting._trial_id, TrialState.RUNNING)
 
     def _catch_up(self, frozen: FrozenTrial, trial: TrialHistory) -> None:
-        if trial.role == "repeat":
-            self.close(frozen.number, why=f"proposed before; run with seed {trial.seed} instead")
+        if why := closing_reason(trial):
+            self.close(frozen.number, why=why)
             return
         for step in sorted(set(trial.kept) - set(frozen.intermediate_values)):
             self.report(trial, step=step)
@@ -243,8 +303,8 @@ class SearchStudy:
     def _lost(self, what: str) -> StoreLostError:
         return StoreLostError(
             f"search store {mask_url(self.url)} has lost {what} of sweep "
-            f"{self.spec.sweep!r}, which the journal knows; put the newest copy of the store back, "
-            "or start anew, with --set sweep=NEWNAME"
+            f"{self.spec.sweep!r}, which the journal knows; the same command fills the store from "
+            "the journal again"
         )
 
     @contextmanager

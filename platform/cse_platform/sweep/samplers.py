@@ -27,6 +27,8 @@ class _Sampler(ByKind):
 
     learns: ClassVar[bool] = True
     """Whether what it proposes follows from what the trials before have given."""
+    notes: ClassVar[bool] = False
+    """Whether it keeps something of its own in the study beside the trials and their values."""
     redraws: ClassVar[int] = 10
     """How often it is asked for a point that `require` allows."""
 
@@ -62,6 +64,7 @@ class Gp(_Sampler):
 class CmaEs(_Sampler):
     """CMA-ES: a normal distribution that moves and turns towards better trials."""
 
+    notes = True
     kind: Literal["cmaes"] = "cmaes"
     startup_trials: NotNegative = Field(default=1, description="drawn at random, to begin with")
     population: Annotated[int, Field(strict=True, ge=4)] | None = Field(
@@ -84,6 +87,7 @@ class Qmc(_Sampler):
     """Points of a sequence that fills the space evenly; learns nothing."""
 
     learns = False
+    notes = True
     redraws = 100
     kind: Literal["qmc"] = "qmc"
     sequence: Literal["sobol", "halton"] = Field(
@@ -108,6 +112,7 @@ class Grid(_Sampler):
 
 
 class _Genetic(_Sampler):
+    notes = True
     population: Population = Field(default=50, description="trials of a generation")
     crossover_probability: Probability = Field(default=0.9, description="of mixing two parents")
     swapping_probability: Probability = Field(

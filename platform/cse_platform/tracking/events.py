@@ -13,6 +13,10 @@ TrialState = Literal["COMPLETE", "PRUNED", "FAIL"]
 SweepAction = Literal["stop", "pause", "resume", "retry", "enqueue"]
 Role = Literal["search", "confirm", "repeat"]
 MessageLevel = Literal["note", "warning", "error"]
+FailureCause = Literal["trial", "person", "refusal", "machine"]
+"""What a trial failed of: its configuration, for it raised an error, diverged or took too long; a
+person who stopped it; the method or the sweep that refuses to go on with it; the end of its
+process. Only the first says something of the configuration."""
 Annotatable = Literal["trial", "configuration", "sweep"]
 """What people can write notes, tags and stars about."""
 
@@ -212,6 +216,8 @@ class TrialFinished(TrialEvent):
     """Folder of the best checkpoint, in the sentence-transformers format."""
     error: str | None = None
     """One line, for FAIL."""
+    cause: FailureCause | None = None
+    """Of a FAIL. None in older journals."""
     why: str | None = None
     """One line, for PRUNED: why it was stopped. None in older journals."""
     wall_seconds: float | None = None

@@ -41,6 +41,9 @@ class History:
         self.requests: set[str] = set()
         """All that were heard."""
         self.trials: dict[str, TrialHistory] = {}
+        self.attempts: dict[int, TrialHistory] = {}
+        """Each trial of the search by its number in the study, those included that were tried
+        again since."""
         for event in past:
             self.apply(event)
 
@@ -134,6 +137,7 @@ class History:
             self._drop_failed(event)
             known = TrialHistory(key=event.trial, started=event.time, **events.asked_of(event))
             self.trials[event.trial] = known
+            self._note_attempt(known)
         known.environment = self.environment
         known.last_heard, known.resumed_from = event.time, event.resumed_from
         if known.checkpoint is not None and known.checkpoint[0] != event.resumed_from:
@@ -164,6 +168,11 @@ class History:
             reused_from=event.reused_from,
             **events.asked_of(event),
         )
+        self._note_attempt(self.trials[event.trial])
+
+    def _note_attempt(self, trial: TrialHistory) -> None:
+        if trial.search_number is not None:
+            self.attempts[trial.search_number] = trial
 
     def _point(self, event: events.TrialPoint) -> None:
         trial = self.trials[event.trial]
@@ -178,7 +187,7 @@ class History:
         trial = self.trials[event.trial]
         trial.ran_until(event.time)
         trial.state, trial.error, trial.finished = event.state, event.error, event.time
-        trial.why = event.why
+        trial.why, trial.cause = event.why, event.cause
         trial.best_step, trial.best_value = event.best_step, event.best_value
         trial.best_metrics = event.best_metrics
         trial.model, trial.model_deleted = event.model, False

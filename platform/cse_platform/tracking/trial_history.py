@@ -55,6 +55,8 @@ class TrialHistory:
     model_deleted: bool = False
     """Whether it was deleted since, because other trials were better."""
     error: str | None = None
+    cause: events.FailureCause | None = None
+    """What it has failed of, where that is known."""
     why: str | None = None
     """Why it was stopped early, where it was."""
     finished: datetime | None = None

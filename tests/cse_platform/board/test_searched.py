@@ -1,6 +1,7 @@
 """What a search has tried: all of it, or the best and an even sample of the rest."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store.opening import Store
+from cse_platform.search.findings.findings import search_findings
 from cse_platform.tracking.events import Event
 
 Life = Callable[..., list[Event]]
@@ -60,6 +62,20 @@ def test_the_best_half_and_an_even_sample(
         assert found == reader.search("first", limit=limit)
     whole = reader.search("first", limit=TRIALS)
     assert (len(whole.trials), whole.is_sample) == (TRIALS, False)
+
+
+def test_statistics_of_a_sample_are_those_of_all_trials(
+    board: Store, sweep_started: Start, trial_life: Life
+) -> None:
+    """Half of a sample are the best trials; nothing but hyperparameters is taken from it."""
+    tell(board, long_search(sweep_started, trial_life))
+    reader = Leaderboard(board)
+    whole = asdict(search_findings(reader.search("first", limit=TRIALS)))
+    found = asdict(search_findings(reader.search("first", limit=12)))
+    for told in ("importances", "borders"):
+        del whole[told], found[told]
+    assert found == whole
+    assert (found["trials"], len(found["best_so_far"])) == (TRIALS, 4)
 
 
 def test_where_too_few_are_complete_the_others_fill_up(

@@ -107,6 +107,8 @@ class Drive:
                 spec,
                 url=search or f"sqlite:///{folder / 'search.db'}",
                 start_points=start_points(spec, method, evidence.leaders or {}),
+                journal=journal.id,
+                history=history,
                 learned=evidence.learned,
             )
             stores = (self.recorder, study, leaderboard, self.lease)

@@ -85,7 +85,9 @@ def test_a_start_reads_each_dev_set_once_opens_one_search_store_and_validates_no
     monkeypatch.setattr(SweepSpec, "model_validate", no_validation)
     places = sweep_stores(spec, runs=tmp_path, environment={})
     with open_store(places.leaderboard) as board:
-        launch.prepare(spec, spec.model_dump(mode="json"), places, History(), board, "same code")
+        launch.prepare(
+            spec, spec.model_dump(mode="json"), places, "j", History(), board, "same code"
+        )
     assert counts == Counter(stsb=1, sickr=1) | Counter({"search stores": 1})
 
 

@@ -64,7 +64,7 @@ def test_a_store_that_hangs_is_left_alone_for_a_while(
     drive.assert_sound()
 
 
-def test_a_search_store_that_comes_back_without_a_trial_ends_the_sweep(
+def test_a_search_store_that_comes_back_without_a_trial_is_filled_by_the_next_start(
     tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
 ) -> None:
     """It was down and an old copy was put in its place: waiting would last for ever."""
@@ -75,5 +75,9 @@ def test_a_search_store_that_comes_back_without_a_trial_ends_the_sweep(
         for table in ("trial_params", "trial_intermediate_values", "trials"):
             store.execute(f"DELETE FROM {table}")
     drive.state.search_error = "it is down"
-    with pytest.raises(StoreLostError, match=r"has lost .*trial.* of sweep .small.*sweep=NEWNAME"):
+    with pytest.raises(StoreLostError, match=r"lost .*trial.* of sweep .small.*fills the store"):
         drive.run_until_idle()
+    drive.close()
+    again = new_drive(tmp_path, drive.spec, capacity=1)
+    again.run()
+    again.assert_sound()

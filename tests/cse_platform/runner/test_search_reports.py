@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from optuna.storages._rdb.models import TrialIntermediateValueModel
 from search_studies import alone, asked, lived, opened, tell_live
+from sqlalchemy import event
 
 from cse_platform.errors import StoreError, StoreLostError
 from cse_platform.search.proposing import proposals
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.history import History
 
 NewSpec = Callable[..., SweepSpec]
 
@@ -158,14 +161,38 @@ def test_a_point_is_told_once_and_never_to_a_trial_that_has_ended(
     assert [str(w.message) for w in recwarn if "already" in str(w.message)] == []
 
 
+@pytest.mark.parametrize("pruner", ["none", "patient"])
+def test_a_point_costs_no_more_where_there_are_many(
+    tmp_path: Path, new_spec: NewSpec, pruner: str
+) -> None:
+    """What was reported before is not read again: no more than the trial, once."""
+    search = opened(tmp_path, new_spec(pruner=pruner))
+    asked(search, 1)
+    (trial,) = lived(0, [0.5] * 101).trials.values()
+    read: list[object] = []
+
+    def note(point: object, _context: object) -> None:
+        read.append(point)
+
+    event.listen(TrialIntermediateValueModel, "load", note)
+    try:
+        for step in trial.curve:
+            search.report(trial, step=step)
+    finally:
+        event.remove(TrialIntermediateValueModel, "load", note)
+    assert len(alone(tmp_path).trials[0].intermediate_values) == 100
+    assert len(read) <= 100  # each point with all before it would be 5,000
+
+
 @pytest.mark.parametrize("points", [(), ({"temperature": 0.5},)])
-def test_a_store_that_lost_a_trial_is_refused(
+def test_a_trial_that_the_store_has_lost_comes_back(
     tmp_path: Path, new_spec: NewSpec, points: tuple[dict[str, Any], ...]
 ) -> None:
     """Also where a start point waits under the number of the lost trial."""
     search = opened(tmp_path, new_spec(), *points)
-    with pytest.raises(StoreError, match=r"has lost trial 0 of sweep 'small'.*sweep=NEWNAME"):
-        search.reconcile(lived(0, [0.5]))
+    search.reconcile(lived(0, [0.5, 0.6], state="COMPLETE"))
+    (trial,) = alone(tmp_path).trials
+    assert (trial.state.name, trial.value, trial.intermediate_values) == ("COMPLETE", 0.6, {1: 0.6})
 
 
 def test_a_store_that_loses_a_trial_or_the_study_is_refused(
@@ -212,7 +239,7 @@ def test_a_key_error_of_our_own_is_no_lost_trial(
 )
 def test_a_wrong_url_is_a_store_error_without_password(new_spec: NewSpec, url: str) -> None:
     with pytest.raises(StoreError, match=r"^search store ") as caught:
-        SearchStudy(new_spec(), url=url, start_points=())
+        SearchStudy(new_spec(), url=url, start_points=(), journal="j", history=History())
     assert "secret" not in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -220,7 +247,7 @@ def test_a_store_that_goes_down_is_a_store_error_until_it_is_back(
     tmp_path: Path, new_spec: NewSpec
 ) -> None:
     url = f"sqlite:///{tmp_path / 'search.db'}?timeout=0.05"
-    search = SearchStudy(new_spec(), url=url, start_points=())
+    search = SearchStudy(new_spec(), url=url, start_points=(), journal="j", history=History())
     asked(search, 1)
     (trial,) = lived(0, [0.1, 0.5]).trials.values()
     with sqlite3.connect(tmp_path / "search.db") as other:

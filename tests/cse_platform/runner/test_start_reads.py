@@ -51,9 +51,8 @@ def test_corpus_and_dev_sets_are_opened_once(
     with open_store(places.leaderboard) as leaderboard:
         sys.addaudithook(count)
         try:
-            prepare(
-                spec, spec.model_dump(mode="json"), places, History([]), leaderboard, "same code"
-            )
+            asked = spec.model_dump(mode="json")
+            prepare(spec, asked, places, "j", History([]), leaderboard, "same code")
         finally:
             watching = False  # a hook cannot be taken off again
     assert opened == {CORPUS: 1, STSB: 1, SICK: 1}

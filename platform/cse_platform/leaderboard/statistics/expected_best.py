@@ -11,6 +11,8 @@ from scipy.special import gammaln
 from cse_platform.leaderboard.statistics.intervals import TAILS
 
 _RESAMPLES = 1000
+_LEAST, _DRAWN = 100, 10_000_000
+"""The fewest resamples, and the values in all of them together: of more values fewer do."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ def expected_best(
     inside = _log_binomial(places[1:] - 1, asked - 1) - _log_binomial(count, asked)
     means = observed @ np.exp(inside)
     rng = np.random.default_rng(seed)
+    resamples = min(resamples, max(_LEAST, _DRAWN // count))
     drawn = np.sort(observed[rng.integers(0, count, (resamples, count))], axis=1) @ with_replacement
     shift = means - observed @ with_replacement
     low, high = np.quantile(drawn, TAILS, axis=0) + shift

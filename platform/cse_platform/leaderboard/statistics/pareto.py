@@ -44,7 +44,7 @@ def _sweep(points: NDArray[np.float64]) -> NDArray[np.bool_]:
 def _eliminate(points: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which of different points are on the front, for any number of columns."""
     ranks = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in points.T]
-    # What dominates a point has a higher sum of ranks, so the first of what is left is on the front.
+    # What dominates a point has a higher sum of ranks: the first of what is left is on the front.
     left: NDArray[np.intp] = np.argsort(-np.sum(ranks, axis=0), kind="stable")
     front: NDArray[Any] = np.zeros(len(points), dtype=np.bool_)
     while len(left):

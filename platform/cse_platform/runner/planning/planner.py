@@ -221,6 +221,7 @@ class Planner:
                 best_step=None,
                 best_value=None,
                 error=error,
+                cause="refusal",
             )
         )
         if trial.checkpoint is not None:

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
+from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory, TrialOutcome
 from cse_platform.leaderboard.statistics.border import BorderSide, border_side
 from cse_platform.leaderboard.statistics.expected_best import ExpectedBest, expected_best
 from cse_platform.leaderboard.statistics.winners_curse import WinnersCurse, winners_curse
 from cse_platform.leaderboard.trial import TrialSummary
-from cse_platform.search.findings.even import even_history
+from cse_platform.search.findings.even import even_history, highest_first
 from cse_platform.search.findings.importance import EVALUATOR, Importance, unsure_importances
 from cse_platform.search.replay import replayed_study
 from cse_platform.sweep.space.dimensions import Choices, Dimension
@@ -75,7 +75,7 @@ class SearchFindings:
 
 def search_findings(history: SearchHistory) -> SearchFindings | None:
     """What is known of a search; None with fewer than ten trials that came to a value."""
-    tried = [one for one in history.trials if one.role == "search"]
+    tried = [one for one in history.outcomes if one.role == "search"]
     ended = [one for one in tried if one.state in ("COMPLETE", "PRUNED")]
     scored = [(one, one.value) for one in ended if one.value is not None]
     complete = [(one, value) for one, value in scored if one.state == "COMPLETE"]
@@ -94,11 +94,11 @@ def search_findings(history: SearchHistory) -> SearchFindings | None:
         curse=_curse(history, winner, best),
         evaluator=EVALUATOR,
         importances=tuple(_importances(history)),
-        borders=tuple(_borders(history, complete)),
+        borders=tuple(_borders(history)),
     )
 
 
-def _best_so_far(tried: Sequence[TrialSummary]) -> Iterator[BestSoFar]:
+def _best_so_far(tried: Sequence[TrialOutcome | TrialSummary]) -> Iterator[BestSoFar]:
     best = float("-inf")
     for begun, one in enumerate(tried, start=1):
         if one.state == "COMPLETE" and one.value is not None and one.value > best:
@@ -111,9 +111,11 @@ def _sizes(trials: int) -> list[int]:
     return sorted({max(1, round(most * part / MOST_SIZES)) for part in range(1, MOST_SIZES + 1)})
 
 
-def _curse(history: SearchHistory, winner: TrialSummary, best: float) -> WinnersCurse | None:
+def _curse(
+    history: SearchHistory, winner: TrialOutcome | TrialSummary, best: float
+) -> WinnersCurse | None:
     fresh: dict[str, list[float]] = defaultdict(list)
-    for one in history.trials:
+    for one in history.outcomes:
         if one.role == "confirm" and one.state == "COMPLETE" and one.value is not None:
             fresh[one.configuration].append(one.value)
     own = fresh.pop(winner.configuration, [])
@@ -128,10 +130,9 @@ def _importances(history: SearchHistory) -> list[Importance]:
     return unsure_importances(study)
 
 
-def _borders(
-    history: SearchHistory, complete: Sequence[tuple[TrialSummary, float]]
-) -> Iterator[AtBorder]:
-    best_first = [one for one, _ in sorted(complete, key=lambda pair: -pair[1])]
+def _borders(history: SearchHistory) -> Iterator[AtBorder]:
+    tried = [one for one in history.trials if one.role == "search" and one.value is not None]
+    best_first = highest_first([one for one in tried if one.state == "COMPLETE"])
     for name, dimension in history.space.items():
         ends = _ends(dimension)
         if ends is None:

@@ -10,8 +10,11 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from cse_platform.search.distributions import distribution, encode
+from cse_platform.search.proposing.failed_trials import show_failures
 from cse_platform.sweep.space.dimensions import Dimension
 
+FIXED = "fixed_params"
+"""Optuna's system attribute of a trial with the values that it was queued with."""
 _NEW = -1
 """Id of a trial that the storage does not have yet."""
 
@@ -41,7 +44,7 @@ class Draft:
         self._storage, self._study_id = study._storage, study._study_id
         self._begun = begun or _blank(len(trials))
         self.others = [trial for trial in trials if trial.number != self._begun.number]
-        self._learned = learned
+        self._shown = show_failures([*learned, *self.others], study.directions)
         self._study_attrs = dict(self._storage.get_study_system_attrs(self._study_id))
         self._changed: dict[str, Any] = {}
         self.study = copy.copy(study)
@@ -62,17 +65,21 @@ class Draft:
     @property
     def given(self) -> Collection[str]:
         """The dimensions whose values are not drawn."""
-        return {*self._begun.params, *self._begun.system_attrs.get("fixed_params", {})}
+        return {*self._begun.params, *self._begun.system_attrs.get(FIXED, {})}
 
     def settle(self, values: Mapping[str, tuple[Dimension, Any]]) -> None:
         """Give the trial these values of dimensions instead of those that were drawn last."""
         self.trial.params = {name: encode(value) for name, (_, value) in values.items()}
         self.trial.distributions = {name: distribution(one) for name, (one, _) in values.items()}
 
-    def accept(self) -> None:
-        """Write to the storage what was drawn last."""
+    def note(self) -> None:
+        """Write to the storage what the sampler has noted of the study."""
         for key, value in self._changed.items():
             self._storage.set_study_system_attr(self._study_id, key, value)
+
+    def accept(self) -> None:
+        """Write to the storage what was drawn last."""
+        self.note()
         if self.trial._trial_id == _NEW:
             self._storage.create_new_trial(self._study_id, template_trial=self.trial)
             return
@@ -95,10 +102,8 @@ class Draft:
         deepcopy: bool = True,
         states: Container[TrialState] | None = None,
     ) -> list[FrozenTrial]:
-        trials = sorted([*self.others, self.trial], key=lambda trial: trial.number)
-        found = [
-            trial for trial in [*self._learned, *trials] if states is None or trial.state in states
-        ]
+        trials = sorted([*self._shown, self.trial], key=lambda trial: trial.number)
+        found = [trial for trial in trials if states is None or trial.state in states]
         return copy.deepcopy(found) if deepcopy else found
 
     def get_trial(self, trial_id: int) -> FrozenTrial:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import optuna
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from cse_platform.search.distributions import decode, encode, suggest
-from cse_platform.search.proposing.draft import Draft
+from cse_platform.search.proposing.draft import FIXED, Draft
 from cse_platform.search.proposing.learning import learned_trials
+from cse_platform.search.samplers.cmaes import VECTOR
 from cse_platform.search.samplers.named import sampler
 from cse_platform.sweep.samplers import Gp, Sampler, chosen
 from cse_platform.sweep.space.satisfying import Satisfying
@@ -62,7 +63,7 @@ def enqueue_points(study: optuna.Study, spec: SweepSpec, start_points: ProposedP
         grid = list(spec.grid_points())
         points = [p for start in points for p in grid if start.items() <= p.items()] + grid
     # Optuna's own skip_if_exists takes numbers as equal if they differ by less than 1e-5 of them.
-    known = [t.system_attrs.get("fixed_params", t.params) for t in study.get_trials(deepcopy=False)]
+    known = [t.system_attrs.get(FIXED, t.params) for t in study.get_trials(deepcopy=False)]
     for point in points:
         encoded = {name: encode(value) for name, value in point.items()}
         if encoded not in known:
@@ -98,6 +99,37 @@ def complete(
     assignment = _settled(draft, spec)
     draft.accept()
     return Proposal(draft.number, assignment)
+
+
+def sampler_notes(
+    study: optuna.Study,
+    spec: SweepSpec,
+    trials: Sequence[FrozenTrial],
+    restored: FrozenTrial,
+    *,
+    learned: Sequence[LearnedTrial] = (),
+) -> dict[str, Any]:
+    """What the sampler keeps of a trial beside its values, found by drawing it again.
+
+    What it keeps of the study is written. `trials` are those before this one.
+    """
+    number = len(trials)
+    if not chosen(
+        spec.search.sampler, spec.space, trial=number, objectives=len(study.directions)
+    ).notes:
+        return {}
+    begun = create_trial(state=TrialState.WAITING, system_attrs=dict(restored.system_attrs))
+    begun.number = begun._trial_id = number
+    queued = begun if FIXED in restored.system_attrs else None
+    draft = Draft(study, trials, queued, learned=learned_trials(learned, spec.space, trials))
+    _settled(draft, spec)
+    draft.note()
+    drawn_alike = draft.trial.params == restored.params
+    return {
+        name: value
+        for name, value in draft.trial.system_attrs.items()
+        if name not in restored.system_attrs and (drawn_alike or name != VECTOR)
+    }
 
 
 def _settled(draft: Draft, spec: SweepSpec) -> dict[str, Any]:

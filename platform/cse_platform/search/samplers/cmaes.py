@@ -11,6 +11,9 @@ from optuna.samplers import CmaEsSampler
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 
+VECTOR = "x_for_tell"
+"""Optuna's system attribute of a trial with the point that CMA-ES has drawn for it."""
+
 
 class ReplayedCmaEs(CmaEsSampler):
     """CMA-ES whose state is computed anew from the trials, at each draw.
@@ -47,5 +50,5 @@ class ReplayedCmaEs(CmaEsSampler):
 
 
 def _vector(trial: FrozenTrial, transform: _SearchSpaceTransform) -> Any:
-    kept = trial.system_attrs.get("x_for_tell")
+    kept = trial.system_attrs.get(VECTOR)
     return transform.transform(trial.params) if kept is None else np.array(kept)

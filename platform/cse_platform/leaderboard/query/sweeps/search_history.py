@@ -1,7 +1,8 @@
 """What a search has tried, and what came of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Select, case, func, or_, select
 from sqlalchemy.orm import Session
@@ -11,9 +12,23 @@ from cse_platform.leaderboard.query.sweeps.stored_file import sampler_of, search
 from cse_platform.leaderboard.query.sweeps.trials_table import passing_trials
 from cse_platform.leaderboard.query.sweeps.where import Where
 from cse_platform.leaderboard.query.trials.summary import select_trials, summarize
-from cse_platform.leaderboard.store.tables import SweepTrialRecord, TrialRecord
+from cse_platform.leaderboard.store.tables import (
+    ConfigurationRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
 from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.sweep.space.space import Space
+
+
+class TrialOutcome(NamedTuple):
+    """What came of a trial, without its hyperparameters; the fields are as of `TrialSummary`."""
+
+    number: int
+    role: str
+    state: str
+    configuration: str
+    value: float | None
 
 
 @dataclass(frozen=True)
@@ -32,11 +47,18 @@ class SearchHistory:
     """How many trials the sweep holds, or how many of them pass."""
     sampler: str = ""
     """What proposed them; empty where the sweep's file is not known."""
+    sampled_from: tuple[TrialOutcome, ...] = ()
+    """Where trials were left out: what came of each of all, by number."""
 
     @property
     def is_sample(self) -> bool:
         """Whether some trials were left out."""
         return len(self.trials) < self.total
+
+    @property
+    def outcomes(self) -> Sequence[TrialOutcome | TrialSummary]:
+        """What came of each trial, by number, none left out: statistics are taken from these."""
+        return self.sampled_from or self.trials
 
 
 def search_history(
@@ -57,13 +79,28 @@ def search_history(
     total = session.scalar(held.with_only_columns(func.count())) or 0
     query = select_trials().where(SweepTrialRecord.sweep_id == sweep.id)
     query = query.order_by(SweepTrialRecord.number)
+    outcomes: tuple[TrialOutcome, ...] = ()
     if total > limit:
+        outcomes = _outcomes(session, held)
         query = _some(session, query, held, limit=limit, total=total)
     elif where:
         query = query.where(SweepTrialRecord.trial_id.in_(held))
     trials = tuple(summarize(line, space) for line in session.execute(query))
     sampler = sampler_of(sweep.spec)
-    return SearchHistory(name, search_dev(sweep.spec), space, trials, total, sampler)
+    return SearchHistory(name, search_dev(sweep.spec), space, trials, total, sampler, outcomes)
+
+
+def _outcomes(session: Session, held: Select[int]) -> tuple[TrialOutcome, ...]:
+    columns = (
+        SweepTrialRecord.number,
+        SweepTrialRecord.role,
+        TrialRecord.state,
+        ConfigurationRecord.hash,
+        TrialRecord.best_value,
+    )
+    query = held.join(SweepTrialRecord.trial).join(TrialRecord.configuration)
+    lines = session.execute(query.with_only_columns(*columns).order_by(SweepTrialRecord.number))
+    return tuple(TrialOutcome(*line) for line in lines)
 
 
 def _some(

@@ -1,0 +1,140 @@
+"""A study's trials as the journal knows them: for a store that is lost, or an older copy."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from cse_platform.search.distributions import decode, distribution, encode
+from cse_platform.search.proposing.draft import FIXED
+from cse_platform.search.proposing.failed_trials import FAILURE_CAUSE, RETRY_OF
+from cse_platform.search.proposing.proposals import ProposedPoints
+from cse_platform.sweep.objectives import DEV_VALUE, excesses, measure
+from cse_platform.sweep.space.space import Space
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.history import History
+from cse_platform.tracking.trial_history import TrialHistory
+
+CLOSED = "closed"
+"""User attribute of a trial that was proposed and not run, with the reason."""
+REQUEST = "request"
+"""User attribute of a trial that a person has put in, with the request."""
+
+
+def restored_trials(
+    history: History, spec: SweepSpec, points: ProposedPoints, *, first: int
+) -> Iterator[FrozenTrial]:
+    """The trials of the study from the number `first` on, up to the last one that was started.
+
+    A number that the journal does not know was proposed and not run. Which trials were start points
+    or put in by a person is told from their values.
+    """
+    attempts = history.attempts
+    params = {number: params_of(attempts[number], spec.space) for number in sorted(attempts)}
+    starts = _claim(enumerate(points), params)
+    requests = _claim(history.enqueued.items(), params)
+    latest: dict[int, int] = {}
+    for number in range(max(attempts, default=-1) + 1):
+        if number not in attempts:
+            if number >= first:
+                yield create_trial(state=TrialState.FAIL, user_attrs={CLOSED: "it was not started"})
+            continue
+        user: dict[str, Any] = {REQUEST: requests[number]} if number in requests else {}
+        if (former := latest.get(attempts[number].number)) is not None:
+            user[RETRY_OF] = former
+        latest[attempts[number].number] = number
+        if number >= first:
+            fixed = (
+                {n: encode(v) for n, v in points[starts[number]].items()}
+                if number in starts
+                else None
+            )
+            yield _restored(attempts[number], spec, params[number], user, fixed)
+
+
+def params_of(trial: TrialHistory, space: Space) -> dict[str, Any]:
+    """The searched values of a trial as Optuna stores them, parents first."""
+    values = trial.searched_values
+    return {
+        name: encode(space[name].find(values[name])) for name in space.ordered() if name in values
+    }
+
+
+def fits(trials: Iterable[FrozenTrial], history: History, space: Space) -> bool:
+    """Whether a study can be that of a journal: what has run in it ran there, with equal values."""
+    for trial in trials:
+        attempt = history.attempts.get(trial.number)
+        if attempt is None:
+            if trial.state.is_finished() and CLOSED not in trial.user_attrs:
+                return False
+        elif trial.state != TrialState.WAITING:
+            stored = {
+                name: decode(space[name], v) for name, v in trial.params.items() if name in space
+            }
+            if {name: encode(v) for name, v in stored.items()} != params_of(attempt, space):
+                return False
+    return True
+
+
+def closing_reason(trial: TrialHistory) -> str | None:
+    """Why the study does not run a trial that was proposed; None if it runs it."""
+    if trial.role != "repeat":
+        return None
+    return f"proposed before; run with seed {trial.seed} instead"
+
+
+def final_values(trial: TrialHistory, spec: SweepSpec) -> list[float]:
+    """What a complete trial has reached, a value for each objective."""
+    names = [one.name for one in spec.search.objectives] or [DEV_VALUE]
+    found = (measure(trial, name) for name in names)
+    return [value for value in found if value is not None]
+
+
+def _claim(
+    wanted: Iterable[tuple[Any, Mapping[str, Any]]], params: Mapping[int, Mapping[str, Any]]
+) -> dict[int, Any]:
+    """By the number of a trial, which of the wanted values it has: each is given to one trial."""
+    claimed: dict[int, Any] = {}
+    for name, values in wanted:
+        asked = {key: encode(value) for key, value in values.items()}
+        for number, known in params.items():
+            if number not in claimed and asked.items() <= known.items():
+                claimed[number] = name
+                break
+    return claimed
+
+
+def _restored(
+    trial: TrialHistory,
+    spec: SweepSpec,
+    params: dict[str, Any],
+    user: dict[str, Any],
+    fixed: dict[str, Any] | None,
+) -> FrozenTrial:
+    why = closing_reason(trial)
+    state = TrialState.FAIL if why else TrialState[trial.state]
+    if why:
+        user = {**user, CLOSED: why}
+    elif trial.state == "FAIL":
+        user = {**user, FAILURE_CAUSE: trial.cause}
+    ended = not why and trial.state in ("COMPLETE", "PRUNED")
+    restored = create_trial(
+        state=state,
+        values=final_values(trial, spec) if ended and trial.state == "COMPLETE" else None,
+        params=params,
+        distributions={name: distribution(spec.space[name]) for name in params},
+        user_attrs=user,
+        system_attrs={} if fixed is None else {FIXED: fixed},
+        intermediate_values={} if why or spec.search.objectives else dict(trial.kept),
+        constraints=(excesses(spec.search.constraints, [trial]) or None) if ended else None,
+    )
+    restored.datetime_start = _local(trial.started)
+    if state.is_finished():
+        restored.datetime_complete = _local(trial.finished or trial.started)
+    return restored
+
+
+def _local(time: datetime) -> datetime:
+    """As Optuna stores times: those of this machine, without a zone."""
+    return time.astimezone().replace(tzinfo=None)

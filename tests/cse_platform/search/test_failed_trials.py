@@ -1,0 +1,127 @@
+"""What a failed trial tells the samplers, and that the study keeps the truth."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import cheap as _registers_it  # noqa: F401
+import optuna
+import pytest
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState, create_trial
+from search_studies import alone, lived, opened, score, tell_live
+
+from cse_platform.search.proposing.failed_trials import FAILURE_CAUSE, RETRY_OF, show_failures
+from cse_platform.sweep.spec import SweepSpec
+
+SPACE = {"x": {"low": 0.0, "high": 1.0}, "y": {"low": 0.0, "high": 1.0}}
+MAXIMIZE, MINIMIZE = StudyDirection.MAXIMIZE, StudyDirection.MINIMIZE
+
+
+def _trials(*given: dict[str, Any]) -> list[FrozenTrial]:
+    trials = []
+    for number, fields in enumerate(given):
+        trial = create_trial(state=TrialState.RUNNING)
+        trial.number = number
+        for name, value in fields.items():
+            setattr(trial, name, value)
+        trials.append(trial)
+    return trials
+
+
+def _failed(cause: str | None, **attrs: Any) -> dict[str, Any]:
+    return {"state": TrialState.FAIL, "user_attrs": {FAILURE_CAUSE: cause, **attrs}}
+
+
+def _complete(*values: float, **constraints: float) -> dict[str, Any]:
+    attrs = {f"constraints:{name}": excess for name, excess in constraints.items()}
+    return {"state": TrialState.COMPLETE, "values": list(values), "system_attrs": attrs}
+
+
+def _told(
+    trials: Sequence[FrozenTrial], *directions: StudyDirection
+) -> list[tuple[str, list[float] | None]]:
+    return [(t.state.name, t.values) for t in show_failures(trials, directions or [MAXIMIZE])]
+
+
+@pytest.mark.parametrize("kind", ["auto", "tpe", "gp", "cmaes", "nsgaii", "nsgaiii"])
+def test_a_search_leaves_a_region_where_trials_fail(tmp_path: Path, kind: str) -> None:
+    few = {"population": 8} if kind.startswith("nsga") else {}
+    search = {"sampler": {"kind": kind, **few}, "trials": 40, "seed": 1}
+    base = {"sweep": "small", "method": "cheap", "backbone": "mini", "corpus": "builtin"}
+    study = opened(tmp_path, SweepSpec.model_validate({**base, "space": SPACE, "search": search}))
+    failed = []
+    for number in range(40):
+        point = study.ask().assignment
+        failed.append(point["x"] > 0.7)
+        ended: dict[str, Any] = {"state": "FAIL", "cause": "trial"}
+        tell_live(
+            study,
+            lived(number, [0.0], **ended)
+            if failed[-1]
+            else lived(number, [0.0, score(point)], state="COMPLETE"),
+        )
+    assert sum(failed[-20:]) <= 4
+    states = [trial.state == TrialState.FAIL for trial in alone(tmp_path).trials]
+    assert states == failed
+
+
+def test_what_failed_of_itself_counts_as_the_worst() -> None:
+    trials = _trials(
+        _complete(0.5), _complete(0.7), _failed("trial"), _failed("person"),
+        _failed("machine"), _failed("refusal"), _failed(None),
+    )  # fmt: skip
+    assert _told(trials)[2:] == [("COMPLETE", [0.5]), *[("FAIL", None)] * 4]
+    assert trials[2].state == TrialState.FAIL  # a copy is shown
+
+
+def test_the_worst_is_each_objectives_own() -> None:
+    trials = _trials(_complete(0.5, 10.0), _complete(0.7, 30.0), _failed("trial"))
+    assert _told(trials, MAXIMIZE, MINIMIZE)[2] == ("COMPLETE", [0.5, 30.0])
+
+
+def test_a_failure_that_was_tried_again_says_nothing() -> None:
+    again = {**_complete(0.9), "user_attrs": {RETRY_OF: 1}}
+    assert _told(_trials(_complete(0.5), _failed("trial"), again))[1] == ("FAIL", None)
+
+
+def test_no_value_that_is_not_finite_reaches_a_sampler() -> None:
+    pruned = {"state": TrialState.PRUNED, "intermediate_values": {1: 0.4, 2: math.nan}}
+    trials = _trials(_complete(math.inf), _complete(0.5), pruned)
+    assert _told(trials) == [("COMPLETE", [0.5])] * 3
+    assert _told(_trials(_complete(-math.inf))) == [("FAIL", None)]
+    assert _told(_trials(_failed("trial"))) == [("FAIL", None)]  # nothing is worse than nothing
+
+
+def test_a_pruned_trial_can_be_the_worst() -> None:
+    pruned = {"state": TrialState.PRUNED, "intermediate_values": {1: 0.4, 2: 0.3}}
+    trials = _trials(_complete(0.5), pruned, _failed("trial"))
+    assert _told(trials)[2] == ("COMPLETE", [0.3])
+
+
+def test_a_failure_exceeds_each_constraint_as_far_as_any() -> None:
+    trials = _trials(
+        _complete(0.5, size=-1.0, time=3.0), _complete(0.7, size=2.0, time=math.inf),
+        _failed("trial"),
+    )  # fmt: skip
+    shown = show_failures(trials, [MAXIMIZE])
+    assert [t.constraints for t in shown[1:]] == [{"size": 2.0, "time": 3.0}] * 2
+
+
+@pytest.mark.parametrize("kind", ["tpe", "gp"])
+def test_samplers_take_failures_under_constraints(tmp_path: Path, kind: str) -> None:
+    """A Gaussian process of each constraint wants its value of every trial."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    base = {"sweep": "small", "method": "cheap", "backbone": "mini", "corpus": "builtin"}
+    sampler = {"kind": kind, "startup_trials": 3}
+    search = {"sampler": sampler, "trials": 9, "constraints": ["dev >= 0.5"]}
+    study = opened(tmp_path, SweepSpec.model_validate({**base, "space": SPACE, "search": search}))
+    for number in range(9):
+        point = study.ask().assignment
+        ended = lived(number, [0.0, score(point)], state="COMPLETE")
+        failed = lived(number, [0.0], state="FAIL", cause="trial")
+        tell_live(study, failed if number % 3 == 1 else ended)
+    assert [t.user_attrs.get(FAILURE_CAUSE) for t in alone(tmp_path).trials[:3]] == [
+        None, "trial", None,
+    ]  # fmt: skip
