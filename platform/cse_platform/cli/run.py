@@ -92,7 +92,7 @@ def run_stages(
                 if outcome.state == "COMPLETE":
                     notifier.tell("finished", "\n".join(_summary(spec, outcome)))
         _replay_annotations(stages[-1].spec, stages[-1].where)
-        _print_leaderboard([checked.spec for checked in stages], stages[-1].where, console)
+        print_results([checked.spec for checked in stages], stages[-1].where, console)
         if publisher.at_work:
             say("writing the report of the sweep to MLflow", log="stdout")
         stop_own()  # while the report is written
@@ -161,7 +161,7 @@ def _print_findings(spec: SweepSpec, where: SweepStores, console: Console) -> No
         console.print(f"  {line}", soft_wrap=True)
 
 
-def _print_leaderboard(specs: Sequence[SweepSpec], where: SweepStores, console: Console) -> None:
+def print_results(specs: Sequence[SweepSpec], where: SweepStores, console: Console) -> None:
     """Print what these sweeps have found, and then the best of all there is on the last backbone.
 
     Where these are the same, they are printed once.
