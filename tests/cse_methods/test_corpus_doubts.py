@@ -32,6 +32,7 @@ def test_nothing_is_said_of_a_plain_corpus(tmp_path: Path) -> None:
         ([*PLAIN, *PLAIN[:5]], {}, "11 % of the 45 sentences of corpus a.txt are duplicates"),
         ([*PLAIN, "so long " * 2000], {}, "1 of the 41 sentences of corpus a.txt is longer than"),
         ([*PLAIN, "", ""], {"drop_empty": True}, "2 of the 42 lines of corpus a.txt are empty"),
+        ([*PLAIN, ""], {"drop_empty": True}, "1 of the 41 lines of corpus a.txt is empty"),
         ([*PLAIN, "\u200b"], {}, "such as '\\u200b', have no word piece"),
     ],
 )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from cse_dashboards.cli import main as dashboard
 from cse_platform.cli.data import main as data
@@ -19,6 +20,7 @@ from cse_platform.cli.sweep import main
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.events import Event, SweepFinished, SweepStarted
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal
@@ -297,3 +299,28 @@ def test_a_sweep_is_submitted_to_a_folder_of_the_cluster(
     refused = typed(*words, "runs")
     assert refused.exit_code == 1
     assert refused.stderr.startswith("Error: --runs runs: expected the absolute path")
+
+
+def test_a_sweep_ends_with_its_own_result_and_then_all_others(
+    write: Callable[..., str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    empty_leaderboard: Callable[[Path], str],
+    sweep_started: Callable[..., Event],
+    trial_life: Callable[..., list[Event]],
+) -> None:
+    from cse_platform.cli.run import print_results
+    from cse_platform.sweep.reading.loader import load_sweep
+
+    (spec,) = load_sweep(tmp_path / write()).stages
+    where = sweep_stores(spec, runs=tmp_path / "runs", environment={})
+    with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
+        mine = [sweep_started(sweep="tiny"), *trial_life(0, {8: 0.5}, sweep="tiny")]
+        others = trial_life(1, {8: 0.9}, method="simcse", configuration="better")
+        events = [sweep_started(), *others, *mine]
+        LeaderboardSink(board).apply("one", list(enumerate(events, start=1)))
+    print_results([spec], where, Console())
+    own, _, every = capsys.readouterr().out.partition("The best on mini of all sweeps")
+    assert own.split()[:3] == ["Found", "by", "tiny"]
+    assert "rankcse" in own and "simcse" not in own
+    assert "rankcse" in every and "simcse" in every

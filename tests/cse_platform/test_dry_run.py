@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from cse_methods.registry import get_method
 from cse_platform.cli.sweep import main
 from cse_platform.forecast.disk import disk_bytes, gigabytes
 from cse_platform.forecast.measured import measured_seconds
-from cse_platform.forecast.time_left import span, time_left
+from cse_platform.forecast.time_left import span, time_left, with_ray
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.trials.durations import past_trials
 from cse_platform.leaderboard.store.opening import Store, open_store
@@ -130,6 +131,16 @@ def test_what_is_not_installed_is_a_line_of_the_plan(
         assert refused.exit_code == 1 and "cse-platform[negation]" in refused.stderr
 
 
+def test_a_seed_that_the_search_has_is_no_further_one(dry_run: Callable[..., Result]) -> None:
+    seeds = {"search": 42, "confirm": {"top": 1, "seeds": [42, 0]}}
+    result = dry_run(seeds=seeds, **NOT_HERE)
+    assert result.output.splitlines()[0].endswith("4 trials and 1 seed of the best 1")
+    assert told(result, "seeds") == "42 in the search, then 0"
+    none = dry_run(seeds={"search": 42, "confirm": {"top": 1, "seeds": [42]}}, **NOT_HERE)
+    assert told(none, "seeds") == "42 in the search"
+    assert "seeds.confirm has no seed but 42" in told(none, "note")
+
+
 def test_what_does_nothing_is_noted(dry_run: Callable[..., Result]) -> None:
     result = dry_run(pruner={"kind": "median", "min_step": 500}, **NOT_HERE)
     assert "pruner.min_step is 500" in told(result, "note")
@@ -201,7 +212,7 @@ def test_a_trial_is_measured_where_none_is_known(dry_run: Callable[..., Result])
     assert told(dry_run(fixed=fixed), "time").endswith("unknown; --probe measures it")
     line = told(dry_run("--probe", fixed=fixed), "time")
     assert re.fullmatch(
-        r"6 trials, \d+ at once: .* (s|min|h) \(from 2 steps on this machine\)", line
+        r"6 trials, \d+ at once: .* (s|min|h) \(from 2 steps on this machine, .*\)", line
     )
 
 
@@ -261,12 +272,17 @@ def test_hours_come_from_past_trials(
     sweep_started: Callable[..., Event],
     trial_life: Life,
 ) -> None:
-    """Ours goes through 6,000 sentences, past ones through 50 steps of 64 in 320 s: 600 s each."""
+    """Ours goes through 6,000 sentences, past ones through 50 steps of 64 in 320 s.
+
+    One of them has waited 120 of these for its process, which ours does too, but no longer.
+    """
+    late, *others = ran(trial_life, 1, 320.0)
+    begun = late.model_copy(update={"time": late.time - timedelta(seconds=120)})
     with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
-        tell(board, [sweep_started(), *ran(trial_life, 0, 320.0), *ran(trial_life, 1, 320.0)])
+        tell(board, [sweep_started(), *ran(trial_life, 0, 320.0), begun, *others])
     line = told(dry_run(**NOT_HERE), "time")
-    expected = span(time_left([600.0, 600.0], trials=6, at_once=1))
-    assert line == f"6 trials, 1 at once: {expected} (from 2 past trials)"
+    expected = span(with_ray(time_left([600.0, 120 + 375.0], trials=6, at_once=1)))
+    assert line == f"6 trials, 1 at once: {expected} (from 2 past trials, and the start of Ray)"
     pruned = dry_run(pruner={"kind": "median"}, **NOT_HERE)
     assert "less what the pruner stops" in told(pruned, "time")
 
@@ -284,9 +300,9 @@ def test_a_budget_says_how_many_trials_there_is_room_for(
     search = {"sampler": "random", "budget": {"time": "1h"}}
     result = dry_run(search=search, **NOT_HERE)
     assert result.output.splitlines()[0].startswith("tiny: simcse on mini, 1h of trials")
-    expected = span(time_left([600.0, 600.0], trials=8, at_once=1))
+    expected = span(with_ray(time_left([600.0, 600.0], trials=8, at_once=1)))
     line = told(result, "time")
-    assert line == f"about 8 trials, 1 at once: {expected} (from 2 past trials)"
+    assert line.startswith(f"about 8 trials, 1 at once: {expected} (from 2 past trials")
     more = dry_run(search=search | {"trials": 4}, **NOT_HERE)
     assert told(more, "time").startswith("6 trials, 1 at once")
     gain = {"sampler": "random", "budget": {"improvement": 0.001}}

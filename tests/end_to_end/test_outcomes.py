@@ -283,7 +283,7 @@ def test_models_beyond_the_best_are_deleted_and_everything_says_so(
     sweep = new_sweep(tmp_path, search={"sampler": "random", "trials": 2}, keep={"models": 1})
     result = run_here(sweep)
     assert result.exit_code == 0, result.output
-    assert "the models of 1 trials were deleted" in result.output
+    assert "1 model deleted; " in result.output
     (folder,) = (sweep.runs / "artifacts" / "models").iterdir()
     (gone,) = [one for one in sweep.history().trials.values() if one.model_deleted]
     assert not gone.key.startswith(folder.name)

@@ -15,9 +15,10 @@ from cse_platform.cli.common import say
 from cse_platform.errors import StoreError
 from cse_platform.forecast.disk import disk_bytes, gigabytes
 from cse_platform.forecast.pace import Pace
-from cse_platform.forecast.time_left import span, time_left
+from cse_platform.forecast.time_left import span, time_left, with_ray
 from cse_platform.leaderboard.query.trials.durations import past_trials
 from cse_platform.leaderboard.store.opening import open_read_only
+from cse_platform.render.formats import counted
 from cse_platform.sweep import fit
 from cse_platform.sweep.best_in_spec import best_references
 from cse_platform.sweep.pruners import NoPruner
@@ -57,7 +58,7 @@ def time_line(
         return f"{_trials(spec, at_once)}; how long is unknown until the corpus is here"
     work = _work(configs, len(checked.sizes.corpus.sentences))
     if durations := _past_seconds(checked, work):
-        known = f"from {len(durations)} past trials"
+        known = f"from {counted(len(durations), 'past trial')}"
         return _estimate(spec, durations, at_once, finished=True, known=known)
     config = configs[0]
     if not isinstance(config, TrainingConfig) or not _can_measure(checked):
@@ -90,8 +91,8 @@ def _probed(
 
 def _trials(spec: SweepSpec, at_once: int) -> str:
     if spec.planned is None:
-        return f"{at_once} trials at once"
-    return f"{spec.planned} trials, {min(at_once, spec.planned)} at once"
+        return f"{counted(at_once, 'trial')} at once"
+    return f"{counted(spec.planned, 'trial')}, {min(at_once, spec.planned)} at once"
 
 
 def _estimate(
@@ -112,8 +113,9 @@ def _estimate(
     hours = f", {_range_of_hours(low * fitting * gpu, high * fitting * gpu)}" if gpu else ""
     head = _trials(spec, at_once)
     if spec.budget is None or searched < spec.budget:
-        head = f"about {trials:.0f} trials, {fitting} at once"
-    return f"{head}: {span((low, high))}{hours}{pruned} ({known})"
+        head = f"about {counted(round(trials), 'trial')}, {fitting} at once"
+    total = span(with_ray((low, high)))
+    return f"{head}: {total}{hours}{pruned} ({known}, and the start of Ray)"
 
 
 def _range_of_hours(low: float, high: float) -> str:
@@ -132,7 +134,10 @@ def _work(configs: Sequence[MethodConfig], sentences: int) -> float:
 
 
 def _past_seconds(checked: Checked, work: float) -> list[float]:
-    """What past trials of the kind took, as if each had gone through as many sentences."""
+    """What past trials of the kind took, as if each had gone through as many sentences.
+
+    What it took until the first dev point stays as it was: it is of no sentence.
+    """
     spec = checked.spec
     gpu = spec.resources.slot.gpu > 0
     try:
@@ -140,8 +145,12 @@ def _past_seconds(checked: Checked, work: float) -> list[float]:
             past = past_trials(session, method=spec.method, backbone=spec.backbone, gpu=gpu)
     except StoreError:
         return []  # none yet, or of another version
-    done = [(one.seconds, one.steps * one.values.get("batch_size", 1)) for one in past]
-    return [seconds * work / sentences for seconds, sentences in done if work and sentences]
+    done = [(trial, trial.steps * trial.values.get("batch_size", 1)) for trial in past]
+    return [
+        trial.to_first_point + (trial.seconds - trial.to_first_point) * work / sentences
+        for trial, sentences in done
+        if work and sentences
+    ]
 
 
 def _can_measure(checked: Checked) -> bool:

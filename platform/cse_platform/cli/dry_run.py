@@ -13,6 +13,7 @@ from cse_platform.cli.common import say
 from cse_platform.cli.costs import disk_line, time_line
 from cse_platform.errors import NoStoreError, SweepRefusedError
 from cse_platform.leaderboard.store.opening import open_read_only, open_store
+from cse_platform.render.formats import counted
 from cse_platform.search.proposing.proposals import preview
 from cse_platform.sweep import fit, prerequisites
 from cse_platform.sweep.best_in_spec import best_references, with_best
@@ -114,8 +115,8 @@ def _print_plan(
         click.echo(f"  to fetch: {line}")
     for line in checked.to_install:
         click.echo(f"  to install: {line}")
-    confirm = spec.seeds.confirm
-    further = f", then {' '.join(map(str, confirm.seeds))}" if confirm else ""
+    seeds = " ".join(map(str, spec.seeds.further))
+    further = f", then {seeds}" if seeds else ""
     click.echo(f"  seeds: {spec.seeds.search} in the search{further}")
     if sizes := checked.sizes:
         corpus = sizes.corpus
@@ -134,9 +135,10 @@ def _print_plan(
 
 def _head(spec: SweepSpec) -> str:
     confirm, asked = spec.seeds.confirm, spec.evaluate
-    further = f" and {len(confirm.seeds)} seeds of the best {confirm.top}" if confirm else ""
+    more = len(spec.seeds.further)
+    further = f" and {counted(more, 'seed')} of the best {confirm.top}" if confirm and more else ""
     tested = f"; test sets for the best {asked.top}: {' '.join(asked.tasks)}" if asked else ""
-    trials = [] if spec.budget is None else [f"{spec.budget} trials"]
+    trials = [] if spec.budget is None else [counted(spec.budget, "trial")]
     limits = trials if spec.search.budget is None else [*trials, *spec.search.budget.words()]
     at_most = "at most " if len(limits) > 1 else ""
     head = f"{spec.sweep}: {spec.method} on {spec.backbone}, {at_most}{', '.join(limits)}"

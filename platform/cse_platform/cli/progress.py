@@ -13,7 +13,7 @@ from rich.text import Text
 from cse_platform.cli.live_table import INFEASIBLE, STALLED, screen
 from cse_platform.cli.sweep_lines import SweepLine, SweepLines, breaks_constraint, summary_line
 from cse_platform.forecast.time_left import TimeInterval, span, time_left
-from cse_platform.render.formats import stopwatch
+from cse_platform.render.formats import counted, stopwatch
 from cse_platform.render.terminal import Silence
 from cse_platform.runner.planning.budgets import trials_left
 from cse_platform.runner.state import SweepState
@@ -101,7 +101,7 @@ class SweepProgress:
             done, chosen = self.state.scored
             parts.append(f"test sets: {done} of {chosen} trials scored")
         behind = [
-            f"{sink.name} is {sink.behind} events behind ({sink.error})"
+            f"{sink.name} is {counted(sink.behind, 'event')} behind ({sink.error})"
             for sink in self.state.recorder.health()
             if sink.error
         ]

@@ -20,8 +20,10 @@ from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.query.board.filters import Filters
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.document import print_document
+from cse_platform.leaderboard.render.document import document_tables, print_document
 from cse_platform.leaderboard.row import family_of
+from cse_platform.render.formats import counted
+from cse_platform.render.terminal import print_page
 from cse_platform.runner.launch import Outcome, Watch, run_sweep
 from cse_platform.runner.notifying import Notifier
 from cse_platform.runner.processes.own_ray import stop_own
@@ -90,7 +92,7 @@ def run_stages(
                 if outcome.state == "COMPLETE":
                     notifier.tell("finished", "\n".join(_summary(spec, outcome)))
         _replay_annotations(stages[-1].spec, stages[-1].where)
-        _print_leaderboard(stages[-1].spec, stages[-1].where, console)
+        print_results([checked.spec for checked in stages], stages[-1].where, console)
         if publisher.at_work:
             say("writing the report of the sweep to MLflow", log="stdout")
         stop_own()  # while the report is written
@@ -110,7 +112,7 @@ def _print_outcome(spec: SweepSpec, outcome: Outcome, console: Console) -> None:
         console.print(line, soft_wrap=True)
     for sink in outcome.behind:
         click.echo(
-            f"{sink.name} lacks {sink.behind} events ({sink.error}); nothing is lost: "
+            f"{sink.name} lacks {counted(sink.behind, 'event')} ({sink.error}); nothing is lost: "
             "the same command brings them over when it is back",
             err=True,
         )
@@ -124,15 +126,15 @@ def _summary(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
     state = {"COMPLETE": "complete", "INTERRUPTED": "interrupted"}.get(
         outcome.state, "is complete already; a larger --trials extends it"
     )
-    yield f"{spec.sweep}: {state}, {len(trials)} trials ({listed})"
+    yield f"{spec.sweep}: {state}, {counted(len(trials), 'trial')} ({listed})"
     if outcome.history.spent:
         yield f"the search was ended by its budget: {outcome.history.spent}"
     if outcome.state != "INTERRUPTED":
         yield from _saved(spec, trials)
     if deleted := sum(trial.model_deleted for trial in trials):
         yield (
-            f"the models of {deleted} trials were deleted; the best {spec.kept} configurations "
-            "keep theirs (keep: {models: all} keeps all)"
+            f"{counted(deleted, 'model')} deleted; the best {spec.kept} configurations keep theirs "
+            "(keep: {models: all} keeps all)"
         )
     yield from best_lines(spec, outcome.history)
 
@@ -159,17 +161,31 @@ def _print_findings(spec: SweepSpec, where: SweepStores, console: Console) -> No
         console.print(f"  {line}", soft_wrap=True)
 
 
-def _print_leaderboard(spec: SweepSpec, where: SweepStores, console: Console) -> None:
+def print_results(specs: Sequence[SweepSpec], where: SweepStores, console: Console) -> None:
+    """Print what these sweeps have found, and then the best of all there is on the last backbone.
+
+    Where these are the same, they are printed once.
+    """
+    last = specs[-1]
     console.print()
     try:
         with open_leaderboard(where.leaderboard) as board:
-            rows = board.rows(Filters(backbone=spec.backbone), limit=HEAD)
+            own = [
+                row for spec in specs for row in board.rows(Filters(sweep=spec.sweep), ranked=False)
+            ]
+            best = board.rows(Filters(backbone=last.backbone), limit=HEAD)
     except StoreError as error:
         click.echo(f"the leaderboard cannot be shown: {error}", err=True)
     else:
-        print_document(Board(rows, family=family_of(rows)), format="table")
+        shown = {row.reference for row in own}
+        if not {row.reference for row in best} <= shown:
+            console.print(f"Found by {' and '.join(spec.sweep for spec in specs)}")
+            ranking, *_ = document_tables(Board(own, family=family_of(own)), wide=False)
+            print_page([ranking])
+            console.print(f"\nThe best on {last.backbone} of all sweeps")
+        print_document(Board(best, family=family_of(best)), format="table")
     console.print()
-    for line in _where_to_compare(where.mlflow, spec.experiment):
+    for line in _where_to_compare(where.mlflow, last.experiment):
         console.print(line, soft_wrap=True)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from cse_platform.render.formats import HASH_DIGITS, percent, short_settings
+from cse_platform.render.formats import HASH_DIGITS, counted, percent, short_settings
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.trial_history import TrialHistory
@@ -83,8 +83,10 @@ def summary_line(
     more: Iterable[str],
 ) -> str:
     """How far a sweep is: trials, the best dev score and its trial's number, and `more`."""
-    of = "" if planned is None else f"of {planned} "
-    parts = [f"{sweep}: {ended} {of}trials"]
+    trials = counted(ended, "trial")
+    if planned is not None:
+        trials = f"{ended} of {counted(planned, 'trial')}"
+    parts = [f"{sweep}: {trials}"]
     if best is not None:
         parts.append(f"best {percent(best[0])} (trial {best[1]})")
     return " · ".join([*parts, *more])

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 GUESSED_SPREAD = 1 / 3
 """Standard deviation of durations, relative to their mean, that one trial more must overcome."""
+RAY_SECONDS = (4.0, 40.0)
+"""How long Ray takes to start on this machine, or to be joined: alone, and beside other work."""
 A_PROJECTION = 0.5
 """What a trial that still runs counts, as an observation, where none has finished."""
 
@@ -36,6 +38,11 @@ def time_left(
     factor = math.exp(2 * spread * math.sqrt(1 / trials + 1 / observed))
     middle = mean * trials / at_once
     return middle / factor, middle * factor
+
+
+def with_ray(interval: TimeInterval) -> TimeInterval:
+    """The time that trials take, and before them Ray to start."""
+    return interval[0] + RAY_SECONDS[0], interval[1] + RAY_SECONDS[1]
 
 
 def span(interval: TimeInterval) -> str:

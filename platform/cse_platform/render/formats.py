@@ -38,6 +38,11 @@ def short_settings(values: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={short_value(value)}" for name, value in values.items())
 
 
+def counted(number: int, thing: str) -> str:
+    """A number of things, e.g. `1 trial` or `2 trials`."""
+    return f"{number} {thing}{'s' * (number != 1)}"
+
+
 def clock(seconds: float | None) -> str:
     """`2 h 05 min`, `3 min 20 s`, `12 s`; days from two on."""
     if seconds is None:

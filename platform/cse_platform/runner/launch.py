@@ -14,6 +14,7 @@ from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.query.trials.find import best_kept_trial
 from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.render.formats import counted
 from cse_platform.runner.evaluation import evaluate_selected
 from cse_platform.runner.jobs.submitted import BEGUN, ENDED
 from cse_platform.runner.keeping import delete_surplus_models
@@ -186,7 +187,7 @@ def prepare(
         state = SweepState(resolved, method, identity, history, *stores, reuse, list(failed))
         state.record(started)
         if failed:
-            state.say(f"trying {len(failed)} failed trials again")
+            state.say(f"trying {counted(len(failed), 'failed trial')} again")
         for note in evidence.notes(resolved):
             state.say(note)
         return state

@@ -10,6 +10,7 @@ from cse_methods.data.corpora import Corpus, load_corpus, missing_corpora
 from cse_methods.data.doubts import corpus_doubts
 from cse_methods.encoders.backbones import backbone_width, locate_backbone, resolve_backbone
 from cse_methods.training.schedule import Schedule
+from cse_platform.render.formats import counted
 from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.reading.problems import Inspection
 from cse_platform.sweep.resources import Slot
@@ -84,7 +85,9 @@ def doubts(
         ("evaluate.top", evaluate and evaluate.top),
     ):
         if top and spec.budget is not None and top > spec.budget:
-            found.append(f"{name} is {top}, and the search tries {spec.budget} configurations")
+            found.append(
+                f"{name} is {top}, and the search tries {counted(spec.budget, 'configuration')}"
+            )
     if spec.seeds.value == "lower_bound" and not spec.seeds.confirm:
         found.append(
             "seeds.value is lower_bound, which takes several seeds, and no configuration gets a "
@@ -94,11 +97,29 @@ def doubts(
     if sizes and not isinstance(spec.pruner, NoPruner) and least >= sizes.most_steps:
         found.append(
             f"no trial is ever stopped early: pruner.min_step is {least}, and the longest trial "
-            f"takes {sizes.most_steps} steps"
+            f"takes {counted(sizes.most_steps, 'step')}"
+        )
+    found += _eval_steps_doubts(configs)
+    if spec.seeds.confirm and not spec.seeds.further:
+        found.append(
+            f"seeds.confirm has no seed but {spec.seeds.search}, which each trial of the search "
+            "has, so no configuration gets a second one"
         )
     if sizes:
         found += corpus_doubts(sizes.corpus, spec.corpus, backbone=spec.backbone)
     return found + published_notes(spec, method) + _dropout_doubts(spec, configs)
+
+
+def _eval_steps_doubts(configs: Iterable[MethodConfig]) -> list[str]:
+    """Whether a trial reports nothing between its beginning and its end."""
+    trained = [config for config in configs if isinstance(config, TrainingConfig)]
+    for steps, most in ((config.eval_steps, config.max_steps) for config in trained):
+        if most is not None and steps > most:
+            return [
+                f"eval_steps is {steps}, above max_steps, {most}: a dev curve then has step 0 and "
+                "the last one alone"
+            ]
+    return []
 
 
 def _dropout_doubts(spec: SweepSpec, configs: Iterable[MethodConfig]) -> list[str]:

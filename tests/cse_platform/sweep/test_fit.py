@@ -101,6 +101,11 @@ def test_what_must_be_fetched_is_not_opened(spec: Callable[..., SweepSpec]) -> N
         ({"evaluate": {"top": 4, "tasks": ["sts"]}}, ["evaluate.top is 4", "3 configurations"]),
         ({"seeds": {"confirm": {"top": 9, "seeds": [0]}}}, ["seeds.confirm.top is 9"]),
         ({"seeds": {"value": "lower_bound"}}, ["seeds.value is lower_bound"]),
+        (
+            {"fixed": {"max_steps": 1, "batch_size": 10, "eval_steps": 2}},
+            ["eval_steps is 2", "max_steps, 1"],
+        ),
+        ({"fixed": {"max_steps": 6, "batch_size": 10, "eval_steps": 6}}, []),
         ({"pruner": {"kind": "median", "min_step": 9}}, []),
         ({"pruner": {"kind": "median", "min_step": 10}}, ["pruner.min_step is 10", "10 steps"]),
     ],

@@ -5,6 +5,7 @@ from typing import Any
 
 from cse_methods.contract import MethodConfig
 from cse_platform.errors import SweepRefusedError
+from cse_platform.render.formats import counted
 from cse_platform.sweep.changes import GROWING
 from cse_platform.sweep.identity import CODE, Identity, canonical_hash
 from cse_platform.sweep.spec import SweepSpec
@@ -42,8 +43,8 @@ def refuse_other_content(
     others = (_other(trial, spec, identity, known=known) for trial in kept)
     if changed := changed or next(filter(None, others), None):
         raise SweepRefusedError(
-            f"sweep {spec.sweep!r} has {len(kept)} trials that would not come out the same: "
-            f"{changed}; undo that, or run it as another sweep: --set sweep=NEWNAME"
+            f"sweep {spec.sweep!r} has {counted(len(kept), 'trial')} that would not come out the "
+            f"same: {changed}; undo that, or run it as another sweep: --set sweep=NEWNAME"
         )
     if identity.code and not unknown_code and not all(trial.code for trial in kept):
         raise SweepRefusedError(

@@ -11,7 +11,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.query.board.leading import Leading, leading_configurations
 from cse_platform.leaderboard.query.sweeps.tried import Tried, tried_configurations
 from cse_platform.leaderboard.store.opening import Store
-from cse_platform.render.formats import percent
+from cse_platform.render.formats import counted, percent
 from cse_platform.search.proposing.learning import evenly
 from cse_platform.sweep.space.start_points import Leaders, leader_notes
 from cse_platform.sweep.spec import SweepSpec
@@ -76,7 +76,7 @@ def _leaders(
 
 
 def _whose(one: Leading, place: int) -> str:
-    seeds = f"{one.seeds} seed{'s' * (one.seeds > 1)}"
+    seeds = counted(one.seeds, "seed")
     return f"number {place} on {one.backbone}, of {one.sweep} (dev {percent(one.mean)}, {seeds})"
 
 
@@ -103,8 +103,8 @@ def _learned_notes(found: Sequence[LearnedTrial]) -> list[str]:
     sweeps = Counter(one.source.rpartition("#")[0] for one in found)
     alike = Counter(one.source.rpartition("#")[0] for one in found if one.alike)
     return [
-        f"learn_from: {count} configurations of {name}, {alike[name]} of them under the same "
-        "conditions as here"
+        f"learn_from: {counted(count, 'configuration')} of {name}, {alike[name]} of them under the "
+        "same conditions as here"
         for name, count in sweeps.items()
     ]
 

@@ -20,6 +20,9 @@ class PastTrial(NamedTuple):
     """What a complete trial took."""
 
     seconds: float
+    """From its start to its end, on all machines that it has run on."""
+    to_first_point: float
+    """Of these until its first dev point: its process starts, and reads encoder and data."""
     steps: int
     values: dict[str, Any]
     """Its hyperparameters."""
@@ -27,9 +30,12 @@ class PastTrial(NamedTuple):
 
 def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> list[PastTrial]:
     """The newest complete trials of a method on a backbone, on a GPU or without one."""
-    steps = func.max(DevPointRecord.step)
+    steps, first = func.max(DevPointRecord.step), func.min(DevPointRecord.reported_at)
     query = (
-        select(TrialRecord.wall_seconds, steps, ConfigurationRecord.values)
+        select(
+            *(TrialRecord.wall_seconds, TrialRecord.started, first),
+            *(steps, ConfigurationRecord.values),
+        )
         .join(TrialRecord.configuration)
         .join(ConfigurationRecord.group)
         .join(TrialRecord.points)
@@ -44,4 +50,8 @@ def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> l
         .order_by(TrialRecord.id.desc())
         .limit(NEWEST)
     )
-    return [PastTrial(*row) for row in session.execute(query) if row[1]]
+    return [
+        PastTrial(seconds, min((first - started).total_seconds(), seconds), steps, values)
+        for seconds, started, first, steps, values in session.execute(query)
+        if steps
+    ]
