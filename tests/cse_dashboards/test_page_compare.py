@@ -9,6 +9,7 @@ import pytest
 from flask.testing import FlaskClient
 from page_text import body, figures, heads, text, told
 
+from cse_dashboards.page.address import ROWS_COMPARED
 from cse_dashboards.page.app import create_app
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard import Leaderboard
@@ -131,3 +132,12 @@ def test_a_name_of_several_rows_offers_them(several: FlaskClient) -> None:
     assert "data-src" in told(several, large)
     narrowed = told(several, "/compare?rows=simcse,hicl&backbone=mini")
     assert "data-src" in narrowed
+
+
+def test_so_many_rows_are_compared_at_once_and_no_more(client: FlaskClient) -> None:
+    names = [f"n{n}" for n in range(ROWS_COMPARED)]
+    few = client.get(f"/compare?rows={','.join(names)}")
+    many = client.get(f"/compare?rows={','.join([*names, *(f'm{n}' for n in range(4000))])}")
+    assert (few.status_code, many.status_code) == (200, 400)
+    assert f"at most {ROWS_COMPARED} rows" in many.text
+    assert len(many.data) < len(few.data)

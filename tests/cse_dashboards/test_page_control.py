@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
+from sqlalchemy import text
 from werkzeug.test import TestResponse
 
 from cse_dashboards.page.app import create_app
@@ -121,7 +122,9 @@ def unchanged(board: Store, tmp_path: Path) -> bool:
 
 
 @pytest.mark.parametrize("address", ACTIONS)
-@pytest.mark.parametrize("trouble", ["stranger", "other origin", "no origin", "form", "old token"])
+@pytest.mark.parametrize(
+    "trouble", ["stranger", "other origin", "no host", "no origin", "form", "old token"]
+)
 def test_what_is_not_from_a_form_of_this_page_is_refused(
     stranger: FlaskClient, control: Control, board: Store, held: None, tmp_path: Path,
     address: str, trouble: str,
@@ -130,6 +133,8 @@ def test_what_is_not_from_a_form_of_this_page_is_refused(
     match trouble:
         case "other origin":
             origin = "http://evil.example"
+        case "no host":
+            origin = "http://[::1"
         case "no origin":
             origin = ""
         case "form":
@@ -264,3 +269,25 @@ def test_a_form_that_changes_nothing_writes_nothing(
     post(owner, "/sweeps/first/annotation", control, note="")
     assert "Nothing was changed" in owner.get("/sweeps/first").text
     assert not (tmp_path / "annotations").exists()
+
+
+def test_figures_open_without_scripts_for_who_has_the_token(owner: FlaskClient) -> None:
+    for part in ("search", "hyperparameters", "best"):
+        assert owner.get(f"/parts/{part}/sweeps/first").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "forged", ['["a", 1]', '{"host": {"a": [1]}, "torch": 2, "command": null}']
+)
+def test_forged_provenance_is_shown_as_it_is(
+    stranger: FlaskClient, board: Store, forged: str
+) -> None:
+    with board.writing() as session:
+        session.execute(text("UPDATE trials SET provenance = :forged"), {"forged": forged})
+        session.execute(
+            text(
+                "UPDATE sweep_starts SET provenance = :forged, packages = :forged, diffs = :forged"
+            ),
+            {"forged": forged},
+        )
+    assert stranger.get(f"/trials/{KEY}").status_code == 200

@@ -16,6 +16,9 @@ from cse_platform.leaderboard.query.sweeps.trials_table import TrialChoice
 from cse_platform.leaderboard.query.sweeps.where import Condition, Where, read_where
 from cse_platform.leaderboard.row import FamilyName
 
+ROWS_COMPARED = 16
+"""Each has a column in every table, and a link that names all of them."""
+
 
 class _Filtered(Address):
     backbone: str | None = None
@@ -149,6 +152,13 @@ class CompareAddress(Address):
     y: str | None = None
     """The two of the rows whose pairs these are; left out, the first two."""
     LISTS = frozenset({"rows"})
+
+    @field_validator("rows")
+    @classmethod
+    def _few(cls, rows: tuple[str, ...]) -> tuple[str, ...]:
+        if len(rows) > ROWS_COMPARED:
+            raise ValueError(f"at most {ROWS_COMPARED} rows are compared at once, got {len(rows)}")
+        return rows
 
     @model_validator(mode="before")
     @classmethod

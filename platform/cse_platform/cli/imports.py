@@ -38,6 +38,7 @@ def merge_command(
     from cse_platform.leaderboard.store.opening import open_store
     from cse_platform.leaderboard.store.other_store import open_other_store
     from cse_platform.render.terminal import progress_bar
+    from cse_platform.runner.models import may_hold_model
 
     names = dict(_pair(text, "--rename") for text in rename)
     with (
@@ -49,7 +50,7 @@ def merge_command(
         def progress(done: int, total: int) -> None:
             move(completed=done, total=total)
 
-        merged = merge(target, source, rename=names, progress=progress)
+        merged = merge(target, source, rename=names, takes_model=may_hold_model, progress=progress)
     click.echo(_merge_report(merged))
 
 

@@ -9,7 +9,7 @@ from cse_methods.encoders.sentence_transformers_format import read_pooling
 from cse_platform.errors import NotFoundError, OutputError
 from cse_platform.export.folders import make_empty
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
-from cse_platform.runner.models import local_copy
+from cse_platform.runner.models import TRIAL_FILE, is_model_of, local_copy
 
 COMMON_POOLERS = ("cls", "avg")
 """Those that sentence-transformers has too; with another it refuses to load the model."""
@@ -29,6 +29,11 @@ def kept_model(trial: TrialDetails) -> Iterator[Path]:
             raise NotFoundError(
                 f"the model of trial {trial.key[:16]} is gone from {trial.model}, or lies on "
                 f"another machine; {again}"
+            )
+        if not is_model_of(trial.key, folder, trial.model):
+            raise NotFoundError(
+                f"{trial.model} is not the model of trial {trial.key[:16]}, though the leaderboard "
+                f"says so: a kept model names its trial in {TRIAL_FILE}; {again}"
             )
         yield folder
 

@@ -15,7 +15,8 @@ from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, copy
 
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.errors import BackboneError
-from cse_methods.files.places import filesystem
+from cse_methods.files.places import filesystem, is_remote
+from cse_platform.leaderboard.query.trials.model_uses import MODEL_DIGITS
 from cse_platform.runner.disk_full import is_full
 from cse_platform.secrets import mask_text, mask_url
 
@@ -61,7 +62,27 @@ def keep_model(files: FileSystem, checkpoint: str, target: str, *, trial: str) -
 def trial_in(folder: Path) -> str | None:
     """The key of the trial whose model lies in that folder; None for other encoders."""
     file = folder / TRIAL_FILE
-    return file.read_text("utf-8").strip() if file.is_file() else None
+    return file.read_text("utf-8", "replace").strip() if file.is_file() else None
+
+
+def is_model_of(trial: str, folder: Path, place: str) -> bool:
+    """Whether a folder that comes from a place holds the model of this trial, by its own record.
+
+    Models that earlier versions kept have no record; their place is called by the trial's key.
+    """
+    recorded = trial_in(folder)
+    if recorded is None:
+        return Path(place).name == trial[:MODEL_DIGITS]
+    return recorded == trial
+
+
+def may_hold_model(place: str, trial: str) -> bool:
+    """Whether a place that somebody else names may be that of this trial's model.
+
+    What is not on this machine is checked when it is read.
+    """
+    folders = () if is_remote(place) else (Path(place), Path(place).expanduser())
+    return all(is_model_of(trial, f, place) for f in folders if f.exists())
 
 
 @contextmanager

@@ -22,13 +22,20 @@ from cse_platform.secrets import hide
 from cse_platform.sweep.reading.problems import Problem, ProblemsError, format_value
 
 
-def _slug(value: str) -> str:
+def slug_problem(value: str) -> str | None:
+    """What is wrong with the name of a folder or in an address; None if nothing is."""
     plain = value.replace("-", "a").replace("_", "a").replace(".", "a")
-    if not (plain.isascii() and plain.isalnum() and value[0].isalnum()) or len(value) > 100:
-        raise ValueError(
-            "expected at most 100 letters, digits, '-', '_' and '.', the first a letter or digit, "
-            f"got {format_value(value)}"
-        )
+    if plain.isascii() and plain.isalnum() and value[0].isalnum() and len(value) <= 100:
+        return None
+    return (
+        "expected at most 100 letters, digits, '-', '_' and '.', the first a letter or digit, "
+        f"got {format_value(value)}"
+    )
+
+
+def _slug(value: str) -> str:
+    if problem := slug_problem(value):
+        raise ValueError(problem)
     return value
 
 

@@ -13,9 +13,11 @@ from stored_trials import trials_of
 
 from cse_platform.errors import ImportRefusedError, NoStoreError, StoreError
 from cse_platform.leaderboard.ingest.merging.merge import merge
+from cse_platform.leaderboard.store import opening
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.store.other_store import open_other_store
 from cse_platform.leaderboard.store.upgrade import alembic_config, migrating
+from cse_platform.runner.models import TRIAL_FILE, may_hold_model
 from cse_platform.tracking.events import Event
 
 Life = Callable[..., list[Event]]
@@ -142,3 +144,68 @@ def test_an_older_schema_on_a_server_is_refused() -> None:
         connection.execute(text("DROP SCHEMA public CASCADE"))
         connection.execute(text("CREATE SCHEMA public"))
     engine.dispose()
+
+
+def test_names_that_no_sweep_file_can_have_are_refused(
+    filled: Filled, sweep_started: Started, trial_life: Life, contents: Callable[[Store], Any]
+) -> None:
+    here, name = filled([sweep_started()]), "../../x<script>"
+    there = filled([sweep_started(name), *trial_life(0, {1: 0.5}, sweep=name)])
+    before = contents(here)
+    with pytest.raises(ImportRefusedError, match=r"--rename NAME=NEWNAME(.|\n)*100 letters"):
+        merge(here, there)
+    with pytest.raises(ImportRefusedError, match=r"100 letters"):
+        merge(here, there, rename={name: "a/b"})
+    assert contents(here) == before
+    assert merge(here, there, rename={name: "theirs"}).sweeps == 1
+
+
+def test_keys_that_are_paths_are_refused(
+    filled: Filled, sweep_started: Started, trial_life: Life
+) -> None:
+    there = filled([sweep_started(), *trial_life(0, {1: 0.5}, trial="../../../etc/x")])
+    with pytest.raises(ImportRefusedError, match="key that none can have"):
+        merge(filled([]), there)
+
+
+def test_a_model_comes_only_where_its_folder_names_the_trial(
+    filled: Filled, sweep_started: Started, trial_life: Life, tmp_path: Path
+) -> None:
+    kept, strange = tmp_path / "kept", tmp_path / "strange"
+    older = tmp_path / "c2-42"
+    for folder in (kept, strange, older):
+        folder.mkdir()
+    (kept / TRIAL_FILE).write_text("c0-42\n")
+    models = [kept, strange, older, tmp_path / "elsewhere"]
+    events = [sweep_started()]
+    for number, model in enumerate(models):
+        events += trial_life(number, {1: 0.5}, model=str(model))
+    here = filled([sweep_started(), *trial_life(1, {1: 0.4}, state="FAIL")])
+    merge(here, filled(events), takes_model=may_hold_model)
+    with here.session() as session:
+        taken = [trial.model for trial in trials_of(session, "first")]
+    assert taken == [str(kept), None, str(older), str(tmp_path / "elsewhere")]
+
+
+def test_a_view_that_recurs_for_ever_is_broken_off(
+    filled: Filled, sweep_started: Started, trial_life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = filled([]), filled([sweep_started(), *trial_life(0, {1: 0.5})])
+    if there._engine.dialect.name != "sqlite":
+        pytest.skip("a table of PostgreSQL that others refer to cannot be replaced by a view")
+    with there.writing() as session:
+        session.execute(text("PRAGMA defer_foreign_keys = 1"))
+        session.execute(text("ALTER TABLE evaluations RENAME TO hidden"))
+        session.execute(
+            text(
+                "CREATE VIEW evaluations AS WITH RECURSIVE n(i) AS "
+                "(SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+                "SELECT i AS identity, '{}' AS settings, NULL AS source FROM n WHERE i < 0"
+            )
+        )
+    monkeypatch.setattr(opening, "STATEMENT_STEPS", 1_000_000)
+    with (
+        open_other_store(url_of(there)) as other,
+        pytest.raises(StoreError, match=r"a statement does not end.*evaluations"),
+    ):
+        merge(here, other)

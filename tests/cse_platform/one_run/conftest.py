@@ -18,6 +18,7 @@ from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.trials.details import trial_details
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
 from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import (
     Event,
@@ -209,11 +210,12 @@ def story_of(runs: Path) -> Callable[..., TrialDetails]:
 
 @pytest.fixture(scope="session")
 def mini_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """A folder as a trial keeps it, by its pooler."""
+    """A folder as a trial keeps it, by its pooler and the trial's key."""
 
-    def make(pooler: str = "cls") -> Path:
+    def make(pooler: str = "cls", *, trial: str = KEY) -> Path:
         folder = tmp_path_factory.mktemp(f"model-{pooler}")
         load_encoder("mini", pooler=pooler).save(folder)
+        (folder / TRIAL_FILE).write_text(f"{trial}\n")
         return folder
 
     return make

@@ -182,3 +182,12 @@ def test_sentence_transformers_loads_it(
     one_run("export", KEY, OUT)
     theirs = library.SentenceTransformer(str(OUT), device="cpu").encode(PAIR)
     np.testing.assert_allclose(theirs, load_encoder(str(OUT)).encode(PAIR), rtol=1e-4, atol=1e-5)
+
+
+def test_a_folder_that_names_another_trial_is_not_exported(
+    fill: Fill, began: Start, life: Life, one_run: Run, mini_model: Model
+) -> None:
+    fill(began(), *life(model=str(mini_model(trial=OTHER))))
+    done = one_run("export", KEY, OUT)
+    assert (done.exit_code, OUT.exists()) == (1, False)
+    assert "is not the model of trial 0a1b2c3d" in done.stderr

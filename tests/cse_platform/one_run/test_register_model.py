@@ -40,9 +40,14 @@ def lab(
     empty_mlflow: Callable[[Path], str],
 ) -> Path:
     """The runs folder of a sweep with three complete trials; MLflow has two of them."""
-    runs, model = tmp_path_factory.mktemp("runs"), str(mini_model())
-    events = [began(), *life(model=model), *life(OTHER, seed=7, begin=10, model=model)]
-    put(runs, *events, *life(THIRD, seed=8, begin=20, model=model))
+    runs = tmp_path_factory.mktemp("runs")
+    models = {trial: str(mini_model(trial=trial)) for trial in (KEY, OTHER, THIRD)}
+    events = [
+        began(),
+        *life(model=models[KEY]),
+        *life(OTHER, seed=7, begin=10, model=models[OTHER]),
+    ]
+    put(runs, *events, *life(THIRD, seed=8, begin=20, model=models[THIRD]))
     mirror = MLflowMirror(empty_mlflow(runs / "mlflow.db"), artifacts=runs / "artifacts")
     mirror.apply("j", list(enumerate(events, start=1)))
     return runs

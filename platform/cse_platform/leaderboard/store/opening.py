@@ -8,7 +8,16 @@ from pathlib import Path
 from sqlite3 import Connection as SQLiteConnection
 from typing import Any, Self
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    ExceptionContext,
+    create_engine,
+    event,
+    make_url,
+    text,
+)
 from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
@@ -35,6 +44,14 @@ from cse_platform.secrets import escape_text, mask_url
 
 BUSY_SECONDS = 30
 """How long a SQLite writer waits for another one."""
+
+STATEMENT_SECONDS = 60
+"""How long a statement on a limited store of PostgreSQL may take."""
+
+STATEMENT_STEPS = 300_000_000
+"""How many steps of its virtual machine SQLite may take for such a statement: more than reading any
+table takes, and some ten seconds."""
+_STEPS_AT_ONCE = 100_000
 
 WRITING_LOCK = 0x0C5E_B0A4
 """Any number that no other program on the server locks."""
@@ -84,11 +101,12 @@ class Store:
         self.close()
 
 
-def open_store(url: str, *, create: bool = True) -> Store:
+def open_store(url: str, *, create: bool = True, limited: bool = False) -> Store:
     """Open a store and bring it to this version's schema.
 
     A SQLite file in a folder that cannot be written to can be read all the same, unless it is to be
-    created. The URL is `sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`.
+    created. `limited` is for what strangers wrote: a statement that does not end is broken off. The
+    URL is `sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`.
 
     Raises:
         NoStoreError: if there is none, and it must not be created.
@@ -98,6 +116,8 @@ def open_store(url: str, *, create: bool = True) -> Store:
     place = _parse(url)
     reads_only = not create and _is_read_only(place)
     engine = _reading_engine(place) if reads_only else _engine(place)
+    if limited:
+        _limit_statements(engine)
     revision = _revision(engine)
     if revision is None and not create:
         raise NoStoreError(f"no leaderboard at {redacted(place)}; a finished cse-sweep creates it")
@@ -110,12 +130,15 @@ def open_store(url: str, *, create: bool = True) -> Store:
 def open_read_only(url: str) -> Store:
     """Open a store of any schema that is not to be changed; a session sees it at one moment.
 
+    A statement that does not end is broken off: a stranger's views can recur for ever.
+
     Raises:
         NoStoreError: if there is none.
         StoreError: if the URL is none of the two, or the store cannot be reached.
     """
     place = _parse(url)
     engine = _reading_engine(place)
+    _limit_statements(engine)
     if _revision(engine) is None:
         raise NoStoreError(f"no leaderboard at {redacted(place)}")
     return Store(engine)
@@ -208,6 +231,45 @@ def _begin_sqlite(connection: Connection) -> None:
     # A writer takes the lock before it reads: two that read first could not both go on.
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _limit_statements(engine: Engine) -> None:
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _limit_steps)
+    else:
+        event.listen(engine, "begin", _limit_time)
+    event.listen(engine, "handle_error", _explain_limit)
+
+
+def _limit_steps(connection: SQLiteConnection, _record: Any) -> None:
+    """Count by statement: what runs between two rows that are fetched takes no step."""
+    steps = 0
+
+    def is_too_much() -> bool:
+        nonlocal steps
+        steps += _STEPS_AT_ONCE
+        return steps > STATEMENT_STEPS
+
+    def start_anew(_statement: str) -> None:
+        nonlocal steps
+        steps = 0
+
+    connection.set_trace_callback(start_anew)
+    connection.set_progress_handler(is_too_much, _STEPS_AT_ONCE)
+
+
+def _limit_time(connection: Connection) -> None:
+    connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")
+
+
+def _explain_limit(context: ExceptionContext) -> None:
+    error = context.original_exception
+    if str(error) == "interrupted" or getattr(error, "sqlstate", None) == "57014":
+        asked = " ".join((context.statement or "").split())
+        raise StoreError(
+            "reading it was broken off, because a statement does not end in reasonable time; a "
+            f"table of it may be a view that recurs. The statement: {asked[:200]}"
+        ) from error
 
 
 def _keep_statistics(engine: Engine) -> None:

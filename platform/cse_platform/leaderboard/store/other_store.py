@@ -25,7 +25,7 @@ def open_other_store(url: str) -> Iterator[Store]:
         if copy is None:
             yield board
         else:
-            with open_store(copy) as upgraded:
+            with open_store(copy, limited=True) as upgraded:
                 yield upgraded
 
 

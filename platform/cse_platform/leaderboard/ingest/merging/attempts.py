@@ -3,7 +3,6 @@
 Of one journal's attempt both sides may have heard, one of them more.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,13 +36,14 @@ def merge_attempts(
     ours: Session,
     theirs: Session,
     both: Sequence[tuple[TrialRecord, TrialRecord]],
+    others: Mapping[int, Sequence[OtherAttemptRecord]],
     machines: Mapping[int, int],
 ) -> dict[int, Merged]:
     """Offer their attempts at these trials, pairs of ours and theirs; by the ids there.
 
-    `machines` has the ids here by the ids there.
+    `others` has what does not stand for a trial, by the trial's id there; `machines` has the ids
+    here by the ids there.
     """
-    others = _others(theirs, [there.id for _, there in both])
     merged = {}
     for here, there in both:
         before = here.best_value if here.state == "COMPLETE" else None
@@ -64,14 +64,6 @@ def merge_attempts(
         same_model = theirs_value in (None, here.best_value)
         merged[there.id] = Merged(outcome, sum(came.values()), same_model)
     return merged
-
-
-def _others(session: Session, trials: Sequence[int]) -> dict[int, list[OtherAttemptRecord]]:
-    found = defaultdict(list)
-    query = select(OtherAttemptRecord).where(OtherAttemptRecord.trial_id.in_(trials))
-    for attempt in session.scalars(query.order_by(OtherAttemptRecord.journal)):
-        found[attempt.trial_id].append(attempt)
-    return found
 
 
 def _offer(

@@ -15,14 +15,14 @@ from cse_platform.leaderboard.ingest.evaluations import add_identity
 from cse_platform.leaderboard.ingest.journal_sink import apply_event, apply_held_back
 from cse_platform.leaderboard.ingest.merging.annotations import merge_annotations
 from cse_platform.leaderboard.ingest.merging.sweeps import matched, merge_sweep_trials, merge_sweeps
-from cse_platform.leaderboard.ingest.merging.trials import merge_trials
+from cse_platform.leaderboard.ingest.merging.trials import TakesModel, merge_trials
 from cse_platform.leaderboard.ingest.upserts import insert_missing, trial_or_none
 from cse_platform.leaderboard.store.base import Base
 from cse_platform.leaderboard.store.contested_tables import EarlyEventRecord
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.leaderboard.store.score_tables import EvaluationRecord, PairSetRecord
 from cse_platform.leaderboard.store.tables import TrialRecord
-from cse_platform.tracking.events import EVENT
+from cse_platform.tracking.events import EVENT, TrialFinished
 
 _BATCH = 500
 """Trials that are in memory at once, with their dev curves and scores."""
@@ -56,11 +56,17 @@ class MergeSummary:
         return self.trials - self.new - self.completed - self.newer
 
 
+def takes_none(_place: str, _trial: str) -> bool:
+    """Take no model of any trial."""
+    return False
+
+
 def merge(
     target: Store,
     source: Store,
     *,
     rename: Mapping[str, str] | None = None,
+    takes_model: TakesModel = takes_none,
     progress: MergeProgress | None = None,
 ) -> MergeSummary:
     """Take over everything in one transaction; the source is only read.
@@ -70,10 +76,16 @@ def merge(
     heard of last counts. A complete trial gets the scores that it lacks; where the dev values
     differ, the other side's are scores of another model and stay away.
 
-    `rename` has names here by the names there, for sweeps that only share their name.
+    Args:
+        target: the leaderboard that gets them.
+        source: the other one. What it says is not believed where it could do harm.
+        rename: names here by the names there, for sweeps that only share their name.
+        takes_model: whether a place may be that of a trial's model; left out, no models come.
+        progress: of the trials.
 
     Raises:
-        ImportRefusedError: if sweeps of one name are not one sweep, or `rename` means nothing.
+        ImportRefusedError: if sweeps of one name are not one sweep, `rename` means nothing, or a
+            sweep or trial has a name that none can have.
         StoreError: if one of the databases fails.
     """
     with source.session() as theirs, target.writing() as ours:
@@ -87,7 +99,7 @@ def merge(
         ids: dict[int, int] = {}
         came: Counter[str] = Counter()
         for batch in _batches(theirs):
-            taken, counts = merge_trials(ours, theirs, batch)
+            taken, counts = merge_trials(ours, theirs, batch, takes_model)
             ids |= taken
             came += counts
             ours.flush()
@@ -96,7 +108,7 @@ def merge(
                 progress(len(ids), total)
         merge_sweep_trials(ours, theirs, sweeps, ids)
         merge_annotations(ours, theirs, rename or {})
-        _merge_early(ours, theirs, rename or {})
+        _merge_early(ours, theirs, rename or {}, takes_model)
     names = ("new", "completed", "newer", "differing", "points", "scores")
     return MergeSummary(sweeps=new_sweeps, trials=total, **{name: came[name] for name in names})
 
@@ -110,7 +122,9 @@ def _batches(theirs: Session) -> Iterator[Sequence[TrialRecord]]:
         theirs.expunge_all()
 
 
-def _merge_early(ours: Session, theirs: Session, rename: Mapping[str, str]) -> None:
+def _merge_early(
+    ours: Session, theirs: Session, rename: Mapping[str, str], takes_model: TakesModel
+) -> None:
     """Apply what waited on either side for a trial that the other one had."""
     for key in ours.scalars(select(EarlyEventRecord.trial).distinct()).all():
         if trial_or_none(ours, key) is not None:
@@ -118,6 +132,9 @@ def _merge_early(ours: Session, theirs: Session, rename: Mapping[str, str]) -> N
     for held in theirs.scalars(select(EarlyEventRecord)):
         event = EVENT.validate_json(held.event)
         event = event.model_copy(update={"sweep": rename.get(event.sweep, event.sweep)})
+        if isinstance(event, TrialFinished) and event.model is not None:
+            taken = event.model if takes_model(event.model, event.trial) else None
+            event = event.model_copy(update={"model": taken})
         apply_event(ours, held.journal, held.position, event)
 
 

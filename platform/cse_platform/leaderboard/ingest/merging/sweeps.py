@@ -17,6 +17,7 @@ from cse_platform.leaderboard.store.tables import (
     SweepTagRecord,
     SweepTrialRecord,
 )
+from cse_platform.sweep.blocks import slug_problem
 from cse_platform.sweep.changes import changes
 from cse_platform.sweep.reading.problems import did_you_mean, format_value
 
@@ -38,12 +39,13 @@ def matched(ours: Session, theirs: Session, rename: Mapping[str, str]) -> list[S
     """Every sweep over there with the name that it gets here.
 
     Raises:
-        ImportRefusedError: lists the sweeps of one name that are not one sweep, or says what is
-            wrong with the new names.
+        ImportRefusedError: lists the sweeps of one name that are not one sweep, or those whose
+            names no sweep file can have, or says what is wrong with the new names.
     """
     there = theirs.scalars(select(SweepRecord).order_by(SweepRecord.id)).all()
     _check_rename(rename, [sweep.name for sweep in there])
     pairs = [SweepPair(sweep, rename.get(sweep.name, sweep.name)) for sweep in there]
+    _check_names([pair.name for pair in pairs])
     here = _by_name(ours)
     problems = [
         f"{pair.name}: {differences}"
@@ -115,6 +117,15 @@ def _check_rename(rename: Mapping[str, str], names: list[str]) -> None:
         raise ImportRefusedError(
             f"--rename gives two sweeps the name {', '.join(twice)}; give each one of its own"
         )
+
+
+def _check_names(names: list[str]) -> None:
+    problems = [f"{format_value(name)}: {text}" for name in names if (text := slug_problem(name))]
+    if problems:
+        refused = (
+            "sweeps there have names that none here can have; --rename NAME=NEWNAME gives others:"
+        )
+        raise ImportRefusedError("\n  ".join([refused, *problems]))
 
 
 def _differences(mine: SweepRecord, other: SweepRecord) -> str:

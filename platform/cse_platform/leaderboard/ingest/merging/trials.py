@@ -1,12 +1,15 @@
 """The trials of another leaderboard, a batch at a time, with all that hangs on them."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from sqlalchemy import RowMapping, select
 from sqlalchemy.orm import Session
+from sqlalchemy.orm.attributes import set_committed_value
 
+from cse_platform.errors import ImportRefusedError
+from cse_platform.leaderboard.ingest.attempts import Attempt
 from cse_platform.leaderboard.ingest.evaluations import SCORE_KEY
 from cse_platform.leaderboard.ingest.merging.attempts import merge_attempts
 from cse_platform.leaderboard.ingest.moments import count_complete
@@ -31,6 +34,10 @@ from cse_platform.leaderboard.store.tables import (
     MachineRecord,
     TrialRecord,
 )
+from cse_platform.sweep.blocks import slug_problem
+
+TakesModel = Callable[[str, str], bool]
+"""Whether a place may be that of the model of a trial, given by its key."""
 
 Row = RowMapping | Mapping[str, Any]
 Made = TypeVar("Made", bound=Base)
@@ -45,13 +52,15 @@ UNTRIED = {**IDLE, "n": 0, "mean": None, "m2": 0.0}
 
 
 def merge_trials(
-    ours: Session, theirs: Session, batch: Sequence[TrialRecord]
+    ours: Session, theirs: Session, batch: Sequence[TrialRecord], takes_model: TakesModel
 ) -> tuple[dict[int, int], Counter[str]]:
     """Take over a batch of trials; the counters of configurations and groups stay right.
 
-    The batch has trials over there. The ids here by the ids there are returned, and how many trials
-    of each outcome, points and scores came.
+    The batch has trials over there. A model that `takes_model` refuses stays away. The ids here by
+    the ids there are returned, and how many trials of each outcome, points and scores came.
     """
+    _check_keys(theirs, batch)
+    attempts = _their_attempts(theirs, batch, takes_model)
     known = _by_key(ours, batch)
     machines = _machines(ours, theirs, batch)
     configurations, groups = _configurations(ours, theirs, batch)
@@ -68,10 +77,10 @@ def merge_trials(
     ids = {row.id: trials[row.key].id for row in batch}
     new = {row.id: ids[row.id] for row in batch if row.key in made}
     points = _copy(ours, theirs, DevPointRecord, ("trial_id", "step"), new)
-    _copy(ours, theirs, OtherAttemptRecord, ("trial_id", "journal"), new, machines)
+    _add_attempts(ours, {new[there]: attempts[there] for there in new}, machines)
     _copy(ours, theirs, OtherPointRecord, ("trial_id", "journal", "step"), new)
     both = [(known[row.key], row) for row in batch if row.key in known]
-    merged = merge_attempts(ours, theirs, both, machines)
+    merged = merge_attempts(ours, theirs, both, attempts, machines)
     same = new | {there: ids[there] for there, one in merged.items() if one.same_model}
     scores = _copy_scores(ours, theirs, same, new)
     _copy(ours, theirs, PairSimilaritiesRecord, SIMILARITIES_KEY, same)
@@ -79,6 +88,36 @@ def merge_trials(
     points += sum(one.points for one in merged.values())
     outcomes = Counter[str](one.outcome for one in merged.values())
     return ids, outcomes + Counter(new=len(new), points=points, scores=scores)
+
+
+def _check_keys(theirs: Session, batch: Sequence[TrialRecord]) -> None:
+    """Refuse keys and hashes that no trial can have: files are called by them."""
+    hashes = select(ConfigurationRecord.hash).where(
+        ConfigurationRecord.id.in_({trial.configuration_id for trial in batch})
+    )
+    for name in (*(trial.key for trial in batch), *theirs.scalars(hashes)):
+        if problem := slug_problem(name):
+            raise ImportRefusedError(f"a trial there has a key that none can have: {problem}")
+
+
+def _their_attempts(
+    theirs: Session, batch: Sequence[TrialRecord], takes_model: TakesModel
+) -> dict[int, list[OtherAttemptRecord]]:
+    """Their other attempts at these trials by the ids there.
+
+    These and the trials are changed in memory: they lose a model that is not theirs.
+    """
+    keys = {trial.id: trial.key for trial in batch}
+    query = select(OtherAttemptRecord).where(OtherAttemptRecord.trial_id.in_(keys))
+    attempts: dict[int, list[OtherAttemptRecord]] = {trial: [] for trial in keys}
+    for attempt in theirs.scalars(query.order_by(OtherAttemptRecord.journal)):
+        attempts[attempt.trial_id].append(attempt)
+    for trial in batch:
+        offered: list[Attempt] = [trial, *attempts[trial.id]]
+        for one in offered:
+            if one.model is not None and not takes_model(one.model, trial.key):
+                set_committed_value(one, "model", None)
+    return attempts
 
 
 def _by_key(ours: Session, batch: Sequence[TrialRecord]) -> dict[str, TrialRecord]:
@@ -150,19 +189,30 @@ def _rows(theirs: Session, table: type[Base], ids: Iterable[int]) -> list[dict[s
     return [dict(zip(columns.keys(), row, strict=True)) for row in theirs.execute(query)]
 
 
+def _add_attempts(
+    ours: Session,
+    attempts: Mapping[int, Sequence[OtherAttemptRecord]],
+    machines: Mapping[int, int],
+) -> None:
+    """Add other attempts at trials that are new here, by the ids here."""
+    rows = [
+        {name: getattr(attempt, name) for name in (*ATTEMPT_COLUMNS, "best_metrics")}
+        | {"trial_id": here, "machine_id": machines.get(attempt.machine_id or 0)}
+        for here, several in attempts.items()
+        for attempt in several
+    ]
+    insert_missing(ours, OtherAttemptRecord, ["trial_id", "journal"], rows)
+
+
 def _copy(
     ours: Session,
     theirs: Session,
     table: type[Base],
     key: Sequence[str],
     ids: Mapping[int, int],
-    machines: Mapping[int, int] | None = None,
 ) -> int:
     """Add the rows that hang on these trials and are not here; how many came."""
-    rows = _hanging(theirs, table, ids)
-    if machines is not None:
-        rows = [{**row, "machine_id": machines.get(row["machine_id"])} for row in rows]
-    return insert_missing(ours, table, key, rows)
+    return insert_missing(ours, table, key, _hanging(theirs, table, ids))
 
 
 def _copy_scores(

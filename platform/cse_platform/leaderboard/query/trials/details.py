@@ -26,6 +26,7 @@ from cse_platform.leaderboard.store.tables import (
     TrialRecord,
 )
 from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.tracking.events import TrialScore
 
 _WITH_ALL = (
@@ -93,7 +94,14 @@ def _copied(trial: TrialRecord) -> dict[str, Any]:
         *("key", "seed", "state", "error", "started", "finished", "wall_seconds"),
         *("best_step", "best_value", "model", "model_deleted", "provenance"),
     )
-    return {name: getattr(trial, name) for name in names}
+    copied = {name: getattr(trial, name) for name in names}
+    return copied | {"provenance": _texts(trial.provenance)}
+
+
+def _texts(stored: Any) -> dict[str, str]:
+    """Facts by name. They may come from another leaderboard, so they can be any JSON."""
+    facts = stored if isinstance(stored, dict) else {"stored": stored}
+    return {k: v if isinstance(v, str) else canonical_json(v) for k, v in facts.items()}
 
 
 def _starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepStart, ...]:
@@ -103,7 +111,13 @@ def _starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepSta
     """
     starts = sorted(
         (
-            SweepStart(sweep.name, one.started, one.provenance, one.packages, one.diffs)
+            SweepStart(
+                sweep.name,
+                one.started,
+                _texts(one.provenance),
+                _texts(one.packages),
+                _texts(one.diffs),
+            )
             for sweep in sweeps
             for one in sweep.starts
             if trial.finished is None or one.started <= trial.finished
