@@ -86,7 +86,9 @@ def _read_included(
     if other in opened:
         raise refusal(f"{name} includes itself, by {', '.join(file.name for file in opened)}")
     source = _read_one(other, what="a sweep", refusal=refusal)
-    placed = {at: _place_in(name, line) for at, line in source.places.items()}
+    placed: dict[Steps, int | str] = {
+        at: _place_in(name, line) for at, line in source.places.items()
+    }
     problems = [
         p if p.place is None else replace(p, place=_place_in(name, p.place))
         for p in source.problems
