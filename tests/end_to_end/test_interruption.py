@@ -80,7 +80,7 @@ def test_an_older_copy_of_the_journal_is_refused_and_the_ways_out_work(
         again = replace(sweep, name="again")
         assert again.run().returncode == 0
         assert [trial.state for trial in again.history().trials.values()] == 8 * ["COMPLETE"]
-        assert sum(isinstance(event, TrialReused) for event in again.events()) >= 6
+        assert sum(isinstance(event, TrialReused) for event in again.events()) > 3
         with open_store(again.stores["leaderboard"]) as board, board.session() as session:
             states = session.scalars(select(TrialRecord.state)).all()
         assert states == 8 * ["COMPLETE"]
