@@ -220,7 +220,7 @@ class SweepLog:
         begun = self._view.begun
         if begun and not self._told_begin:
             self._told_begin = True
-            yield f"trial {begun[0].number} began"
+            yield f"Trial {begun[0].number} began"
 
 
 def _print_end(view: SweepProgress, console: Console) -> None:

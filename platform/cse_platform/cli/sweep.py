@@ -71,7 +71,11 @@ def main() -> None:
 @click.option("--probe", is_flag=True, help="With --dry-run: time a trial if none has run yet.")
 @click.option("--offline", is_flag=True, help="Download nothing.")
 @click.option(
-    "--set", "overrides", multiple=True, metavar="A.B=VALUE", help="Override a value of the file."
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="A.B=VALUE",
+    help="Override a value of the file; space.NAME=null takes NAME out of the search.",
 )
 @click.option("--trials", type=click.IntRange(min=1), help="Same as --set search.trials=N.")
 @click.option(

@@ -168,7 +168,7 @@ def test_plain_lines_where_there_is_no_terminal(
         drive.fail(plan.key, "[/closing] tag", crashed=False)
         drive.run()
     began, failed, complete, summary = out.getvalue().splitlines()
-    assert began == "trial 0 began"
+    assert began == "Trial 0 began"
     assert ": [/closing] tag (key " in failed
     assert complete.startswith("trial   1 COMPLETE dev  54.00")
     assert summary.startswith("small: 2 of 2 trials · best 54.00 (trial 1)")
@@ -183,7 +183,7 @@ def test_a_log_says_how_far_a_sweep_is_once_a_minute_while_nothing_else_is_print
     assert log.new_texts() == ["Ray started"]
     (plan,) = drive.start()
     seconds = 50.0
-    assert log.new_texts() == ["trial 0 began"]
+    assert log.new_texts() == ["Trial 0 began"]
     told = {}
     for second in range(51, 300):
         seconds = float(second)
