@@ -24,8 +24,7 @@ from cse_platform.render.table import Table, grouped, to_table
 
 LEGEND = {
     STARRED: "Starred: the configuration, or one of its trials.",
-    OPENED: "First tried after tests were opened for its method; "
-    "tried before and promoted after has no mark.",
+    OPENED: "Its first trial started after such test sets were opened for its method and backbone.",
     OTHER_CODE: "Newer trials of its method, backbone and dev sets ran by other code.",
     OVER_PAIRS: OVER_PAIRS_MEANS,
 }
