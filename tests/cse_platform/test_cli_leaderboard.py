@@ -311,3 +311,10 @@ def test_a_name_that_nobody_knows_is_refused_with_the_nearest(runs: Path) -> Non
     empty = run("--runs", runs, "--method", "hicl", "--json")
     assert (empty.exit_code, json.loads(empty.stdout)) == (0, [])
     assert "No complete trial of method 'hicl'" in empty.stderr
+
+
+def test_several_backbones_are_asked_for_with_commas(runs: Path) -> None:
+    shown = run("--runs", runs, "--backbone", "mini,bert-base", "--json")
+    assert {row["backbone"] for row in json.loads(shown.stdout)} == {"mini", "bert-base"}
+    done = run("--runs", runs, "--backbone", "bert-base,bert-bse", "--published", "--json")
+    assert {row["backbone"] for row in json.loads(done.stdout)} == {"bert-base"}

@@ -14,7 +14,7 @@ from cse_platform.errors import NoStoreError, NotFoundError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.published.paper_tables import paper_table
 from cse_platform.leaderboard.published.rows import merged, published_rows
-from cse_platform.leaderboard.query.board.filters import Catalogue, Filters
+from cse_platform.leaderboard.query.board.filters import Catalogue, Filters, backbones_in
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.document import Document, Format, print_document
 from cse_platform.leaderboard.row import BOARD_FAMILIES, FamilyName, LeaderboardRow, family_of
@@ -131,17 +131,18 @@ def _refuse_unknown(asked: Question, there: Catalogue) -> None:
     if method is not None and method not in methods:
         raise _unknown("method", method, methods, there.methods)
     backbones = {*there.backbones, *(row.backbone for row in papers)}
-    if backbone is not None and backbone not in backbones:
-        try:
-            resolve_backbone(backbone)
-        except BackboneError:
-            raise _unknown("backbone", backbone, backbones, there.backbones) from None
+    for name in backbones_in(backbone or ""):
+        if name not in backbones:
+            try:
+                resolve_backbone(name)
+            except BackboneError:
+                raise _unknown("backbone", name, backbones, there.backbones) from None
 
 
 def _unknown(kind: str, name: str, known: Collection[str], here: Sequence[str]) -> NotFoundError:
     return NotFoundError(
-        f"there is no {kind} {name!r}{did_you_mean(name.lower(), sorted(known))}; on this leaderboard: "
-        f"{', '.join(here) or 'none yet'}"
+        f"there is no {kind} {name!r}{did_you_mean(name.lower(), sorted(known))}; "
+        f"on this leaderboard: {', '.join(here) or 'none yet'}"
     )
 
 

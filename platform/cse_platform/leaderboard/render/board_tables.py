@@ -167,7 +167,13 @@ def _table(
             *mixed.values(),
         ],
         legend=LEGEND | above_means(board),
+        apart=is_published,
     )
+
+
+def is_published(entry: Entry) -> bool:
+    """Whether a line is a paper's; the best of ours and of theirs are emphasised each by itself."""
+    return entry.published is not None
 
 
 def mixed_identities(columns: Sequence[EntryColumn], listed: Sequence[Entry]) -> dict[str, str]:
