@@ -173,8 +173,10 @@ def _cells(
     written = [[column.cell(row) for row in rows] for column in columns]
     kinds = grouped(range(len(rows)), lambda place: apart(rows[place])).values()
     for cells, column in zip(written, columns, strict=True):
-        for kind in kinds if column.compared is not None else ():
-            emphasis = places([column.compared(rows[place]) for place in kind])
+        if (fraction := column.compared) is None:
+            continue
+        for kind in kinds:
+            emphasis = places([fraction(rows[place]) for place in kind])
             for place, one in zip(kind, emphasis, strict=True):
                 cells[place] = replace(cells[place], emphasis=one)
     yield from zip(*written, strict=True)
