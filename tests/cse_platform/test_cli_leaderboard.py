@@ -216,10 +216,10 @@ def test_filters(runs: Path, filters: list[str], methods: list[str]) -> None:
 
 
 def test_a_filter_that_matches_nothing_says_what_is_there(runs: Path) -> None:
-    result = run("--runs", runs, "--backbone", "bert-huge", "--json")
+    result = run("--runs", runs, "--backbone", "roberta-large", "--json")
     assert (result.exit_code, json.loads(result.stdout)) == (0, [])
     there = ("bert-base", "mini", "rankcse", "simcse", "rankcse-mini", "simcse-bert")
-    assert [name for name in ("'bert-huge'", *there) if name not in result.stderr] == []
+    assert [name for name in ("'roberta-large'", *there) if name not in result.stderr] == []
 
 
 def test_a_missing_leaderboard_is_one_sentence_and_is_not_made(tmp_path: Path) -> None:
@@ -297,3 +297,24 @@ def test_two_formats_are_misuse(formats: list[str]) -> None:
 def test_one_format_said_twice_is_fine(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["--json", "--format", "json", "--runs", str(tmp_path)])
     assert result.exit_code == 1  # there is no leaderboard
+
+
+def test_a_name_that_nobody_knows_is_refused_with_the_nearest(runs: Path) -> None:
+    for option, name, meant in (
+        ("--method", "simsce", "simcse"),
+        ("--method", "SimCSE", "simcse"),
+        ("--backbone", "bert-bse", "bert-base"),
+    ):
+        done = run("--runs", runs, option, name)
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert f"did you mean {meant!r}?" in done.stderr
+    empty = run("--runs", runs, "--method", "hicl", "--json")
+    assert (empty.exit_code, json.loads(empty.stdout)) == (0, [])
+    assert "No complete trial of method 'hicl'" in empty.stderr
+
+
+def test_several_backbones_are_asked_for_with_commas(runs: Path) -> None:
+    shown = run("--runs", runs, "--backbone", "mini,bert-base", "--json")
+    assert {row["backbone"] for row in json.loads(shown.stdout)} == {"mini", "bert-base"}
+    done = run("--runs", runs, "--backbone", "bert-base,bert-bse", "--published", "--json")
+    assert {row["backbone"] for row in json.loads(done.stdout)} == {"bert-base"}

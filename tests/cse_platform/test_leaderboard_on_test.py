@@ -157,7 +157,7 @@ def test_an_average_stands_with_what_it_is_over(
         ([(6, "before-1")], None),
         ([(6, "row-1"), (9, "row-2")], None),  # its own, afterwards
         ([(2, "other-1")], None),  # of another method
-        ([(2, "large-1")], at(2)),  # of the same method on another backbone
+        ([(2, "large-1")], None),  # of the same method on another backbone
     ],
 )
 def test_a_configuration_first_tried_after_an_opening_is_marked(
@@ -219,6 +219,21 @@ def test_built_in_and_real_test_sets_mark_each_their_own(
         *(opened(hours, "quickstart-1", source) for hours, source in openings),
     )
     assert {s: found[s].test_opened for s in sources if found[s].test_opened} == marked
+
+
+@pytest.mark.parametrize("source", ["file", "imported"])
+def test_openings_mark_no_row_without_such_test_sets(
+    board: Store, sweep_started: Start, trial_life: Life, source: str
+) -> None:
+    dev = {"checkpoint": "own", "search": "own", "corpus": "c", "source": source, "identity": "own"}
+    found = rows(
+        board,
+        sweep_started(),
+        *trial_life(0, {9: 0.5}, configuration="tested", seed=1, time=at(0)),
+        opened(2, "tested-1"),
+        *trial_life(1, {9: 0.5}, configuration="row", seed=1, time=at(3), dev=dev),
+    )
+    assert found["row"].test_opened is None
 
 
 def test_one_tried_before_the_opening_and_promoted_after_is_not_marked(

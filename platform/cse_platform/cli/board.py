@@ -1,22 +1,26 @@
 """What `cse-leaderboard` prints: a board, a comparison, a paper's table or a Pareto front."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from cse_platform.errors import NoStoreError
+from cse_methods.encoders.backbones import resolve_backbone
+from cse_methods.errors import BackboneError
+from cse_methods.registry import available_methods
+from cse_platform.errors import NoStoreError, NotFoundError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.published.paper_tables import paper_table
 from cse_platform.leaderboard.published.rows import merged, published_rows
-from cse_platform.leaderboard.query.board.filters import Catalogue, Filters
+from cse_platform.leaderboard.query.board.filters import Catalogue, Filters, backbones_in
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.document import Document, Format, print_document
 from cse_platform.leaderboard.row import BOARD_FAMILIES, FamilyName, LeaderboardRow, family_of
 from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.render.terminal import progress_bar
+from cse_platform.sweep.reading.problems import did_you_mean
 
 if TYPE_CHECKING:
     from cse_platform.leaderboard.query.board.on_dev import DevPairs
@@ -102,7 +106,9 @@ def _board(asked: Question, reader: Leaderboard, progress: Callable[[int, int], 
         progress=progress,
     )
     if not rows:
-        click.echo(_no_rows(asked, reader.catalogue()), err=True)
+        there = reader.catalogue()
+        _refuse_unknown(asked, there)
+        click.echo(_no_rows(asked, there), err=True)
     tasks = asked.tasks or family_of(rows)
     columns = BOARD_FAMILIES[tasks].columns
     if asked.tasks and rows and not any(c in row.scores for row in rows for c in columns):
@@ -115,6 +121,29 @@ def _board(asked: Question, reader: Leaderboard, progress: Callable[[int, int], 
     if asked.published:
         published = reader.published(backbone=asked.filters.backbone, method=asked.filters.method)
     return Board(rows, published=published, family=tasks, sorted_by=asked.sort, against=against)
+
+
+def _refuse_unknown(asked: Question, there: Catalogue) -> None:
+    """Refuse a method or backbone that nobody knows: an empty board would hide the typing error."""
+    papers = published_rows(files=asked.published_files)
+    method, backbone = asked.filters.method, asked.filters.backbone
+    methods = {*there.methods, *available_methods(), *(row.method for row in papers)}
+    if method is not None and method not in methods:
+        raise _unknown("method", method, methods, there.methods)
+    backbones = {*there.backbones, *(row.backbone for row in papers)}
+    for name in backbones_in(backbone or ""):
+        if name not in backbones:
+            try:
+                resolve_backbone(name)
+            except BackboneError:
+                raise _unknown("backbone", name, backbones, there.backbones) from None
+
+
+def _unknown(kind: str, name: str, known: Collection[str], here: Sequence[str]) -> NotFoundError:
+    return NotFoundError(
+        f"there is no {kind} {name!r}{did_you_mean(name.lower(), sorted(known))}; "
+        f"on this leaderboard: {', '.join(here) or 'none yet'}"
+    )
 
 
 def _report_unmarked(rows: Sequence[LeaderboardRow], against: Mapping[int, Comparison]) -> None:

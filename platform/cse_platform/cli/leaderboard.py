@@ -27,7 +27,7 @@ _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 
 @click.group(invoke_without_command=True, context_settings=CONTEXT)
 @version_option
-@click.option("--backbone", help="Only rows of this encoder, e.g. bert-base.")
+@click.option("--backbone", help="Only rows of this encoder, or of several: mini,bert-base.")
 @click.option("--method", help="Only rows of this method, e.g. rankcse.")
 @click.option("--sweep", help="Only configurations that this sweep holds.")
 @click.option("--tag", help="Only configurations with this tag, or of sweeps with it.")

@@ -162,9 +162,9 @@ class LeaderboardRow:
     wall_seconds: float | None = None
     """What a trial took by the clock: the mean over its seeds; None where none is known."""
     test_opened: datetime | None = None
-    """When test sets, built-in or real as its dev sets are, were first opened for the method, if
-    that was before this configuration's first trial started: they may have helped to pick it.
-    One that was tried before that and promoted later has None."""
+    """When test sets, built-in or real as those of its scores, were first opened for the method on
+    the backbone, if that was before this configuration's first trial started: they may have helped
+    to pick it. One that was tried before that and promoted later has None."""
     starred: bool = False
     """Whether somebody has given a star to it or to one of its trials."""
     notes: list[str] = field(default_factory=list)

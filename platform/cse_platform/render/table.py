@@ -127,15 +127,17 @@ def to_table(
     notes: Sequence[str] = (),
     legend: Mapping[str, str] | None = None,
     compare_groups: bool = False,
+    apart: Callable[[_R], Hashable] = lambda _row: None,
 ) -> Table:
     """A table of rows, without the columns that are empty.
 
     A line separates two groups. The legend has the meaning of each mark; those that no cell bears
-    are left out. With `compare_groups`, each group has a best and a second row of its own.
+    are left out. With `compare_groups`, each group has a best and a second row of its own; so have
+    the rows that `apart` tells apart.
     """
     kept = [list(group) for group in groups if group]
     parts = kept if compare_groups else [list(chain.from_iterable(kept))]
-    cells = [row for part in parts for row in _cells(columns, part)]
+    cells = [row for part in parts for row in _cells(columns, part, apart)]
     shown = [any(row[place].plain for row in cells) or not cells for place in range(len(columns))]
     marks = {mark for row in cells for cell in row for mark in cell.mark.split()}
     meanings = (f"{mark} {means}" for mark, means in (legend or {}).items() if mark in marks)
@@ -164,14 +166,19 @@ def text_table(
     return to_table(columns, [list(rows)], title=title)
 
 
-def _cells(columns: Sequence[Column[_R]], rows: Sequence[_R]) -> Iterator[TableRow]:
-    """The cells of rows that are compared with each other."""
+def _cells(
+    columns: Sequence[Column[_R]], rows: Sequence[_R], apart: Callable[[_R], Hashable]
+) -> Iterator[TableRow]:
+    """The cells of rows, those of one kind compared with each other."""
     written = [[column.cell(row) for row in rows] for column in columns]
-    for place, column in enumerate(columns):
-        if column.compared is not None:
-            emphasis = places([column.compared(row) for row in rows])
-            pairs = zip(written[place], emphasis, strict=True)
-            written[place] = [replace(cell, emphasis=one) for cell, one in pairs]
+    kinds = grouped(range(len(rows)), lambda place: apart(rows[place])).values()
+    for cells, column in zip(written, columns, strict=True):
+        if (fraction := column.compared) is None:
+            continue
+        for kind in kinds:
+            emphasis = places([fraction(rows[place]) for place in kind])
+            for place, one in zip(kind, emphasis, strict=True):
+                cells[place] = replace(cells[place], emphasis=one)
     yield from zip(*written, strict=True)
 
 

@@ -35,7 +35,7 @@ def test_the_best_are_the_highest(values: list[float]) -> None:
     ]
 
 
-def test_ours_and_published_compete_and_other_identities_do_not(
+def test_ours_and_published_are_emphasised_apart_and_other_identities_not_at_all(
     written: Callable[..., str],
     row: Callable[..., LeaderboardRow],
     estimate: Callable[..., Estimate],
@@ -43,8 +43,42 @@ def test_ours_and_published_compete_and_other_identities_do_not(
 ) -> None:
     papers = [published({"avg_sts": 0.8}), published({"avg_sts": 0.6}, system="x")]
     ours = row({"avg_sts": estimate(0.7)})
-    text = written(Board([ours], papers), "markdown")
-    assert "**80.00**" in text and "<u>70.00</u>" in text and "| 60.00 |" in text
+    lower = row({"avg_sts": estimate(0.65)}, method="hicl")
+    for form, best, second in (
+        ("markdown", "**{}**", "<u>{}</u>"),
+        ("latex", r"\textbf{{{}}}", r"\underline{{{}}}"),
+    ):
+        text = written(Board([ours, lower], papers), form)
+        for value, emphasis in (
+            ("80.00", best),
+            ("60.00", second),
+            ("70.00", best),
+            ("65.00", second),
+        ):
+            assert emphasis.format(value) in text
+
+
+def test_one_row_of_ours_is_not_the_best_of_itself(
+    written: Callable[..., str],
+    row: Callable[..., LeaderboardRow],
+    estimate: Callable[..., Estimate],
+    published: Callable[..., PublishedRow],
+) -> None:
+    papers = [published({"avg_sts": 0.8})]
+    ours = row({"avg_sts": estimate(0.7)})
     other = row({"avg_sts": estimate(0.5, identity="e2")}, method="hicl")
     text = written(Board([ours, other], papers), "markdown")
     assert "**" not in text and "<u>" not in text
+
+
+def test_rows_of_one_source_share_a_footnote_and_variants_have_names(
+    written: Callable[..., str], published: Callable[..., PublishedRow]
+) -> None:
+    variants = [
+        published({"avg_sts": 0.8 - n / 10}, system="rankcse", settings={"rank_loss": loss})
+        for n, loss in enumerate(("listnet", "listmle"))
+    ]
+    text = written(Board([], variants), "latex")
+    for loss in ("listnet", "listmle"):
+        assert rf"RankCSE (rank\_loss={loss})" in text
+    assert text.count("rankcse table2") == 1

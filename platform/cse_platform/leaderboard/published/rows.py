@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cse_platform.leaderboard.published.reading import read_rows
 from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.query.board.filters import backbones_in
 
 SCORES, ABLATIONS = "scores.csv", "ablations.csv"
 
@@ -32,7 +33,7 @@ def published_rows(
     return [
         row
         for row in rows
-        if (backbone is None or row.backbone == backbone)
+        if (backbone is None or row.backbone in backbones_in(backbone))
         and (method is None or row.method == method)
     ]
 

@@ -24,8 +24,7 @@ from cse_platform.render.table import Table, grouped, to_table
 
 LEGEND = {
     STARRED: "Starred: the configuration, or one of its trials.",
-    OPENED: "First tried after tests were opened for its method; "
-    "tried before and promoted after has no mark.",
+    OPENED: "Its first trial started after such test sets were opened for its method and backbone.",
     OTHER_CODE: "Newer trials of its method, backbone and dev sets ran by other code.",
     OVER_PAIRS: OVER_PAIRS_MEANS,
 }
@@ -168,7 +167,13 @@ def _table(
             *mixed.values(),
         ],
         legend=LEGEND | above_means(board),
+        apart=is_published,
     )
+
+
+def is_published(entry: Entry) -> bool:
+    """Whether a line is a paper's; the best of ours and of theirs are emphasised each by itself."""
+    return entry.published is not None
 
 
 def mixed_identities(columns: Sequence[EntryColumn], listed: Sequence[Entry]) -> dict[str, str]:

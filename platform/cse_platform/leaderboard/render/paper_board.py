@@ -1,10 +1,12 @@
 """A leaderboard as papers print it: a name, the tasks, their average, for Markdown and LaTeX."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cse_methods.names import backbone_name, method_name, task_name
 from cse_platform.leaderboard.render.board import (
+    PUBLISHED,
     Board,
     Entry,
     entries,
@@ -15,6 +17,7 @@ from cse_platform.leaderboard.render.board_tables import (
     LEGEND,
     above_means,
     board_tables,
+    is_published,
     mixed_identities,
     score_blocks,
 )
@@ -40,10 +43,16 @@ def _table(board: Board, block: Sequence[str], scored: Sequence[Entry], *, built
     one_backbone = len({_backbone(entry) for entry in scored}) == 1
     names = [_name(entry, one_backbone) for entry in scored if entry.row]
     repeated = len(names) > len(set(names))
+    printed = Counter((_name(one, one_backbone), _backbone(one)) for one in scored if one.published)
+    marks = _source_marks(scored)
 
     def named(entry: Entry) -> Cell:
-        told = f" ({short_hash(entry.row)})" if entry.row and repeated else ""
-        return Cell(_name(entry, one_backbone) + told, mark=entry.mark)
+        name, row = _name(entry, one_backbone), entry.published
+        if row is None:
+            told = f" ({short_hash(entry.row)})" if entry.row and repeated else ""
+            return Cell(name + told, mark=entry.mark)
+        is_variant = printed[name, row.backbone] > 1 and row.label
+        return Cell(f"{name} ({row.label})" if is_variant else name, mark=marks[row.sources])
 
     columns = [score_column(column, title=_title(column)) for column in block]
     mixed = mixed_identities(columns, scored)
@@ -55,9 +64,10 @@ def _table(board: Board, block: Sequence[str], scored: Sequence[Entry], *, built
         ],
         grouped(scored, _backbone).values(),
         title=f"{_measure(board, block)} x 100{on}{', built-in data' if builtin else ''}",
-        notes=[*_seeds(scored), *_sources(scored), *mixed.values()],
+        notes=[*_seeds(scored), *_sources(marks), *mixed.values()],
         legend=LEGEND | above_means(board),
         compare_groups=True,
+        apart=is_published,
     )
 
 
@@ -92,7 +102,13 @@ def _seeds(scored: Sequence[Entry]) -> Iterator[str]:
         yield f"Ours: mean and standard deviation over seeds, n = {n}."
 
 
-def _sources(scored: Sequence[Entry]) -> Iterator[str]:
-    if theirs := [entry for entry in scored if entry.published]:
-        told = (f"{one.mark} {', '.join(one.published.sources)}" for one in theirs if one.published)
+def _source_marks(scored: Sequence[Entry]) -> dict[tuple[str, ...], str]:
+    """A mark for the sources of published rows: rows of one table share it."""
+    sources = dict.fromkeys(entry.published.sources for entry in scored if entry.published)
+    return {source: f"{PUBLISHED}{n}" for n, source in enumerate(sources, start=1)}
+
+
+def _sources(marks: Mapping[tuple[str, ...], str]) -> Iterator[str]:
+    if marks:
+        told = (f"{mark} {', '.join(sources)}" for sources, mark in marks.items())
         yield f"Published: {'; '.join(told)}."

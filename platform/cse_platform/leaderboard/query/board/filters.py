@@ -23,6 +23,7 @@ class Filters:
     """What a leaderboard is made from; None lets all through."""
 
     backbone: str | None = None
+    """One, or several with commas between them."""
     method: str | None = None
     sweep: str | None = None
     """Only trials that it holds."""
@@ -47,8 +48,17 @@ class Filters:
 
 def group_conditions(filters: Filters) -> list[ColumnElement[bool]]:
     """The conditions on groups."""
-    asked = {GroupRecord.backbone: filters.backbone, GroupRecord.method: filters.method}
-    return [column == value for column, value in asked.items() if value is not None]
+    conditions: list[ColumnElement[bool]] = []
+    if filters.backbone is not None:
+        conditions.append(GroupRecord.backbone.in_(backbones_in(filters.backbone)))
+    if filters.method is not None:
+        conditions.append(GroupRecord.method == filters.method)
+    return conditions
+
+
+def backbones_in(text: str) -> list[str]:
+    """The backbones that a filter names, with commas between them."""
+    return [name for part in text.split(",") if (name := part.strip())]
 
 
 def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:

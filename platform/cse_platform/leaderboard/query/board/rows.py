@@ -19,7 +19,11 @@ from cse_platform.leaderboard.query.board.row_tags import tags_of_sweeps
 from cse_platform.leaderboard.query.board.selection import selected_configurations
 from cse_platform.leaderboard.query.board.test_scores import Evaluated, scores_by_evaluation
 from cse_platform.leaderboard.query.trials.details import dev_set
-from cse_platform.leaderboard.query.trials.test_access import BUILTIN, first_test_accesses
+from cse_platform.leaderboard.query.trials.test_access import (
+    BUILTIN,
+    TEST_SOURCES,
+    first_test_accesses,
+)
 from cse_platform.leaderboard.row import (
     BOARD_FAMILIES,
     Configuration,
@@ -52,8 +56,8 @@ MAIN_FAMILIES: tuple[FamilyName, ...] = ("sts", "transfer", "long")
 class _Known(NamedTuple):
     """What all rows are told from."""
 
-    opened: Mapping[tuple[str, bool], datetime]
-    """When test sets were first opened, by method and whether they are built-in."""
+    opened: Mapping[tuple[str, str, bool], datetime]
+    """When test sets were first opened, by method, backbone and whether they are built-in."""
     written: BoardAnnotations
 
 
@@ -194,7 +198,8 @@ def _rows(
 ) -> list[LeaderboardRow]:
     """The rows of one configuration: one for each evaluation identity, or one without scores."""
     configuration = seeds[0].ConfigurationRecord
-    row = _row(seeds, effort, known.opened)
+    row = _row(seeds, effort)
+    first_start = seeds[0].first_start
     written = known.written.of(configuration.hash, row.keys.values())
     row = replace(
         row,
@@ -203,20 +208,34 @@ def _rows(
         notes=[one.note.text for one in written if one.note],
     )
     return [
-        replace(row, scores=_estimates(evaluated, set(row.seeds)))
+        replace(
+            row,
+            scores=_estimates(evaluated, set(row.seeds)),
+            test_opened=_opened_before(first_start, row, evaluated, known),
+        )
         for evaluated in scores.get(configuration.id, [{}])
     ]
 
 
-def _row(
-    seeds: Sequence[Row[Any]], effort: Row[Any], opened: Mapping[tuple[str, bool], datetime]
-) -> LeaderboardRow:
+def _opened_before(
+    first_start: datetime, row: LeaderboardRow, evaluated: Evaluated, known: _Known
+) -> datetime | None:
+    """When the test sets that a row is about were first opened, if before its first trial.
+
+    They are those of its scores; of a row without scores, those that are like its dev sets.
+    """
+    sources = {score.source or row.dev.source for score in evaluated.values()} or {row.dev.source}
+    kinds = {source == BUILTIN for source in sources & TEST_SOURCES}
+    times = [known.opened.get((row.method, row.backbone, builtin)) for builtin in kinds]
+    return min((at for at in times if at is not None and at < first_start), default=None)
+
+
+def _row(seeds: Sequence[Row[Any]], effort: Row[Any]) -> LeaderboardRow:
     first = seeds[0]
     configuration, group = first.ConfigurationRecord, first.GroupRecord
     starts = [line.start_value for line in seeds if line.start_value is not None]
     took = [line.wall_seconds for line in seeds if line.wall_seconds is not None]
     machines = dict.fromkeys(f"{line.host} · {line.hardware}" for line in seeds if line.host)
-    at = opened.get((group.method, group.dev_source == BUILTIN))
     values = {line.seed: line.best_value for line in seeds}
     return LeaderboardRow(
         method=group.method,
@@ -238,7 +257,6 @@ def _row(
         tags=[],
         corpus=configuration.corpus,
         other_code=configuration.code != group.code,
-        test_opened=at if at and at < first.first_start else None,
     )
 
 

@@ -11,6 +11,8 @@ from cse_platform.leaderboard.store.tables import ConfigurationRecord, GroupReco
 
 BUILTIN = "builtin"
 """The source of the project's own sets: what they show says nothing about real ones."""
+TEST_SOURCES = frozenset({BUILTIN, "hub", "senteval"})
+"""Where the test sets are from that can be opened."""
 
 
 @dataclass(frozen=True)
@@ -30,21 +32,23 @@ def as_test_access(trial: str, stored: TestAccessRecord) -> TestAccess:
     return TestAccess(trial, stored.opened, stored.who, stored.command, stored.tasks, stored.source)
 
 
-def first_test_accesses(session: Session) -> dict[tuple[str, bool], datetime]:
-    """When test sets were first opened for a trial of a method.
+def first_test_accesses(session: Session) -> dict[tuple[str, str, bool], datetime]:
+    """When test sets were first opened for a trial of a method on a backbone.
 
     What they showed may have helped to pick any configuration whose first trial started later. A
-    configuration that was tried before, and promoted since, counts as picked before. The key is the
-    method and whether the sets were the built-in ones, whatever the trial's dev sets were.
+    configuration that was tried before, and promoted since, counts as picked before. The key is
+    the method, the backbone and whether the sets were the built-in ones, whatever the trial's dev
+    sets were.
     """
     first = func.min(TestAccessRecord.opened)
     query = (
-        select(GroupRecord.method, TestAccessRecord.source, first)
+        select(GroupRecord.method, GroupRecord.backbone, TestAccessRecord.source, first)
         .join(GroupRecord.configurations)
         .join(ConfigurationRecord.seeds)
         .join(TrialRecord.test_accesses)
-        .group_by(GroupRecord.method, TestAccessRecord.source)
+        .group_by(GroupRecord.method, GroupRecord.backbone, TestAccessRecord.source)
         .order_by(first.desc())
     )
     # Hub and folder are one kind: of the two, the earlier comes last and overwrites the later.
-    return {(method, source == BUILTIN): at for method, source, at in session.execute(query)}
+    lines = session.execute(query)
+    return {(method, backbone, source == BUILTIN): at for method, backbone, source, at in lines}
