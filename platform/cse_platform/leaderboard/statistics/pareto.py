@@ -24,7 +24,7 @@ def non_dominated(
         return []
     signs = [1.0 if one == "maximize" else -1.0 for one in directions]
     values = np.asarray(points, dtype=np.float64) * signs
-    on_front = np.atleast_1d(np.isnan(values).any(axis=1))
+    on_front: NDArray[np.bool_] = np.asarray(np.isnan(values).any(axis=1))
     compared = np.flatnonzero(~on_front)
     different, which = np.unique(values[compared], axis=0, return_inverse=True)
     front = _sweep(different) if len(directions) == 2 else _eliminate(different)
