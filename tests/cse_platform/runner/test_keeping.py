@@ -1,4 +1,4 @@
-"""Which models stay when a sweep is complete, and that a folder is read as its own trial's alone."""
+"""Which models stay at the end of a sweep, and that a folder is read as its own trial's alone."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
