@@ -1,10 +1,9 @@
-"""Parts of other libraries that are not public, and that the platform needs: looked for at start.
+"""Parts of Ray and Optuna that are not public, and that the platform needs: looked for at start.
 
-Such a part can go with any version, and most are missed late or never. So each room that uses some
-has a table of them, and a sweep is refused where one is missing.
+Such a part can go with any version, and most are missed late or never. So each is named here, and a
+sweep is refused where one is missing. Neither library is imported before that.
 """
 
-from collections.abc import Iterable
 from functools import reduce
 from importlib import import_module
 from importlib.metadata import version
@@ -13,21 +12,81 @@ from typing import Any
 
 from cse_platform.errors import SweepRefusedError
 
+_TUNE = "ray.tune.execution.tune_controller"
+_RESOURCES = "ray.air.execution.resources.placement_group"
+_TOKEN = "ray._private.authentication.authentication_token_setup"
 
-def refuse_missing_hooks(requirement: str, hooks: Iterable[str]) -> None:
-    """Raise SweepRefusedError unless all of these parts of a library are there.
+RAY_HOOKS = (
+    # The loop of Tune: `runner/hooks.py` and `runner/scheduler.py`.
+    f"{_TUNE}:TrialRunnerWrapper._tune_controller",
+    f"{_TUNE}:TuneController._actor_cache",
+    f"{_TUNE}:TuneController._actor_manager",
+    f"{_TUNE}:TuneController._trial_to_actor",
+    f"{_TUNE}:TuneController.get_live_trials",
+    f"{_TUNE}:TuneController.stop_trial",
+    "ray.air.execution._internal.actor_manager:RayActorManager._resource_manager",
+    "ray.air.execution._internal.actor_manager:RayActorManager.is_actor_started",
+    "ray.tune.experiment:Trial.run_metadata",
+    "ray.tune.experiment:Trial.temporary_state",
+    "ray.tune.experiment.trial:_TemporaryTrialState.ray_actor",
+    # Where trials run: `runner/nodes/`.
+    f"{_RESOURCES}:PlacementGroupAcquiredResources._annotate_remote_entity",
+    f"{_RESOURCES}:PlacementGroupResourceManager._resource_cls",
+    f"{_RESOURCES}:PlacementGroupResourceManager.cancel_resource_request",
+    f"{_RESOURCES}:PlacementGroupResourceManager.get_resource_futures",
+    f"{_RESOURCES}:PlacementGroupResourceManager.request_resources",
+    "ray.tune.utils.object_cache:_ObjectCache._cached_objects",
+    "ray.tune.utils.object_cache:_ObjectCache._num_cached_objects",
+    "ray.actor:ActorHandle._actor_id",
+    "ray._private.state:actors",
+    "ray._private.state:available_resources_per_node",
+    "ray._private.state:total_resources_per_node",
+    # Ray started or joined: `runner/processes/`.
+    "ray._private.parameter:RayParams",
+    "ray._private.ray_constants:ENABLE_RAY_CLUSTER",
+    "ray._private.services:GcsClient",
+    "ray._private.services:canonicalize_bootstrap_address_or_die",
+    "ray._private.utils:set_sigterm_handler",
+    "ray._private.worker:listen_error_messages",
+    "ray._private.runtime_env.constants:RAY_JOB_CONFIG_JSON_ENV_VAR",
+    f"{_TOKEN}:AuthenticationTokenLoader",
+)
 
-    Args:
-        requirement: the versions that have them, as pip takes them.
-        hooks: `module:name` or `module:Class.attribute`, where `__init__` may make the attribute.
-    """
-    missing = [hook for hook in hooks if not _is_there(hook)]
-    if missing:
-        library = requirement.partition(">=")[0]
-        raise SweepRefusedError(
-            f"{library} {version(library)} lacks what this version of cse-platform needs of it: "
-            f"{', '.join(missing)}; pip install '{requirement}'"
-        )
+OPTUNA_HOOKS = (
+    # A study over a storage of ours: `study.py`, `known_trials.py` and `proposing/` in `search/`.
+    "optuna.study:Study._storage",
+    "optuna.study:Study._study_id",
+    "optuna.trial:FrozenTrial._trial_id",
+    "optuna.storages._rdb.models:NOT_FOUND_MSG",
+    # Samplers of ours: `search/samplers/`.
+    "optuna._transform:_SearchSpaceTransform",
+    "optuna._gp.acqf:LogEI",
+    "optuna._gp.acqf:qLogEI",
+    "optuna._gp.acqf:LogEI._threshold",
+    "optuna._gp.gp:GPRegressor._X_train",
+    "optuna._gp.gp:GPRegressor.posterior",
+    "optuna.samplers:GPSampler._gprs_cache_list",
+    "optuna.samplers:GPSampler._optimize_acqf",
+    "optuna.samplers:CmaEsSampler._attr_key_generation",
+    "optuna.samplers:CmaEsSampler._init_optimizer",
+    "optuna.samplers:CmaEsSampler._restore_optimizer",
+    "optuna.samplers:CmaEsSampler._with_margin",
+)
+
+HOOKS = {"ray>=2.60,<2.61": RAY_HOOKS, "optuna>=5.0,<5.1": OPTUNA_HOOKS}
+"""What is needed of the versions that pyproject.toml asks for: `module:name` or
+`module:Class.attribute`, where `__init__` may make the attribute."""
+
+
+def refuse_missing_hooks() -> None:
+    """Raise SweepRefusedError if the installed Ray or Optuna lacks something that is needed."""
+    for requirement, hooks in HOOKS.items():
+        if missing := [hook for hook in hooks if not _is_there(hook)]:
+            library = requirement.partition(">=")[0]
+            raise SweepRefusedError(
+                f"{library} {version(library)} lacks what this version of cse-platform needs of "
+                f"it: {', '.join(missing)}; pip install '{requirement}'"
+            )
 
 
 def _is_there(hook: str) -> bool:

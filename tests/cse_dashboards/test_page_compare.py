@@ -134,6 +134,14 @@ def test_a_name_of_several_rows_offers_them(several: FlaskClient) -> None:
     assert "data-src" in narrowed
 
 
+def test_unknown_names_are_said_at_once(client: FlaskClient) -> None:
+    answer = told(client, "/compare?rows=hicl,n0,n1,hicl@ffffffff,123456")
+    [line] = re.findall(r'<p class="refused".*?</p>', answer)
+    assert re.findall("<strong>(.*?)</strong>", line) == ["n0", "n1", "hicl@ffffffff", "123456"]
+    assert 'href="/compare?rows=hicl,n1,hicl@ffffffff,123456"' in line
+    assert answer.count("<strong>") == 5  # the known row has a line of its own
+
+
 def test_so_many_rows_are_compared_at_once_and_no_more(client: FlaskClient) -> None:
     names = [f"n{n}" for n in range(ROWS_COMPARED)]
     few = client.get(f"/compare?rows={','.join(names)}")

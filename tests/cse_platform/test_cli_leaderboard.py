@@ -133,6 +133,29 @@ def test_published_numbers_stand_beside_ours_or_alone(runs: Path, tmp_path: Path
     )
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_one_table_of_a_paper_is_chosen(runs: Path, tmp_path: Path, there: bool) -> None:
+    def ask(tables: str) -> Result:
+        return run("--runs", runs if there else tmp_path / "none", "--published", tables, "--json")
+
+    def sources(tables: str) -> set[str]:
+        rows = json.loads(ask(tables).stdout)
+        return {source for row in rows if row["published"] for source in row["sources"]}
+
+    assert sources("rankcse:2") == sources("RankCSE:table2") == {"rankcse table2"}
+    assert sources("rankcse:5,compcse:1") == {"rankcse table5", "compcse table1"}
+    for tables, nearest in (("rankcs:2", "'rankcse'"), ("rankcse:table22", "'table2'")):
+        assert (ask(tables).exit_code, f"did you mean {nearest}" in ask(tables).stderr) == (1, True)
+
+
+def test_a_chosen_table_without_such_scores_is_said(runs: Path) -> None:
+    def unshown(*tasks: str) -> bool:
+        done = run("--runs", runs, "--published", "rankcse:3", *tasks)
+        return done.exit_code == 0 and "No row of rankcse:3" in done.stderr
+
+    assert (unshown(), unshown("--tasks", "transfer")) == (True, False)
+
+
 def test_a_file_of_published_numbers(runs: Path, tmp_path: Path) -> None:
     file = tmp_path / "lab.csv"
     head = "paper,table,backbone,method,settings,task,split,metric,value,std\n"

@@ -1,7 +1,6 @@
 """What is used of Ray and Optuna that is not public: all there, or a sweep is refused."""
 
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,32 +8,40 @@ from click.testing import CliRunner
 
 from cse_platform.cli.sweep import main
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.private_ray import RAY, RAY_HOOKS, refuse_other_ray
-from cse_platform.search.private_optuna import OPTUNA, OPTUNA_HOOKS, refuse_other_optuna
+from cse_platform.private_hooks import HOOKS, refuse_missing_hooks
+
+ROOT = Path(__file__).parents[2]
+CASES = [(requirement, hook) for requirement, hooks in HOOKS.items() for hook in hooks]
 
 
-@pytest.mark.parametrize("refuse", [refuse_other_ray, refuse_other_optuna])
-def test_the_installed_version_has_all_of_them(refuse: Callable[[], None]) -> None:
-    refuse()
+def test_the_installed_versions_have_all_of_them() -> None:
+    refuse_missing_hooks()
 
 
-@pytest.mark.parametrize("hook", [*RAY_HOOKS, *OPTUNA_HOOKS])
-def test_a_name_that_no_version_has_is_missed(hook: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("requirement", "hook"), CASES)
+def test_a_name_that_no_version_has_is_missed(
+    requirement: str, hook: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever its kind, so that each of them is really looked for."""
-    monkeypatch.setattr("cse_platform.runner.private_ray.RAY_HOOKS", [f"{hook}_gone"])
-    with pytest.raises(SweepRefusedError, match="_gone; pip install 'ray"):
-        refuse_other_ray()
+    monkeypatch.setitem(HOOKS, requirement, (f"{hook}_gone",))
+    with pytest.raises(SweepRefusedError, match=f"_gone; pip install '{requirement}'"):
+        refuse_missing_hooks()
 
 
-def test_a_sweep_is_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cse_platform.runner.private_ray.RAY_HOOKS", ["ray.tune:Gone._part"])
-    result = CliRunner().invoke(main, [str(tmp_path / "sweep.yaml")])
-    (line,) = result.stderr.splitlines()
-    assert result.exit_code == 1
-    assert "ray.tune:Gone._part" in line and f"'{RAY}'" in line
+def test_a_sweep_is_refused_before_it_starts_and_a_dry_run_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray, _ = HOOKS
+    monkeypatch.setitem(HOOKS, ray, ("ray.tune:Gone._part",))
+    command = [str(ROOT / "sweeps" / "quickstart.yaml"), "--runs", str(tmp_path / "runs")]
+    refused = CliRunner().invoke(main, command)
+    (line,) = refused.stderr.splitlines()
+    assert (refused.exit_code, list(tmp_path.iterdir())) == (1, [])
+    assert "ray.tune:Gone._part" in line and f"'{ray}'" in line
+    assert CliRunner().invoke(main, [*command, "--dry-run"]).exit_code == 0
 
 
 def test_the_project_asks_for_these_versions() -> None:
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     asked = [one.replace("[tune]", "") for one in project["dependencies"]]
-    assert {RAY, OPTUNA} <= set(asked)
+    assert set(HOOKS) <= set(asked)

@@ -36,13 +36,13 @@ _WRITTEN = {"method": method_name, "backbone": backbone_name}
 _WORD = re.compile(r"(?<![\w-])[a-z0-9]+(_[a-z0-9]+)*(?![\w-])")
 _LEADS = {"trial": "/trials/{}", "sweep": "/sweeps/{}"}
 """By the head of a column."""
-_EARLY = ("trial", "trials", "GPU-hours", "wall time", "finished")
+_EARLY = ("trial", "trials", "GPU-hours", "wall time a trial", "finished")
 """Columns of a board."""
 _SORTS = {
     "best of n": "best",
     "paper": "gap",
     "GPU-hours": "gpu_hours",
-    "wall time": "wall_seconds",
+    "wall time a trial": "wall_seconds",
 }
 """Heads that are not the name of what they sort by."""
 

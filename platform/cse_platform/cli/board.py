@@ -13,9 +13,10 @@ from cse_methods.registry import available_methods
 from cse_platform.errors import NoStoreError, NotFoundError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.published.paper_tables import paper_table
+from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.published.rows import merged, published_rows
 from cse_platform.leaderboard.query.board.filters import Catalogue, Filters, backbones_in
-from cse_platform.leaderboard.render.board import Board
+from cse_platform.leaderboard.render.board import Board, is_on_tests
 from cse_platform.leaderboard.render.document import Document, Format, print_document
 from cse_platform.leaderboard.row import BOARD_FAMILIES, FamilyName, LeaderboardRow, family_of
 from cse_platform.leaderboard.statistics.results import Comparison
@@ -34,7 +35,8 @@ class Question:
     tasks: FamilyName | None
     per_configuration: bool
     sort: str
-    published: bool
+    published: str | None
+    """PAPER:TABLE, several with commas; empty for all that papers say, None for nothing."""
     published_files: tuple[Path, ...]
     against: str | None
     compare: tuple[str, str] | None
@@ -46,13 +48,18 @@ class Question:
     format: Format
     wide: bool
 
+    @property
+    def published_tables(self) -> tuple[str, ...]:
+        """The papers' tables that are asked for; none where no one is named."""
+        return tuple(self.published.split(",")) if self.published else ()
+
 
 def answer(asked: Question, *, url: str) -> None:
     try:
         reader = open_leaderboard(url, published=asked.published_files)
     except NoStoreError as error:
         ours_only = asked.compare or asked.compare_all or asked.against or asked.front
-        if ours_only or not (asked.published or asked.paper):
+        if ours_only or (asked.published is None and not asked.paper):
             raise
         click.echo(f"{error}; what papers say is all there is", err=True)
         print_document(_without_store(asked), format=asked.format, wide=asked.wide)
@@ -118,8 +125,13 @@ def _board(asked: Question, reader: Leaderboard, progress: Callable[[int, int], 
         against = reader.against(rows, asked.against, asked.filters, tasks=tasks)
         _report_unmarked(rows, against)
     published = []
-    if asked.published:
-        published = reader.published(backbone=asked.filters.backbone, method=asked.filters.method)
+    if asked.published is not None:
+        published = reader.published(
+            backbone=asked.filters.backbone,
+            method=asked.filters.method,
+            tables=asked.published_tables,
+        )
+    _report_unshown(asked, published, tasks)
     return Board(rows, published=published, family=tasks, sorted_by=asked.sort, against=against)
 
 
@@ -153,14 +165,31 @@ def _report_unmarked(rows: Sequence[LeaderboardRow], against: Mapping[int, Compa
         click.echo(f"{unmarked} rows were scored on other data and get no mark.", err=True)
 
 
+def _report_unshown(asked: Question, published: Sequence[PublishedRow], tasks: FamilyName) -> None:
+    """Say that the chosen tables of papers have nothing for the columns of the board."""
+    family = BOARD_FAMILIES[tasks]
+    if asked.published_tables and not any(is_on_tests(row, family) for row in published):
+        click.echo(
+            f"No row of {asked.published} has test scores of {tasks} and passes the filters; "
+            "--tasks shows other scores, --paper PAPER --table TABLE a whole table.",
+            err=True,
+        )
+
+
 def _without_store(asked: Question) -> Document:
     files = asked.published_files
     if asked.paper and asked.table:
         return paper_table(asked.paper, asked.table, [], files=files)
     found = published_rows(
-        backbone=asked.filters.backbone, method=asked.filters.method, files=files, ablations=False
+        backbone=asked.filters.backbone,
+        method=asked.filters.method,
+        files=files,
+        tables=asked.published_tables,
+        ablations=False,
     )
-    return Board([], published=merged(found), family=asked.tasks or "sts", sorted_by=asked.sort)
+    tasks = asked.tasks or "sts"
+    _report_unshown(asked, found, tasks)
+    return Board([], published=merged(found), family=tasks, sorted_by=asked.sort)
 
 
 def _no_rows(asked: Question, there: Catalogue) -> str:

@@ -41,7 +41,13 @@ _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 @click.option(
     "--sort", default="dev", show_default=True, help="Column: dev, avg_sts, rank, n, finished, …"
 )
-@click.option("--published", is_flag=True, help="Also show the papers' own numbers.")
+@click.option(
+    "--published",
+    is_flag=False,
+    flag_value="",
+    metavar="[PAPER:TABLE]",
+    help="Also show the papers' own numbers, or those of one table: rankcse:2.",
+)
 @published_option
 @click.option("--against", metavar="A", help="Mark test scores significantly above those of A.")
 @click.option(
@@ -84,6 +90,7 @@ def main(context: click.Context, /, since: datetime | None, **asked: Any) -> Non
     Examples:
         cse-leaderboard --backbone bert-base
         cse-leaderboard --backbone bert-base --published --format latex
+        cse-leaderboard --backbone bert-base --published rankcse:2
         cse-leaderboard --compare rankcse simcse --backbone bert-base
         cse-leaderboard --compare rankcse simcse --on dev
         cse-leaderboard --paper rankcse --table 2

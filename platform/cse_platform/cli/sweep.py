@@ -20,8 +20,7 @@ from cse_platform.cli.common import (
 from cse_platform.cli.follow_commands import attach, logs
 from cse_platform.cli.request_commands import enqueue, pause, resume, retry, stop
 from cse_platform.cli.submit_command import submit
-from cse_platform.runner.private_ray import refuse_other_ray
-from cse_platform.search.private_optuna import refuse_other_optuna
+from cse_platform.private_hooks import refuse_missing_hooks
 
 if TYPE_CHECKING:
     from cse_platform.runner.state import Reuse  # imports Ray
@@ -126,8 +125,6 @@ def run(
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1")
     # torch takes seconds
     say(f"reading {file} and loading its methods", log=None if dry_run else "stdout")
-    refuse_other_ray()
-    refuse_other_optuna()
     from cse_platform.sweep.reading.loader import read_draft
 
     budget = [] if trials is None else [f"search.trials={trials}"]
@@ -138,6 +135,7 @@ def run(
 
         check(draft, runs=runs, address=address, offline=offline, probe=probe)
     else:
+        refuse_missing_hooks()
         from cse_platform.cli.run import run_stages
 
         reuse: Reuse = (

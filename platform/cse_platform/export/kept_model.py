@@ -9,7 +9,7 @@ from cse_methods.encoders.sentence_transformers_format import read_pooling
 from cse_platform.errors import NotFoundError, OutputError
 from cse_platform.export.folders import make_empty
 from cse_platform.leaderboard.query.trials.details_record import TrialDetails
-from cse_platform.runner.models import TRIAL_FILE, is_model_of, local_copy
+from cse_platform.runner.models import local_copy
 
 COMMON_POOLERS = ("cls", "avg")
 """Those that sentence-transformers has too; with another it refuses to load the model."""
@@ -19,21 +19,17 @@ COMMON_POOLERS = ("cls", "avg")
 def kept_model(trial: TrialDetails) -> Iterator[Path]:
     """The folder of a trial's best checkpoint, fetched for the while where it lies elsewhere.
 
-    NotFoundError if none was kept, or it is gone; BackboneError if it cannot be reached.
+    NotFoundError if none was kept, or it is gone or another trial's; BackboneError if it cannot be
+    reached.
     """
     again = f"cse-leaderboard reproduce {trial.key[:8]} writes {trial.again}"
     if trial.model is None:
         raise NotFoundError(f"trial {trial.key[:16]} has no model: {trial.why_no_model}; {again}")
-    with local_copy(trial.model) as folder:
+    with local_copy(trial.model, trial.key) as folder:
         if not folder.is_dir():
             raise NotFoundError(
                 f"the model of trial {trial.key[:16]} is gone from {trial.model}, or lies on "
                 f"another machine; {again}"
-            )
-        if not is_model_of(trial.key, folder, trial.model):
-            raise NotFoundError(
-                f"{trial.model} is not the model of trial {trial.key[:16]}, though the leaderboard "
-                f"says so: a kept model names its trial in {TRIAL_FILE}; {again}"
             )
         yield folder
 

@@ -140,22 +140,32 @@ class Leaderboard(ComparisonQueries, TrialQueries, SweepQueries):
             return find_row(session, reference, asked, family=tasks, scored=False)
 
     def published(
-        self, *, backbone: str | None = None, method: str | None = None, ablations: bool = False
+        self,
+        *,
+        backbone: str | None = None,
+        method: str | None = None,
+        tables: Sequence[str] = (),
+        ablations: bool = False,
     ) -> "list[PublishedRow]":
         """The papers' own numbers, and those of the lab's files; repeated ones are one row.
 
         Args:
             backbone: only rows of this encoder.
             method: only rows of this method.
-            ablations: with the papers' tables that turn one switch.
+            tables: only rows of these tables, each PAPER:TABLE, e.g. `rankcse:2`.
+            ablations: with the papers' tables that turn one switch, of which `tables` may name any.
 
         Raises:
-            PublishedError: if a file means nothing.
+            PublishedError: if a file means nothing, or there is no such table.
         """
         from cse_platform.leaderboard.published.rows import merged, published_rows
 
         rows = published_rows(
-            backbone=backbone, method=method, files=self._published_files, ablations=ablations
+            backbone=backbone,
+            method=method,
+            files=self._published_files,
+            tables=tables,
+            ablations=ablations,
         )
         return merged(rows)
 
@@ -166,12 +176,8 @@ class Leaderboard(ComparisonQueries, TrialQueries, SweepQueries):
             PublishedError: if there is no such table.
             StoreError: for what the database says.
         """
-        from cse_platform.leaderboard.published.paper_tables import (
-            can_stand,
-            paper_table,
-            rows_of_table,
-        )
-        from cse_platform.leaderboard.published.rows import published_rows
+        from cse_platform.leaderboard.published.paper_tables import can_stand, paper_table
+        from cse_platform.leaderboard.published.rows import published_rows, rows_of_table
 
         printed = rows_of_table(paper, table, published_rows(files=self._published_files))
         with self._store.session() as session:

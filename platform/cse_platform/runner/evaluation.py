@@ -99,4 +99,5 @@ def _open(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
         num_gpus=slot.gpu,
         **({} if state.nodes is None else state.nodes.task_options()),
     )
-    return score.remote(trial.model, tasks, spec.data, asked.slicing_length, slot.threads)
+    how = (tasks, spec.data, asked.slicing_length, slot.threads)
+    return score.remote(trial.model, trial.key, *how)

@@ -4,11 +4,13 @@ import logging
 from collections.abc import Collection
 from itertools import chain
 
+from cse_methods.errors import BackboneError
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.query.trials.model_uses import used_elsewhere
-from cse_platform.runner.models import delete_folder
+from cse_platform.leaderboard.query.trials.model_uses import MODEL_DIGITS, used_elsewhere
+from cse_platform.runner.models import NOT_ITS_MODEL, delete_folder, holds_other_model
 from cse_platform.runner.planning.choice import chosen_trials, pareto_front
 from cse_platform.runner.state import SweepState
+from cse_platform.secrets import mask_url
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import ModelDeleted
 from cse_platform.tracking.history import History
@@ -33,10 +35,23 @@ def delete_surplus_models(state: SweepState) -> None:
         _log.warning("%s; so no model was deleted", error)
         return
     for trial in surplus:
-        if trial.key not in used and trial.model is not None:
-            place = trial.model
+        place = trial.model
+        if trial.key not in used and place is not None and _may_delete(place, trial.key):
             state.record(ModelDeleted(sweep=state.spec.sweep, trial=trial.key))
             delete_folder(place)
+
+
+def _may_delete(place: str, trial: str) -> bool:
+    """Whether a place has nothing but the model of this trial; if not, a warning says so."""
+    try:
+        if not holds_other_model(place, trial):
+            return True
+    except BackboneError as error:
+        _log.warning("%s; so it was not deleted", error)
+    else:
+        said = NOT_ITS_MODEL.format(trial[:MODEL_DIGITS])
+        _log.warning("%s %s; so it was not deleted", mask_url(place), said)
+    return False
 
 
 def surplus_models(

@@ -13,12 +13,13 @@ from cse_platform.errors import JournalError, SweepRefusedError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.query.trials.find import best_kept_trial
+from cse_platform.leaderboard.query.trials.model_uses import MODEL_DIGITS
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.render.formats import counted
 from cse_platform.runner.evaluation import evaluate_selected
 from cse_platform.runner.jobs.submitted import BEGUN, ENDED
 from cse_platform.runner.keeping import delete_surplus_models
-from cse_platform.runner.models import delete_folder
+from cse_platform.runner.models import NOT_ITS_MODEL, delete_folder, holds_other_model
 from cse_platform.runner.planning.content import (
     environment_hash,
     refuse_other_content,
@@ -31,6 +32,7 @@ from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.runner.telling import warnings_told
 from cse_platform.search.study import SearchStudy
+from cse_platform.secrets import mask_url
 from cse_platform.signals import interrupts_deferred
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.best_in_spec import best_references, with_best
@@ -265,6 +267,13 @@ def best_folders(
                 f"sweep {spec.sweep!r} wants the best {reference.method} on {reference.backbone}, "
                 "and the leaderboard has none with these dev sets; train one first, for example "
                 "in an earlier stage of the same file"
+            )
+        if holds_other_model(best.model, best.key):
+            raise SweepRefusedError(
+                f"sweep {spec.sweep!r} wants the best {reference.method} on {reference.backbone}, "
+                f"and {mask_url(best.model)} {NOT_ITS_MODEL.format(best.key[:MODEL_DIGITS])}; put "
+                "the model back there, or train it again, for example in an earlier stage of the "
+                "same file"
             )
         found[reference.placeholder] = best.model
     return found

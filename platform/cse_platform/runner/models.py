@@ -16,12 +16,19 @@ from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, copy
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.errors import BackboneError
 from cse_methods.files.places import filesystem, is_remote
+from cse_platform.errors import NotFoundError
 from cse_platform.runner.disk_full import is_full
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.tracking.events import MODEL_DIGITS
 
 TRIAL_FILE = "cse_trial.txt"
 """In the folder of a kept model: the key of its trial."""
+
+NOT_ITS_MODEL = (
+    "is not the model of trial {}, though it is recorded as such: a kept model names its trial in "
+    f"{TRIAL_FILE}"
+)
+"""What is said of a place after its name, with the trial's key to be filled in."""
 
 _THREADS = 8
 """How many folders are deleted at once. A deletion in an object store takes seven requests."""
@@ -65,15 +72,29 @@ def trial_in(folder: Path) -> str | None:
     return file.read_text("utf-8", "replace").strip() if file.is_file() else None
 
 
-def is_model_of(trial: str, folder: Path, place: str) -> bool:
-    """Whether a folder that comes from a place holds the model of this trial, by its own record.
+def holds_other_model(place: str, trial: str) -> bool:
+    """Whether what lies at a path or URI is not the model of this trial, by its own record.
 
     Models that earlier versions kept have no record; their place is called by the trial's key.
+    Where nothing lies, there is no other model. BackboneError if it is out of reach.
     """
-    recorded = trial_in(folder)
+    try:
+        files, path = filesystem(place)
+        record = f"{path}/{TRIAL_FILE}"
+        folder, file = files.get_file_info([path, record])
+        if folder.type == FileType.NotFound:
+            return False
+        recorded = None
+        if file.type == FileType.File:
+            with files.open_input_stream(record) as stream:
+                recorded = stream.read().decode("utf-8", "replace").strip()
+    except (OSError, ValueError) as error:
+        raise BackboneError(
+            f"the model in {mask_url(place)} cannot be read: {mask_text(str(error))}"
+        ) from error
     if recorded is None:
-        return Path(place).name == trial[:MODEL_DIGITS]
-    return recorded == trial
+        return Path(place).name != trial[:MODEL_DIGITS]
+    return recorded != trial
 
 
 def may_hold_model(place: str, trial: str) -> bool:
@@ -81,13 +102,28 @@ def may_hold_model(place: str, trial: str) -> bool:
 
     What is not on this machine is checked when it is read.
     """
-    folders = () if is_remote(place) else (Path(place), Path(place).expanduser())
-    return all(is_model_of(trial, f, place) for f in folders if f.exists())
+    if is_remote(place):
+        return True
+    try:
+        places = (place, str(Path(place).expanduser()))
+        return not any(holds_other_model(one, trial) for one in places)
+    except (BackboneError, RuntimeError):  # RuntimeError: the home of a user who is not here
+        return False
 
 
 @contextmanager
-def local_copy(place: str) -> Iterator[Path]:
-    """A folder on this machine with what lies at a path or URI; BackboneError if out of reach."""
+def local_copy(place: str, trial: str) -> Iterator[Path]:
+    """The folder of a trial's model, on this machine; where there is none, it is not there either.
+
+    Raises:
+        NotFoundError: if what lies at the path or URI is not the model of this trial.
+        BackboneError: if it is out of reach.
+    """
+    if holds_other_model(place, trial):
+        raise NotFoundError(
+            f"{mask_url(place)} {NOT_ITS_MODEL.format(trial[:MODEL_DIGITS])}; cse-leaderboard "
+            f"reproduce {trial[:8]} writes what trains it again"
+        )
     files, path = filesystem(place)
     if isinstance(files, LocalFileSystem):
         yield Path(path)

@@ -27,7 +27,7 @@ from cse_platform.leaderboard.query.trials.find import (
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.leaderboard.trial import TrialSummary
 from cse_platform.render.terminal import progress_lines
-from cse_platform.runner.models import TRIAL_FILE, is_model_of, local_copy, trial_in
+from cse_platform.runner.models import local_copy, trial_in
 from cse_platform.scoring.record_access import record_test_access
 from cse_platform.sweep.stores import mlflow_uri
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
@@ -112,12 +112,7 @@ def _score_trial(
     refuse_dev_as_test(dev.files.values(), request.tasks.own)
     journal = runs.absolute() / "evaluations" / f"{trial.key[:16]}.jsonl"
     mirror = _mirror(board, trial, runs.absolute())
-    with local_copy(trial.model) as folder:
-        if folder.is_dir() and not is_model_of(trial.key, folder, trial.model):
-            raise NotFoundError(
-                f"{trial.model} is not the model of trial {trial.key[:16]}, though the leaderboard "
-                f"says so: a kept model names its trial in {TRIAL_FILE}"
-            )
+    with local_copy(trial.model, trial.key) as folder:
         opened = _open(request, str(folder))  # nothing is on record of a model that cannot be had
         with record_test_access(
             trial,

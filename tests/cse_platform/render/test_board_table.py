@@ -127,7 +127,7 @@ def test_settings_sweeps_and_runs(lines: Lines, titled: Lines, row: MakeRow) -> 
     dev_set = "sickr (senteval), checkpoint by stsb"
     assert found == f"simcse bert-base simcse-bert {dev_set} wiki1m main"
     head, _, found = titled(told, "Runs")
-    assert head == "method backbone trials GPU-hours wall time finished machines"
+    assert head == "method backbone trials GPU-hours wall time a trial finished machines"
     assert found == "simcse bert-base 40 12.2 31 min 40 s 2030-01-02 here (A100)"
     (wide,) = [line for line in lines(Board([row()]), wide=True) if line.startswith("simcse")]
     for cell in ("bbbbbbbb", "22222222", "simcse-bert", "wiki1m", "temperature=0.05", "12.2"):

@@ -1,4 +1,4 @@
-"""Which models stay when a sweep is complete, and what is said of the others."""
+"""Which models stay at the end of a sweep, and that a folder is read as its own trial's alone."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -7,11 +7,18 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
+from cse_methods.tasks import Tasks
+from cse_platform.errors import NotFoundError, SweepRefusedError
 from cse_platform.leaderboard.query.trials.details import trial_details
 from cse_platform.leaderboard.query.trials.model_uses import used_elsewhere
 from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.leaderboard.store.tables import ConfigurationRecord
 from cse_platform.runner.keeping import delete_surplus_models
+from cse_platform.runner.launch import best_folders
+from cse_platform.runner.models import TRIAL_FILE
+from cse_platform.runner.processes.scorer import score_kept_model
+from cse_platform.sweep.best import BestReference
+from cse_platform.sweep.identity import DevData
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal
@@ -121,6 +128,39 @@ def test_a_model_that_was_reused_is_not_ours_to_delete(
     second.run()
     delete_surplus_models(second.state)
     assert len(kept(first)) == 4
+
+
+def test_a_folder_that_names_another_trial_is_left_alone(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec, caplog: pytest.LogCaptureFixture
+) -> None:
+    drive = new_drive(tmp_path, four(new_spec, keep={"models": 1}), score=hot)
+    drive.run()
+    strange = min(drive.history.trials.values(), key=_value)
+    (Path(strange.model) / TRIAL_FILE).write_text("f" * 64)
+    delete_surplus_models(drive.state)
+    assert [temperature for temperature, _ in kept(drive)] == [0.1, 0.4]
+    assert not strange.model_deleted and str(strange.model) in caplog.text
+
+
+def test_the_best_encoder_is_refused_where_its_folder_names_another_trial(
+    tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec
+) -> None:
+    drive = new_drive(tmp_path, four(new_spec), score=hot)
+    drive.run()
+    drive.close()
+    best, reference = max(drive.history.trials.values(), key=_value), BestReference("cheap", "mini")
+    with open_store(f"sqlite:///{tmp_path / 'leaderboard.db'}") as board:
+        asked = (drive.spec, DevData(drive.spec), board, [reference])
+        assert best_folders(*asked) == {reference.placeholder: best.model}
+        (Path(best.model) / TRIAL_FILE).write_text("f" * 64)
+        with pytest.raises(SweepRefusedError, match=f"{best.model} is not the model of trial"):
+            best_folders(*asked)
+
+
+def test_test_sets_are_not_opened_for_a_folder_that_names_another_trial(tmp_path: Path) -> None:
+    (tmp_path / TRIAL_FILE).write_text("f" * 64)
+    with pytest.raises(NotFoundError, match="is not the model of trial aaaa"):
+        score_kept_model(str(tmp_path), "a" * 64, Tasks(("sts12",)), "builtin", None, 1)
 
 
 def test_a_trial_without_its_model_is_not_reused_where_test_sets_want_it(

@@ -13,7 +13,7 @@ from cse_dashboards.page.compared import differing_hyperparameters, scores_table
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.tasks import STS_TASKS
-from cse_platform.errors import ComparisonError, QueryError
+from cse_platform.errors import ComparisonError, NotFoundError, QueryError
 from cse_platform.leaderboard.query.board.resolve import describe_row, shared_tasks
 from cse_platform.leaderboard.render.comparison import comparison_table
 from cse_platform.leaderboard.render.trial_page import IDENTITY_DIGITS
@@ -29,6 +29,8 @@ class AskedRow:
     found: tuple[LeaderboardRow, ...] = ()
     problem: str = ""
     """Why there is none."""
+    unknown: bool = False
+    """Whether that is because the name stands for nothing."""
 
     @property
     def row(self) -> LeaderboardRow | None:
@@ -54,10 +56,12 @@ def show_compare() -> str | BaseResponse:
     rows = {one.reference: one.row for one in asked if one.row}
     complete = 1 < len(rows) == len(asked)
     named = shown_names(list(rows.values()))
+    unknown = [one for one in asked if one.unknown]
     return render_template(
         "compare.html",
         address=address,
-        asked=asked,
+        asked=[one for one in asked if len(unknown) < 2 or not one.unknown],
+        unknown=unknown if len(unknown) > 1 else [],
         names=dict(zip(rows, named, strict=True)),
         described={reference: describe_row(row) for reference, row in rows.items()},
         offers={one.reference: _offers(address, one) for one in asked if len(one.found) > 1},
@@ -131,9 +135,10 @@ def _asked(address: CompareAddress, reference: str) -> AskedRow:
     try:
         _, found = reader().candidates(reference, address.filters, tasks=address.tasks)
     except QueryError as error:
-        return AskedRow(reference, problem=str(error))
+        unknown = isinstance(error, NotFoundError)
+        return AskedRow(reference, problem=str(error), unknown=unknown)
     problem = "" if found else f"{reference!r} has no complete trial that the filters let through"
-    return AskedRow(reference, tuple(found), problem)
+    return AskedRow(reference, tuple(found), problem, unknown=not found)
 
 
 def _offers(address: CompareAddress, asked: AskedRow) -> list[Offer]:

@@ -4,13 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cse_platform.errors import PublishedError
 from cse_platform.leaderboard.published.gaps import comparable, matches
 from cse_platform.leaderboard.published.row import MINUTES, PublishedRow
-from cse_platform.leaderboard.published.rows import published_rows
+from cse_platform.leaderboard.published.rows import published_rows, rows_of_table
 from cse_platform.leaderboard.query.board.best import BestKey, best_key
 from cse_platform.leaderboard.row import ConfigurationSetup, Estimate, LeaderboardRow
-from cse_platform.sweep.reading.problems import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -87,31 +85,6 @@ def paper_table(
 def can_stand(rows: Sequence[PublishedRow], ours: ConfigurationSetup) -> bool:
     """Whether a configuration of ours has a score for any of these rows of a paper."""
     return any((ours.is_scored or row.split == "dev") and matches(row, ours) for row in rows)
-
-
-def rows_of_table(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
-    """The rows of a paper's table, by its name or its bare number.
-
-    Raises:
-        PublishedError: if there is no such paper or table, with those that there are.
-    """
-    of_paper = [row for row in rows if row.paper.lower() == paper.lower()]
-    if not of_paper:
-        papers = list(dict.fromkeys(row.paper for row in rows))
-        known = f"known: {', '.join(papers)}"
-        raise PublishedError(
-            f"no tables of a paper {paper!r}{did_you_mean(paper, papers)}; {known}"
-        )
-    found = [row for row in of_paper if _plain(row.table) == _plain(table)]
-    if not found:
-        tables = ", ".join(dict.fromkeys(row.table for row in of_paper))
-        raise PublishedError(f"no table {table!r} of {paper} is known; there are {tables}")
-    return found
-
-
-def _plain(table: str) -> str:
-    name = "".join(table.split()).lower()
-    return f"table{name}" if name.isdecimal() else name
 
 
 def _line(row: PublishedRow, candidates: Sequence[LeaderboardRow]) -> PaperLine:

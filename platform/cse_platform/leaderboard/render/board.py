@@ -113,12 +113,17 @@ def entries(board: Board) -> list[Entry]:
         found = entry.scores.get(board.headline)
         return -found.value if found else inf
 
-    on_tests = [row for row in board.published if _on_tests(row, board.columns)]
+    on_tests = [row for row in board.published if is_on_tests(row, board.columns)]
     theirs = sorted((_published_entry(row, board.headline) for row in on_tests), key=lowest_last)
     marked = [replace(one, mark=f"{PUBLISHED}{n}") for n, one in enumerate(theirs, start=1)]
     if board.sorted_by == board.headline:
         return sorted([*ours, *marked], key=lowest_last)
     return [*ours, *marked]
+
+
+def is_on_tests(row: PublishedRow, family: BoardFamily) -> bool:
+    """Whether a published row stands on a board of these tasks."""
+    return row.split == "test" and not row.scores.keys().isdisjoint(family.columns)
 
 
 def identities(listed: Sequence[Entry], column: str) -> set[str]:
@@ -195,7 +200,3 @@ def _above(against: Comparison) -> dict[str, str]:
         found.add(average.task)
     single = 1 in (against.n_a, against.n_b)
     return dict.fromkeys(found, join_marks(ABOVE, OVER_PAIRS if single else ""))
-
-
-def _on_tests(row: PublishedRow, family: BoardFamily) -> bool:
-    return row.split == "test" and not row.scores.keys().isdisjoint(family.columns)

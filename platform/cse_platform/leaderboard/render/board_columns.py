@@ -197,7 +197,7 @@ SWEEP_COLUMNS = (
 RUN_COLUMNS = (
     _number("trials", lambda row: row.trials),
     _number("GPU-hours", lambda row: row.gpu_hours, lambda hours: f"{hours:.1f}"),
-    _number("wall time", lambda row: row.wall_seconds, clock),
+    _number("wall time a trial", lambda row: row.wall_seconds, clock),
     _ours("finished", lambda row: row.finished, lambda finished: f"{finished:%Y-%m-%d}"),
     _ours("machines", lambda row: ", ".join(row.machines)),
 )

@@ -11,7 +11,12 @@ if TYPE_CHECKING:
 
 
 def score_kept_model(
-    place: str, tasks: Tasks, data: str | None, slicing_length: int | None, threads: int
+    place: str,
+    trial: str,
+    tasks: Tasks,
+    data: str | None,
+    slicing_length: int | None,
+    threads: int,
 ) -> "Evaluation":
     """Runs in a worker, which writes to no store."""
     collect_rarely()
@@ -21,5 +26,5 @@ def score_kept_model(
     from cse_methods.evaluation.models import open_model
 
     torch.set_num_threads(threads)
-    with local_copy(place) as folder:
+    with local_copy(place, trial) as folder:
         return evaluate(open_model(str(folder), slicing_length=slicing_length), tasks, data=data)
