@@ -84,7 +84,7 @@ def holds_other_model(place: str, trial: str) -> bool:
         folder, file = files.get_file_info([path, record])
         if folder.type == FileType.NotFound:
             return False
-        recorded = None
+        recorded: str | None = None
         if file.type == FileType.File:
             with files.open_input_stream(record) as stream:
                 recorded = stream.read().decode("utf-8", "replace").strip()
