@@ -19,7 +19,7 @@ from cse_dashboards.page.address_base import Address
 from cse_platform.leaderboard.query.board.sorting import SORT_COLUMNS
 
 TEXTS = st.none() | st.text(min_size=1)
-NAMES = st.lists(st.text(min_size=1).filter(lambda name: "," not in name)).map(tuple)
+NAMES = st.lists(st.text(min_size=1).filter(lambda name: "," not in name), max_size=16).map(tuple)
 DAYS = st.none() | st.dates()
 FAMILIES = st.sampled_from(("sts", "transfer", "ranking", "long"))
 FILTERS = {

@@ -11,6 +11,7 @@ from cse_methods.encoders.loading import load_encoder
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store.opening import Store
+from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.tracking.events import Event
 
 TRIAL = "a" * 64
@@ -35,6 +36,7 @@ def test_an_encoding_is_whitened_as_often_as_in_training(
     trial_life: Callable[..., list[Event]],
 ) -> None:
     load_encoder("mini").save(tmp_path / "model")
+    (tmp_path / "model" / TRIAL_FILE).write_text(f"{TRIAL}\n")
     values = {"positives": positives, "groups": 16} | ({"sgw_copies": copies} if copies else {})
     life = trial_life(0, {4: 0.6}, trial=TRIAL, model=str(tmp_path / "model"), values=values)
     started = sweep_started(spec={"trials": 1, "data": "builtin"})

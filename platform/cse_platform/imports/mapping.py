@@ -97,4 +97,4 @@ def load_mapping(path: Path) -> tuple[RunMapping, YamlDocument]:
 
 def mapping_error(path: Path, problems: list[Problem], source: YamlDocument) -> ImportRefusedError:
     """The error that names the problems of a mapping file, each with its line."""
-    return ImportRefusedError(problem_list(path, _WHAT, problems, source))
+    return ImportRefusedError(problem_list(path, f"is not {_WHAT}", problems, source))

@@ -6,13 +6,13 @@ from itertools import chain
 
 from cse_methods.errors import BackboneError
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.query.trials.model_uses import MODEL_DIGITS, used_elsewhere
+from cse_platform.leaderboard.query.trials.model_uses import used_elsewhere
 from cse_platform.runner.models import NOT_ITS_MODEL, delete_folder, holds_other_model
 from cse_platform.runner.planning.choice import chosen_trials, pareto_front
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.events import ModelDeleted
+from cse_platform.tracking.events import MODEL_DIGITS, ModelDeleted
 from cse_platform.tracking.history import History
 from cse_platform.tracking.trial_history import TrialHistory
 

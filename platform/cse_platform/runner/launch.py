@@ -13,7 +13,6 @@ from cse_platform.errors import JournalError, SweepRefusedError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.query.trials.find import best_kept_trial
-from cse_platform.leaderboard.query.trials.model_uses import MODEL_DIGITS
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.render.formats import counted
 from cse_platform.runner.evaluation import evaluate_selected
@@ -41,7 +40,7 @@ from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
-from cse_platform.tracking.events import SweepFinished, SweepStarted
+from cse_platform.tracking.events import MODEL_DIGITS, SweepFinished, SweepStarted
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror

@@ -17,9 +17,9 @@ from cse_methods.contract import BEST_FOLDER
 from cse_methods.errors import BackboneError
 from cse_methods.files.places import filesystem, is_remote
 from cse_platform.errors import NotFoundError
-from cse_platform.leaderboard.query.trials.model_uses import MODEL_DIGITS
 from cse_platform.runner.disk_full import is_full
 from cse_platform.secrets import mask_text, mask_url
+from cse_platform.tracking.events import MODEL_DIGITS
 
 TRIAL_FILE = "cse_trial.txt"
 """In the folder of a kept model: the key of its trial."""

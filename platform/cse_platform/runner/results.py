@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cse_methods.data.dev_selection import dev_metric
-from cse_platform.leaderboard.query.trials.model_uses import MODEL_DIGITS
 from cse_platform.runner.disk_full import wait_for_room
 from cse_platform.runner.failures import End, Failure
 from cse_platform.runner.models import stale_checkpoints
@@ -19,7 +18,13 @@ from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.sweep.objectives import is_metric, metric_of
 from cse_platform.sweep.reading.problems import did_you_mean
-from cse_platform.tracking.events import FailureCause, TrialFinished, TrialPoint, TrialState
+from cse_platform.tracking.events import (
+    MODEL_DIGITS,
+    FailureCause,
+    TrialFinished,
+    TrialPoint,
+    TrialState,
+)
 from cse_platform.tracking.trial_history import TrialHistory
 
 _log = logging.getLogger(__name__)

@@ -23,6 +23,9 @@ Annotatable = Literal["trial", "configuration", "sweep"]
 MAIN_METRICS = frozenset({"spearman", "accuracy"})
 """Of a task's metrics on test, the one that papers report: it has one of the two."""
 
+MODEL_DIGITS = 16
+"""Of a trial's key, in the name of the folder of its model."""
+
 IMPORTED = "imported"
 """The source of dev and test sets whose checksums are not known: those of imported trials."""
 

@@ -21,6 +21,7 @@ from cse_platform.leaderboard.statistics.compare import compare
 from cse_platform.leaderboard.statistics.contenders import Contender
 from cse_platform.leaderboard.store.opening import open_store
 from cse_platform.leaderboard.store.score_tables import TestAccessRecord
+from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.sweep.identity import dev_identity
 from cse_platform.tracking.events import Event, SweepStarted
 
@@ -46,7 +47,9 @@ def lab(
         events.append(sweep_started(method, method=method, spec=spec))
         for seed, pooler in enumerate(poolers):
             encoder = load_encoder("mini", pooler=pooler)
+            trial = f"{len(method):x}{seed}" * 32
             encoder.save(folder / method / pooler)
+            (folder / method / pooler / TRIAL_FILE).write_text(f"{trial}\n")
             score = DevSuite(dev, data="builtin").evaluate(encoder)[f"dev/{dev.search}_spearman"]
             events += trial_life(
                 seed,
@@ -55,7 +58,7 @@ def lab(
                 method=method,
                 configuration=f"{len(method):x}" * 64,
                 seed=seed,
-                trial=f"{len(method):x}{seed}" * 32,
+                trial=trial,
                 model=str(folder / method / pooler),
                 dev={
                     "checkpoint": dev.checkpoint,

@@ -13,9 +13,7 @@ from cse_platform.leaderboard.store.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
-
-MODEL_DIGITS = 16
-"""Of a trial's key, in the name of the folder of its model."""
+from cse_platform.tracking.events import MODEL_DIGITS
 
 _BATCH = 500
 _FOLDER = re.compile(rf"models/([0-9a-f]{{{MODEL_DIGITS}}})")
