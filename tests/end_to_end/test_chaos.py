@@ -2,12 +2,14 @@
 
 from random import Random
 
+import pytest
 from chaos import Found, campaign, scene
 from faults import ctrl_c, driver_and_children_killed, worker_killed
 
 FAULTS = (worker_killed, driver_and_children_killed, ctrl_c)
 
 
+@pytest.mark.slow
 def test_a_broken_sweep_loses_nothing_and_doubles_nothing() -> None:
     table: dict[str, Found] = {}
     with scene(Random(42), search={"sampler": "random", "trials": 12, "seed": 6}) as broken:

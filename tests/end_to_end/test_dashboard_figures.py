@@ -34,10 +34,24 @@ def phone(browser: Browser, page_address: str, wrong: list[str]) -> Iterator[Pag
     context.close()
 
 
+TO_THE_MIDDLE = """plot => new Promise(resolve => {
+  let before, still = 0;
+  const look = () => {
+    plot.scrollIntoView({ block: "center" });
+    const { top } = plot.getBoundingClientRect();
+    still = top === before ? still + 1 : 0;
+    before = top;
+    if (still > 10) resolve(); else requestAnimationFrame(look);
+  };
+  look();
+})"""
+"""Scrolls there until the plot stays: what a finger has set in motion goes on for a while."""
+
+
 def history(tab: Page) -> Locator:
-    """The plot of the search's history, in the middle of the view."""
+    """The plot of the search's history, at rest in the middle of the view."""
     plot = settled(tab).locator("#picture-search_history .plot")
-    plot.evaluate("it => it.scrollIntoView({ block: 'center' })")
+    plot.evaluate(TO_THE_MIDDLE)
     return plot
 
 

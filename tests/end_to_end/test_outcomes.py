@@ -312,7 +312,11 @@ def test_the_end_of_a_search_says_how_far_it_can_be_trusted(
     assert {*asked.output.splitlines()} <= {*told}
 
 
-@pytest.mark.parametrize("sampler", ["random", {"kind": "tpe", "startup_trials": 3}], ids=str)
+@pytest.mark.parametrize(
+    "sampler",
+    [pytest.param("random", marks=pytest.mark.slow), {"kind": "tpe", "startup_trials": 3}],
+    ids=str,
+)
 def test_a_lost_search_store_changes_nothing(run_here, new_sweep, tmp_path: Path, sampler) -> None:
     """It is filled from the journal, and the search goes on with the trials that it would have."""
     space = {"temperature": {"low": 0.01, "high": 1.0, "log": True}, "kind": ["a", "b"]}
