@@ -153,8 +153,8 @@ def _refuse_unknown(asked: Question, there: Catalogue) -> None:
 
 def _unknown(kind: str, name: str, known: Collection[str], here: Sequence[str]) -> NotFoundError:
     return NotFoundError(
-        f"there is no {kind} {name!r}{did_you_mean(name.lower(), sorted(known))}; "
-        f"on this leaderboard: {', '.join(here) or 'none yet'}"
+        f"there is no {kind} {name!r} (on this leaderboard: {', '.join(here) or 'none yet'})"
+        f"{did_you_mean(name.lower(), sorted(known))}"
     )
 
 
