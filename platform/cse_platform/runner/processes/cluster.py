@@ -16,7 +16,7 @@ from cse_methods.allocator import ONE_ARENA
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.processes.joining import prepare_to_join, upload
-from cse_platform.runner.processes.own_ray import start_own, without_noise
+from cse_platform.runner.processes.own_ray import shut_down_ray, start_own, without_noise
 from cse_platform.runner.processes.worker import trainable
 from cse_platform.runner.processes.worker_process import reusable
 from cse_platform.runner.shipping.shipment import Shipment
@@ -54,7 +54,7 @@ def join_cluster(address: str | None, shipment: Shipment | None = None) -> None:
     if ray.is_initialized():
         if not _has_other_code(shipment):
             return
-        ray.shutdown()  # the environment of a cluster that was joined cannot be changed
+        shut_down_ray()  # the environment of a cluster that was joined cannot be changed
     environment: dict[str, Any] = {}
     if address is not None:
         address = prepare_to_join(address)

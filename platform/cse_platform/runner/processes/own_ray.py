@@ -1,5 +1,6 @@
 """A Ray of this machine alone: it hears nobody else, and says nothing on the terminal."""
 
+import gc
 import logging
 import os
 import secrets
@@ -63,7 +64,21 @@ def stop_own() -> None:
     """End the Ray that this process has started, or what is left of it, and its workers."""
     if is_own():
         _needed.clear()
+        shut_down_ray()
+
+
+def shut_down_ray() -> None:
+    """Leave Ray, and end it if this process has started it, while no garbage is collected.
+
+    Tune leaves references to Ray's objects in cycles. If another thread collects one of them while
+    Ray's core ends, the core ends this process at once, without a word. They are not collected
+    before either: where Ray's GCS has died, that takes a minute and then ends this process too.
+    """
+    gc.disable()
+    try:
         ray.shutdown()
+    finally:
+        gc.enable()
 
 
 def start_own(init: Callable[..., Any]) -> None:
@@ -125,7 +140,7 @@ def _start_once(init: Callable[..., Any]) -> None:
         with _for_one_machine():
             init(address="local", _node_ip_address=_LOOPBACK, include_dashboard=False)
     except BaseException:
-        ray.shutdown()
+        shut_down_ray()
         started = set(psutil.Process().children()) - before
         for process in started:
             with suppress(psutil.NoSuchProcess):
