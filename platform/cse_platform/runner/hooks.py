@@ -50,9 +50,13 @@ class Hooks:
     def has_room(self) -> bool:
         """Whether one more trial has a free slot or an idle process.
 
-        Where others use the cluster too, one trial waits for its turn.
+        Where others use the cluster too, one trial waits for its turn. A Ray of our own is not
+        asked: the planner knows its slots, and where its GCS has died, Ray waits for an answer for
+        a minute and then ends this process.
         """
         state = self.planner.state
+        if state.nodes is None:
+            return True
         waiting = len(self.waiting())
         free = free_slots(state.slot, among=state.checked) if waiting else 1
         return waiting < max(1, free + self._idle_workers())

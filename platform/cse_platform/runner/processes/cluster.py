@@ -35,6 +35,7 @@ RAY_SETTINGS = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # results go through the journal alone
     "TUNE_FUNCTION_THREAD_TIMEOUT_S": "60",  # for a stopped trial to leave its worker
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal resumes a sweep, not Ray's snapshot
+    "TUNE_STATE_REFRESH_PERIOD": "86400",  # Tune asks for resources to print them, and it is silent
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # told in one line, and whole in the sweep's folder
     "TUNE_MAX_PENDING_TRIALS_PG": "100000",  # the searcher decides how many
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
