@@ -8,7 +8,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 4 --dist loadgroup --no
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help plotly-js quickstart docs docs-record test check test-slow test-real test-postgres cluster-test chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-eval bench-resampling bench-leaderboard bench-store bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
+.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow test-real test-postgres cluster-test chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-eval bench-resampling bench-leaderboard bench-store bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -18,6 +18,9 @@ quickstart: .venv/installed  ## run a first sweep and show its leaderboard
 
 docs: .venv/installed-dev  ## write what is generated in README.md and docs/: outputs, settings, options, diagram
 	$(BIN)/python tests/documents/doc_write.py
+
+golden: .venv/installed-dev  ## write tests/golden/outputs/ anew: what commands, page and stores show
+	PYTHONPATH=tests/documents:tests/fixtures $(BIN)/python tests/golden/golden_outputs.py
 
 docs-record: .venv/installed-dev  ## run the quickstart for the outputs in docs/ anew, three minutes; then: make docs
 	$(BIN)/python tests/documents/doc_record.py
