@@ -18,6 +18,7 @@ from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.sweep.objectives import is_metric, metric_of
 from cse_platform.sweep.reading.problems import did_you_mean
+from cse_platform.tracking.effort import costs_of_report
 from cse_platform.tracking.events import (
     MODEL_DIGITS,
     FailureCause,
@@ -93,7 +94,10 @@ class Results:
         if refusal := self._refusal(step, metrics):
             self.refuse(key, refusal)
             return True
-        before, measured = trial.checkpoint, spec.dev.with_mean(metrics)
+        costs = costs_of_report(
+            metrics, provenance or {}, epoch_sentences=self._epoch_sentences(trial)
+        )
+        before, measured = trial.checkpoint, {**spec.dev.with_mean(metrics), **costs}
         self.state.record(
             TrialPoint(
                 sweep=spec.sweep,
@@ -113,6 +117,11 @@ class Results:
             return False
         self._pruned[key] = why
         return True
+
+    def _epoch_sentences(self, trial: TrialHistory) -> int | None:
+        """How many sentences an epoch of a trial has, in whole batches; None if unknown."""
+        size = trial.batch_size
+        return None if size is None else self.state.identity.corpus_sentences // size * size
 
     def _say_if_not_rising(self, trial: TrialHistory, step: int) -> None:
         """Warn once of a trial that reports a step below or equal to the one before."""
@@ -231,6 +240,7 @@ class Results:
                 why=why,
                 wall_seconds=trial.busy_seconds,
                 gpus=self.state.slot.gpu,
+                costs=trial.costs.totals(),
                 provenance=self._provenance.pop(trial.key, {}),
             )
         )

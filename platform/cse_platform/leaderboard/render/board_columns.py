@@ -26,6 +26,14 @@ from cse_platform.render.formats import (
     signed_percent,
 )
 from cse_platform.render.table import Cell, Column, as_text
+from cse_platform.tracking.effort import (
+    EPOCH_MINUTES,
+    GPU_MEMORY,
+    HOST_MEMORY,
+    MEMORY,
+    SPEED,
+    TRAIN_MINUTES,
+)
 from cse_platform.tracking.events import IMPORTED
 
 EntryColumn = Column[Entry]
@@ -200,6 +208,29 @@ RUN_COLUMNS = (
     _number("wall time a trial", lambda row: row.wall_seconds, clock),
     _ours("finished", lambda row: row.finished, lambda finished: f"{finished:%Y-%m-%d}"),
     _ours("machines", lambda row: ", ".join(row.machines)),
+)
+EXTRAPOLATED = "≈"
+
+
+def _cost(name: str, head: str, format: Callable[[float], str]) -> EntryColumn:
+    """Of memory the most of any seed, of all else the mean over the seeds."""
+
+    def cell(row: LeaderboardRow) -> Cell | None:
+        if (cost := row.costs.get(name)) is None:
+            return None
+        part = name == EPOCH_MINUTES and row.epochs is not None and row.epochs < 1
+        value = cost.best if name in MEMORY else cost.mean
+        return Cell(format(value), mark=EXTRAPOLATED if part else "")
+
+    return _number(head, cell, lambda cell: cell)
+
+
+COST_COLUMNS = (
+    _cost(TRAIN_MINUTES, "train minutes", lambda minutes: f"{minutes:.1f}"),
+    _cost(EPOCH_MINUTES, "epoch minutes", lambda minutes: f"{minutes:.1f}"),
+    _cost(SPEED, "sentences per second", lambda speed: f"{speed:.0f}"),
+    _cost(GPU_MEMORY, "GPU memory", lambda used: f"{used:.2f} GiB"),
+    _cost(HOST_MEMORY, "host memory", lambda used: f"{used:.2f} GiB"),
 )
 SOURCE_COLUMNS = (
     _theirs("published settings", lambda row: row.label),
