@@ -12,6 +12,7 @@ from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.statistics.intervals import seed_interval
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 from cse_platform.render.formats import HASH_DIGITS
+from cse_platform.tracking.effort import MEMORY
 
 FamilyName = Literal["sts", "transfer", "ranking", "long"]
 
@@ -207,6 +208,16 @@ class LeaderboardRow:
         values = self.dev_score.values
         best = max(self.keys, key=lambda seed: values.get(seed, -inf), default=None)
         return None if best is None else self.keys[best]
+
+    def cost(self, name: str) -> float | None:
+        """One of `COSTS`: of memory the most of any seed, else the mean; None where unknown."""
+        known = self.costs.get(name)
+        return None if known is None else known.best if name in MEMORY else known.mean
+
+    @property
+    def epoch_is_extrapolated(self) -> bool:
+        """Whether one of its seeds trained through a part of an epoch alone."""
+        return self.epochs is not None and self.epochs < 1
 
     @property
     def ranked_score(self) -> Estimate | None:

@@ -91,13 +91,13 @@ class Results:
         self._say_if_not_rising(trial, step)
         if step in trial.curve:
             return False
+        epoch = self._epoch_sentences(trial)
+        costs = costs_of_report(metrics, provenance or {}, epoch_sentences=epoch)
+        metrics = {**metrics, **costs}
         if refusal := self._refusal(step, metrics):
             self.refuse(key, refusal)
             return True
-        costs = costs_of_report(
-            metrics, provenance or {}, epoch_sentences=self._epoch_sentences(trial)
-        )
-        before, measured = trial.checkpoint, {**spec.dev.with_mean(metrics), **costs}
+        before, measured = trial.checkpoint, spec.dev.with_mean(metrics)
         self.state.record(
             TrialPoint(
                 sweep=spec.sweep,

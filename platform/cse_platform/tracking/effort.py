@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from cse_platform.tracking import events
@@ -43,6 +44,7 @@ def costs_of_report(
     return found
 
 
+@dataclass
 class TrialCosts:
     """What a trial costs, put together from its dev points in the order of their steps.
 
@@ -50,40 +52,41 @@ class TrialCosts:
     over all processes that it ran in, and its memory is the most of any.
     """
 
-    def __init__(self) -> None:
-        self._step = 0
-        self._sentences = 0.0
-        self._seconds: float | None = 0.0
-        """In optimiser steps; None once the speed of some is unknown."""
-        self._epochs: float | None = 0.0
-        self._memory: dict[str, float] = {}
+    step: int = 0
+    sentences: int = 0
+    """That were trained on, until this step."""
+    seconds: float | None = 0.0
+    """In optimiser steps; None once the speed of some is unknown."""
+    epoch_sentences: int | None = None
+    memory: dict[str, float] = field(default_factory=dict)
 
     def add(self, step: int, metrics: Mapping[str, float], *, batch_size: int | None) -> None:
         """Take the dev point after `step` optimiser steps."""
         for name in MEMORY:
             if (used := _positive(metrics, name)) is not None:
-                self._memory[name] = max(used, self._memory.get(name, used))
-        if step <= self._step:
+                self.memory[name] = max(used, self.memory.get(name, used))
+        if step <= self.step:
             return
-        sentences = (step - self._step) * (batch_size or 0)
+        sentences = (step - self.step) * (batch_size or 0)
         speed, epoch = _positive(metrics, SPEED), _positive(metrics, EPOCH_MINUTES)
-        seconds = sentences / speed if speed and sentences else None
-        self._step, self._sentences = step, self._sentences + sentences
-        self._epochs = _sum(self._epochs, seconds and epoch and seconds / 60 / epoch)
-        self._seconds = _sum(self._seconds, seconds)
+        known = self.seconds is not None and speed is not None and sentences > 0
+        self.seconds = self.seconds + sentences / speed if known else None
+        self.step, self.sentences = step, self.sentences + sentences
+        if speed and epoch:
+            self.epoch_sentences = round(60 * epoch * speed)
 
     def totals(self) -> dict[str, float]:
         """The costs that are known, and `epochs`, how often the trial went through its corpus.
 
         Of a part of an epoch, `epoch_minutes` says how long a whole one takes at the same speed.
         """
-        found = dict(self._memory)
-        if self._seconds:
-            found[TRAIN_MINUTES] = self._seconds / 60
-            found[SPEED] = self._sentences / self._seconds
-            if self._epochs:
-                found[EPOCHS] = self._epochs
-                found[EPOCH_MINUTES] = found[TRAIN_MINUTES] / self._epochs
+        found = dict(self.memory)
+        if self.seconds:
+            found[TRAIN_MINUTES] = self.seconds / 60
+            found[SPEED] = self.sentences / self.seconds
+            if self.epoch_sentences:
+                found[EPOCHS] = self.sentences / self.epoch_sentences
+                found[EPOCH_MINUTES] = found[TRAIN_MINUTES] / found[EPOCHS]
         return found
 
 
@@ -91,10 +94,6 @@ def _positive(metrics: Mapping[str, float], name: str) -> float | None:
     """A metric of costs; None where it is unknown or no number above 0."""
     value = metrics.get(_PREFIX + name, math.nan)
     return value if 0 < value < math.inf else None
-
-
-def _sum(total: float | None, part: float | None) -> float | None:
-    return None if total is None or part is None else total + part
 
 
 class SearchEffort:

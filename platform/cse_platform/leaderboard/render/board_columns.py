@@ -16,7 +16,14 @@ from cse_platform.leaderboard.render.board import (
     short_hash,
     shown_dev_set,
 )
-from cse_platform.leaderboard.render.cells import OVER_PAIRS, interval_cell, join_marks, score_cell
+from cse_platform.leaderboard.render.cells import (
+    COST_HEADS,
+    OVER_PAIRS,
+    cost_cell,
+    interval_cell,
+    join_marks,
+    score_cell,
+)
 from cse_platform.leaderboard.row import Estimate, Gap, LeaderboardRow
 from cse_platform.render.formats import (
     HASH_DIGITS,
@@ -26,14 +33,7 @@ from cse_platform.render.formats import (
     signed_percent,
 )
 from cse_platform.render.table import Cell, Column, as_text
-from cse_platform.tracking.effort import (
-    EPOCH_MINUTES,
-    GPU_MEMORY,
-    HOST_MEMORY,
-    MEMORY,
-    SPEED,
-    TRAIN_MINUTES,
-)
+from cse_platform.tracking.effort import COSTS, EPOCH_MINUTES
 from cse_platform.tracking.events import IMPORTED
 
 EntryColumn = Column[Entry]
@@ -111,6 +111,18 @@ def _number(
     name: str, value: Callable[[LeaderboardRow], Any], format: Callable[[Any], Cell | str] = as_text
 ) -> EntryColumn:
     return replace(_ours(name, value, format), align="right")
+
+
+def _cost(name: str) -> EntryColumn:
+    """One of `COSTS`, marked where it is of a part of an epoch."""
+
+    def marked(row: LeaderboardRow) -> Cell | None:
+        if (cost := row.cost(name)) is None:
+            return None
+        part = name == EPOCH_MINUTES and row.epoch_is_extrapolated
+        return cost_cell(name, cost, extrapolated=part)
+
+    return _number(COST_HEADS[name], marked, lambda cell: cell)
 
 
 def _theirs(name: str, value: Callable[[PublishedRow], Any]) -> EntryColumn:
@@ -209,29 +221,7 @@ RUN_COLUMNS = (
     _ours("finished", lambda row: row.finished, lambda finished: f"{finished:%Y-%m-%d}"),
     _ours("machines", lambda row: ", ".join(row.machines)),
 )
-EXTRAPOLATED = "≈"
-
-
-def _cost(name: str, head: str, format: Callable[[float], str]) -> EntryColumn:
-    """Of memory the most of any seed, of all else the mean over the seeds."""
-
-    def cell(row: LeaderboardRow) -> Cell | None:
-        if (cost := row.costs.get(name)) is None:
-            return None
-        part = name == EPOCH_MINUTES and row.epochs is not None and row.epochs < 1
-        value = cost.best if name in MEMORY else cost.mean
-        return Cell(format(value), mark=EXTRAPOLATED if part else "")
-
-    return _number(head, cell, lambda cell: cell)
-
-
-COST_COLUMNS = (
-    _cost(TRAIN_MINUTES, "train minutes", lambda minutes: f"{minutes:.1f}"),
-    _cost(EPOCH_MINUTES, "epoch minutes", lambda minutes: f"{minutes:.1f}"),
-    _cost(SPEED, "sentences per second", lambda speed: f"{speed:.0f}"),
-    _cost(GPU_MEMORY, "GPU memory", lambda used: f"{used:.2f} GiB"),
-    _cost(HOST_MEMORY, "host memory", lambda used: f"{used:.2f} GiB"),
-)
+COST_COLUMNS = tuple(map(_cost, COSTS))
 SOURCE_COLUMNS = (
     _theirs("published settings", lambda row: row.label),
     _theirs("source", lambda row: ", ".join(row.sources)),

@@ -18,7 +18,13 @@ from cse_platform.leaderboard.render.board import (
     score_column,
 )
 from cse_platform.leaderboard.render.board_columns import EntryColumn
-from cse_platform.leaderboard.render.cells import ALPHA, OVER_PAIRS, OVER_PAIRS_MEANS
+from cse_platform.leaderboard.render.cells import (
+    ALPHA,
+    EXTRAPOLATED,
+    EXTRAPOLATED_MEANS,
+    OVER_PAIRS,
+    OVER_PAIRS_MEANS,
+)
 from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.render.table import Table, grouped, to_table
 
@@ -27,7 +33,7 @@ LEGEND = {
     OPENED: "Its first trial started after such test sets were opened for its method and backbone.",
     OTHER_CODE: "Newer trials of its method, backbone and dev sets ran by other code.",
     OVER_PAIRS: OVER_PAIRS_MEANS,
-    board_columns.EXTRAPOLATED: "Extrapolated: a trial trained through less than one epoch.",
+    EXTRAPOLATED: EXTRAPOLATED_MEANS,
 }
 
 

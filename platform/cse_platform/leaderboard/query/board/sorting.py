@@ -1,16 +1,12 @@
 """The order of rows."""
 
 from collections.abc import Callable, Sequence
+from operator import methodcaller
 from typing import Any
 
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.row import BOARD_FAMILIES, LeaderboardRow
 from cse_platform.tracking.effort import COSTS
-
-
-def _cost(name: str) -> Callable[[LeaderboardRow], Any]:
-    return lambda row: row.costs[name].mean if name in row.costs else None
-
 
 TEXT_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "method": lambda row: row.method,
@@ -34,7 +30,7 @@ NUMBER_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "trials": lambda row: row.trials,
     "gpu_hours": lambda row: row.gpu_hours,
     "wall_seconds": lambda row: row.wall_seconds,
-    **{name: _cost(name) for name in COSTS},
+    **{name: methodcaller("cost", name) for name in COSTS},
     "finished": lambda row: row.finished,
     "gap": lambda row: row.gap.difference if row.gap else None,
 }
