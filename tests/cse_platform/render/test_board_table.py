@@ -152,9 +152,9 @@ def test_what_a_trial_costs(
     assert head == f"method backbone configuration {columns}"
     assert found == [
         "simcse bert-base bbbbbbbb 41.5 20.6 850 4.00 GiB",
-        "simcse bert-base cccccccc 41.5 20.6 ≈ 850 4.00 GiB",
+        "simcse bert-base cccccccc 41.5 20.6 ~ 850 4.00 GiB",
     ]
-    assert note == "≈ Extrapolated: a trial trained through less than one epoch."
+    assert note == "~ Extrapolated: a trial trained through less than one epoch."
     assert "Costs of a trial" not in lines(Board([row()]))
     wide = lines(Board([whole]), wide=True)
     assert columns in wide[1] and "20.6 850 4.00 GiB" in wide[3]

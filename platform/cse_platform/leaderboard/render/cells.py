@@ -25,7 +25,7 @@ COST_HEADS = {
     GPU_MEMORY: "GPU memory",
     HOST_MEMORY: "host memory",
 }
-EXTRAPOLATED = "≈"
+EXTRAPOLATED = "~"
 EXTRAPOLATED_MEANS = "Extrapolated: a trial trained through less than one epoch."
 
 
