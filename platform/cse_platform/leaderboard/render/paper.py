@@ -33,6 +33,7 @@ def paper_layout(table: PaperTable) -> Table:
     The best and second of a column are those of a backbone, printed ones and ours together.
     """
     lines = [shown for line in table.lines for shown in _shown_lines(line)]
+    scale = "" if set(table.columns) <= set(COSTS) else ", x 100"
     return to_table(
         [
             Column("backbone", lambda line: line.backbone),
@@ -40,7 +41,7 @@ def paper_layout(table: PaperTable) -> Table:
             *(score_column(name, compared=name not in COSTS) for name in table.columns),
         ],
         grouped(lines, lambda line: line.backbone).values(),
-        title=f"{table.paper} {table.table}, x 100",
+        title=f"{table.paper} {table.table}{scale}",
         notes=table.notes,
         compare_groups=True,
     )
