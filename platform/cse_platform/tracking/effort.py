@@ -69,8 +69,8 @@ class TrialCosts:
             return
         sentences = (step - self.step) * (batch_size or 0)
         speed, epoch = _positive(metrics, SPEED), _positive(metrics, EPOCH_MINUTES)
-        known = self.seconds is not None and speed is not None and sentences > 0
-        self.seconds = self.seconds + sentences / speed if known else None
+        if self.seconds is not None:
+            self.seconds = self.seconds + sentences / speed if speed and sentences else None
         self.step, self.sentences = step, self.sentences + sentences
         if speed and epoch:
             self.epoch_sentences = round(60 * epoch * speed)

@@ -35,7 +35,7 @@ def _take_memory(name: str, keys: tuple[str, ...]) -> None:
     query = sa.select(*columns, facts).select_from(table).order_by(*columns).limit(_BATCH)
     same = (column == sa.bindparam(f"of_{column.name}") for column in columns)
     update = sa.update(table).where(*same).values(costs=sa.bindparam("found", type_=sa.JSON))
-    number = connection.scalar(sa.select(sa.func.count()).select_from(table))
+    number = connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
     for offset in range(0, number, _BATCH):
         found = [
             {**{f"of_{key}": row[place] for place, key in enumerate(keys)}, "found": memory}
