@@ -1,14 +1,15 @@
 """Ours in the rows and columns of a paper's table, beside what the paper prints."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cse_platform.leaderboard.published.gaps import comparable, matches
-from cse_platform.leaderboard.published.row import MINUTES, PublishedRow
+from cse_platform.leaderboard.published.row import HARDWARE, PublishedRow, PublishedSplit
 from cse_platform.leaderboard.published.rows import published_rows, rows_of_table
 from cse_platform.leaderboard.query.board.best import BestKey, best_key
 from cse_platform.leaderboard.row import ConfigurationSetup, Estimate, LeaderboardRow
+from cse_platform.tracking.effort import COSTS, EPOCH_MINUTES, TRAIN_MINUTES
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class PaperLine:
     label: str
     """The settings, as the paper words them."""
     published: dict[str, float]
-    """Fractions by column; `train_minutes` in minutes."""
+    """By column: fractions, and costs in their own units."""
     published_std: dict[str, float]
     ours: dict[str, Estimate]
     """By column; empty where nothing of ours stands here."""
@@ -72,6 +73,7 @@ def paper_table(
     ]
     notes = [
         *_notes_on_columns(columns, rows),
+        *_notes_on_costs(rows[0].paper, columns, lines, candidates.values()),
         *_notes_on_ours(columns, lines, candidates.values()),
     ]
     if left_out := sum(any(_left_out(row, one) for row in rows) for one in ours):
@@ -84,7 +86,7 @@ def paper_table(
 
 def can_stand(rows: Sequence[PublishedRow], ours: ConfigurationSetup) -> bool:
     """Whether a configuration of ours has a score for any of these rows of a paper."""
-    return any((ours.is_scored or row.split == "dev") and matches(row, ours) for row in rows)
+    return any((ours.is_scored or row.split != "test") and matches(row, ours) for row in rows)
 
 
 def _line(row: PublishedRow, candidates: Sequence[LeaderboardRow]) -> PaperLine:
@@ -118,19 +120,49 @@ def _left_out(row: PublishedRow, ours: LeaderboardRow) -> bool:
 
 
 def _known(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
-    """Our scores in the columns of a published row that ours stands in; none where it does not."""
+    """Our numbers in the columns of a published row that ours stands in; none where it does not."""
     if not matches(row, ours.setup):
         return {}
-    known = {"test": ours.scores, "dev": {ours.dev.search: ours.dev_score}}.get(row.split, {})
+    known = _numbers(ours)[row.split]
     return {column: known[column] for column in row.scores if column in known}
 
 
+def _numbers(ours: LeaderboardRow) -> dict[PublishedSplit, Mapping[str, Estimate]]:
+    """All that a row of ours can fill in papers' tables, by split and column."""
+    costs = dict(ours.costs)
+    if "max_steps" in ours.configuration.values:  # its minutes are those of a part
+        costs.pop(TRAIN_MINUTES, None)
+    return {"test": ours.scores, "dev": {ours.dev.search: ours.dev_score}, "train": costs}
+
+
 def _notes_on_columns(columns: Sequence[str], rows: Sequence[PublishedRow]) -> Iterator[str]:
-    if MINUTES in columns:
-        yield f"{MINUTES} is in minutes."
     if unstated := {column for row in rows for column in row.unstated}:
         named = " and ".join(column for column in columns if column in unstated)
         yield f"The paper does not state how it measures {named}; ours are accuracies."
+
+
+def _notes_on_costs(
+    paper: str,
+    columns: Sequence[str],
+    lines: Sequence[PaperLine],
+    candidates: Iterable[Sequence[LeaderboardRow]],
+) -> Iterator[str]:
+    """What costs were measured on, and how: on other hardware they are shown, and not compared."""
+    costs = [column for column in columns if column in COSTS]
+    if not costs:
+        return
+    theirs = HARDWARE.get(paper, "hardware that is not known")
+    ours = {one.identity for line in lines for name, one in line.ours.items() if name in costs}
+    hardware = "; ".join(sorted(filter(None, ours))) or "hardware that is not known"
+    beside = f", ours of {hardware}: they are shown beside each other, and not compared"
+    yield f"{' and '.join(costs)}: the paper's are of {theirs}{beside if ours else ''}."
+    if ours and TRAIN_MINUTES in costs:
+        yield (
+            "Our minutes are those of optimiser steps, without evaluations and the start of a "
+            "trial; the paper does not say what its minutes include."
+        )
+    if any(one.epoch_is_extrapolated for rows in candidates for one in rows):
+        yield f"Some of our {EPOCH_MINUTES} are extrapolated, from trials of a part of an epoch."
 
 
 def _notes_on_ours(
@@ -143,7 +175,7 @@ def _notes_on_ours(
             "Our row of some lines could be selected on several dev sets, and is the one with the "
             "highest mean on any; filter by identity to settle it."
         )
-    for column in columns:
+    for column in (one for one in columns if one not in COSTS):
         n = len({line.ours[column].identity for line in lines if column in line.ours})
         if n > 1:
             yield (

@@ -5,14 +5,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cse_platform.leaderboard.published.paper_tables import PaperLine, PaperTable
-from cse_platform.leaderboard.published.row import MINUTES
 from cse_platform.leaderboard.render.board import ShownScore, published_cell, score_column
 from cse_platform.leaderboard.render.board_data import estimate_records
 from cse_platform.leaderboard.render.cells import score_cell
 from cse_platform.leaderboard.row import Estimate
 from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.render.serialise import to_csv
-from cse_platform.render.table import Column, Table, grouped, to_table
+from cse_platform.render.table import Cell, Column, Table, grouped, to_table
+from cse_platform.tracking.effort import COSTS
 
 PaperCell = tuple[PaperLine, str]
 """A line of the table and the name of a column."""
@@ -33,14 +33,15 @@ def paper_layout(table: PaperTable) -> Table:
     The best and second of a column are those of a backbone, printed ones and ours together.
     """
     lines = [shown for line in table.lines for shown in _shown_lines(line)]
+    scale = "" if set(table.columns) <= set(COSTS) else ", x 100"
     return to_table(
         [
             Column("backbone", lambda line: line.backbone),
             Column("method", lambda line: line.method),
-            *(score_column(name, compared=name != MINUTES) for name in table.columns),
+            *(score_column(name, compared=name not in COSTS) for name in table.columns),
         ],
         grouped(lines, lambda line: line.backbone).values(),
-        title=f"{table.paper} {table.table}, x 100",
+        title=f"{table.paper} {table.table}{scale}",
         notes=table.notes,
         compare_groups=True,
     )
@@ -97,8 +98,14 @@ def _shown_lines(line: PaperLine) -> Iterator[ShownLine]:
     name = f"{line.method} ({line.label})" if line.label else line.method
     yield ShownLine(line.backbone, name, printed)
     if line.ours:
-        ours = {name: ShownScore(one.mean, score_cell(one)) for name, one in line.ours.items()}
+        ours = {name: ShownScore(one.mean, _our_cell(name, one)) for name, one in line.ours.items()}
         yield ShownLine(line.backbone, _our_name(line), ours)
+
+
+def _our_cell(column: str, ours: Estimate) -> Cell:
+    if column not in COSTS:
+        return score_cell(ours)
+    return Cell(f"{ours.mean:.1f}", spread="" if ours.std is None else f"{ours.std:.1f}")
 
 
 def _our_name(line: PaperLine) -> str:

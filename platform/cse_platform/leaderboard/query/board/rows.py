@@ -43,6 +43,7 @@ from cse_platform.leaderboard.store.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
+from cse_platform.tracking.effort import COSTS, EPOCHS
 from cse_platform.tracking.events import IMPORTED
 
 _BATCH = 1000
@@ -152,6 +153,7 @@ def _seeds(configurations: Sequence[int], filters: Filters) -> Select[*tuple[Any
             TrialRecord.start_value,
             TrialRecord.finished,
             TrialRecord.wall_seconds,
+            TrialRecord.costs,
             MachineRecord.host,
             MachineRecord.hardware,
             _first_sweep(filters.sweep).label("sweep"),
@@ -254,10 +256,24 @@ def _row(seeds: Sequence[Row[Any]], effort: Row[Any]) -> LeaderboardRow:
         finished=max(line.finished for line in seeds),
         machines=list(machines),
         wall_seconds=math.fsum(took) / len(took) if took else None,
+        costs=_costs(seeds),
+        epochs=min((line.costs[EPOCHS] for line in seeds if EPOCHS in line.costs), default=None),
         tags=[],
         corpus=configuration.corpus,
         other_code=configuration.code != group.code,
     )
+
+
+def _costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:
+    """Over the seeds that know them; where these ran on different hardware, it is all named."""
+    found = {}
+    for name in COSTS:
+        lines = [line for line in seeds if name in line.costs]
+        hardware = sorted({line.hardware or "" for line in lines})
+        if lines:
+            values = {line.seed: line.costs[name] for line in lines}
+            found[name] = estimate(values, " + ".join(hardware), "")
+    return found
 
 
 def _estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimate]:
