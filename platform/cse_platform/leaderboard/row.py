@@ -17,6 +17,9 @@ FamilyName = Literal["sts", "transfer", "ranking", "long"]
 
 RANKING_METRICS = ("kcc", "ndcg")
 
+MINUTES = "train_minutes"
+"""The column of minutes that a trial trains: a cost, and no score."""
+
 
 @dataclass(frozen=True)
 class BoardFamily:
@@ -161,6 +164,8 @@ class LeaderboardRow:
     """On test, by column (see `BOARD_FAMILIES`)."""
     wall_seconds: float | None = None
     """What a trial took by the clock: the mean over its seeds; None where none is known."""
+    costs: dict[str, Estimate] = field(default_factory=dict)
+    """What a trial took, by the column that papers print it in; the unit is the column's."""
     test_opened: datetime | None = None
     """When test sets, built-in or real as those of its scores, were first opened for the method on
     the backbone, if that was before this configuration's first trial started: they may have helped

@@ -8,7 +8,8 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from cse_methods.settings import Settings
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
-from cse_platform.leaderboard.published.row import ABOUT_THE_RUN, MINUTES, SEEDS, PublishedSplit
+from cse_platform.leaderboard.published.row import ABOUT_THE_RUN, SEEDS, PublishedSplit
+from cse_platform.leaderboard.row import MINUTES
 from cse_platform.sweep.reading.problems import Problem, ProblemsError, did_you_mean, format_value
 
 NOTHING = "-"

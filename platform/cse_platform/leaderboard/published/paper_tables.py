@@ -1,14 +1,39 @@
 """Ours in the rows and columns of a paper's table, beside what the paper prints."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from cse_platform.leaderboard.published.gaps import comparable, matches
-from cse_platform.leaderboard.published.row import MINUTES, PublishedRow
+from cse_platform.leaderboard.published.row import PublishedRow, PublishedSplit
 from cse_platform.leaderboard.published.rows import published_rows, rows_of_table
 from cse_platform.leaderboard.query.board.best import BestKey, best_key
-from cse_platform.leaderboard.row import ConfigurationSetup, Estimate, LeaderboardRow
+from cse_platform.leaderboard.row import MINUTES, ConfigurationSetup, Estimate, LeaderboardRow
+from cse_platform.leaderboard.statistics.intervals import gap_interval
+from cse_platform.leaderboard.statistics.results import Interval
+
+Verdict = Literal["within noise", "above", "below", "noise not known"]
+
+
+@dataclass(frozen=True)
+class CellGap:
+    """How far ours is above a number that the paper prints."""
+
+    value: float
+    """A fraction; of `train_minutes`, minutes."""
+    interval: Interval | None
+    """Of the same over seeds: ours, and the paper's where it prints their standard deviation. None
+    where ours is of one seed."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it is more than seeds differ by."""
+        if self.interval is None:
+            return "noise not known"
+        if self.interval.low > 0:
+            return "above"
+        return "below" if self.interval.high < 0 else "within noise"
 
 
 @dataclass(frozen=True)
@@ -27,6 +52,21 @@ class PaperLine:
     """By column; empty where nothing of ours stands here."""
     configuration: str | None = None
     """The hash of ours."""
+    published_n: int | None = None
+    """Over how many seeds the paper's numbers are; None where the table does not say."""
+
+    @property
+    def gaps(self) -> dict[str, CellGap]:
+        """By column, of each cell that has a number of ours beside the paper's."""
+        return {
+            column: self._gap(ours, self.published[column], self.published_std.get(column))
+            for column, ours in self.ours.items()
+        }
+
+    def _gap(self, ours: Estimate, printed: float, std: float | None) -> CellGap:
+        values = list(ours.values.values())
+        interval = gap_interval(values, printed=printed, std=std, n=self.published_n)
+        return CellGap(ours.mean - printed, interval)
 
     @property
     def n(self) -> int:
@@ -67,7 +107,7 @@ def paper_table(
     backbones = list(dict.fromkeys(row.backbone for row in rows))
     candidates = {id(row): [one for one in ours if _scores(row, one)] for row in rows}
     lines = [
-        _line(row, candidates[id(row)])
+        line_of_row(row, candidates[id(row)])
         for row in sorted(rows, key=lambda row: backbones.index(row.backbone))
     ]
     notes = [
@@ -84,10 +124,12 @@ def paper_table(
 
 def can_stand(rows: Sequence[PublishedRow], ours: ConfigurationSetup) -> bool:
     """Whether a configuration of ours has a score for any of these rows of a paper."""
-    return any((ours.is_scored or row.split == "dev") and matches(row, ours) for row in rows)
+    return any((ours.is_scored or row.split != "test") and matches(row, ours) for row in rows)
 
 
-def _line(row: PublishedRow, candidates: Sequence[LeaderboardRow]) -> PaperLine:
+def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
+    """A row of a paper's table, and of ours the best on dev that has a number in it."""
+
     def key(one: LeaderboardRow) -> BestKey:
         return best_key(
             seeds=min(estimate.n for estimate in _scores(row, one).values()),
@@ -95,15 +137,16 @@ def _line(row: PublishedRow, candidates: Sequence[LeaderboardRow]) -> PaperLine:
             configuration=one.configuration.hash,
         )
 
-    ours_best = max(candidates, key=key, default=None)
+    best = max((one for one in ours if _scores(row, one)), key=key, default=None)
     return PaperLine(
         backbone=row.backbone,
         method=row.system,
         label=row.label,
         published=row.scores,
         published_std=row.std,
-        ours={} if ours_best is None else _scores(row, ours_best),
-        configuration=None if ours_best is None else ours_best.configuration.hash,
+        ours={} if best is None else _scores(row, best),
+        configuration=None if best is None else best.configuration.hash,
+        published_n=row.seeds,
     )
 
 
@@ -118,11 +161,16 @@ def _left_out(row: PublishedRow, ours: LeaderboardRow) -> bool:
 
 
 def _known(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
-    """Our scores in the columns of a published row that ours stands in; none where it does not."""
+    """Our numbers in the columns of a published row that ours stands in; none where it does not."""
     if not matches(row, ours.setup):
         return {}
-    known = {"test": ours.scores, "dev": {ours.dev.search: ours.dev_score}}.get(row.split, {})
+    known = _numbers(ours)[row.split]
     return {column: known[column] for column in row.scores if column in known}
+
+
+def _numbers(ours: LeaderboardRow) -> dict[PublishedSplit, Mapping[str, Estimate]]:
+    """All that a row of ours can fill in papers' tables, by split and column."""
+    return {"test": ours.scores, "dev": {ours.dev.search: ours.dev_score}, "train": ours.costs}
 
 
 def _notes_on_columns(columns: Sequence[str], rows: Sequence[PublishedRow]) -> Iterator[str]:
@@ -143,6 +191,8 @@ def _notes_on_ours(
             "Our row of some lines could be selected on several dev sets, and is the one with the "
             "highest mean on any; filter by identity to settle it."
         )
+    if any(MINUTES in line.ours for line in lines):
+        yield "Our minutes are those of whole trials by the clock, on our machines."
     for column in columns:
         n = len({line.ours[column].identity for line in lines if column in line.ours})
         if n > 1:

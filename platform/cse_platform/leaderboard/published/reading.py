@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from cse_platform.errors import PublishedError
 from cse_platform.leaderboard.published.line import NOT_STATED, Line
-from cse_platform.leaderboard.published.row import MINUTES, PublishedRow
+from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.row import MINUTES
 from cse_platform.sweep.reading.problems import Problem, did_you_mean, dotted_path
 from cse_platform.sweep.reading.pydantic_errors import problems_in
 

@@ -5,9 +5,6 @@ from typing import Any, Literal
 
 PublishedSplit = Literal["test", "dev", "train"]
 
-MINUTES = "train_minutes"
-"""The column that no score is in: minutes of training."""
-
 SEEDS, SELECTED_ON, CORPUS = "seeds", "selected_on", "corpus"
 ABOUT_THE_RUN = frozenset({SEEDS, SELECTED_ON, CORPUS})
 """Settings that are no hyperparameters: over how many seeds the number is, which dev set chose it,

@@ -6,11 +6,12 @@ from math import inf
 from typing import Any
 
 from cse_platform.leaderboard.published.gaps import source_of
-from cse_platform.leaderboard.published.row import MINUTES, PublishedRow
+from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.query.trials.test_access import BUILTIN
 from cse_platform.leaderboard.render.cells import ALPHA, OVER_PAIRS, join_marks, score_cell
 from cse_platform.leaderboard.row import (
     BOARD_FAMILIES,
+    MINUTES,
     BoardFamily,
     Estimate,
     FamilyName,

@@ -26,6 +26,7 @@ from cse_platform.leaderboard.query.trials.test_access import (
 )
 from cse_platform.leaderboard.row import (
     BOARD_FAMILIES,
+    MINUTES,
     Configuration,
     ConfigurationSetup,
     Estimate,
@@ -234,7 +235,8 @@ def _row(seeds: Sequence[Row[Any]], effort: Row[Any]) -> LeaderboardRow:
     first = seeds[0]
     configuration, group = first.ConfigurationRecord, first.GroupRecord
     starts = [line.start_value for line in seeds if line.start_value is not None]
-    took = [line.wall_seconds for line in seeds if line.wall_seconds is not None]
+    took = {line.seed: line.wall_seconds for line in seeds if line.wall_seconds is not None}
+    minutes = {seed: seconds / 60 for seed, seconds in took.items()}
     machines = dict.fromkeys(f"{line.host} · {line.hardware}" for line in seeds if line.host)
     values = {line.seed: line.best_value for line in seeds}
     return LeaderboardRow(
@@ -253,7 +255,8 @@ def _row(seeds: Sequence[Row[Any]], effort: Row[Any]) -> LeaderboardRow:
         gpu_hours=None if group.dev_source == IMPORTED else effort.gpu_seconds / 3600,
         finished=max(line.finished for line in seeds),
         machines=list(machines),
-        wall_seconds=math.fsum(took) / len(took) if took else None,
+        wall_seconds=math.fsum(took.values()) / len(took) if took else None,
+        costs={MINUTES: estimate(minutes, "", group.dev_source)} if minutes else {},
         tags=[],
         corpus=configuration.corpus,
         other_code=configuration.code != group.code,
