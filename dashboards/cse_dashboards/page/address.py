@@ -61,6 +61,20 @@ class BoardAddress(_Filtered):
         return column
 
 
+class PapersAddress(Address):
+    """The papers' tables and figures."""
+
+    PATH = "/papers"
+
+
+class PaperTableAddress(_Filtered):
+    """One table of a paper, ours beside it."""
+
+    PATH = "/papers/{paper}/{table}"
+    paper: str
+    table: str
+
+
 class SweepsAddress(Address):
     """All sweeps."""
 

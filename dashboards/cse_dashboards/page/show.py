@@ -10,7 +10,13 @@ from urllib.parse import quote
 
 from cse_dashboards.figures.naming import number, value_text, values_line
 from cse_dashboards.figures.styles import method_style
-from cse_dashboards.page.address import BoardAddress, CompareAddress, GeometryAddress, SweepsAddress
+from cse_dashboards.page.address import (
+    BoardAddress,
+    CompareAddress,
+    GeometryAddress,
+    PapersAddress,
+    SweepsAddress,
+)
 from cse_methods.names import (
     TASKS,
     backbone_name,
@@ -30,6 +36,7 @@ NAVIGATION = {
     "Sweeps": SweepsAddress(),
     "Compare": CompareAddress(),
     "Geometry": GeometryAddress(),
+    "Papers": PapersAddress(),
 }
 _WRITTEN = {"method": method_name, "backbone": backbone_name}
 """How cells under that head are written, if not as they are."""

@@ -114,6 +114,11 @@ class PaperProgress:
     gpu_hours_left: float | None
     """What the others take, by the head of the file."""
 
+    @property
+    def is_printed(self) -> bool:
+        """Whether numbers of this one table are known: figures and tables of settings have none."""
+        return self.table != WHOLE and bool(self.cells or self.left_out)
+
 
 def read_paper_files() -> tuple[PaperFile, ...]:
     """The files of `sweeps/papers/` here, else of the checkout that the package is read from.
@@ -297,4 +302,4 @@ def why_left_out(row: PublishedRow) -> str:
         return "of costs that are not compared"
     if row.method not in available_methods():
         return "of systems that are not run here"
-    return "of a corpus that is cut, which no hyperparameter tells"
+    return "of settings that no hyperparameter tells, as of a corpus that is cut"

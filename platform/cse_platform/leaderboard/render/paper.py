@@ -61,8 +61,11 @@ def paper_layout(table: PaperTable) -> Table:
     The best and second of a column are those of a backbone, printed ones and ours together.
     """
     lines = [shown for line in table.lines for shown in _shown_lines(line)]
-    gaps = [(line, column) for line in table.lines for column in line.gaps]
-    unknown = any(column not in line.published_std for line, column in gaps)
+    alone = any(
+        gap.interval and not (line.published_n and column in line.published_std)
+        for line in table.lines
+        for column, gap in line.gaps.items()
+    )
     return to_table(
         [
             Column("backbone", lambda line: line.backbone),
@@ -71,7 +74,7 @@ def paper_layout(table: PaperTable) -> Table:
         ],
         grouped(lines, lambda line: line.backbone).values(),
         title=f"{table.paper} {table.table}, x 100",
-        notes=(*([PAPERS_NOISE] if unknown else []), *table.notes),
+        notes=(*([PAPERS_NOISE] if alone else []), *table.notes),
         legend=LEGEND,
         compare_groups=True,
     )
