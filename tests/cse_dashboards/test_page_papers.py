@@ -42,6 +42,8 @@ def test_a_table_has_the_cells_of_the_command(page: FlaskClient) -> None:
         *("77.81", "78.70 ±0.20", "+0.89 ↑", "78.78", "78.70 ±0.14", "-0.08 ≈"),
         *("78.65", "78.00", "-0.65 ?", "78.74"),
     ]
+    names = [row["method"] for row in body(source)]
+    assert names[:3] == ["WhitenedCSE (positives=2)", "ours (n = 3, aaaaaaaa)", "difference"]
     assert "within noise: the 95 % interval of the difference over seeds holds 0." in text(source)
     assert "<h1>WhitenedCSE, table5</h1>" in page.get("/papers/whitenedcse/5").text
     narrowed = told(page, "/papers/whitenedcse/table5?identity=another")

@@ -38,7 +38,15 @@ NAVIGATION = {
     "Geometry": GeometryAddress(),
     "Papers": PapersAddress(),
 }
-_WRITTEN = {"method": method_name, "backbone": backbone_name}
+
+
+def _method_words(text: str) -> str:
+    """A method's name as its authors write it; what follows it in a paper's table stays."""
+    name, space, rest = text.partition(" ")
+    return method_name(name) + space + rest
+
+
+_WRITTEN = {"method": _method_words, "backbone": backbone_name}
 """How cells under that head are written, if not as they are."""
 _WORD = re.compile(r"(?<![\w-])[a-z0-9]+(_[a-z0-9]+)*(?![\w-])")
 _LEADS = {"trial": "/trials/{}", "sweep": "/sweeps/{}"}
@@ -197,7 +205,7 @@ GLOBALS: dict[str, Any] = {
     "direction": direction,
     "head_name": head_name,
     "leads_to": leads_to,
-    "method_colour": lambda method: method_style(method).colour,
+    "method_colour": lambda method: method_style(method.partition(" ")[0]).colour,
     "method_name": method_name,
     "navigation": NAVIGATION,
     "reference": reference,
