@@ -173,6 +173,8 @@ def test_an_empty_leaderboard_says_what_fills_it(
         ("dev set", "dev_set"),
         ("avg sts", "avg_sts"),
         ("paper", "gap"),
+        ("epoch minutes", "epoch_minutes"),
+        ("GPU memory", "gpu_memory_gib"),
         ("95 % interval", None),
         ("searched", None),
     ],

@@ -72,9 +72,8 @@ def test_without_a_store_all_is_left(tmp_path: Path) -> None:
     result = run("papers", "--runs", tmp_path)
     assert result.exit_code == 0
     assert "a finished cse-sweep creates it; no trial fills anything yet" in result.stderr
-    assert "table5 whitenedcse-table5.yaml 0 of 4 0 of 4 0 of 4 4.0" in [
-        line.split() for line in result.stdout.splitlines()
-    ]
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "table5 whitenedcse-table5.yaml 0 of 4 0 of 4 0 of 4 4.0" in lines
     table = run("--paper", "whitenedcse", "--table", "5", "--runs", tmp_path).stdout
     assert [line.split()[-1] for line in table.splitlines()[3:]] == [
         *("77.81", "78.78", "78.65", "78.74")

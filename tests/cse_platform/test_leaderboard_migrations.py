@@ -11,7 +11,9 @@ from stored_trials import stored_scores
 
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.query.board.rows import board_rows
+from cse_platform.leaderboard.store.contested_tables import OtherAttemptRecord
 from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.leaderboard.store.tables import TrialRecord
 from cse_platform.leaderboard.store.upgrade import alembic_config, migrating
 from cse_platform.tracking.events import TrialEvaluated
 
@@ -102,6 +104,34 @@ def test_up_puts_configurations_under_contests(engine: Engine, leaderboard_url: 
     with engine.connect() as connection:
         told = connection.execute(text("SELECT sweep_id, provenance FROM sweep_starts")).all()
         assert [(s, str(provenance)) for s, provenance in sorted(told)] == [(1, "{}"), (2, "{}")]
+
+
+def test_up_takes_the_peak_memory_from_provenance(engine: Engine, leaderboard_url: str) -> None:
+    """Of a stored trial no more is known, and of some not even that."""
+    told = {1: '{"peak_memory_mib": "512", "gpu_peak_memory_mib": "10240"}', 2: "[]"}
+    with migrating(engine) as connection:
+        command.upgrade(alembic_config(connection), "0010")
+        for trial, provenance in told.items():
+            connection.execute(
+                text("UPDATE trials SET provenance = :told WHERE id = :trial"),
+                {"told": provenance, "trial": trial},
+            )
+        connection.execute(
+            text(
+                "INSERT INTO other_attempts (trial_id, journal, state, started, provenance, "
+                "best_metrics) VALUES (2, 'j', 'FAIL', '2026-01-01 00:00:00', :told, '{}')"
+            ),
+            {"told": '{"peak_memory_mib": "256"}'},
+        )
+    with open_store(leaderboard_url) as board, board.session() as session:
+        [row] = board_rows(session)
+        other = session.get_one(OtherAttemptRecord, (2, "j"))
+        assert other.costs == {"host_memory_gib": 0.25}
+        assert session.get_one(TrialRecord, 2).costs == {}
+    assert {name: one.values for name, one in row.costs.items()} == {
+        "gpu_memory_gib": {1: 10},
+        "host_memory_gib": {1: 0.5},
+    }
 
 
 def test_down_and_up_again_from_0003_changes_nothing(engine: Engine, leaderboard_url: str) -> None:

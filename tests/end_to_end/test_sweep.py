@@ -14,6 +14,8 @@ from processes import run_command
 from store_contents import assert_stores_agree
 from sweeps import Sweep
 
+from cse_platform.tracking.effort import COSTS
+from cse_platform.tracking.events import TrialFinished, TrialPoint
 from cse_platform.tracking.mlflow.links import view_link
 
 
@@ -94,6 +96,9 @@ def test_mlflow_has_a_parent_and_nested_children_with_all_there_is(swept: Sweep)
             "train/loss",
             "train/loss_contrastive",
             "perf/sentences_per_second",
+            "perf/epoch_minutes",
+            "perf/host_memory_gib",
+            "perf/train_minutes",
             "perf/wall_seconds",
             "best/sickr_spearman",
             "best/step",
@@ -114,6 +119,22 @@ def test_leaderboard_is_what_the_journal_says(swept: Sweep) -> None:
     assert row["configuration"]["hash"] == trials[3].configuration
     assert row["configuration"]["values"] == trials[3].values
     assert (row["method"], row["backbone"], row["sweep"]) == ("simcse", "mini", "tiny")
+
+
+def test_a_trial_on_a_cpu_says_what_it_costs(swept: Sweep) -> None:
+    """Memory grows with training and lies below what the machine has; there is no GPU's."""
+    ends = [event for event in swept.events() if isinstance(event, TrialFinished)]
+    points = [event for event in swept.events() if isinstance(event, TrialPoint)]
+    for end in ends:
+        seen = [one.metrics["perf/host_memory_gib"] for one in points if one.trial == end.trial]
+        assert end.costs["host_memory_gib"] == max(seen)
+        assert 0.1 < max(seen) < 64
+        assert end.costs.keys() == set(COSTS) - {"gpu_memory_gib"} | {"epochs"}
+        assert end.wall_seconds is not None
+        assert 0 < 60 * end.costs["train_minutes"] < end.wall_seconds
+        trained = 60 * end.costs["train_minutes"] * end.costs["sentences_per_second"]
+        last = max(one.step for one in points if one.trial == end.trial)
+        assert trained == pytest.approx(8 * last)
 
 
 def test_complete_sweep_says_so_and_changes_nothing(again: Sweep) -> None:

@@ -24,6 +24,9 @@ _MEASURED = {
     "train/loss": "training loss",
     "train/learning_rate": "learning rate",
     "perf/sentences_per_second": "sentences per second",
+    "perf/epoch_minutes": "minutes an epoch",
+    "perf/gpu_memory_gib": "peak GPU memory, GiB",
+    "perf/host_memory_gib": "peak host memory, GiB",
 }
 
 _COSTS = {SECONDS: "seconds of training", GPU_HOURS: "GPU-hours"}

@@ -28,6 +28,7 @@ from cse_methods.names import (
 from cse_platform.leaderboard.query.board.sorting import SCORE_COLUMNS, SORT_COLUMNS, TEXT_COLUMNS
 from cse_platform.leaderboard.query.sweeps.where import Condition, Span, coded, named_value
 from cse_platform.leaderboard.render.board import PUBLISHED
+from cse_platform.leaderboard.render.cells import COST_HEADS
 from cse_platform.render.formats import clock, percent
 from cse_platform.render.table import Table, TableRow
 
@@ -58,6 +59,7 @@ _SORTS = {
     "paper": "gap",
     "GPU-hours": "gpu_hours",
     "wall time a trial": "wall_seconds",
+    **{head: name for name, head in COST_HEADS.items()},
 }
 """Heads that are not the name of what they sort by."""
 

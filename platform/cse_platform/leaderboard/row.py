@@ -12,13 +12,11 @@ from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.statistics.intervals import seed_interval
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 from cse_platform.render.formats import HASH_DIGITS
+from cse_platform.tracking.effort import MEMORY
 
 FamilyName = Literal["sts", "transfer", "ranking", "long"]
 
 RANKING_METRICS = ("kcc", "ndcg")
-
-MINUTES = "train_minutes"
-"""The column of minutes that a trial trains: a cost, and no score."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +163,10 @@ class LeaderboardRow:
     wall_seconds: float | None = None
     """What a trial took by the clock: the mean over its seeds; None where none is known."""
     costs: dict[str, Estimate] = field(default_factory=dict)
-    """What a trial took, by the column that papers print it in; the unit is the column's."""
+    """What its trials cost, by name as in `COSTS`; unknown ones are left out. Costs of one
+    identity, the hardware, can be compared."""
+    epochs: float | None = None
+    """The fewest epochs that one of its seeds went through; None where that is not known."""
     test_opened: datetime | None = None
     """When test sets, built-in or real as those of its scores, were first opened for the method on
     the backbone, if that was before this configuration's first trial started: they may have helped
@@ -207,6 +208,16 @@ class LeaderboardRow:
         values = self.dev_score.values
         best = max(self.keys, key=lambda seed: values.get(seed, -inf), default=None)
         return None if best is None else self.keys[best]
+
+    def cost(self, name: str) -> float | None:
+        """One of `COSTS`: of memory the most of any seed, else the mean; None where unknown."""
+        known = self.costs.get(name)
+        return None if known is None else known.best if name in MEMORY else known.mean
+
+    @property
+    def epoch_is_extrapolated(self) -> bool:
+        """Whether one of its seeds trained through a part of an epoch alone."""
+        return self.epochs is not None and self.epochs < 1
 
     @property
     def ranked_score(self) -> Estimate | None:
@@ -251,10 +262,20 @@ def estimate(values: Mapping[int, float], identity: str, source: str) -> Estimat
 
 def single_seed(row: LeaderboardRow, seed: int) -> LeaderboardRow:
     """The same row, of one of its seeds."""
-    scores = {
-        column: estimate({seed: score.values[seed]}, score.identity, score.source)
-        for column, score in row.scores.items()
-        if seed in score.values
-    }
+
+    def of_seed(estimates: Mapping[str, Estimate]) -> dict[str, Estimate]:
+        return {
+            name: estimate({seed: one.values[seed]}, one.identity, one.source)
+            for name, one in estimates.items()
+            if seed in one.values
+        }
+
     dev = estimate({seed: row.dev_score.values[seed]}, row.dev.identity, row.dev.source)
-    return replace(row, seeds=[seed], keys={seed: row.keys[seed]}, dev_score=dev, scores=scores)
+    return replace(
+        row,
+        seeds=[seed],
+        keys={seed: row.keys[seed]},
+        dev_score=dev,
+        scores=of_seed(row.scores),
+        costs=of_seed(row.costs),
+    )

@@ -18,6 +18,7 @@ from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.sweep.objectives import is_metric, metric_of
 from cse_platform.sweep.reading.problems import did_you_mean
+from cse_platform.tracking.effort import costs_of_report
 from cse_platform.tracking.events import (
     MODEL_DIGITS,
     FailureCause,
@@ -90,6 +91,9 @@ class Results:
         self._say_if_not_rising(trial, step)
         if step in trial.curve:
             return False
+        epoch = self._epoch_sentences(trial)
+        costs = costs_of_report(metrics, provenance or {}, epoch_sentences=epoch)
+        metrics = {**metrics, **costs}
         if refusal := self._refusal(step, metrics):
             self.refuse(key, refusal)
             return True
@@ -113,6 +117,11 @@ class Results:
             return False
         self._pruned[key] = why
         return True
+
+    def _epoch_sentences(self, trial: TrialHistory) -> int | None:
+        """How many sentences an epoch of a trial has, in whole batches; None if unknown."""
+        size = trial.batch_size
+        return None if size is None else self.state.identity.corpus_sentences // size * size
 
     def _say_if_not_rising(self, trial: TrialHistory, step: int) -> None:
         """Warn once of a trial that reports a step below or equal to the one before."""
@@ -231,6 +240,7 @@ class Results:
                 why=why,
                 wall_seconds=trial.busy_seconds,
                 gpus=self.state.slot.gpu,
+                costs=trial.costs.totals(),
                 provenance=self._provenance.pop(trial.key, {}),
             )
         )

@@ -101,7 +101,8 @@ class Identity:
         self.method = method
         self.code = code_hashes(method)
         self.backbone = spec.backbone
-        self.corpus_sha256 = load_corpus(spec.corpus, spec.data, backbone=spec.backbone).sha256
+        corpus = load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
+        self.corpus_sha256, self.corpus_sentences = corpus.sha256, len(corpus.sentences)
         self.selection = spec.dev
         self.dev_sha256, self.dev = dev.sha256, dev.columns
 

@@ -226,6 +226,8 @@ class TrialFinished(TrialEvent):
     wall_seconds: float | None = None
     gpus: float = 0.0
     """Its share of a GPU."""
+    costs: dict[str, float] = Field(default_factory=dict)
+    """What it took beside that, as `TrialCosts.totals`; what is unknown is left out."""
     provenance: dict[str, str] = Field(default_factory=dict)
     """Of the worker: versions, CPU or GPU, attention kernel, dtype, threads, peak memory."""
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.tracking import events
+from cse_platform.tracking.effort import TrialCosts
 
 
 @dataclass
@@ -40,6 +41,8 @@ class TrialHistory:
     tops: dict[str, events.TrialPoint] = field(default_factory=dict)
     """The trained step with the highest value of each dev metric, the earliest of equal ones. Of
     all other steps only the curve is kept: a long search would fill the driver's memory."""
+    costs: TrialCosts = field(default_factory=TrialCosts)
+    """What it took until its last report, beside time by the clock."""
     checkpoint: tuple[int, str] | None = None
     """Step and place of the last whole checkpoint."""
     best_step: int | None = None
@@ -74,6 +77,12 @@ class TrialHistory:
         return max(self.curve, default=0)
 
     @property
+    def batch_size(self) -> int | None:
+        """Sentences a step; None for a method that has no such setting."""
+        size = self.values.get("batch_size")
+        return size if isinstance(size, int) and size > 0 else None
+
+    @property
     def searched_values(self) -> dict[str, Any]:
         """The values of the dimensions that were active."""
         return {name: self.values[name] for name in self.searched if name in self.values}
@@ -100,6 +109,7 @@ class TrialHistory:
     def add_point(self, point: events.TrialPoint, *, checkpoint: str) -> None:
         """Take over one report; `checkpoint` is the dev set that picks the best one."""
         self.curve[point.step], self.last_metrics = point.value, point.metrics
+        self.costs.add(point.step, point.metrics, batch_size=self.batch_size)
         for name, value in point.metrics.items():
             if name.startswith("dev/") and point.step > 0 and not math.isnan(value):
                 top = self.tops.get(name)

@@ -27,7 +27,7 @@ def configured(row: PublishedRow, values: dict[str, Any]) -> MethodConfig:
 
 
 def test_what_a_row_asks_for_is_a_configuration_of_its_method() -> None:
-    assert len(ROWS) == 359
+    assert len(ROWS) == 362
     for row in ROWS:
         asked = row.configuration or {}
         equal = {name: v for name, v in asked.items() if not isinstance(v, dict)}
@@ -50,12 +50,12 @@ def test_rows_without_a_counterpart_are_meant() -> None:
     ours = set(available_methods())
     for row in ROWS:
         cut = row.settings.get("training_text") == "full"
-        nothing = row.method not in ours or row.split == "train" or cut
+        nothing = row.method not in ours or cut
         assert (row.configuration is None) is nothing, row
 
 
 def test_there_are_sweeps_of_tables() -> None:
-    assert len(SWEEPS) == 31
+    assert len(SWEEPS) == 33
 
 
 @pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
@@ -85,15 +85,15 @@ def test_a_row_is_left_out_for_its_reason() -> None:
         row.system for row in ROWS if why_left_out(row) == "of systems that are not run here"
     }
     assert systems == NOT_RUN
-    others = {(row.paper, row.table) for row in ROWS if "cost" in why_left_out(row)}
-    assert others == {("hicl", "table12"), ("rankcse", "table11")}
+    [memory] = [row for row in ROWS if "memory" in why_left_out(row)]
+    assert (memory.table, memory.settings["batch_size"]) == ("section5.4", "1024")
     [cut, _] = [row for row in ROWS if "cut" in why_left_out(row)]
     assert cut.settings["training_text"] == "full"
 
 
 @pytest.mark.parametrize(
     ("paper", "filled", "unfilled"),
-    [("compcse", 172, 128), ("hicl", 505, 10), ("rankcse", 338, 268), ("whitenedcse", 158, 152)],
+    [("compcse", 173, 128), ("hicl", 514, 3), ("rankcse", 346, 264), ("whitenedcse", 158, 152)],
 )
 def test_every_published_cell_is_filled_or_has_its_reason(
     paper: str, filled: int, unfilled: int
@@ -104,5 +104,5 @@ def test_every_published_cell_is_filled_or_has_its_reason(
         has = file.columns_filled(row)
         cells.update(column in has for column in row.scores)
         left_out = row.scores.keys() - has
-        assert not left_out or row.configuration is None, (row, left_out)
+        assert not left_out or "no file" not in why_left_out(row), (row, left_out)
     assert (cells[True], cells[False]) == (filled, unfilled)

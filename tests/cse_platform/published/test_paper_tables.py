@@ -159,11 +159,12 @@ def test_costs_stand_beside_costs(
     lab_file: Callable[..., Path], our_row: Ours, estimated: Estimated
 ) -> None:
     file = lab_file('ours,1,bert-base,rankcse,,train_minutes,train,minutes,120,,"{}"')
-    row = our_row(costs={"train_minutes": estimated(100.0, 101.0, 102.0, source="hub")})
+    costs = {"train_minutes": estimated(100.0, 101.0, 102.0, of="A100", source="hub")}
+    row = our_row(costs=costs, corpus="wiki1m")
     table = paper_table("ours", "1", [row], files=[file])
     [ours] = table.lines
     assert (ours.gaps["train_minutes"].value, ours.gaps["train_minutes"].verdict) == (-19, "below")
-    assert table.notes[1] == "Our minutes are those of whole trials by the clock, on our machines."
+    assert table.notes[0].endswith("ours of A100: a difference is one of machines too.")
 
 
 def test_built_in_data_is_left_out_and_told(our_row: Ours, estimated: Estimated) -> None:
@@ -215,10 +216,50 @@ def test_ranking_and_deviations(our_row: Ours, estimated: Estimated) -> None:
 
 def test_columns_that_are_no_scores_of_ours(our_row: Ours, estimated: Estimated) -> None:
     minutes = paper_table("rankcse", "11", [our_row(values=LISTNET)])
-    assert minutes.notes == ("train_minutes is in minutes.",)
+    assert minutes.notes == (
+        "train_minutes and epoch_minutes: the paper's are of an NVIDIA A100 (40 GB).",
+    )
     assert not any(one.ours for one in minutes.lines)
     (note,) = paper_table("hicl", "8", []).notes
     assert note.startswith("The paper does not state how it measures yelp and imdb")
+
+
+def test_costs_of_ours_stand_beside_the_papers(our_row: Ours, estimated: Estimated) -> None:
+    """SimCSE's whole epoch on a batch of 128; one that ends early has minutes of an epoch alone."""
+    costs = {
+        "train_minutes": estimated(9.0, 11.0, of="NVIDIA H100"),
+        "epoch_minutes": estimated(9.0, 11.0, of="NVIDIA H100"),
+        "host_memory_gib": estimated(4.0, of="NVIDIA H100"),
+    }
+    whole = {"batch_size": 128, "epochs": 1.0}
+
+    def table(values: dict[str, Any], *, corpus: str = "wiki1m", **fields: Any) -> PaperTable:
+        row = our_row("simcse", values=values, corpus=corpus, costs=costs, **fields)
+        return paper_table("rankcse", "11", [row])
+
+    found = table(whole, epochs=1.0)
+    simcse = line(found, "bert-base", "simcse", "A100-40GB=128 batch, 1 epoch")
+    assert simcse.published == {"train_minutes": 20, "epoch_minutes": 20}
+    assert simcse.ours.keys() == simcse.published.keys()
+    assert (simcse.ours["train_minutes"].mean, simcse.n) == (10, 2)
+    assert sum(bool(one.ours) for one in found.lines) == 1
+    assert found.notes[0].endswith(
+        "the paper's are of an NVIDIA A100 (40 GB), ours of NVIDIA H100: a difference is "
+        "one of machines too."
+    )
+    assert len(found.notes) == 2
+    early = table({**whole, "max_steps": 50}, epochs=0.01)
+    (part,) = (one for one in early.lines if one.ours)
+    assert part.ours.keys() == {"epoch_minutes"}
+    assert early.notes[2].startswith("Some of our epoch_minutes are extrapolated")
+    for values, fields in (
+        ({**whole, "batch_size": 64}, {}),
+        (whole, {"corpus": "builtin"}),
+        (whole, {"backbone": "mini"}),
+    ):
+        assert not any(one.ours for one in table(values, **fields).lines)
+    with_builtin = table(whole, source="builtin")
+    assert not any(one.ours for one in with_builtin.lines)
 
 
 def test_a_labs_own_table(

@@ -134,6 +134,32 @@ def test_settings_sweeps_and_runs(lines: Lines, titled: Lines, row: MakeRow) -> 
         assert cell in wide.split()
 
 
+def test_what_a_trial_costs(
+    lines: Lines, titled: Lines, row: MakeRow, estimate: MakeEstimate
+) -> None:
+    """Memory is the most of any seed; a cost that no row knows has no column."""
+    costs = {
+        "train_minutes": estimate(41, 42),
+        "epoch_minutes": estimate(20.5, 20.75),
+        "sentences_per_second": estimate(800, 900),
+        "host_memory_gib": estimate(2.5, 4.0),
+    }
+    whole = row(costs=costs, epochs=2.0)
+    part = row(configuration=Configuration("c" * 64, {}, []), costs=costs, epochs=0.25)
+    told = lines(Board([whole, part, row(configuration=Configuration("d" * 64, {}, []))]))
+    head, _, *found, note = titled(told, "Costs of a trial")
+    columns = "train minutes epoch minutes sentences per second host memory"
+    assert head == f"method backbone configuration {columns}"
+    assert found == [
+        "simcse bert-base bbbbbbbb 41.5 20.6 850 4.00 GiB",
+        "simcse bert-base cccccccc 41.5 20.6 ~ 850 4.00 GiB",
+    ]
+    assert note == "~ Extrapolated: a trial trained through less than one epoch."
+    assert "Costs of a trial" not in lines(Board([row()]))
+    wide = lines(Board([whole]), wide=True)
+    assert columns in wide[1] and "20.6 850 4.00 GiB" in wide[3]
+
+
 def test_code_that_is_unknown_or_not_the_newest_is_said(
     lines: Lines, titled: Lines, row: MakeRow
 ) -> None:

@@ -166,9 +166,20 @@ def test_a_papers_table_by_hand(
         "train_minutes is in minutes.",
     ]
     text = written(table, "latex")
-    assert (
-        r"& difference & +0.50$^{\approx}$ &" in text and r"\par\smallskip $\approx$ within" in text
+    assert r"& difference & +0.50$^{\approx}$ &" in text
+    assert r"\par\smallskip $\approx$ within noise" in text
+    minutes = PaperLine(
+        *("bert-base", "simcse", "", {"train_minutes": 20.0}, {}),
+        ours={"train_minutes": estimate(9, 11)},
+        configuration="d" * 64,
     )
+    costs = lines(PaperTable("rankcse", "table11", ("train_minutes",), (minutes,)))
+    assert costs[0] == "rankcse table11"
+    assert costs[3:6] == [
+        "bert-base simcse 20",
+        "bert-base ours (n = 2, dddddddd) 10.0 ±1.4",
+        "bert-base difference -10.0 ≈",
+    ]
     text = written(table, "markdown")  # best and second of a backbone, printed and ours together
     assert "**80.50** ±0.71" in text and "<u>80.00</u> ±0.13" in text
     assert "**79.00**" not in text and "**87.5**" not in text and "| 90.00 ±0.13 | 87.5 |" in text

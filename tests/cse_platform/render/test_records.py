@@ -40,6 +40,12 @@ def board(
         test_opened=datetime(2030, 1, 1, 12, tzinfo=UTC),
         rank=RankInterval(1, 2, 3),
         gap=Gap("avg_sts", 0.8, "rankcse table2", -0.04, True),
+        costs={
+            "epoch_minutes": estimate(20.5, 21.5),
+            "sentences_per_second": estimate(800, 900),
+            "host_memory_gib": estimate(2.5, 4.0),
+        },
+        epochs=0.5,
     )
     paper = published({"avg_sts": 0.8}, settings={"rank_loss": "listnet"}, std={"avg_sts": 0.001})
     return Board([ours], [paper])
@@ -94,6 +100,12 @@ def test_json_of_a_board(written: Written, board: Board) -> None:
         "test_opened": "2030-01-01T12:00:00+00:00",
         "gpu_hours": 12.25,
         "wall_seconds": 1900.0,
+        "train_minutes": None,
+        "epoch_minutes": 21.0,
+        "sentences_per_second": 850.0,
+        "gpu_memory_gib": None,
+        "host_memory_gib": 4.0,  # the most of any seed
+        "epochs": 0.5,
         "finished": "2030-01-02T12:00:00+00:00",
         "machines": ["here (A100)"],
         "tags": ["main"],

@@ -40,8 +40,6 @@ FIGURES = {"compcse-figure2", "compcse-figure3", "hicl-figure2", "rankcse-figure
 RANKED = {"rankcse-table13"}
 """What the models of another table score on the ranking tasks."""
 NO_ROWS = SCORES | SETTINGS | FIGURES | RANKED
-NO_FILE = {"hicl-table12", "rankcse-table11"}
-"""Tables of training times."""
 
 Facts = dict[str, Any]
 WHITENED: Facts = {"whitening": "shuffled-group"}
@@ -57,6 +55,11 @@ WORDS: dict[str, dict[str, Facts]] = {
     "training_text": {"vanilla": {"split_at": None}, "full": {"split_at": 32}, "hicl": HICL},
     "variant": {"baseline": {}, "hicl": HICL | {"v2": False}, "hicl-v2": HICL | {"v2": True}},
     "long_text": {"simcse": {}, "hicl": HICL},
+    "max_length_512": {"simcse": {"max_length": 512}, "hicl": HICL | {"max_length": 512}},
+    "A100-40GB": {
+        "128 batch, 1 epoch": {"batch_size": 128, "epochs": 1},
+        "128 batch, 4 epochs": {"batch_size": 128, "epochs": 4},
+    },
     "losses": {
         "full-listnet": weights(1, 1, 1, rank_loss="listnet"),
         "listnet w/o consistency": weights(1, 0, 1, rank_loss="listnet"),
@@ -107,6 +110,13 @@ DEPARTURES: dict[str, Facts] = {
         for size, unified in UNIFIED.items()
     },
     "hicl-table10-simcse": UNIFIED["base"],
+    **{
+        f"hicl-table12-simcse-{family}-{size}": unified | {"max_length": 512}
+        for family in ("bert", "roberta")
+        for size, unified in UNIFIED.items()
+    },
+    "rankcse-table11-simcse-bert-base": {"batch_size": 128},
+    "rankcse-table11-simcse-bert-large": {"batch_size": 128},
     # The figures are of the first steps.
     "compcse-figure2-simcse": {"eval_steps": 10},
     "compcse-figure2-compcse": {"eval_steps": 10, "d0": 768},
@@ -190,7 +200,7 @@ def tables(shared: Path) -> dict[str, list[Facts]]:
     rows: dict[str, list[Facts]] = defaultdict(list)
     with (shared / "published" / "ablations.csv").open(newline="") as stream:
         for row in csv.DictReader(stream):
-            if (name := f"{row['paper']}-{row['table']}") not in NO_FILE | RANKED:
+            if (name := f"{row['paper']}-{row['table']}") not in RANKED:
                 rows[name].append(meant(row))
     return rows
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cse_platform.tracking import events as journal_events
+from cse_platform.tracking.effort import TrialCosts, costs_of_report
 from cse_platform.tracking.events import (
     Event,
     SweepFinished,
@@ -108,6 +109,83 @@ def test_an_interruption_is_no_time_of_work_and_loses_no_point() -> None:
     assert trial.curve == {0: 0.1, 2: 0.5, 4: 0.6}  # the first values stay
     assert trial.started == at(0)
     assert trial.busy_seconds == 60 * (3 + 3)
+
+
+def test_costs_are_summed_over_interruptions_and_memory_is_the_most() -> None:
+    """64 sentences a step, eight steps an epoch; 128 a second at first, then 32.
+
+    The trial is cut off after step 4 and goes on from step 2: what it repeats counts once.
+    """
+
+    def costing(step: int, speed: float, *, memory: float) -> TrialPoint:
+        trained = {"perf/sentences_per_second": speed}
+        told = point(0, step, 0.5, whole=True)
+        metrics = {**told.metrics, "perf/host_memory_gib": memory, **(trained if step else {})}
+        metrics |= costs_of_report(metrics, {}, epoch_sentences=8 * 64)
+        return told.model_copy(update={"metrics": metrics})
+
+    started = start(0).model_copy(update={"values": {"batch_size": 64}})
+    events = [
+        *(begun(), started, costing(0, 0, memory=1.0), costing(2, 128, memory=3.5)),
+        *(costing(4, 128, memory=1.5), begun(60)),
+        started.model_copy(update={"resumed_from": 2, "time": at(61)}),
+        *(costing(4, 64, memory=0.5), costing(6, 32, memory=2.0)),
+    ]
+    costs = History(events).trials["t0"].costs.totals()
+    seconds = 2 * 64 / 128 + 2 * 64 / 128 + 2 * 64 / 32  # 6
+    assert costs == pytest.approx(
+        {
+            "train_minutes": seconds / 60,
+            "sentences_per_second": 6 * 64 / seconds,
+            "epochs": 0.75,
+            "epoch_minutes": seconds / 60 / 0.75,
+            "host_memory_gib": 3.5,
+        }
+    )
+
+
+def test_costs_that_are_not_known_are_left_out() -> None:
+    def costs(*metrics: dict[str, float], **values: Any) -> dict[str, float]:
+        points = [
+            point(0, 2 * place, 0.5).model_copy(update={"metrics": {**one, "dev/stsb_spearman": 0}})
+            for place, one in enumerate(metrics, start=1)
+        ]
+        started = start(0).model_copy(update={"values": {"batch_size": 64, **values}})
+        return History([started, *points]).trials["t0"].costs.totals()
+
+    speed = {"perf/sentences_per_second": 128.0}
+    assert costs({}) == {}
+    assert costs({"perf/gpu_memory_gib": 7.5}) == {"gpu_memory_gib": 7.5}
+    assert costs(speed) == {"train_minutes": 1 / 60, "sentences_per_second": 128}
+    assert costs(speed, {}) == costs({}, speed) == {}  # how long did half of the steps take?
+    assert costs(speed, batch_size="many") == {}
+    assert costs({"perf/sentences_per_second": math.nan}) == {}
+    assert costs(speed | {"perf/epoch_minutes": 1 / 60}, speed) == {
+        **{"train_minutes": 2 / 60, "sentences_per_second": 128},
+        **{"epochs": 2, "epoch_minutes": 1 / 60},
+    }
+
+
+@given(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=30))
+def test_a_whole_epoch_is_never_taken_for_a_part_of_one(speeds: list[float]) -> None:
+    costs = TrialCosts()
+    for step, speed in enumerate(speeds, start=1):
+        metrics = {"perf/sentences_per_second": speed}
+        metrics |= costs_of_report(metrics, {}, epoch_sentences=48 * len(speeds))
+        costs.add(step, metrics, batch_size=48)
+    assert costs.totals()["epochs"] == 1
+
+
+def test_a_report_says_its_memory_in_gib_and_how_long_an_epoch_takes() -> None:
+    memory = {"host": "lab-1", "peak_memory_mib": "512", "gpu_peak_memory_mib": "10240"}
+    speed = {"perf/sentences_per_second": 500.0, "dev/stsb_spearman": 0.5}
+    assert costs_of_report(speed, memory, epoch_sentences=1_000_000) == {
+        "perf/gpu_memory_gib": 10,
+        "perf/host_memory_gib": 0.5,
+        "perf/epoch_minutes": pytest.approx(100 / 3),
+    }
+    assert costs_of_report({}, {}, epoch_sentences=1_000_000) == {}
+    assert costs_of_report(speed, {"peak_memory_mib": "?"}, epoch_sentences=None) == {}
 
 
 def test_a_trial_that_is_given_up_was_not_busy_while_the_driver_was_away() -> None:

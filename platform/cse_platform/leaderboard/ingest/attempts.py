@@ -92,7 +92,7 @@ def begin(session: Session, attempt: Attempt, *, started: datetime | None) -> No
         attempt.started, attempt.start_value = started, None
     attempt.state, attempt.finished, attempt.error, attempt.model = "RUNNING", None, None, None
     attempt.best_step, attempt.best_value, attempt.wall_seconds = None, None, None
-    attempt.model_deleted, attempt.why = None, None
+    attempt.model_deleted, attempt.why, attempt.costs = None, None, {}
 
 
 def settle(session: Session, trial: TrialRecord) -> None:

@@ -1,5 +1,6 @@
 """Stores what a journal tells of its attempts at trials: start, dev points, end."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -113,6 +114,7 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
     attempt.best_step, attempt.best_value = event.best_step, finite_or_null(event.best_value)
     attempt.model, attempt.wall_seconds = event.model, event.wall_seconds
     attempt.why = event.why
+    attempt.costs = {name: cost for name, cost in event.costs.items() if math.isfinite(cost)}
     attempt.provenance = dict(event.provenance)
     attempt.machine_id = _machine(session, event.provenance)
     metrics = {name: finite_or_null(value) for name, value in event.best_metrics.items()}

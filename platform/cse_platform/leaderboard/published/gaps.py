@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cse_platform.leaderboard.published.row import CORPUS, SELECTED_ON, PublishedRow
+from cse_platform.leaderboard.published.row import SELECTED_ON, PublishedRow
 from cse_platform.leaderboard.row import ConfigurationSetup, DevSets, Estimate, Gap, LeaderboardRow
 
 
@@ -83,9 +83,9 @@ def matches(published: PublishedRow, ours: ConfigurationSetup) -> bool:
     """Whether ours is of the method, the backbone and the settings that the row is of.
 
     A row that does not say on which dev set it was selected takes configurations that were selected
-    on STS-B or SICK-R. One that names no corpus takes any.
+    on STS-B or SICK-R. One that names no corpus takes any, but for costs.
     """
-    stated, corpus = published.settings.get(SELECTED_ON), published.settings.get(CORPUS)
+    stated, corpus = published.settings.get(SELECTED_ON), published.corpus
     return (
         published.configuration is not None
         and (published.method, published.backbone) == (ours.method, ours.backbone)

@@ -9,8 +9,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from cse_methods.settings import Settings
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.leaderboard.published.row import ABOUT_THE_RUN, SEEDS, PublishedSplit
-from cse_platform.leaderboard.row import MINUTES
 from cse_platform.sweep.reading.problems import Problem, ProblemsError, did_you_mean, format_value
+from cse_platform.tracking.effort import COSTS, EPOCH_MINUTES, GPU_MEMORY, TRAIN_MINUTES
 
 NOTHING = "-"
 """The `configuration` of a row that nothing of ours corresponds to."""
@@ -23,7 +23,8 @@ TASK_METRICS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((*STS_TASKS, AVG_STS), ("spearman", "kendall", "ndcg")),
     **dict.fromkeys((*TRANSFER_TASKS, AVG_TRANSFER), ("accuracy",)),
     **dict.fromkeys(LONG_TASKS, ("accuracy", NOT_STATED)),
-    MINUTES: ("minutes",),
+    **dict.fromkeys((TRAIN_MINUTES, EPOCH_MINUTES), ("minutes",)),
+    GPU_MEMORY: ("gib",),
 }
 """What each task is measured by; the first is the one that is not named in its column."""
 ENDINGS = {"kendall": "_kcc", "ndcg": "_ndcg"}
@@ -132,8 +133,8 @@ class Line(Settings):
         return self.configuration if isinstance(self.configuration, dict) else {}
 
     def as_score(self, number: Decimal) -> float:
-        """The number as a fraction; minutes stay what they are."""
-        return float(number if self.task == MINUTES else number / 100)
+        """The number as a fraction; costs stay what they are."""
+        return float(number if self.task in COSTS else number / 100)
 
 
 def _problems(line: Line) -> list[Problem]:
@@ -146,7 +147,7 @@ def _problems(line: Line) -> list[Problem]:
     if line.metric not in metrics:
         expected = f"expected {' or '.join(metrics)} for {line.task}, got {line.metric!r}"
         problems.append(Problem(("metric",), expected + did_you_mean(line.metric, metrics)))
-    if line.task != MINUTES and abs(line.value) > 100:
+    if line.task not in COSTS and abs(line.value) > 100:
         text = f"expected a percentage between -100 and 100, got {line.value}"
         problems.append(Problem(("value",), text))
     return problems

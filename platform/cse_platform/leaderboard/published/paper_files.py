@@ -17,9 +17,9 @@ from cse_methods.tasks import AVG_STS, AVG_TRANSFER, Tasks
 from cse_platform.errors import PublishedError
 from cse_platform.leaderboard.published.gaps import PAPERS, matches
 from cse_platform.leaderboard.published.line import ENDINGS
-from cse_platform.leaderboard.published.paper_tables import can_stand, line_of_row
+from cse_platform.leaderboard.published.paper_tables import can_stand, cost_columns, line_of_row
 from cse_platform.leaderboard.published.row import PublishedRow, PublishedSplit
-from cse_platform.leaderboard.row import MINUTES, ConfigurationSetup, LeaderboardRow
+from cse_platform.leaderboard.row import ConfigurationSetup, LeaderboardRow
 from cse_platform.render.table import grouped
 from cse_platform.sweep.reading.loader import load_sweep
 from cse_platform.sweep.spec import SweepSpec
@@ -45,7 +45,7 @@ class PlannedConfiguration:
     def columns(self, split: PublishedSplit) -> set[str]:
         """The columns of papers' tables that its trials get a number in."""
         if split == "train":
-            return {MINUTES}
+            return cost_columns(self.setup.values)
         if split == "dev":
             return set(self.stage.dev.tasks)
         asked = self.stage.evaluate.asked if self.stage.evaluate else Tasks()
@@ -296,10 +296,10 @@ def _whole_progress(
 
 def why_left_out(row: PublishedRow) -> str:
     """Why a number of a row is filled by no file."""
+    if row.settings.get("stated") == "out of memory":
+        return "of a trial that runs out of memory"
     if row.configuration is not None:
         return "of settings that no file tries"
-    if row.split == "train":
-        return "of costs that are not compared"
     if row.method not in available_methods():
         return "of systems that are not run here"
     return "of settings that no hyperparameter tells, as of a corpus that is cut"

@@ -3,15 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from cse_platform.leaderboard.published.gaps import comparable, matches
-from cse_platform.leaderboard.published.row import PublishedRow, PublishedSplit
+from cse_platform.leaderboard.published.row import HARDWARE, PublishedRow, PublishedSplit
 from cse_platform.leaderboard.published.rows import published_rows, rows_of_table
 from cse_platform.leaderboard.query.board.best import BestKey, best_key
-from cse_platform.leaderboard.row import MINUTES, ConfigurationSetup, Estimate, LeaderboardRow
+from cse_platform.leaderboard.row import ConfigurationSetup, Estimate, LeaderboardRow
 from cse_platform.leaderboard.statistics.intervals import gap_interval
 from cse_platform.leaderboard.statistics.results import Interval
+from cse_platform.tracking.effort import COSTS, EPOCH_MINUTES, TRAIN_MINUTES
 
 Verdict = Literal["within noise", "above", "below", "noise not known"]
 
@@ -21,7 +22,7 @@ class CellGap:
     """How far ours is above a number that the paper prints."""
 
     value: float
-    """A fraction; of `train_minutes`, minutes."""
+    """A fraction; of a cost, in its unit."""
     interval: Interval | None
     """Of the same over seeds: ours, and the paper's where it prints their standard deviation. None
     where ours is of one seed."""
@@ -46,7 +47,7 @@ class PaperLine:
     label: str
     """The settings, as the paper words them."""
     published: dict[str, float]
-    """Fractions by column; `train_minutes` in minutes."""
+    """By column: fractions, and costs in their own units."""
     published_std: dict[str, float]
     ours: dict[str, Estimate]
     """By column; empty where nothing of ours stands here."""
@@ -112,6 +113,7 @@ def paper_table(
     ]
     notes = [
         *_notes_on_columns(columns, rows),
+        *_notes_on_costs(rows[0].paper, columns, lines, candidates.values()),
         *_notes_on_ours(columns, lines, candidates.values()),
     ]
     if left_out := sum(any(_left_out(row, one) for row in rows) for one in ours):
@@ -170,15 +172,44 @@ def _known(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
 
 def _numbers(ours: LeaderboardRow) -> dict[PublishedSplit, Mapping[str, Estimate]]:
     """All that a row of ours can fill in papers' tables, by split and column."""
-    return {"test": ours.scores, "dev": {ours.dev.search: ours.dev_score}, "train": ours.costs}
+    columns = cost_columns(ours.configuration.values)
+    costs = {column: cost for column, cost in ours.costs.items() if column in columns}
+    return {"test": ours.scores, "dev": {ours.dev.search: ours.dev_score}, "train": costs}
+
+
+def cost_columns(values: Mapping[str, Any]) -> set[str]:
+    """The costs that a configuration fills: the minutes of all training only if it is whole."""
+    return set(COSTS) - ({TRAIN_MINUTES} if "max_steps" in values else set())
 
 
 def _notes_on_columns(columns: Sequence[str], rows: Sequence[PublishedRow]) -> Iterator[str]:
-    if MINUTES in columns:
-        yield f"{MINUTES} is in minutes."
     if unstated := {column for row in rows for column in row.unstated}:
         named = " and ".join(column for column in columns if column in unstated)
         yield f"The paper does not state how it measures {named}; ours are accuracies."
+
+
+def _notes_on_costs(
+    paper: str,
+    columns: Sequence[str],
+    lines: Sequence[PaperLine],
+    candidates: Iterable[Sequence[LeaderboardRow]],
+) -> Iterator[str]:
+    """What costs were measured on, and how: on other hardware they are shown, and not compared."""
+    costs = [column for column in columns if column in COSTS]
+    if not costs:
+        return
+    theirs = HARDWARE.get(paper, "hardware that is not known")
+    ours = {one.identity for line in lines for name, one in line.ours.items() if name in costs}
+    hardware = "; ".join(sorted(filter(None, ours))) or "hardware that is not known"
+    beside = f", ours of {hardware}: a difference is one of machines too"
+    yield f"{' and '.join(costs)}: the paper's are of {theirs}{beside if ours else ''}."
+    if ours and TRAIN_MINUTES in costs:
+        yield (
+            "Our minutes are those of optimiser steps, without evaluations and the start of a "
+            "trial; the paper does not say what its minutes include."
+        )
+    if any(one.epoch_is_extrapolated for rows in candidates for one in rows):
+        yield f"Some of our {EPOCH_MINUTES} are extrapolated, from trials of a part of an epoch."
 
 
 def _notes_on_ours(
@@ -191,9 +222,7 @@ def _notes_on_ours(
             "Our row of some lines could be selected on several dev sets, and is the one with the "
             "highest mean on any; filter by identity to settle it."
         )
-    if any(MINUTES in line.ours for line in lines):
-        yield "Our minutes are those of whole trials by the clock, on our machines."
-    for column in columns:
+    for column in (one for one in columns if one not in COSTS):
         n = len({line.ours[column].identity for line in lines if column in line.ours})
         if n > 1:
             yield (

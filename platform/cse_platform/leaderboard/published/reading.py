@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from cse_platform.errors import PublishedError
 from cse_platform.leaderboard.published.line import NOT_STATED, Line
 from cse_platform.leaderboard.published.row import PublishedRow
-from cse_platform.leaderboard.row import MINUTES
 from cse_platform.sweep.reading.problems import Problem, did_you_mean, dotted_path
 from cse_platform.sweep.reading.pydantic_errors import problems_in
+from cse_platform.tracking.effort import COSTS
 
 COLUMNS = tuple(Line.model_fields)
 OPTIONAL = {name for name, cell in Line.model_fields.items() if not cell.is_required()}
@@ -101,7 +101,7 @@ def _repeated(lines: Sequence[Placed]) -> Iterator[Problem]:
 
 
 def _fractions(lines: Sequence[Placed]) -> Iterator[Problem]:
-    scores = [(place, line.value) for place, line in lines if line.task != MINUTES]
+    scores = [(place, line.value) for place, line in lines if line.task not in COSTS]
     if scores and all(abs(value) <= 1 for _, value in scores):
         place, value = scores[0]
         yield Problem(

@@ -6,6 +6,14 @@ from typing import Any, Literal
 PublishedSplit = Literal["test", "dev", "train"]
 
 SEEDS, SELECTED_ON, CORPUS = "seeds", "selected_on", "corpus"
+CORPUS_OF_COSTS = "wiki1m"
+"""What the papers train on whose costs are published; their tables do not say so."""
+HARDWARE = {
+    "compcse": "an NVIDIA A100 (40 GB)",
+    "hicl": "an NVIDIA A40 (48 GB)",
+    "rankcse": "an NVIDIA A100 (40 GB)",
+}
+"""What the costs of a paper were measured on."""
 ABOUT_THE_RUN = frozenset({SEEDS, SELECTED_ON, CORPUS})
 """Settings that are no hyperparameters: over how many seeds the number is, which dev set chose it,
 and the names of the training corpora with `+` between."""
@@ -29,7 +37,7 @@ class PublishedRow:
     `{"not": VALUE}`. None where nothing of ours corresponds."""
     split: PublishedSplit
     scores: dict[str, float]
-    """By column, as in `FAMILIES`, and `train_minutes`."""
+    """By column, as in `FAMILIES`; those of `COSTS` in their own units."""
     std: dict[str, float]
     """Over seeds, of the columns that the table prints one for."""
     sources: tuple[str, ...]
@@ -43,6 +51,11 @@ class PublishedRow:
     def own(self) -> bool:
         """Whether the paper is the one that the method comes from."""
         return self.paper == self.method
+
+    @property
+    def corpus(self) -> str | None:
+        """The names of the training corpora, with `+` between; None where any will do."""
+        return self.settings.get(CORPUS, CORPUS_OF_COSTS if self.split == "train" else None)
 
     @property
     def seeds(self) -> int | None:

@@ -11,7 +11,6 @@ from cse_platform.leaderboard.query.trials.test_access import BUILTIN
 from cse_platform.leaderboard.render.cells import ALPHA, OVER_PAIRS, join_marks, score_cell
 from cse_platform.leaderboard.row import (
     BOARD_FAMILIES,
-    MINUTES,
     BoardFamily,
     Estimate,
     FamilyName,
@@ -20,6 +19,7 @@ from cse_platform.leaderboard.row import (
 from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.render.formats import HASH_DIGITS, percent
 from cse_platform.render.table import Cell, Column
+from cse_platform.tracking.effort import COSTS
 from cse_platform.tracking.events import IMPORTED
 
 DEV = "dev"
@@ -134,8 +134,8 @@ def identities(listed: Sequence[Entry], column: str) -> set[str]:
 
 
 def published_cell(column: str, value: float, std: float | None) -> Cell:
-    """What a paper prints in a column; minutes stay what they are."""
-    if column == MINUTES:
+    """What a paper prints in a column; costs stay what they are."""
+    if column in COSTS:
         return Cell(f"{value:g}")
     return Cell(percent(value), spread=percent(std))
 

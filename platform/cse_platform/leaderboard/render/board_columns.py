@@ -16,7 +16,14 @@ from cse_platform.leaderboard.render.board import (
     short_hash,
     shown_dev_set,
 )
-from cse_platform.leaderboard.render.cells import OVER_PAIRS, interval_cell, join_marks, score_cell
+from cse_platform.leaderboard.render.cells import (
+    COST_HEADS,
+    OVER_PAIRS,
+    cost_cell,
+    interval_cell,
+    join_marks,
+    score_cell,
+)
 from cse_platform.leaderboard.row import Estimate, Gap, LeaderboardRow
 from cse_platform.render.formats import (
     HASH_DIGITS,
@@ -26,6 +33,7 @@ from cse_platform.render.formats import (
     signed_percent,
 )
 from cse_platform.render.table import Cell, Column, as_text
+from cse_platform.tracking.effort import COSTS, EPOCH_MINUTES
 from cse_platform.tracking.events import IMPORTED
 
 EntryColumn = Column[Entry]
@@ -103,6 +111,18 @@ def _number(
     name: str, value: Callable[[LeaderboardRow], Any], format: Callable[[Any], Cell | str] = as_text
 ) -> EntryColumn:
     return replace(_ours(name, value, format), align="right")
+
+
+def _cost(name: str) -> EntryColumn:
+    """One of `COSTS`, marked where it is of a part of an epoch."""
+
+    def marked(row: LeaderboardRow) -> Cell | None:
+        if (cost := row.cost(name)) is None:
+            return None
+        part = name == EPOCH_MINUTES and row.epoch_is_extrapolated
+        return cost_cell(name, cost, extrapolated=part)
+
+    return _number(COST_HEADS[name], marked, lambda cell: cell)
 
 
 def _theirs(name: str, value: Callable[[PublishedRow], Any]) -> EntryColumn:
@@ -201,6 +221,7 @@ RUN_COLUMNS = (
     _ours("finished", lambda row: row.finished, lambda finished: f"{finished:%Y-%m-%d}"),
     _ours("machines", lambda row: ", ".join(row.machines)),
 )
+COST_COLUMNS = tuple(map(_cost, COSTS))
 SOURCE_COLUMNS = (
     _theirs("published settings", lambda row: row.label),
     _theirs("source", lambda row: ", ".join(row.sources)),

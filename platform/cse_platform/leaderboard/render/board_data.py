@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from operator import methodcaller
 from typing import Any
 
 from cse_platform.leaderboard.published.gaps import source_of
@@ -12,6 +13,7 @@ from cse_platform.leaderboard.row import BOARD_FAMILIES, Estimate, LeaderboardRo
 from cse_platform.leaderboard.statistics.results import Interval
 from cse_platform.render.serialise import to_record
 from cse_platform.render.table import Column
+from cse_platform.tracking.effort import COSTS
 
 AnyRow = LeaderboardRow | PublishedRow
 DataColumn = Column[AnyRow]
@@ -157,6 +159,8 @@ _RUN = (
     _column("test_opened", _TIME),
     _column("gpu_hours", _NUMBER),
     _column("wall_seconds", _NUMBER),
+    *(_of_ours(name, methodcaller("cost", name), _NUMBER) for name in COSTS),
+    _column("epochs", _NUMBER),
     _column("finished", _TIME),
     _column("machines"),
     _column("tags"),

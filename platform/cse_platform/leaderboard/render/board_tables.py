@@ -18,7 +18,13 @@ from cse_platform.leaderboard.render.board import (
     score_column,
 )
 from cse_platform.leaderboard.render.board_columns import EntryColumn
-from cse_platform.leaderboard.render.cells import ALPHA, OVER_PAIRS, OVER_PAIRS_MEANS
+from cse_platform.leaderboard.render.cells import (
+    ALPHA,
+    EXTRAPOLATED,
+    EXTRAPOLATED_MEANS,
+    OVER_PAIRS,
+    OVER_PAIRS_MEANS,
+)
 from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.render.table import Table, grouped, to_table
 
@@ -27,6 +33,7 @@ LEGEND = {
     OPENED: "Its first trial started after such test sets were opened for its method and backbone.",
     OTHER_CODE: "Newer trials of its method, backbone and dev sets ran by other code.",
     OVER_PAIRS: OVER_PAIRS_MEANS,
+    EXTRAPOLATED: EXTRAPOLATED_MEANS,
 }
 
 
@@ -36,7 +43,7 @@ def board_tables(board: Board, *, wide: bool) -> list[Table]:
     Rows that are ranked by different columns have tables of their own, and so have scores on
     built-in data. Published rows stand beside ours on real data only. A wide table has everything
     about a group of rows. Otherwise there is a table each for the ranking, the scores by task, the
-    hyperparameters, the sweeps, the runs and the sources.
+    hyperparameters, the sweeps, the runs, the costs of a trial and the sources.
     """
     return list(_wide_tables(board) if wide else _short_tables(board))
 
@@ -51,7 +58,9 @@ def _wide_tables(board: Board) -> Iterator[Table]:
             *board_columns.SETTING_COLUMNS[:2],
             *board_columns.SWEEP_COLUMNS[:3],
             *board_columns.SETTING_COLUMNS[2:],
-            *board_columns.RUN_COLUMNS,
+            *board_columns.RUN_COLUMNS[:3],
+            *board_columns.COST_COLUMNS,
+            *board_columns.RUN_COLUMNS[3:],
             *board_columns.SWEEP_COLUMNS[3:],
             *board_columns.SOURCE_COLUMNS,
         ]
@@ -71,11 +80,13 @@ def _short_tables(board: Board) -> Iterator[Table]:
             yield _table(board, title, board_columns.ranking_columns(headline, ranked), ranked)
     yield from _score_tables(board, listed)
     ours = [entry for entry in listed if entry.row]
+    costly = [entry for entry in ours if entry.row and entry.row.costs]
     theirs = [entry for entry in listed if entry.published]
     for title, columns, group in (
         ("Hyperparameters", board_columns.SETTING_COLUMNS, ours),
         ("Sweeps", board_columns.SWEEP_COLUMNS, ours),
         ("Runs", board_columns.RUN_COLUMNS, ours),
+        ("Costs of a trial", board_columns.COST_COLUMNS, costly),
         ("Sources of published rows", board_columns.SOURCE_COLUMNS, theirs),
     ):
         if group:

@@ -17,10 +17,11 @@ from cse_platform.leaderboard.published.paper_tables import (
 from cse_platform.leaderboard.render.board import published_cell
 from cse_platform.leaderboard.render.board_data import estimate_records
 from cse_platform.leaderboard.render.cells import score_cell
-from cse_platform.leaderboard.row import MINUTES, Estimate
+from cse_platform.leaderboard.row import Estimate
 from cse_platform.render.formats import HASH_DIGITS, signed_percent
 from cse_platform.render.serialise import to_csv
 from cse_platform.render.table import Cell, Column, Table, grouped, to_table
+from cse_platform.tracking.effort import COSTS
 
 PaperCell = tuple[PaperLine, str]
 """A line of the table and the name of a column."""
@@ -66,6 +67,7 @@ def paper_layout(table: PaperTable) -> Table:
         for line in table.lines
         for column, gap in line.gaps.items()
     )
+    scale = "" if set(table.columns) <= set(COSTS) else ", x 100"
     return to_table(
         [
             Column("backbone", lambda line: line.backbone),
@@ -73,7 +75,7 @@ def paper_layout(table: PaperTable) -> Table:
             *map(_paper_column, table.columns),
         ],
         grouped(lines, lambda line: line.backbone).values(),
-        title=f"{table.paper} {table.table}, x 100",
+        title=f"{table.paper} {table.table}{scale}",
         notes=(*([PAPERS_NOISE] if alone else []), *table.notes),
         legend=LEGEND,
         compare_groups=True,
@@ -86,7 +88,7 @@ def _paper_column(name: str) -> Column[ShownLine]:
         lambda line: line.cells.get(name),
         lambda cell: cell,
         align="right",
-        compared=None if name == MINUTES else lambda line: line.scores.get(name),
+        compared=None if name in COSTS else lambda line: line.scores.get(name),
     )
 
 
@@ -162,15 +164,15 @@ def _shown_lines(line: PaperLine) -> Iterator[ShownLine]:
         yield ShownLine(line.backbone, "difference", gaps)
 
 
+def _gap_cell(column: str, gap: CellGap) -> Cell:
+    text = f"{gap.value:+.1f}" if column in COSTS else signed_percent(gap.value)
+    return Cell(text, mark=VERDICT_MARKS[gap.verdict])
+
+
 def _our_cell(column: str, ours: Estimate) -> Cell:
-    if column != MINUTES:
+    if column not in COSTS:
         return score_cell(ours)
     return Cell(f"{ours.mean:.1f}", spread="" if ours.std is None else f"{ours.std:.1f}")
-
-
-def _gap_cell(column: str, gap: CellGap) -> Cell:
-    text = f"{gap.value:+.1f}" if column == MINUTES else signed_percent(gap.value)
-    return Cell(text, mark=VERDICT_MARKS[gap.verdict])
 
 
 def _our_name(line: PaperLine) -> str:

@@ -10,9 +10,11 @@ from cse_methods.tasks import GEOMETRY_METRICS
 from cse_platform.leaderboard.query.annotations import Annotation, Annotations
 from cse_platform.leaderboard.query.trials.details_record import SweepStart, TrialDetails
 from cse_platform.leaderboard.render.board import STARRED
+from cse_platform.leaderboard.render.cells import COST_HEADS, cost_cell
 from cse_platform.render.formats import HASH_DIGITS, percent, utc
 from cse_platform.render.page import Block, Curve, Heading, Page, Paragraph
 from cse_platform.render.table import Table, text_table
+from cse_platform.tracking.effort import EPOCH_MINUTES, EPOCHS
 
 IDENTITY_DIGITS = 12
 """So many digits of an identity are shown; --json has them all."""
@@ -103,7 +105,17 @@ def _facts(trial: TrialDetails) -> dict[str, str | None]:
         "finished": None if trial.finished is None else utc(trial.finished),
         "seconds": None if trial.wall_seconds is None else f"{trial.wall_seconds:.1f}",
         "GPU-hours": f"{trial.gpu_hours:.2f}",
+        **_costs(trial.costs),
         "machine": trial.machine,
+    }
+
+
+def _costs(costs: Mapping[str, float]) -> dict[str, str]:
+    part = costs.get(EPOCHS, 1) < 1
+    return {
+        head: cost_cell(name, costs[name], extrapolated=part and name == EPOCH_MINUTES).plain
+        for name, head in COST_HEADS.items()
+        if name in costs
     }
 
 

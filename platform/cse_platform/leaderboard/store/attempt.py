@@ -26,6 +26,8 @@ class AttemptColumns:
     why: Mapped[str | None]
     """Why it was stopped early, where it was and that is known."""
     wall_seconds: Mapped[float | None]
+    costs: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    """What else it took, by name, as far as it is known."""
     machine_id: Mapped[int | None] = mapped_column(ForeignKey("machines.id"))
     provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)
 

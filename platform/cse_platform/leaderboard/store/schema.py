@@ -5,7 +5,7 @@ from sqlalchemy import Connection, column, inspect, select, table
 VERSION_TABLE = "cse_schema_version"
 """Not `alembic_version`, which Optuna and MLflow both claim."""
 
-HEAD_REVISION = "0010"
+HEAD_REVISION = "0011"
 """The last of the migrations: this version's schema."""
 
 

@@ -7,6 +7,7 @@ from mlflow.entities import Metric, Param
 
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_platform.tracking import events
+from cse_platform.tracking.effort import TRAIN_MINUTES
 from cse_platform.tracking.mlflow.limits import PARAM_LENGTH, clean_name, milliseconds, text
 
 _FOLDERS = {"test": "test", "dev": "evaluation"}
@@ -48,10 +49,12 @@ def point_metrics(event: events.TrialPoint) -> list[Metric]:
 
 
 def end_metrics(event: events.TrialFinished) -> list[Metric]:
-    """`best/…` for each `dev/…` of the best step, that step, and the seconds it all took."""
+    """`best/…` for each `dev/…` of the best step, that step, and the time it all took."""
     values = _best_values(event)
     if event.wall_seconds is not None:
         values["perf/wall_seconds"] = event.wall_seconds
+    if TRAIN_MINUTES in event.costs:  # the others are metrics of each step
+        values[f"perf/{TRAIN_MINUTES}"] = event.costs[TRAIN_MINUTES]
     end, step = milliseconds(event.time), event.best_step or 0
     return [Metric(clean_name(name), value, end, step) for name, value in values.items()]
 

@@ -26,7 +26,6 @@ from cse_platform.leaderboard.query.trials.test_access import (
 )
 from cse_platform.leaderboard.row import (
     BOARD_FAMILIES,
-    MINUTES,
     Configuration,
     ConfigurationSetup,
     Estimate,
@@ -44,6 +43,7 @@ from cse_platform.leaderboard.store.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
+from cse_platform.tracking.effort import COSTS, EPOCHS
 from cse_platform.tracking.events import IMPORTED
 
 _BATCH = 1000
@@ -153,6 +153,7 @@ def _seeds(configurations: Sequence[int], filters: Filters) -> Select[*tuple[Any
             TrialRecord.start_value,
             TrialRecord.finished,
             TrialRecord.wall_seconds,
+            TrialRecord.costs,
             MachineRecord.host,
             MachineRecord.hardware,
             _first_sweep(filters.sweep).label("sweep"),
@@ -235,8 +236,7 @@ def _row(seeds: Sequence[Row[Any]], effort: Row[Any]) -> LeaderboardRow:
     first = seeds[0]
     configuration, group = first.ConfigurationRecord, first.GroupRecord
     starts = [line.start_value for line in seeds if line.start_value is not None]
-    took = {line.seed: line.wall_seconds for line in seeds if line.wall_seconds is not None}
-    minutes = {seed: seconds / 60 for seed, seconds in took.items()}
+    took = [line.wall_seconds for line in seeds if line.wall_seconds is not None]
     machines = dict.fromkeys(f"{line.host} · {line.hardware}" for line in seeds if line.host)
     values = {line.seed: line.best_value for line in seeds}
     return LeaderboardRow(
@@ -255,12 +255,25 @@ def _row(seeds: Sequence[Row[Any]], effort: Row[Any]) -> LeaderboardRow:
         gpu_hours=None if group.dev_source == IMPORTED else effort.gpu_seconds / 3600,
         finished=max(line.finished for line in seeds),
         machines=list(machines),
-        wall_seconds=math.fsum(took.values()) / len(took) if took else None,
-        costs={MINUTES: estimate(minutes, "", group.dev_source)} if minutes else {},
+        wall_seconds=math.fsum(took) / len(took) if took else None,
+        costs=_costs(seeds),
+        epochs=min((line.costs[EPOCHS] for line in seeds if EPOCHS in line.costs), default=None),
         tags=[],
         corpus=configuration.corpus,
         other_code=configuration.code != group.code,
     )
+
+
+def _costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:
+    """Over the seeds that know them; where these ran on different hardware, it is all named."""
+    found = {}
+    for name in COSTS:
+        lines = [line for line in seeds if name in line.costs]
+        hardware = sorted({line.hardware or "" for line in lines})
+        if lines:
+            values = {line.seed: line.costs[name] for line in lines}
+            found[name] = estimate(values, " + ".join(hardware), "")
+    return found
 
 
 def _estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimate]:

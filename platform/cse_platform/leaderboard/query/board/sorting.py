@@ -1,10 +1,12 @@
 """The order of rows."""
 
 from collections.abc import Callable, Sequence
+from operator import methodcaller
 from typing import Any
 
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.row import BOARD_FAMILIES, LeaderboardRow
+from cse_platform.tracking.effort import COSTS
 
 TEXT_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "method": lambda row: row.method,
@@ -28,6 +30,7 @@ NUMBER_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
     "trials": lambda row: row.trials,
     "gpu_hours": lambda row: row.gpu_hours,
     "wall_seconds": lambda row: row.wall_seconds,
+    **{name: methodcaller("cost", name) for name in COSTS},
     "finished": lambda row: row.finished,
     "gap": lambda row: row.gap.difference if row.gap else None,
 }

@@ -91,7 +91,7 @@ def dev_set(group: GroupRecord) -> DevSets:
 
 def _copied(trial: TrialRecord) -> dict[str, Any]:
     names = (
-        *("key", "seed", "state", "error", "started", "finished", "wall_seconds"),
+        *("key", "seed", "state", "error", "started", "finished", "wall_seconds", "costs"),
         *("best_step", "best_value", "model", "model_deleted", "provenance"),
     )
     copied = {name: getattr(trial, name) for name in names}

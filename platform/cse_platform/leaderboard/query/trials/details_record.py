@@ -61,6 +61,8 @@ class TrialDetails:
     started: datetime
     finished: datetime | None
     wall_seconds: float | None
+    costs: dict[str, float]
+    """What else it took, by name as in `COSTS`, and `epochs`; what is unknown is left out."""
     gpu_hours: float
     machine: str | None
     """Host and hardware."""

@@ -1,5 +1,6 @@
-"""GPU time is what every sweep spent on its trials, however often it is told."""
+"""What sweeps spend on their trials, however often it is told, and what a trial costs."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,12 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.query.board.rows import board_rows
+from cse_platform.leaderboard.query.board.sorting import sort_rows
+from cse_platform.leaderboard.query.trials.details import trial_details
+from cse_platform.leaderboard.row import single_seed
 from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.tracking.effort import COSTS
 from cse_platform.tracking.events import Event, TrialState
 
 Life = Callable[..., list[Event]]
@@ -62,6 +68,40 @@ def test_every_sweep_that_ran_a_trial_has_spent_its_own(
     tell(board, "a", ran(trial_life, "a", 8, "COMPLETE"))
     assert spent(board)["contests"] == [10]
     check_counters(board)
+
+
+def test_a_row_has_the_mean_costs_of_its_seeds_and_their_most_memory(
+    board: Store, sweep_started: Started, trial_life: Life
+) -> None:
+    """Of the third seed, which an older version ran, only the memory is known."""
+    speed = {"epoch_minutes": 20.0, "sentences_per_second": 800.0, "epochs": 1.0}
+    of_seeds: dict[int, tuple[str, dict[str, float]]] = {
+        1: ("A100", {**speed, "train_minutes": 20.0, "gpu_memory_gib": 7.5}),
+        2: ("H100", {**speed, "train_minutes": 10.0, "gpu_memory_gib": 9.0, "epochs": 0.5}),
+        3: ("A100", {"gpu_memory_gib": 8.0, "host_memory_gib": math.inf}),
+    }
+    events = [sweep_started("a")]
+    for seed, (gpu, costs) in of_seeds.items():
+        *life, end = trial_life(seed, {10: 0.5}, sweep="a", configuration="c", seed=seed)
+        provenance = {"host": "lab", "gpu": gpu}
+        events += [*life, end.model_copy(update={"costs": costs, "provenance": provenance})]
+    tell(board, "a", events)
+    with board.session() as session:
+        [row] = board_rows(session)
+        details = trial_details(session, "a#3")
+    assert {name: row.cost(name) for name in COSTS} == {
+        "train_minutes": 15,
+        "epoch_minutes": 20,
+        "sentences_per_second": 800,
+        "gpu_memory_gib": 9,
+        "host_memory_gib": None,
+    }
+    assert (row.epochs, row.epoch_is_extrapolated) == (0.5, True)
+    assert row.costs["train_minutes"].values == {1: 20, 2: 10}
+    assert row.costs["train_minutes"].identity == "A100 + H100"
+    assert details.costs == {"gpu_memory_gib": 8.0}
+    assert single_seed(row, 3).costs.keys() == {"gpu_memory_gib"}
+    assert [one.cost("train_minutes") for one in sort_rows([row], "train_minutes")] == [15]
 
 
 def test_a_trial_that_was_cut_off_tells_its_whole_time(
