@@ -113,7 +113,8 @@ def test_every_column_says_where_it_comes_from(method: str) -> None:
 
 def test_every_table_has_a_method() -> None:
     tables = [place.name for place in files(published).iterdir() if place.name.endswith(".csv")]
-    assert sorted(tables) == [f"{name}.csv" for name in METHODS]
+    others = {"departures.csv", "released.csv"}
+    assert sorted(others ^ set(tables)) == [f"{name}.csv" for name in METHODS]
 
 
 def test_a_table_by_hand(table: Path) -> None:

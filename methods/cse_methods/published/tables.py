@@ -4,6 +4,8 @@ Rows of the same `backbone` and `variant` are one column of a paper's table. `va
 settings in which a column differs from its neighbours (`rank_loss=listnet`, several with `;`
 between). A row `search_NAME` is the space that the paper searched for NAME: values with `|`
 between, or a range `low..high`. In other rows `|` makes a list.
+
+`departures.csv` says where the shipped sweep files of papers depart from them.
 """
 
 import csv
@@ -14,8 +16,20 @@ from typing import Any, NamedTuple
 
 from cse_methods.contract import PublishedSettings
 
+DEPARTURES = Path(__file__).parent / "departures.csv"
 _HEAD = ["backbone", "variant", "hyperparameter", "value", "source"]
 _SEARCHED = "search_"
+
+
+class Departure(NamedTuple):
+    """Where what is shipped for some tables or figures of a paper differs from the paper."""
+
+    paper: str
+    """By the name of its method."""
+    tables: tuple[str, ...]
+    """As sweep files are named after them: `table5`, `figure2`."""
+    text: str
+    """A sentence of what the paper has, and what stands in its place."""
 
 
 class _Row(NamedTuple):
@@ -34,6 +48,13 @@ class _Row(NamedTuple):
 def published_settings(method: str) -> tuple[PublishedSettings, ...]:
     """The columns of a method of this package, as `read_published` gives them."""
     return read_published(Path(__file__).parent / f"{method}.csv")
+
+
+def departures(paper: str) -> tuple[Departure, ...]:
+    """The departures from a paper, in the order of its tables."""
+    with DEPARTURES.open(newline="", encoding="utf-8") as stream:
+        rows = [row for row in csv.DictReader(stream, strict=True) if row["paper"] == paper]
+    return tuple(Departure(paper, tuple(r["tables"].split("|")), r["departure"]) for r in rows)
 
 
 def read_published(table: Path) -> tuple[PublishedSettings, ...]:
