@@ -11,6 +11,8 @@ from cse_platform.leaderboard.published.rows import merged, published_rows
 
 FIGURES = Path(__file__).parents[3] / "platform/cse_platform/leaderboard/published"
 Figure = tuple[str, ...]
+WHOLE = ("hicl", "table16")
+"""Of this table the shared numbers are averages alone, without deviations."""
 
 
 def one(paper: str, table: str, backbone: str, system: str, **settings: str) -> PublishedRow:
@@ -81,14 +83,16 @@ def test_filters_by_backbone_and_method() -> None:
     assert len(rows) == 1 + 4 + 5  # tables 1, 2 without SimCSE, and 3
 
 
-@pytest.mark.parametrize(("name", "numbers"), [("scores", 1512), ("ablations", 219)])
+@pytest.mark.parametrize(("name", "numbers"), [("scores", 1512), ("ablations", 219 + 42)])
 def test_every_figure_is_the_shared_one(name: str, numbers: int, shared: Path) -> None:
     with (shared / "published" / f"{name}.csv").open(newline="") as stream:
         known = [_figure(row) for row in csv.DictReader(stream)]
     with (FIGURES / f"{name}.csv").open(newline="") as stream:
         ours = [_figure(row) for row in csv.DictReader(stream)]
     assert len(ours) == numbers
-    assert ours == known
+    assert [one for one in ours if one[:2] != WHOLE] == [one for one in known if one[:2] != WHOLE]
+    averages = [one for one in known if one[:2] == WHOLE]
+    assert [(*one[:-1], "") for one in ours if one[:2] == WHOLE and one[4] == "avg_sts"] == averages
 
 
 def _figure(row: dict[str, str]) -> Figure:
@@ -100,7 +104,7 @@ def _figure(row: dict[str, str]) -> Figure:
 
 
 def test_no_number_is_lost_or_put_together() -> None:
-    assert sum(len(row.scores) for row in published_rows()) == 1512 + 219
+    assert sum(len(row.scores) for row in published_rows()) == 1512 + 219 + 42
 
 
 def test_what_papers_repeat_is_one_row_with_all_sources() -> None:

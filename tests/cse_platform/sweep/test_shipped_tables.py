@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from cse_methods.describe import describe_method
-from cse_methods.published.tables import DEPARTURES
 from cse_methods.registry import get_method
 from cse_platform.sweep.reading.loader import load_sweep
 from cse_platform.sweep.space.start_points import start_points
@@ -301,7 +300,7 @@ def test_a_head_says_where_its_file_departs_from_the_paper(name: str) -> None:
     paper, table = name.split("-")
     told = describe_method(get_method(paper)).departures
     expected = [one.text for one in told if table in one.tables]
-    assert said_in_head(FILES[name], DEPARTS) == expected, f"mend the head or {DEPARTURES}"
+    assert said_in_head(FILES[name], DEPARTS) == expected, "mend the head or departures.csv"
 
 
 @pytest.mark.parametrize("name", sorted(WHOLE))

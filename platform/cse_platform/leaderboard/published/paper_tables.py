@@ -27,6 +27,8 @@ class PaperLine:
     """By column; empty where nothing of ours stands here."""
     configuration: str | None = None
     """The hash of ours."""
+    released: str | None = None
+    """The released encoder that ours is, where none that was trained here stands in the line."""
 
     @property
     def n(self) -> int:
@@ -88,8 +90,8 @@ def can_stand(rows: Sequence[PublishedRow], ours: ConfigurationSetup) -> bool:
 
 
 def _line(row: PublishedRow, candidates: Sequence[LeaderboardRow]) -> PaperLine:
-    def key(one: LeaderboardRow) -> BestKey:
-        return best_key(
+    def key(one: LeaderboardRow) -> tuple[bool, BestKey]:
+        return one.released is None, best_key(
             seeds=min(estimate.n for estimate in _scores(row, one).values()),
             mean=one.dev_score.mean,
             configuration=one.configuration.hash,
@@ -104,6 +106,7 @@ def _line(row: PublishedRow, candidates: Sequence[LeaderboardRow]) -> PaperLine:
         published_std=row.std,
         ours={} if ours_best is None else _scores(row, ours_best),
         configuration=None if ours_best is None else ours_best.configuration.hash,
+        released=ours_best.backbone if ours_best and ours_best.released else None,
     )
 
 

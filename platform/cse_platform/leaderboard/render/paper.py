@@ -48,7 +48,8 @@ def paper_layout(table: PaperTable) -> Table:
 
 def paper_record(table: PaperTable) -> dict[str, Any]:
     """What JSON has of a paper's table."""
-    names = ("backbone", "method", "label", "published", "published_std", "configuration", "n")
+    names = ("backbone", "method", "label", "published", "published_std", "configuration")
+    names += ("n", "released")
     lines = [
         {
             **{name: getattr(line, name) for name in names},
@@ -105,4 +106,5 @@ def _our_name(line: PaperLine) -> str:
     """With its seeds, from the fewest to the most of any column, and its configuration."""
     seeds = [estimate.n for estimate in line.ours.values()]
     n = "-".join(dict.fromkeys(map(str, (min(seeds), max(seeds)))))
-    return f"ours (n = {n}, {(line.configuration or '')[:HASH_DIGITS]})"
+    told = f"released {line.released}, scored here" if line.released else f"ours (n = {n}"
+    return f"{told}, {(line.configuration or '')[:HASH_DIGITS]})"
