@@ -5,7 +5,8 @@ settings in which a column differs from its neighbours (`rank_loss=listnet`, sev
 between). A row `search_NAME` is the space that the paper searched for NAME: values with `|`
 between, or a range `low..high`. In other rows `|` makes a list.
 
-`departures.csv` says where the shipped sweep files of papers depart from them.
+`departures.csv` says where the shipped sweep files of papers depart from them, `lengths.csv` how
+long the sentences of their corpora are.
 """
 
 import csv
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 
 from cse_methods.contract import PublishedSettings
 
-DEPARTURES = Path(__file__).parent / "departures.csv"
+_FOLDER = Path(__file__).parent
 _HEAD = ["backbone", "variant", "hyperparameter", "value", "source"]
 _SEARCHED = "search_"
 
@@ -47,14 +48,37 @@ class _Row(NamedTuple):
 
 def published_settings(method: str) -> tuple[PublishedSettings, ...]:
     """The columns of a method of this package, as `read_published` gives them."""
-    return read_published(Path(__file__).parent / f"{method}.csv")
+    return read_published(_FOLDER / f"{method}.csv")
 
 
 def departures(paper: str) -> tuple[Departure, ...]:
     """The departures from a paper, in the order of its tables."""
-    with DEPARTURES.open(newline="", encoding="utf-8") as stream:
-        rows = [row for row in csv.DictReader(stream, strict=True) if row["paper"] == paper]
-    return tuple(Departure(paper, tuple(r["tables"].split("|")), r["departure"]) for r in rows)
+    return tuple(
+        Departure(paper, tuple(row["tables"].split("|")), row["departure"])
+        for row in _records("departures.csv")
+        if row["paper"] == paper
+    )
+
+
+def published_lengths(corpus: str) -> dict[str, dict[tuple[int, int], float]]:
+    """What papers print of the lengths of a corpus.
+
+    Returns:
+        By source, e.g. `hicl table2`, the share of the sentences with more word pieces than the
+        first bound and at most as many as the second, by these.
+    """
+    found: dict[str, dict[tuple[int, int], float]] = {}
+    for row in _records("lengths.csv"):
+        if row["corpus"] == corpus:
+            bounds = int(row["over"]), int(row["to"])
+            of_table = found.setdefault(f"{row['paper']} {row['table']}", {})
+            of_table[bounds] = float(row["percent"]) / 100
+    return found
+
+
+def _records(name: str) -> list[dict[str, str]]:
+    with (_FOLDER / name).open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream, strict=True))
 
 
 def read_published(table: Path) -> tuple[PublishedSettings, ...]:

@@ -2,13 +2,16 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cse_methods.contract import MethodConfig
+from cse_methods.data.lengths import BOUNDS
 from cse_methods.published.released import names_of_released, released_encoder
+from cse_methods.published.tables import published_lengths
 from cse_methods.registry import available_methods, get_method
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, Tasks
 from cse_platform.leaderboard.published.gaps import matches
@@ -161,3 +164,10 @@ def test_the_file_of_released_encoders_scores_all_that_are_known() -> None:
     assert {one.encoder for one in found if one} == {name for name in known if "/" in name}
     for stage, one in zip(stages, found, strict=True):
         assert one is not None and stage.dev.search == (one.selected_on or "stsb")
+
+
+def test_the_lengths_of_a_corpus_are_counted_as_the_paper_counts_them() -> None:
+    """HiCL's table 2 is of a corpus and not of trials: `cse-data lengths wiki1m` counts it."""
+    shares = published_lengths("wiki1m")["hicl table2"]
+    assert list(shares) == list(pairwise(BOUNDS))[:-1]
+    assert sum(shares.values()) == pytest.approx(1)
