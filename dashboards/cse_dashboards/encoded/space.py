@@ -63,6 +63,20 @@ def by_pca(vectors: Array) -> Plane:
     return Plane(points, (f"{first} of variance", f"{second} of variance"))
 
 
+def by_direction(vectors: Array) -> Plane:
+    """The two directions in which the vectors, brought to length 1, lie most: nothing is centred.
+
+    They are the first axes of the second moments, the first with the mean on its positive side.
+    Points lie in the unit circle. Vectors have shape (N, D), D >= 2.
+    """
+    lengths_one = unit(vectors)
+    shares, axes = np.linalg.eigh(lengths_one.T @ lengths_one / len(lengths_one))
+    points = lengths_one @ axes[:, [-1, -2]]
+    points *= np.where(points.mean(axis=0) < 0, -1, 1)
+    first, second = (f"direction {n}, {shares[-n]:.1%} of length²" for n in (1, 2))
+    return Plane(points, (first, second))
+
+
 def by_umap(vectors: Array) -> Plane:
     """A plane in which neighbours by cosine stay neighbours; the same for the same vectors.
 

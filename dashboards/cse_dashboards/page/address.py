@@ -198,7 +198,7 @@ class CompareAddress(Address):
         return self.link(rows=[other if one == row else one for one in self.rows])
 
 
-Encoded = Literal["heat_map", "projection", "diversity", "case_study"]
+Encoded = Literal["heat_map", "projection", "spread", "diversity", "buckets_stsb_dev", "case_study"]
 
 
 class GeometryAddress(_Filtered):

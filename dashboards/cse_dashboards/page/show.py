@@ -25,6 +25,7 @@ from cse_methods.names import (
     paper_page,
     task_name,
 )
+from cse_methods.published.released import MARK, SCORED_BY
 from cse_platform.leaderboard.query.board.sorting import SCORE_COLUMNS, SORT_COLUMNS, TEXT_COLUMNS
 from cse_platform.leaderboard.query.sweeps.where import Condition, Span, coded, named_value
 from cse_platform.leaderboard.render.board import PUBLISHED
@@ -140,7 +141,8 @@ def reference(heads: list[str], row: TableRow) -> str | None:
     """METHOD@CONFIGURATION of a row of ours that can be compared; None of a published one."""
     cells = {head: cell.text for head, cell in zip(heads, row, strict=True)}
     configuration = cells.get("configuration")
-    return f"{cells['method']}@{configuration}" if configuration else None
+    method = SCORED_BY if cells["method"].endswith(MARK) else cells["method"]
+    return f"{method}@{configuration}" if configuration else None
 
 
 def source_pages(tables: Iterable[Table]) -> dict[str, str]:

@@ -1,21 +1,28 @@
 """What published rows ask of our configurations is real, and the papers' own sweeps have it."""
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cse_methods.contract import MethodConfig
+from cse_methods.data.lengths import BOUNDS
+from cse_methods.published.released import names_of_released, released_encoder
+from cse_methods.published.tables import published_lengths
 from cse_methods.registry import available_methods, get_method
 from cse_platform.leaderboard.published.gaps import matches
 from cse_platform.leaderboard.published.paper_files import read_paper_file, why_left_out
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.published.rows import published_rows
+from cse_platform.sweep.reading.loader import load_sweep
 
 ROWS = published_rows()
 TABLES = {f"{row.paper}-{row.table}" for row in ROWS}
 PAPERS = Path(__file__).parents[3] / "sweeps" / "papers"
+RELEASED = PAPERS.parent / "released.yaml"
+"""Encoders that are scored and not trained: some rows of all papers are of them."""
 SWEEPS = sorted(path for path in PAPERS.glob("*.yaml") if path.stem in TABLES)
 REQUIRED = {"rankcse": {"teachers": "simcse-bert-base"}}
 
@@ -93,16 +100,34 @@ def test_a_row_is_left_out_for_its_reason() -> None:
 
 @pytest.mark.parametrize(
     ("paper", "filled", "unfilled"),
-    [("compcse", 173, 128), ("hicl", 514, 3), ("rankcse", 346, 264), ("whitenedcse", 158, 152)],
+    [("compcse", 205, 96), ("hicl", 556, 3), ("rankcse", 474, 136), ("whitenedcse", 166, 144)],
 )
 def test_every_published_cell_is_filled_or_has_its_reason(
     paper: str, filled: int, unfilled: int
 ) -> None:
-    """The paper's own file fills it, with all its tables."""
-    file, cells = read_paper_file(PAPERS / f"{paper}.yaml"), Counter[bool]()
+    """The paper's own file fills it, with all its tables, or that of the released encoders."""
+    files = [read_paper_file(PAPERS / f"{paper}.yaml"), read_paper_file(RELEASED)]
+    cells = Counter[bool]()
     for row in (row for row in ROWS if row.paper == paper):
-        has = file.columns_filled(row)
+        has = set().union(*(file.columns_filled(row) for file in files))
         cells.update(column in has for column in row.scores)
         left_out = row.scores.keys() - has
         assert not left_out or "no file" not in why_left_out(row), (row, left_out)
     assert (cells[True], cells[False]) == (filled, unfilled)
+
+
+def test_the_file_of_released_encoders_scores_all_that_are_known() -> None:
+    stages = load_sweep(RELEASED).stages
+    found = [released_encoder(one.method, one.backbone, one.settings({})) for one in stages]
+    known = {name for one in found if one for name in names_of_released([one.trained_from])}
+    assert None not in found and len({one.encoder for one in found if one}) == len(stages)
+    assert {one.encoder for one in found if one} == {name for name in known if "/" in name}
+    for stage, one in zip(stages, found, strict=True):
+        assert one is not None and stage.dev.search == (one.selected_on or "stsb")
+
+
+def test_the_lengths_of_a_corpus_are_counted_as_the_paper_counts_them() -> None:
+    """HiCL's table 2 is of a corpus and not of trials: `cse-data lengths wiki1m` counts it."""
+    shares = published_lengths("wiki1m")["hicl table2"]
+    assert list(shares) == list(pairwise(BOUNDS))[:-1]
+    assert sum(shares.values()) == pytest.approx(1)

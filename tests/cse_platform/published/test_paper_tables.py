@@ -290,3 +290,50 @@ def test_unknown_papers_and_tables_list_what_there_is() -> None:
     message = "no table '7' of whitenedcse is known; there are table1, table2, table3, table4, "
     with pytest.raises(PublishedError, match=message):
         paper_table("whitenedcse", "7", [])
+
+
+AS_RELEASED: dict[str, Any] = {"pooler": "cls", "whitening": False}
+
+
+def test_a_released_encoder_stands_where_no_model_of_ours_does(
+    our_row: Ours, estimated: Estimated
+) -> None:
+    def scored(method: str, backbone: str, **more: Any) -> LeaderboardRow:
+        return our_row(method, backbone, scores={"avg_sts": estimated(0.78)}, **more)
+
+    rows = [
+        scored("untrained", "diffcse-bert-base", values=AS_RELEASED, hash="diffcse"),
+        scored("untrained", "simcse-bert-base", values=AS_RELEASED, hash="simcse", dev=(0.9,)),
+        scored("untrained", "qiyuw/pcl-bert-large-uncased@v1", values=AS_RELEASED, hash="pcl"),
+        scored("simcse", "bert-base", hash="trained here"),
+    ]
+    table = paper_table("rankcse", "2", rows)
+    stands = {one.method: (one.configuration, one.released) for one in table.lines if one.ours}
+    assert stands == {
+        "diffcse": ("diffcse", "diffcse-bert-base"),
+        "simcse": ("trained here", None),
+        "pcl": ("pcl", "qiyuw/pcl-bert-large-uncased@v1"),
+    }
+    assert [one.backbone for one in table.lines if one.released] == ["bert-base", "bert-large"]
+    alone = paper_table("rankcse", "2", rows[:-1])
+    assert line(alone, "bert-base", "simcse").released == "simcse-bert-base"
+    changed = [our_row("untrained", row.backbone, values=AS_RELEASED | {"whitening": True},
+                       scores=row.scores) for row in rows[:3]]  # fmt: skip
+    assert not any(one.ours for one in paper_table("rankcse", "2", changed).lines)
+
+
+def test_a_released_encoder_stands_in_no_row_that_a_paper_trained_anew(
+    our_row: Ours, estimated: Estimated
+) -> None:
+    """Nor in one of a variant, or of another choice on dev than its authors'."""
+    score = {"avg_sts": estimated(0.79), "avg_transfer": estimated(0.87)}
+    simcse = our_row("untrained", "simcse-roberta-large", values=AS_RELEASED, scores=score)
+    for number in (1, 5, 6, 9, 15):
+        assert not any(one.ours for one in paper_table("hicl", str(number), [simcse]).lines)
+    sts = our_row("untrained", "diffcse-bert-base", values=AS_RELEASED, scores=score)
+    name = "voidism/diffcse-bert-base-uncased-trans"
+    transfer = our_row("untrained", name, values=AS_RELEASED, scores=score, search="transfer_dev")
+    for row, stands in ((sts, "3"), (transfer, "10")):
+        for table in ("3", "10"):
+            ours = [one for one in paper_table("rankcse", table, [row]).lines if one.ours]
+            assert [one.method for one in ours] == ["diffcse"] * (table == stands)

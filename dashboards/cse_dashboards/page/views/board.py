@@ -111,7 +111,8 @@ def _board(address: BoardAddress, rows: list[LeaderboardRow], *, marked: bool = 
 def _has_words(row: LeaderboardRow, search: str | None) -> bool:
     """Whether each word searched for is somewhere in a row, in capitals or not."""
     values = (f"{name}={value}" for name, value in row.configuration.values.items())
-    names = (row.reference, method_name(row.method), backbone_name(row.backbone), row.backbone)
+    shown = (method_name(row.shown_method), backbone_name(row.shown_backbone))
+    names = (row.reference, row.backbone, row.shown_backbone, *shown)
     text = " ".join([*names, row.sweep, row.corpus, *row.tags, *row.machines, *values]).lower()
     return all(word in text for word in (search or "").lower().split())
 

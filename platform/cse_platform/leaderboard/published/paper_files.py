@@ -1,7 +1,7 @@
 """The sweep files of the papers' tables: which published cells their trials fill, and what is left.
 
 `sweeps/papers/` has a file for each table and figure that trials can fill, `PAPER-TABLE.yaml`, and
-one for each whole paper, `PAPER.yaml`.
+one for each whole paper, `PAPER.yaml`; `sweeps/released.yaml` fills rows of all of them.
 """
 
 import json
@@ -27,6 +27,8 @@ from cse_platform.sweep.spec import SweepSpec
 FOLDER = Path("sweeps", "papers")
 CHECKOUT = Path(__file__).parents[4]
 """Where the package is read from, if it is not installed elsewhere."""
+RELEASED = "released"
+"""The file of encoders that are scored and not trained, in the place of a paper."""
 WHOLE = "all"
 """In the place of a table: the paper's file of all its tables."""
 _HOURS = re.compile(r"^# Total: .* = (\d+(?:\.\d+)?) GPU-hours", re.MULTILINE)
@@ -58,7 +60,7 @@ class PlannedConfiguration:
 
 @dataclass(frozen=True)
 class PaperFile:
-    """A sweep file of `sweeps/papers/`."""
+    """A sweep file of a paper, or that of the released encoders."""
 
     path: Path
     configurations: tuple[PlannedConfiguration, ...]
@@ -121,15 +123,15 @@ class PaperProgress:
 
 
 def read_paper_files() -> tuple[PaperFile, ...]:
-    """The files of `sweeps/papers/` here, else of the checkout that the package is read from.
+    """Those in the working directory, else of the checkout that the package is read from.
 
     Raises:
         PublishedError: if there is no such folder.
         SweepFileError: if a file of it is no sweep.
     """
     folder = FOLDER if FOLDER.is_dir() else CHECKOUT / FOLDER
-    paths = sorted(folder.glob("*.yaml"))
-    if not paths:
+    paths = [*sorted(folder.glob("*.yaml")), *folder.parent.glob(f"{RELEASED}.yaml")]
+    if not folder.is_dir():
         raise PublishedError(
             f"the papers' sweep files are not here: there is no folder {FOLDER} in {Path.cwd()}; "
             "run this where the project's folder `sweeps` is"
@@ -207,7 +209,8 @@ def setups_of_papers(
 def paper_progress(
     rows: Sequence[PublishedRow], files: Sequence[PaperFile], ours: Sequence[LeaderboardRow]
 ) -> list[PaperProgress]:
-    """How far each table and figure of each paper is, then the paper with the file of all of it.
+    """How far each table and figure of each paper is, then the paper with the file of all of it;
+    last, the file of the released encoders.
 
     `rows` are all that papers print, `ours` has a row for every configuration.
     """
@@ -218,17 +221,18 @@ def paper_progress(
         for sweep in ("", one.sweep)
         for seed in one.seeds
     }
-    progress = []
-    for paper in dict.fromkeys((*(row.paper for row in rows), *(file.paper for file in files))):
+    progress, released = [], [file for file in files if file.paper == RELEASED]
+    papers = dict.fromkeys((*(row.paper for row in rows), *(file.paper for file in files)))
+    for paper in (paper for paper in papers if paper != RELEASED):
         own = {file.table: file for file in files if file.paper == paper}
         whole = own.pop(WHOLE, None)
         printed = grouped((row for row in rows if row.paper == paper), lambda row: row.table)
         tables = [
-            _table_progress(paper, table, printed.get(table, []), own, ours, done)
+            _table_progress(paper, table, printed.get(table, []), own, released, ours, done)
             for table in sorted(printed.keys() | own.keys(), key=_reading_order)
         ]
         progress += [*tables, *([_whole_progress(tables, whole, done)] if whole else [])]
-    return progress
+    return [*progress, *(_whole_progress([], file, done) for file in released)]
 
 
 def _reading_order(table: str) -> tuple[bool, str, int]:
@@ -242,14 +246,18 @@ def _table_progress(
     table: str,
     rows: Sequence[PublishedRow],
     own: Mapping[str, PaperFile],
+    released: Sequence[PaperFile],
     ours: Sequence[LeaderboardRow],
     done: set[TrialId],
 ) -> PaperProgress:
     by_file = {name: [file.columns_filled(row) for row in rows] for name, file in own.items()}
     lines = [line_of_row(row, ours) for row in rows]
     filled = [
-        set(line.ours).union(*(of_file[place] for of_file in by_file.values()))
-        for place, line in enumerate(lines)
+        set(line.ours).union(
+            *(of_file[place] for of_file in by_file.values()),
+            *(file.columns_filled(row) for file in released),
+        )
+        for place, (row, line) in enumerate(zip(rows, lines, strict=True))
     ]
     filling = (own[name] for name, of_file in by_file.items() if any(of_file))
     file = own.get(table) or next(filling, None)

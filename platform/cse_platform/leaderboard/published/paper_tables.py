@@ -55,6 +55,8 @@ class PaperLine:
     """The hash of ours."""
     published_n: int | None = None
     """Over how many seeds the paper's numbers are; None where the table does not say."""
+    released: str | None = None
+    """The released encoder that ours is, where none that was trained here stands in the line."""
 
     @property
     def gaps(self) -> dict[str, CellGap]:
@@ -132,8 +134,8 @@ def can_stand(rows: Sequence[PublishedRow], ours: ConfigurationSetup) -> bool:
 def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
     """A row of a paper's table, and of ours the best on dev that has a number in it."""
 
-    def key(one: LeaderboardRow) -> BestKey:
-        return best_key(
+    def key(one: LeaderboardRow) -> tuple[bool, BestKey]:
+        return one.released is None, best_key(
             seeds=min(estimate.n for estimate in _scores(row, one).values()),
             mean=one.dev_score.mean,
             configuration=one.configuration.hash,
@@ -149,6 +151,7 @@ def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
         ours={} if best is None else _scores(row, best),
         configuration=None if best is None else best.configuration.hash,
         published_n=row.seeds,
+        released=best.backbone if best and best.released else None,
     )
 
 

@@ -96,7 +96,7 @@ def paper_record(table: PaperTable) -> dict[str, Any]:
     """What JSON has of a paper's table."""
     names = (
         *("backbone", "method", "label", "published", "published_std", "published_n"),
-        *("configuration", "n"),
+        *("configuration", "n", "released"),
     )
     lines = [
         {
@@ -179,7 +179,8 @@ def _our_name(line: PaperLine) -> str:
     """With its seeds, from the fewest to the most of any column, and its configuration."""
     seeds = [estimate.n for estimate in line.ours.values()]
     n = "-".join(dict.fromkeys(map(str, (min(seeds), max(seeds)))))
-    return f"ours (n = {n}, {(line.configuration or '')[:HASH_DIGITS]})"
+    told = f"released {line.released}, scored here" if line.released else f"ours (n = {n}"
+    return f"{told}, {(line.configuration or '')[:HASH_DIGITS]})"
 
 
 def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
