@@ -209,10 +209,10 @@ def setups_of_papers(
 def paper_progress(
     rows: Sequence[PublishedRow], files: Sequence[PaperFile], ours: Sequence[LeaderboardRow]
 ) -> list[PaperProgress]:
-    """How far each table and figure of each paper is, then the paper with the file of all of it;
-    last, the file of the released encoders.
+    """How far each table and figure of each paper is, and then the paper as a whole.
 
-    `rows` are all that papers print, `ours` has a row for every configuration.
+    Last comes the file of the released encoders. `rows` are all that papers print, `ours` has a row
+    for every configuration.
     """
     done = {
         (_setup_id(one.setup, sweep=sweep), seed)
