@@ -48,8 +48,10 @@ def paper_layout(table: PaperTable) -> Table:
 
 def paper_record(table: PaperTable) -> dict[str, Any]:
     """What JSON has of a paper's table."""
-    names = ("backbone", "method", "label", "published", "published_std", "configuration")
-    names += ("n", "released")
+    names = (
+        *("backbone", "method", "label", "published", "published_std"),
+        *("configuration", "n", "released"),
+    )
     lines = [
         {
             **{name: getattr(line, name) for name in names},
