@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from cse_methods.encoders.whitening import whiten
+from cse_methods.metrics import uniformity
 
 Array = NDArray[Any]
 
@@ -61,6 +62,11 @@ def by_pca(vectors: Array) -> Plane:
     points = fitted.fit_transform(unit(vectors))
     first, second = (f"PC {n}, {r:.1%}" for n, r in enumerate(fitted.explained_variance_ratio_, 1))
     return Plane(points, (f"{first} of variance", f"{second} of variance"))
+
+
+def uniformity_of(vectors: Array) -> float:
+    """How evenly the vectors cover the unit sphere, in [-8, 0]; less is better."""
+    return uniformity(torch.from_numpy(np.asarray(vectors, dtype=np.float32)))
 
 
 def by_direction(vectors: Array) -> Plane:

@@ -21,7 +21,7 @@ class LengthCount(NamedTuple):
     over: float
     to: float
     """Included; infinite in the last interval."""
-    count: int
+    sentences: int
 
 
 def count_lengths(sentences: Sequence[str], *, backbone: str) -> list[LengthCount]:

@@ -60,17 +60,17 @@ def departures(paper: str) -> tuple[Departure, ...]:
     )
 
 
-def published_lengths(corpus: str) -> dict[str, dict[tuple[int, int], float]]:
+def published_lengths(corpus: str) -> dict[str, dict[tuple[float, float], float]]:
     """What papers print of the lengths of a corpus.
 
     Returns:
         By source, e.g. `hicl table2`, the share of the sentences with more word pieces than the
         first bound and at most as many as the second, by these.
     """
-    found: dict[str, dict[tuple[int, int], float]] = {}
+    found: dict[str, dict[tuple[float, float], float]] = {}
     for row in _records("lengths.csv"):
         if row["corpus"] == corpus:
-            bounds = int(row["over"]), int(row["to"])
+            bounds = float(row["over"]), float(row["to"])
             of_table = found.setdefault(f"{row['paper']} {row['table']}", {})
             of_table[bounds] = float(row["percent"]) / 100
     return found

@@ -133,11 +133,11 @@ def lengths(corpus: str, backbone: str, data: str | None) -> None:
     sentences = load_corpus([spec], data, backbone=backbone).sentences
     papers = published_lengths(corpus)
     rows = []
-    for over, to, count in count_lengths(sentences, backbone=backbone):
-        printed = (shares.get((int(over), to)) for shares in papers.values())
+    for over, to, counted in count_lengths(sentences, backbone=backbone):
+        printed = (shares.get((over, to)) for shares in papers.values())
         between = f"{over:.0f} < n ≤ {to:.0f}" if isfinite(to) else f"n > {over:.0f}"
         shown = ("" if share is None else f"{share:.3%}" for share in printed)
-        rows.append((between, f"{count:,}", f"{count / len(sentences):.3%}", *shown))
+        rows.append((between, f"{counted:,}", f"{counted / len(sentences):.3%}", *shown))
     table = text_table(("word pieces", "sentences", "share", *papers), rows)
     told = f"{corpus}: {len(sentences):,} sentences in word pieces of {backbone}."
     print_page([table, Paragraph(told)])

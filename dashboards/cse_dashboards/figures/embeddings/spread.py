@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-import torch
 
 from cse_dashboards.encoded.models import Embeddings
-from cse_dashboards.encoded.space import Plane, by_direction
+from cse_dashboards.encoded.space import Plane, by_direction, uniformity_of
 from cse_dashboards.figures.embeddings.sentences import (
     Trials,
     dev_name,
@@ -21,7 +20,6 @@ from cse_dashboards.figures.embeddings.sentences import (
 from cse_dashboards.figures.look import colour
 from cse_dashboards.figures.panels import panelled
 from cse_dashboards.figures.picture import Drawn, Picture
-from cse_methods.metrics import uniformity
 
 CIRCLE = np.linspace(0, 2 * np.pi, 97)
 EDGE = 1.05
@@ -40,9 +38,7 @@ def _spread(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
     shown = sentences_in_plane(dev)
     found, lacking = vectors_of(embeddings, trials, shown)
     planes = {label: by_direction(vectors) for label, vectors in found.items()}
-    measured = {
-        label: float(uniformity(torch.from_numpy(vectors))) for label, vectors in found.items()
-    }
+    measured = {label: uniformity_of(vectors) for label, vectors in found.items()}
     return draw_spread(shown, planes, measured), (
         f"{len(shown)} sentences of {dev_name(dev)}, brought to length 1 and seen along the two "
         "directions in which they lie most; nothing is centred. Vectors in a narrow cone are a "

@@ -131,7 +131,7 @@ def read_paper_files() -> tuple[PaperFile, ...]:
     """
     folder = FOLDER if FOLDER.is_dir() else CHECKOUT / FOLDER
     paths = [*sorted(folder.glob("*.yaml")), *folder.parent.glob(f"{RELEASED}.yaml")]
-    if not folder.is_dir():
+    if not paths:
         raise PublishedError(
             f"the papers' sweep files are not here: there is no folder {FOLDER} in {Path.cwd()}; "
             "run this where the project's folder `sweeps` is"
