@@ -88,6 +88,25 @@ def main(
     show_default=True,
     help="Format of the single figures; all but html need `cse-platform[images]` and Chromium.",
 )
+@click.option(
+    "--beside",
+    metavar="ROW",
+    multiple=True,
+    help="Row beside the sweep's best, instead of the best of each other method: METHOD, "
+    "METHOD@CONFIGURATION or a trial's key; can be given again.",
+)
+@click.option(
+    "--sentence",
+    "sentences",
+    metavar="TEXT",
+    multiple=True,
+    help="Sentence of the heat map; can be given again.  [default: pairs of STS-B dev]",
+)
+@click.option(
+    "--query",
+    metavar="TEXT",
+    help="Sentence of STS-B dev whose targets are ranked.  [default: the one in most pairs]",
+)
 @published_option
 @store_options
 @shows_errors
@@ -96,6 +115,9 @@ def export_figures(
     sweep: str,
     folder: Path,
     form: str,
+    beside: tuple[str, ...],
+    sentences: tuple[str, ...],
+    query: str | None,
     published_files: tuple[Path, ...],
     runs: Path | None,
     store: str | None,
@@ -110,12 +132,15 @@ def export_figures(
     Examples:
         cse-dashboard export quickstart-rankcse pictures
         cse-dashboard export rankcse-bert-base pictures --format pdf
+        cse-dashboard export rankcse-bert-base pictures --beside simcse --query "A man sings."
     """
     from cse_dashboards.export import export_sweep
+    from cse_dashboards.report import Choices
     from cse_platform.leaderboard import open_leaderboard
 
     with open_leaderboard(leaderboard_url(runs, store), published=published_files) as reader:
-        export_sweep(reader, sweep, folder, form=form)
+        choices = Choices(beside, sentences, query)
+        export_sweep(reader, sweep, folder, form=form, choices=choices)
 
 
 @main.command(context_settings=CONTEXT)

@@ -15,7 +15,15 @@ from cse_dashboards.encoded.models import Embeddings
 from cse_dashboards.errors import ImageError
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.picture_html import LIBRARY, STATIC
-from cse_dashboards.report import Chapter, chapters, render_picture, render_report
+from cse_dashboards.report import (
+    NOTHING_CHOSEN,
+    Chapter,
+    Choices,
+    chapters,
+    render_picture,
+    render_report,
+    rows_of,
+)
 from cse_platform.export.folders import make_empty
 from cse_platform.leaderboard import Leaderboard
 
@@ -25,7 +33,9 @@ PIXELS = 2
 """Of a PNG, to one of the figure's."""
 
 
-def export_sweep(reader: Leaderboard, sweep: str, folder: Path, *, form: str) -> None:
+def export_sweep(
+    reader: Leaderboard, sweep: str, folder: Path, *, form: str, choices: Choices = NOTHING_CHOSEN
+) -> None:
     """Write `report.html`, and of each figure a file and its numbers into `figures/`.
 
     Plotly lies beside them once.
@@ -34,10 +44,12 @@ def export_sweep(reader: Leaderboard, sweep: str, folder: Path, *, form: str) ->
 
     Raises:
         NotFoundError: if there is no such sweep.
+        QueryError: if a row that is chosen is none, or several.
         OutputError: if the folder is not empty.
         ImageError: if an image is asked for, and what draws it is not there.
     """
     overview = reader.sweep(sweep)  # an unknown name leaves no folder behind
+    rows_of(reader, sweep, choices.beside)
     made: list[Chapter] = []
     console = Console(stderr=True, highlight=False)
     with drawing_images(form), console.status("what the leaderboard says") as status:
@@ -45,7 +57,7 @@ def export_sweep(reader: Leaderboard, sweep: str, folder: Path, *, form: str) ->
         embeddings = Embeddings(
             reader, progress=lambda what, done, total: status.update(f"{what}: {done} of {total}")
         )
-        for chapter in chapters(reader, sweep, embeddings=embeddings):
+        for chapter in chapters(reader, sweep, embeddings=embeddings, choices=choices):
             made.append(chapter)
             for picture in chapter.pictures:
                 status.update(f"{chapter.title}: {picture.title}")

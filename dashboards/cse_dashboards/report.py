@@ -59,19 +59,39 @@ class Chapter:
         return self.title.lower().replace(" ", "_")
 
 
+@dataclass(frozen=True)
+class Choices:
+    """What a person can choose of a report; left out, each figure chooses itself."""
+
+    beside: tuple[str, ...] = ()
+    """The rows beside the sweep's best: METHOD, METHOD@CONFIGURATION or how a key begins."""
+    sentences: tuple[str, ...] = ()
+    """Of the heat map."""
+    query: str | None = None
+    """Of the case study: a sentence of STS-B dev."""
+
+
+NOTHING_CHOSEN = Choices()
+
+
 def chapters(
-    reader: Leaderboard, sweep: str, *, embeddings: "Embeddings | None" = None
+    reader: Leaderboard,
+    sweep: str,
+    *,
+    embeddings: "Embeddings | None" = None,
+    choices: Choices = NOTHING_CHOSEN,
 ) -> Iterator[Chapter]:
     """The chapters of a sweep's report, each as soon as it is made.
 
     Beside the sweep's best configuration stand the best of the other methods that it can be laid
-    beside: those with its backbone and its dev sets. Without `embeddings`, the figures that need an
-    encoder are left out.
+    beside: those with its backbone and its dev sets, or those that are chosen. Without
+    `embeddings`, the figures that need an encoder are left out.
 
     Raises:
         StoreError: if there is no such sweep, or for what the database says.
+        QueryError: if a row that is chosen is none, or several.
     """
-    overview, rows = reader.sweep(sweep), rows_of(reader, sweep)
+    overview, rows = reader.sweep(sweep), rows_of(reader, sweep, choices.beside)
     study = ReplayedSearch(reader.search(sweep))
     papers = reader.published(backbone=overview.backbone)
     yield Chapter("Ranking", tuple(leaderboard_pictures(rows, papers)), _table(rows))
@@ -90,11 +110,14 @@ def chapters(
 
         named = labelled_rows(rows[:PANELS])
         trials = {name: best for name, row in named.items() if (best := row.best_trial)}
-        yield Chapter("Embeddings", tuple(embeddings_pictures(embeddings, trials)))
+        pictures = embeddings_pictures(
+            embeddings, trials, sentences=choices.sentences, query=choices.query
+        )
+        yield Chapter("Embeddings", tuple(pictures))
 
 
-def rows_of(reader: Leaderboard, sweep: str) -> list[LeaderboardRow]:
-    """The sweep's best configuration, then the best of each other method beside it.
+def rows_of(reader: Leaderboard, sweep: str, beside: Sequence[str] = ()) -> list[LeaderboardRow]:
+    """The sweep's best configuration, then the best of each other method beside it, or `beside`.
 
     There are none while no trial of the sweep is complete; a StoreError if there is no such sweep.
     """
@@ -102,6 +125,8 @@ def rows_of(reader: Leaderboard, sweep: str) -> list[LeaderboardRow]:
     own = reader.rows(Filters(sweep=sweep), ranked=False)[:1]
     if not own:
         return []
+    if beside:
+        return own + [reader.row(one, Filters(backbone=own[0].backbone))[1] for one in beside]
     rivals = reader.rows(Filters(backbone=own[0].backbone), ranked=False)
     return own + [
         row for row in rivals if row.method != method and row.dev.identity == own[0].dev.identity

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from cse_methods.contract import Method, MethodConfig, Paper, PublishedSettings, TrainingConfig
 from cse_methods.entry_points import blame
 from cse_methods.errors import BrokenMethodError
+from cse_methods.published.tables import Departure, departures
 from cse_methods.registry import own_methods
 from cse_methods.setting_text import choices_of, kind_of, yaml_text
 
@@ -83,6 +84,8 @@ class Description:
     throughout: Mapping[str, str]
     """PublishedSettings values that all columns have."""
     searched: tuple[SearchedSetting, ...]
+    departures: tuple[Departure, ...]
+    """Where the shipped sweep files of its paper's tables differ from the paper."""
 
 
 def describe_method(method: Method) -> Description:
@@ -115,6 +118,7 @@ def _description(method: Method) -> Description:
         columns=tuple(_column(column, left_out) for column in method.published),
         throughout={name: yaml_text(value) for name, value in throughout.items()},
         searched=tuple(_searched(method.published)),
+        departures=departures(method.name),
     )
 
 

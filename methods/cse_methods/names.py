@@ -46,8 +46,12 @@ _LETTERS_THEN_DIGITS = re.compile(r"([a-z]+?)(\d*)")
 
 
 def method_name(method: str) -> str:
-    """As its authors write it; a method from outside has the name that it is registered by."""
-    return METHODS.get(method, method)
+    """As its authors write it; a method from outside has the name that it is registered by.
+
+    What follows in brackets stays: `diffcse (released)` is DiffCSE (released).
+    """
+    name, bracket, rest = method.partition(" (")
+    return METHODS.get(name, name) + bracket + rest
 
 
 def backbone_name(backbone: str) -> str:

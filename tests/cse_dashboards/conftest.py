@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 from kept_models import *  # noqa: F403
+from paper_trials import *  # noqa: F403
 from scored_boards import *  # noqa: F403
 from sweep_events import *  # noqa: F403
 

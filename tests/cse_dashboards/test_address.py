@@ -1,6 +1,7 @@
 """Addresses say what a view shows, and are read back as they were written."""
 
 from datetime import date
+from typing import get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
@@ -11,6 +12,7 @@ from cse_dashboards.errors import AddressError
 from cse_dashboards.page.address import (
     BoardAddress,
     CompareAddress,
+    Encoded,
     GeometryAddress,
     SweepAddress,
     TrialAddress,
@@ -61,7 +63,7 @@ ADDRESSES = st.one_of(
     st.builds(
         GeometryAddress,
         **FILTERS,
-        show=st.sampled_from((None, "heat_map", "projection", "diversity", "case_study")),
+        show=st.sampled_from((None, *get_args(Encoded))),
         sentences=TEXTS,
         by=st.sampled_from(("pca", "umap")),
         query=TEXTS,

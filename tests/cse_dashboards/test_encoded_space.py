@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from cse_dashboards.encoded.space import (
     all_cosines,
+    by_direction,
     by_pca,
     diversity_of,
     paired_cosines,
@@ -52,3 +53,11 @@ def test_each_view_is_whitened_in_groups_of_its_own(seed: int, groups: int) -> N
 def test_too_few_rows_cannot_be_whitened() -> None:
     with pytest.raises(ValueError, match="too small for groups of width 4"):
         shuffled_whitening(np.ones((2, 3, 8)), groups=2)
+
+
+def test_directions_are_those_of_the_vectors_and_not_of_what_they_differ_in() -> None:
+    """Both are 0.8 along the first axis, and opposite on the other."""
+    plane = by_direction(np.array([[-8.0, 0.0, 6.0], [-4.0, 0.0, -3.0]]))
+    assert plane.axes == ("direction 1, 64.0% of length²", "direction 2, 36.0% of length²")
+    assert plane.points[:, 0] == pytest.approx([0.8, 0.8])
+    assert sorted(plane.points[:, 1]) == pytest.approx([-0.6, 0.6])

@@ -3,18 +3,21 @@
 import sys
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
-from kept_models import AVG, GONE, PRUNED
+from kept_models import AVG, CLS, GONE, PRUNED
 
 from cse_dashboards.encoded.models import Embeddings
 from cse_dashboards.figures.embeddings.case_study import case_study
+from cse_dashboards.figures.embeddings.dev_buckets import dev_buckets
 from cse_dashboards.figures.embeddings.diversity import diversity
 from cse_dashboards.figures.embeddings.every import embeddings_pictures
 from cse_dashboards.figures.embeddings.heat_map import heat_map
 from cse_dashboards.figures.embeddings.projection import projection
+from cse_dashboards.figures.embeddings.spread import spread
 from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.metrics import cosines
+from cse_methods.metrics import cosines, uniformity
 from cse_platform.leaderboard.api import Leaderboard
 
 DEV = load_dev_set("stsb", "builtin")
@@ -25,7 +28,8 @@ def test_all_pictures_encode_the_dev_sentences_once(kept_models: Leaderboard) ->
     embeddings = Embeddings(kept_models, progress=lambda *news: told.append(news))
     pictures = {one.name: one for one in embeddings_pictures(embeddings, {"simcse": AVG})}
     projection = "projection_umap" if find_spec("umap") else "projection_pca"
-    assert list(pictures) == ["heat_map", projection, "diversity", "case_study"]
+    names = ["heat_map", projection, "spread", "diversity", "buckets_stsb_dev", "case_study"]
+    assert list(pictures) == names
     for picture in pictures.values():
         assert picture.missing is None and picture.figure is not None
         assert "STS-B dev (builtin)" in picture.caption and "(after " in picture.caption
@@ -85,3 +89,37 @@ def test_what_cannot_be_drawn_is_told(
     ):
         assert picture.figure is None and picture.missing is not None
         assert told in picture.missing
+
+
+def test_models_side_by_side_with_their_uniformity(kept_models: Leaderboard) -> None:
+    picture = spread(Embeddings(kept_models), {"mean": AVG, "first": CLS})
+    assert picture.figure is not None
+    names = [note.text for note in picture.figure.layout.annotations]
+    every = list(dict.fromkeys([*DEV.first, *DEV.second]))
+    encoder = load_encoder("mini", pooler="avg")
+    expected = uniformity(encoder.encode(every))
+    assert names[0] == f"mean, uniformity {expected:.2f}" and names[1].startswith("first, uniform")
+    for model in picture.figure.data[1::2]:
+        assert len(model.x) == len(every)
+        assert np.hypot(model.x, model.y).max() <= 1.001
+
+
+def test_dev_cosines_by_gold_are_those_of_the_model(kept_models: Leaderboard) -> None:
+    picture = dev_buckets(Embeddings(kept_models), {"simcse": AVG})
+    assert picture.figure is not None and picture.data is not None
+    assert "STS-B dev (builtin)" in picture.caption
+    encoder = load_encoder("mini", pooler="avg")
+    own = cosines(encoder.encode(list(DEV.first)), encoder.encode(list(DEV.second))).numpy()
+    shown = picture.data["cosine"].to_numpy()
+    assert np.sort(shown) == pytest.approx(np.sort(own), abs=1e-3)
+
+
+def test_the_report_takes_sentences_and_a_query(kept_models: Leaderboard) -> None:
+    asked = ("A king sails.", "A pilot reads.")
+    shown = embeddings_pictures(
+        Embeddings(kept_models), {"simcse": AVG}, sentences=asked, query="nobody"
+    )
+    pictures = {one.name: one for one in shown}
+    heat, case = pictures["heat_map"], pictures["case_study"]
+    assert heat.figure is not None and heat.figure.data[0].x == asked
+    assert case.missing is not None and "'nobody' has fewer than 3 targets" in case.missing

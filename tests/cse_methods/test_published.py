@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from cse_methods import published
+from cse_methods.names import method_name
+from cse_methods.published.released import names_of_released, released_encoder
 from cse_methods.published.tables import published_settings, read_published
 from cse_methods.registry import available_methods, get_method
 
@@ -113,7 +115,8 @@ def test_every_column_says_where_it_comes_from(method: str) -> None:
 
 def test_every_table_has_a_method() -> None:
     tables = [place.name for place in files(published).iterdir() if place.name.endswith(".csv")]
-    assert sorted(tables) == [f"{name}.csv" for name in METHODS]
+    others = {"departures.csv", "lengths.csv", "released.csv"}
+    assert sorted(others ^ set(tables)) == [f"{name}.csv" for name in METHODS]
 
 
 def test_a_table_by_hand(table: Path) -> None:
@@ -159,3 +162,30 @@ def test_a_malformed_table_is_named_with_its_line(
     table.write_text(text)
     with pytest.raises(ValueError, match=rf"toy\.csv, line {line}: .*{problem}"):
         read_published(table)
+
+
+AS_RELEASED = {"pooler": "cls", "whitening": False}
+
+
+@pytest.mark.parametrize(
+    "name", ["diffcse-bert-base", "voidism/diffcse-bert-base-uncased-sts", "diffcse-bert-base@v1"]
+)
+def test_a_released_encoder_is_its_system_on_the_backbone_it_was_trained_from(name: str) -> None:
+    found = released_encoder("untrained", name, AS_RELEASED)
+    assert found is not None
+    assert (found.label, found.trained_from) == ("diffcse (released)", "bert-base")
+    assert method_name(found.label) == "DiffCSE (released)"
+    assert released_encoder("simcse", name, AS_RELEASED) is None
+    assert released_encoder("untrained", name, AS_RELEASED | {"pooler": "avg"}) is None
+    assert released_encoder("untrained", name, AS_RELEASED | {"whitening": True}) is None
+    assert released_encoder("untrained", "bert-base", AS_RELEASED) is None
+
+
+def test_released_encoders_by_the_backbone_they_were_trained_from() -> None:
+    assert names_of_released(["bert-large"]) == [
+        "princeton-nlp/unsup-simcse-bert-large-uncased",
+        "ffgcc/esimcse-bert-large-uncased",
+        "qiyuw/pcl-bert-large-uncased",
+        "simcse-bert-large",
+    ]
+    assert names_of_released(["mini"]) == []

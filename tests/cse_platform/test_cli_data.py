@@ -131,3 +131,37 @@ def test_help_needs_no_heavy_library() -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_lengths_count_special_pieces_too(tmp_path: Path) -> None:
+    """`a` is one piece of mini; [CLS] and [SEP] make 32 pieces of 30 of them, and 33 of 31."""
+    file = tmp_path / "texts.txt"
+    texts = [" ".join(["a"] * pieces) for pieces in (1, 30, 31, 62, 63, 600)]
+    file.write_text("\n".join(texts))
+    result = run("lengths", file, "--backbone", "mini")
+    assert result.exit_code == 0, result.stderr
+    assert [line.split()[-2:] for line in result.stdout.splitlines()[2:9]] == [
+        *(["2", "33.333%"], ["2", "33.333%"], ["1", "16.667%"]),
+        *(["0", "0.000%"],) * 3,
+        ["1", "16.667%"],
+    ]
+    assert "texts.txt: 6 sentences in word pieces of mini." in result.stdout
+
+
+@pytest.mark.slow  # the corpus has a million lines, and no other number of them passes
+def test_lengths_of_a_papers_corpus_stand_beside_the_papers(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus" / "wiki1m.txt"
+    corpus.parent.mkdir()
+    corpus.write_text("a\n" * 1_000_000)
+    result = run("lengths", "wiki1m", "--backbone", "mini", data=tmp_path)
+    assert result.exit_code == 0, result.stderr
+    head, _, first, *_ = result.stdout.splitlines()
+    assert head.split()[-2:] == ["hicl", "table2"]
+    assert first.split()[-3:] == ["1,000,000", "100.000%", "76.031%"]
+
+
+def test_lengths_of_what_is_not_there() -> None:
+    cases = ((["nosuch"], "no corpus 'nosuch'"), (["builtin", "--backbone", "x"], "'x'"))
+    for options, datum in cases:
+        result = run("lengths", *options)
+        assert (result.exit_code, result.stdout) == (1, "") and datum in result.stderr

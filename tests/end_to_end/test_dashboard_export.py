@@ -82,6 +82,19 @@ def test_single_figures_are_images_with_their_numbers(export, browser, tmp_path:
         assert head and numbers, image
 
 
+@pytest.mark.slow  # it encodes for the embeddings once more
+def test_sentences_and_rows_are_chosen(export, tmp_path: Path) -> None:
+    asked = ["A man is lifting weights in a garage.", "A man is lifting weights."]
+    options = [word for sentence in asked for word in ("--sentence", sentence)]
+    missing = missing_of(export("tiny", tmp_path, *options, "--query", "nobody"))
+    assert "'nobody' has fewer than 3 targets" in missing["case_study"]
+    rows = csv.DictReader((tmp_path / "figures/heat_map.csv").read_text().splitlines())
+    assert {row["sentence"] for row in rows} == set(asked)
+    refused = export("tiny", tmp_path / "other", "--beside", "nomethod")
+    assert refused.returncode == 1 and "'nomethod' is not a method" in refused.stderr
+    assert not (tmp_path / "other").exists()
+
+
 @pytest.mark.parametrize(
     ("sweep", "folder", "datum"),
     [("tinny", "pictures", "did you mean 'tiny'?"), ("tiny", ".", "(kept.txt)")],

@@ -19,6 +19,7 @@ INK = {"light": "rgb(27, 31, 36)", "dark": "rgb(230, 237, 243)"}
 """What a theme writes with, on the page as in figures."""
 VIEWS = (
     *("", "sweeps", "sweeps/tiny", "compare", "compare?rows=simcse,untrained", "geometry"),
+    *("papers", "papers/rankcse/table2"),
     *("trials/{best}", "nowhere"),
 )
 WHITE = "fill: rgb(255, 255, 255); fill-opacity: 1;"

@@ -25,6 +25,7 @@ from transformers import (
 from cse_methods.contract import TrainingConfig
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.encoders.backbones import resolve_backbone
+from cse_methods.published.released import names_of_released
 from cse_methods.registry import get_method
 from cse_platform.sweep.check import representatives
 from cse_platform.sweep.reading.loader import load_sweep
@@ -71,6 +72,7 @@ def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         for size, sizes in SIZES.items()
     }
     taught = {f"{name}-{one}": made[one] for one in made for name in ("simcse", "diffcse")}
+    taught |= {name: made[one] for one in made for name in names_of_released([one])}
     small = ("mini", "minilm", "best:simcse/mini", "best:untrained/mini")
     return dict.fromkeys(small, "mini") | made | taught
 

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from cse_methods.encoders.whitening import whiten
+from cse_methods.metrics import uniformity
 
 Array = NDArray[Any]
 
@@ -61,6 +62,25 @@ def by_pca(vectors: Array) -> Plane:
     points = fitted.fit_transform(unit(vectors))
     first, second = (f"PC {n}, {r:.1%}" for n, r in enumerate(fitted.explained_variance_ratio_, 1))
     return Plane(points, (f"{first} of variance", f"{second} of variance"))
+
+
+def uniformity_of(vectors: Array) -> float:
+    """How evenly the vectors cover the unit sphere, in [-8, 0]; less is better."""
+    return uniformity(torch.from_numpy(np.asarray(vectors, dtype=np.float32)))
+
+
+def by_direction(vectors: Array) -> Plane:
+    """The two directions in which the vectors, brought to length 1, lie most: nothing is centred.
+
+    They are the first axes of the second moments, the first with the mean on its positive side.
+    Points lie in the unit circle. Vectors have shape (N, D), D >= 2.
+    """
+    lengths_one = unit(vectors)
+    shares, axes = np.linalg.eigh(lengths_one.T @ lengths_one / len(lengths_one))
+    points = lengths_one @ axes[:, [-1, -2]]
+    points *= np.where(points.mean(axis=0) < 0, -1, 1)
+    first, second = (f"direction {n}, {shares[-n]:.1%} of length²" for n in (1, 2))
+    return Plane(points, (first, second))
 
 
 def by_umap(vectors: Array) -> Plane:

@@ -61,9 +61,9 @@ def labelled_rows(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
     labels = []
     for row in rows:
         parts = [
-            _method(row) if several["method"] or not differing[row.method] else "",
+            _method(row) if several["method"] or not differing[row.shown_method] else "",
             _backbone(row) if several["backbone"] else "",
-            values_line(differing[row.method].get(row.configuration.hash, {})),
+            values_line(differing[row.shown_method].get(row.configuration.hash, {})),
         ]
         labels.append(" ".join(filter(None, parts)) or _method(row))
     numbered = [
@@ -74,18 +74,18 @@ def labelled_rows(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
 
 
 def _method(row: LeaderboardRow) -> str:
-    return method_name(row.method)
+    return method_name(row.shown_method)
 
 
 def _backbone(row: LeaderboardRow) -> str:
-    return backbone_name(row.backbone)
+    return backbone_name(row.shown_backbone)
 
 
 def _differing(rows: Sequence[LeaderboardRow]) -> dict[str, dict[str, dict[str, Any]]]:
     """By method and configuration, the values of what differs among a method's rows."""
     by_method: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
     for row in rows:
-        by_method[row.method][row.configuration.hash] = row.configuration.values
+        by_method[row.shown_method][row.configuration.hash] = row.configuration.values
     return {
         method: {
             own: {name: values[name] for name in _names(found.values()) if name in values}

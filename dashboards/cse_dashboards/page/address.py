@@ -61,6 +61,20 @@ class BoardAddress(_Filtered):
         return column
 
 
+class PapersAddress(Address):
+    """The papers' tables and figures."""
+
+    PATH = "/papers"
+
+
+class PaperTableAddress(_Filtered):
+    """One table of a paper, ours beside it."""
+
+    PATH = "/papers/{paper}/{table}"
+    paper: str
+    table: str
+
+
 class SweepsAddress(Address):
     """All sweeps."""
 
@@ -184,7 +198,7 @@ class CompareAddress(Address):
         return self.link(rows=[other if one == row else one for one in self.rows])
 
 
-Encoded = Literal["heat_map", "projection", "diversity", "case_study"]
+Encoded = Literal["heat_map", "projection", "spread", "diversity", "buckets_stsb_dev", "case_study"]
 
 
 class GeometryAddress(_Filtered):

@@ -20,6 +20,7 @@ from cse_dashboards.page.views import (
     compare,
     geometry,
     numbers,
+    papers,
     search,
     stamps,
     sweep,
@@ -32,7 +33,7 @@ from cse_methods.errors import CseError
 from cse_platform.errors import NoStoreError, StoreError
 from cse_platform.tracking.mlflow.store import is_server
 
-VIEWS = (board, sweeps, sweep, search, stamps, compare, geometry, trial, numbers)
+VIEWS = (board, sweeps, sweep, search, stamps, compare, geometry, papers, trial, numbers)
 """Each adds its addresses to `pages` when it is imported."""
 POLICY = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "

@@ -77,7 +77,7 @@ def scores_table(rows: NamedRows, against: Mapping[str, Comparison], tasks: Fami
 
 def _facts(row: LeaderboardRow) -> dict[str, str]:
     known: dict[str, Any] = {
-        "method": method_name(row.method),
+        "method": method_name(row.shown_method),
         "backbone": row.backbone,
         "corpus": row.corpus,
         "dev set": shown_dev_set(row),

@@ -10,7 +10,13 @@ from urllib.parse import quote
 
 from cse_dashboards.figures.naming import number, value_text, values_line
 from cse_dashboards.figures.styles import method_style
-from cse_dashboards.page.address import BoardAddress, CompareAddress, GeometryAddress, SweepsAddress
+from cse_dashboards.page.address import (
+    BoardAddress,
+    CompareAddress,
+    GeometryAddress,
+    PapersAddress,
+    SweepsAddress,
+)
 from cse_methods.names import (
     TASKS,
     backbone_name,
@@ -19,6 +25,7 @@ from cse_methods.names import (
     paper_page,
     task_name,
 )
+from cse_methods.published.released import MARK, SCORED_BY
 from cse_platform.leaderboard.query.board.sorting import SCORE_COLUMNS, SORT_COLUMNS, TEXT_COLUMNS
 from cse_platform.leaderboard.query.sweeps.where import Condition, Span, coded, named_value
 from cse_platform.leaderboard.render.board import PUBLISHED
@@ -31,8 +38,17 @@ NAVIGATION = {
     "Sweeps": SweepsAddress(),
     "Compare": CompareAddress(),
     "Geometry": GeometryAddress(),
+    "Papers": PapersAddress(),
 }
-_WRITTEN = {"method": method_name, "backbone": backbone_name}
+
+
+def _method_words(text: str) -> str:
+    """A method's name as its authors write it; what follows it in a paper's table stays."""
+    name, space, rest = text.partition(" ")
+    return method_name(name) + space + rest
+
+
+_WRITTEN = {"method": _method_words, "backbone": backbone_name}
 """How cells under that head are written, if not as they are."""
 _WORD = re.compile(r"(?<![\w-])[a-z0-9]+(_[a-z0-9]+)*(?![\w-])")
 _LEADS = {"trial": "/trials/{}", "sweep": "/sweeps/{}"}
@@ -125,7 +141,8 @@ def reference(heads: list[str], row: TableRow) -> str | None:
     """METHOD@CONFIGURATION of a row of ours that can be compared; None of a published one."""
     cells = {head: cell.text for head, cell in zip(heads, row, strict=True)}
     configuration = cells.get("configuration")
-    return f"{cells['method']}@{configuration}" if configuration else None
+    method = SCORED_BY if cells["method"].endswith(MARK) else cells["method"]
+    return f"{method}@{configuration}" if configuration else None
 
 
 def source_pages(tables: Iterable[Table]) -> dict[str, str]:
@@ -192,7 +209,7 @@ GLOBALS: dict[str, Any] = {
     "direction": direction,
     "head_name": head_name,
     "leads_to": leads_to,
-    "method_colour": lambda method: method_style(method).colour,
+    "method_colour": lambda method: method_style(method.partition(" ")[0]).colour,
     "method_name": method_name,
     "navigation": NAVIGATION,
     "reference": reference,

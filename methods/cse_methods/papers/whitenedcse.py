@@ -1,9 +1,11 @@
 """WhitenedCSE: views are whitened in shuffled groups of coordinates; several positives a sentence.
 
 Paper: Zhuo et al., ACL 2023, https://arxiv.org/abs/2305.17746.
-Departs from it: the paper's "group size" is the number of groups; each view has an encoding of its
-own by default, as in the released code (`sgw_copies` whitens one encoding several times); its eq. 8
-as printed pushes positives apart, so what its text describes is the default of the two l2 forms.
+Departs from it: the paper's "group size" is the number of groups; vectors are centred before they
+are whitened, and not scaled to length one, as in the released code, where the text has "normalized"
+ones; each view has an encoding of its own by default, as in the released code (`sgw_copies` whitens
+one encoding several times); its eq. 8 as printed pushes positives apart, so what its text describes
+is the default of the two l2 forms.
 Departs from the released code, which cannot run as it is: each view has a permutation and
 statistics of its own, where the code mixes the views of all sentences.
 Departs from both: a ridge is added to running statistics.

@@ -4,6 +4,9 @@ Rows of the same `backbone` and `variant` are one column of a paper's table. `va
 settings in which a column differs from its neighbours (`rank_loss=listnet`, several with `;`
 between). A row `search_NAME` is the space that the paper searched for NAME: values with `|`
 between, or a range `low..high`. In other rows `|` makes a list.
+
+`departures.csv` says where the shipped sweep files of papers depart from them, `lengths.csv` how
+long the sentences of their corpora are.
 """
 
 import csv
@@ -14,8 +17,20 @@ from typing import Any, NamedTuple
 
 from cse_methods.contract import PublishedSettings
 
+_FOLDER = Path(__file__).parent
 _HEAD = ["backbone", "variant", "hyperparameter", "value", "source"]
 _SEARCHED = "search_"
+
+
+class Departure(NamedTuple):
+    """Where what is shipped for some tables or figures of a paper differs from the paper."""
+
+    paper: str
+    """By the name of its method."""
+    tables: tuple[str, ...]
+    """As sweep files are named after them: `table5`, `figure2`."""
+    text: str
+    """A sentence of what the paper has, and what stands in its place."""
 
 
 class _Row(NamedTuple):
@@ -33,7 +48,37 @@ class _Row(NamedTuple):
 
 def published_settings(method: str) -> tuple[PublishedSettings, ...]:
     """The columns of a method of this package, as `read_published` gives them."""
-    return read_published(Path(__file__).parent / f"{method}.csv")
+    return read_published(_FOLDER / f"{method}.csv")
+
+
+def departures(paper: str) -> tuple[Departure, ...]:
+    """The departures from a paper, in the order of its tables."""
+    return tuple(
+        Departure(paper, tuple(row["tables"].split("|")), row["departure"])
+        for row in _records("departures.csv")
+        if row["paper"] == paper
+    )
+
+
+def published_lengths(corpus: str) -> dict[str, dict[tuple[float, float], float]]:
+    """What papers print of the lengths of a corpus.
+
+    Returns:
+        By source, e.g. `hicl table2`, the share of the sentences with more word pieces than the
+        first bound and at most as many as the second, by these.
+    """
+    found: dict[str, dict[tuple[float, float], float]] = {}
+    for row in _records("lengths.csv"):
+        if row["corpus"] == corpus:
+            bounds = float(row["over"]), float(row["to"])
+            of_table = found.setdefault(f"{row['paper']} {row['table']}", {})
+            of_table[bounds] = float(row["percent"]) / 100
+    return found
+
+
+def _records(name: str) -> list[dict[str, str]]:
+    with (_FOLDER / name).open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream, strict=True))
 
 
 def read_published(table: Path) -> tuple[PublishedSettings, ...]:

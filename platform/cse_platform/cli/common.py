@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -14,6 +14,9 @@ from cse_methods.errors import CseError
 from cse_platform.garbage import collect_rarely
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.signals import INTERRUPTED, exit_code, ignore_both
+
+if TYPE_CHECKING:
+    from cse_platform.leaderboard.render.document import Format
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 RUNS = Path("runs")
@@ -73,6 +76,31 @@ def store_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
         help="SQL database to read instead: sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE.",
     )
     return runs(store(command))
+
+
+_FORMATS = ("table", "json", "csv", "markdown", "latex", "html")
+
+
+def format_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Adds `--format`, `--json` and `--csv`, which `one_format` makes one of."""
+    options = (
+        click.option("--format", type=click.Choice(_FORMATS), default="table", show_default=True),
+        click.option("--json", "as_json", is_flag=True, help="Same as --format json."),
+        click.option("--csv", "as_csv", is_flag=True, help="Same as --format csv."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def one_format(context: click.Context, asked: dict[str, Any]) -> "Format":
+    """The format that is asked for; two of them are misuse."""
+    said = {name for name in ("json", "csv") if asked.pop(f"as_{name}")}
+    if context.get_parameter_source("format") is ParameterSource.COMMANDLINE:
+        said.add(asked["format"])
+    if len(said) > 1:
+        raise click.UsageError(f"{' and '.join(sorted(said))} are two formats; ask for one")
+    return cast("Format", said.pop() if said else asked["format"])
 
 
 def published_option(command: Callable[_P, _R]) -> Callable[_P, _R]:

@@ -1,7 +1,8 @@
-"""cse-data: whether a data folder is whole, and how to fill one."""
+"""cse-data: whether a data folder is whole, how to fill one, and how long sentences are."""
 
 from collections import Counter
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ def main() -> None:
     Examples:
         cse-data fetch data
         cse-data check data
+        cse-data lengths wiki1m --backbone roberta-large
         CSE_DATA=data cse-sweep sweeps/rankcse.yaml
     """
 
@@ -99,6 +101,46 @@ def fetch(folder: Path) -> None:
     print_page(page)
     if problems or places:
         raise DataError(f"not all of {folder} could be had; the same command goes on from here")
+
+
+@main.command()
+@click.argument("corpus")
+@click.option("--backbone", default="bert-base", show_default=True, help="Whose word pieces.")
+@click.option(
+    "--data", help="Folder in the SentEval layout, or `hub`, or `builtin`.  [env var: CSE_DATA]"
+)
+@shows_errors
+def lengths(corpus: str, backbone: str, data: str | None) -> None:
+    """Count the sentences of CORPUS by their word pieces, special ones included.
+
+    CORPUS is what `corpus:` of a sweep file names: wiki1m, builtin, or a file of text. Beside the
+    shares stand those that papers print of the same corpus.
+
+    \b
+    Examples:
+        cse-data lengths wiki1m
+        cse-data lengths ./sentences.txt --backbone roberta-large
+    """
+    from cse_methods.data.corpora import load_corpus
+    from cse_methods.data.corpus_spec import CorpusSpec
+    from cse_methods.data.lengths import count_lengths
+    from cse_methods.published.tables import published_lengths
+    from cse_platform.render.page import Paragraph
+    from cse_platform.render.table import text_table
+    from cse_platform.render.terminal import print_page
+
+    spec = CorpusSpec(name=corpus)
+    sentences = load_corpus([spec], data, backbone=backbone).sentences
+    papers = published_lengths(corpus)
+    rows = []
+    for over, to, counted in count_lengths(sentences, backbone=backbone):
+        printed = (shares.get((over, to)) for shares in papers.values())
+        between = f"{over:.0f} < n ≤ {to:.0f}" if isfinite(to) else f"n > {over:.0f}"
+        shown = ("" if share is None else f"{share:.3%}" for share in printed)
+        rows.append((between, f"{counted:,}", f"{counted / len(sentences):.3%}", *shown))
+    table = text_table(("word pieces", "sentences", "share", *papers), rows)
+    told = f"{corpus}: {len(sentences):,} sentences in word pieces of {backbone}."
+    print_page([table, Paragraph(told)])
 
 
 @main.command()

@@ -9,7 +9,9 @@ from click.core import ParameterSource
 from cse_platform.cli.annotate_command import annotate_command
 from cse_platform.cli.common import (
     CONTEXT,
+    format_options,
     leaderboard_url,
+    one_format,
     published_option,
     refuse_options_before,
     shows_errors,
@@ -18,9 +20,9 @@ from cse_platform.cli.common import (
 )
 from cse_platform.cli.findings import search_command
 from cse_platform.cli.imports import import_log, import_mlflow, merge_command
+from cse_platform.cli.papers import papers_command
 from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
 
-_FORMATS = ("table", "json", "csv", "markdown", "latex", "html")
 _FAMILIES = ("sts", "transfer", "ranking", "long")
 _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 
@@ -70,9 +72,7 @@ _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 )
 @click.option("--paper", help="Show our scores in a table of this paper, e.g. rankcse.")
 @click.option("--table", help="Which of the paper's tables, e.g. 2.")
-@click.option("--format", type=click.Choice(_FORMATS), default="table", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
-@click.option("--csv", "as_csv", is_flag=True, help="Same as --format csv.")
+@format_options
 @click.option("--wide", is_flag=True, help="Show one table with all columns.")
 @store_options
 @click.pass_context
@@ -93,6 +93,7 @@ def main(context: click.Context, /, since: datetime | None, **asked: Any) -> Non
         cse-leaderboard --backbone bert-base --published rankcse:2
         cse-leaderboard --compare rankcse simcse --backbone bert-base
         cse-leaderboard --compare rankcse simcse --on dev
+        cse-leaderboard papers
         cse-leaderboard --paper rankcse --table 2
         cse-leaderboard show 10bba02b
     """
@@ -100,7 +101,7 @@ def main(context: click.Context, /, since: datetime | None, **asked: Any) -> Non
         refuse_options_before(context, "cse-leaderboard")
         return
     _refuse_two_questions(context, asked)
-    asked["format"] = _one_format(context, asked)
+    asked["format"] = one_format(context, asked)
     from cse_platform.cli.board import Question, answer
     from cse_platform.leaderboard.query.board.filters import Filters
 
@@ -131,16 +132,6 @@ def _refuse_two_questions(context: click.Context, asked: dict[str, Any]) -> None
         raise click.UsageError("--paper and --table go together, e.g. --paper rankcse --table 2")
 
 
-def _one_format(context: click.Context, asked: dict[str, Any]) -> str:
-    """The format that is asked for; two of them are misuse."""
-    said = {name for name in ("json", "csv") if asked.pop(f"as_{name}")}
-    if context.get_parameter_source("format") is ParameterSource.COMMANDLINE:
-        said.add(asked["format"])
-    if len(said) > 1:
-        raise click.UsageError(f"{' and '.join(sorted(said))} are two formats; ask for one")
-    return said.pop() if said else str(asked["format"])
-
-
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
@@ -148,6 +139,7 @@ def _option(name: str) -> str:
 for command in (
     show_command,
     annotate_command,
+    papers_command,
     search_command,
     reproduce_command,
     export_command,

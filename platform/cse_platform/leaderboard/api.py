@@ -26,6 +26,7 @@ from cse_platform.leaderboard.trial_api import TrialQueries
 if TYPE_CHECKING:
     import pandas as pd
 
+    from cse_platform.leaderboard.published.paper_files import PaperProgress
     from cse_platform.leaderboard.published.paper_tables import PaperTable
     from cse_platform.leaderboard.published.row import PublishedRow
     from cse_platform.leaderboard.query.board.ranked_rows import Progress
@@ -189,6 +190,32 @@ class Leaderboard(ComparisonQueries, TrialQueries, SweepQueries):
                 among=partial(can_stand, printed),
             )
         return paper_table(paper, table, ours, files=self._published_files)
+
+    def papers(self) -> "list[PaperProgress]":
+        """Each table and figure of the papers: its sweep file, and how far ours fill it.
+
+        Raises:
+            PublishedError: if a file of published numbers means nothing, or the papers' sweep files
+                are not here.
+            SweepFileError: if one of these is no sweep.
+            StoreError: for what the database says.
+        """
+        from cse_platform.leaderboard.published.paper_files import (
+            paper_progress,
+            read_paper_files,
+            setups_of_papers,
+        )
+        from cse_platform.leaderboard.published.rows import published_rows
+
+        printed, sweeps = published_rows(files=self._published_files), read_paper_files()
+        with self._store.session() as session:
+            ours = board_rows(
+                session,
+                families=tuple(BOARD_FAMILIES),
+                per_configuration=True,
+                among=setups_of_papers(printed, sweeps),
+            )
+        return paper_progress(printed, sweeps, ours)
 
     def catalogue(self) -> Catalogue:
         """What there is to filter by."""

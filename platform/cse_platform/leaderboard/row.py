@@ -7,6 +7,7 @@ from datetime import datetime
 from math import inf
 from typing import Any, Literal, NamedTuple
 
+from cse_methods.published.released import ReleasedEncoder, released_encoder
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.statistics.intervals import seed_interval
@@ -125,6 +126,11 @@ class ConfigurationSetup(NamedTuple):
     is_scored: bool
     """Whether any of its trials has a test score."""
 
+    @property
+    def released(self) -> ReleasedEncoder | None:
+        """The released encoder that it scores, where it trains nothing of its own."""
+        return released_encoder(self.method, self.backbone, self.values)
+
 
 @dataclass(frozen=True)
 class LeaderboardRow:
@@ -192,6 +198,21 @@ class LeaderboardRow:
     def reference(self) -> str:
         """METHOD@CONFIGURATION, as commands and the page take it."""
         return f"{self.method}@{self.configuration.hash[:HASH_DIGITS]}"
+
+    @property
+    def released(self) -> ReleasedEncoder | None:
+        """The released encoder that the row is of; None where its trials were trained here."""
+        return self.setup.released
+
+    @property
+    def shown_method(self) -> str:
+        """What tables for people call the method: of a released encoder its system, marked."""
+        return self.released.label if self.released else self.method
+
+    @property
+    def shown_backbone(self) -> str:
+        """The backbone; of a released encoder the one that it was trained from."""
+        return self.released.trained_from if self.released else self.backbone
 
     @property
     def setup(self) -> ConfigurationSetup:

@@ -1,5 +1,6 @@
 """The pages of `cse-sweep describe`."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from cse_methods.describe import Description, PublishedColumn, SettingRow
@@ -33,7 +34,7 @@ def methods_page(descriptions: Sequence[Description]) -> Page:
     for description in descriptions:
         own, *others = description.groups
         blocks += [*_paper(description), Heading(own.title, 3), _settings(own.rows)]
-        blocks += _published(description)
+        blocks += [*_published(description), *_departures(description)]
         for group in others:
             shared.setdefault(group.title, {}).update(dict.fromkeys(group.rows))
     for title, rows in shared.items():
@@ -69,6 +70,14 @@ def _published(description: Description) -> Iterator[Block]:
         yield Heading(f"What the paper of {description.name} searched", 3)
         rows = tuple((s.name, s.space, s.columns) for s in description.searched)
         yield text_table(("setting", "space", "for"), rows, markup="markdown")
+
+
+def _departures(description: Description) -> Iterator[Block]:
+    if description.departures:
+        yield Heading(f"Where the sweep files of the paper of {description.name} depart from it", 3)
+    for departure in description.departures:
+        named = ", ".join(re.sub(r"(?=\d)", " ", table, count=1) for table in departure.tables)
+        yield Paragraph(f"{named.capitalize()}: {departure.text}")
 
 
 def _columns(columns: Sequence[PublishedColumn]) -> Table:

@@ -26,12 +26,18 @@ LATEX_SPECIAL = {
     "★": r"$\star$",
     "§": r"\S{}",
     "¶": r"\P{}",
+    "≈": r"$\approx$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
     # LaTeX would read these two as options of the line's end before them.
     "[": "{[}",
     "*": "{*}",
 }
 LATEX_MARKS = str.maketrans(
-    {"†": r"\dagger", "‡": r"\ddagger", "§": r"\S", "¶": r"\P", "★": r"\star", " ": r"\,"}
+    {
+        **{"†": r"\dagger", "‡": r"\ddagger", "§": r"\S", "¶": r"\P", "★": r"\star", " ": r"\,"},
+        **{"≈": r"\approx", "↑": r"\uparrow", "↓": r"\downarrow"},
+    }
 )
 LONG_TEXT = 24
 """LaTeX breaks longer texts into lines."""

@@ -1,5 +1,6 @@
 """What a leaderboard is made from, and in which order it stands."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -40,6 +41,37 @@ def test_filters(board: Store, reader: Leaderboard) -> None:
             for per_configuration in (False, True):
                 rows = board_rows(session, Filters(**filters), per_configuration=per_configuration)
                 assert [row.method for row in rows] == methods, filters
+
+
+def test_an_encoder_that_was_released_counts_as_of_its_backbone(
+    board: Store, sweep_started: Callable[..., Event], trial_life: Callable[..., list[Event]]
+) -> None:
+    values = {"pooler": "cls", "whitening": False}
+    for number, (method, backbone) in enumerate(
+        [
+            ("untrained", "diffcse-bert-base"),
+            ("untrained", "qiyuw/pcl-bert-base-uncased@v2"),
+            ("untrained", "simcse-bert-large"),
+            ("rankcse", "simcse-bert-base"),  # trained further: no released encoder any more
+            ("simcse", "bert-base"),
+        ]
+    ):
+        told = {"sweep": backbone, "method": method, "backbone": backbone}
+        life = trial_life(
+            0, {0: 0.5, 9: 0.6}, **told, configuration=f"{number}" * 64, values=values,
+            trial=f"{number}" * 64,
+        )  # fmt: skip
+        events = [sweep_started(**told), *life]
+        LeaderboardSink(board).apply(backbone, list(enumerate(events, start=1)))
+    with board.session() as session:
+        rows = board_rows(session, Filters(backbone="bert-base"))
+        assert {(row.shown_method, row.shown_backbone) for row in rows} == {
+            *((f"{system} (released)", "bert-base") for system in ("diffcse", "pcl")),
+            ("simcse", "bert-base"),
+        }
+        assert [row.method for row in board_rows(session, Filters(backbone="bert-base,mini"))]
+        [further] = board_rows(session, Filters(backbone="simcse-bert-base"))
+        assert (further.method, further.released) == ("rankcse", None)
 
 
 def test_since(reader: Leaderboard) -> None:

@@ -1,27 +1,28 @@
 """What published rows ask of our configurations is real, and the papers' own sweeps have it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cse_methods.contract import MethodConfig
+from cse_methods.data.lengths import BOUNDS
+from cse_methods.published.released import names_of_released, released_encoder
+from cse_methods.published.tables import published_lengths
 from cse_methods.registry import available_methods, get_method
-from cse_methods.tasks import AVG_STS, AVG_TRANSFER, Tasks
 from cse_platform.leaderboard.published.gaps import matches
-from cse_platform.leaderboard.published.line import ENDINGS
+from cse_platform.leaderboard.published.paper_files import read_paper_file, why_left_out
 from cse_platform.leaderboard.published.row import PublishedRow
 from cse_platform.leaderboard.published.rows import published_rows
-from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.sweep.reading.loader import load_sweep
-from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.effort import COSTS
 
 ROWS = published_rows()
 TABLES = {f"{row.paper}-{row.table}" for row in ROWS}
 PAPERS = Path(__file__).parents[3] / "sweeps" / "papers"
+RELEASED = PAPERS.parent / "released.yaml"
+"""Encoders that are scored and not trained: some rows of all papers are of them."""
 SWEEPS = sorted(path for path in PAPERS.glob("*.yaml") if path.stem in TABLES)
 REQUIRED = {"rankcse": {"teachers": "simcse-bert-base"}}
 
@@ -64,42 +65,18 @@ def test_there_are_sweeps_of_tables() -> None:
     assert len(SWEEPS) == 33
 
 
-Tried = Callable[[Path], Iterator[tuple[SweepSpec, LeaderboardRow]]]
-
-
-@pytest.fixture
-def tried(our_row: Callable[..., LeaderboardRow]) -> Tried:
-    """A row for every configuration that a sweep file tries, with its stage."""
-
-    def rows(path: Path) -> Iterator[tuple[SweepSpec, LeaderboardRow]]:
-        for stage in load_sweep(path).stages:
-            for point in stage.space.grid_points():
-                yield (
-                    stage,
-                    our_row(
-                        stage.method,
-                        stage.backbone,
-                        values=stage.config(point).hyperparameters(),
-                        search=stage.dev.search,
-                        corpus="+".join(corpus.name for corpus in stage.corpus),
-                    ),
-                )
-
-    return rows
-
-
 @pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
-def test_a_tables_sweep_fills_its_lines(path: Path, tried: Tried) -> None:
-    paper, table = path.stem.split("-")
-    of_paper = [row for row in ROWS if row.paper == paper and row.configuration is not None]
-    lines = [row for row in of_paper if row.table == table]
-    ours = [row for _, row in tried(path)]
-    for row in ours:
-        assert sum(matches(line, row.setup) for line in lines) <= 1, row.configuration
-        assert any(matches(line, row.setup) for line in of_paper), row.configuration
-    trained = {(row.method, row.backbone) for row in ours}
+def test_a_tables_sweep_fills_its_lines(path: Path) -> None:
+    file = read_paper_file(path)
+    of_paper = [row for row in ROWS if row.paper == file.paper and row.configuration is not None]
+    lines = [row for row in of_paper if row.table == file.table]
+    setups = [one.setup for one in file.configurations]
+    for setup in setups:
+        assert sum(matches(line, setup) for line in lines) <= 1, setup
+        assert any(matches(line, setup) for line in of_paper), setup
+    trained = {(setup.method, setup.backbone) for setup in setups}
     for line in lines:
-        filled = any(matches(line, row.setup) for row in ours)
+        filled = any(matches(line, setup) for setup in setups)
         assert filled or (line.method, line.backbone) not in trained, line
 
 
@@ -110,44 +87,47 @@ NOT_RUN = {
 """Systems that no method of ours trains."""
 
 
-def reason(row: PublishedRow) -> str | None:
-    """Why no sweep file fills a row."""
-    if row.system in NOT_RUN:
-        return "a system that is not run here"
-    if row.settings.get("stated") == "out of memory":
-        return "a trial that has no end"
-    if row.settings.get("training_text") == "full":
-        return "a corpus that is cut, which no hyperparameter tells"
-    return None
-
-
-def columns_of(stage: SweepSpec, split: str) -> set[str]:
-    """The columns that a stage's trials get."""
-    if split == "train":
-        return set(COSTS)
-    if split == "dev":
-        return set(stage.dev.tasks)
-    asked = stage.evaluate.asked if stage.evaluate else Tasks()
-    ranked = {f"{task}{ending}" for task in asked.ranking for ending in ENDINGS.values()}
-    averages = {AVG_STS} if asked.sts else set()
-    averages |= {AVG_TRANSFER} if asked.transfer else set()
-    averages |= {f"{AVG_STS}{ending}" for ending in ENDINGS.values()} if asked.ranking else set()
-    return {*asked.sts, *asked.transfer, *asked.long, *ranked, *averages}
+def test_a_row_is_left_out_for_its_reason() -> None:
+    systems = {
+        row.system for row in ROWS if why_left_out(row) == "of systems that are not run here"
+    }
+    assert systems == NOT_RUN
+    [memory] = [row for row in ROWS if "memory" in why_left_out(row)]
+    assert (memory.table, memory.settings["batch_size"]) == ("section5.4", "1024")
+    [cut, _] = [row for row in ROWS if "cut" in why_left_out(row)]
+    assert cut.settings["training_text"] == "full"
 
 
 @pytest.mark.parametrize(
     ("paper", "filled", "unfilled"),
-    [("compcse", 173, 128), ("hicl", 514, 3), ("rankcse", 346, 264), ("whitenedcse", 158, 152)],
+    [("compcse", 205, 96), ("hicl", 556, 3), ("rankcse", 474, 136), ("whitenedcse", 166, 144)],
 )
 def test_every_published_cell_is_filled_or_has_its_reason(
-    paper: str, filled: int, unfilled: int, tried: Tried
+    paper: str, filled: int, unfilled: int
 ) -> None:
-    """The paper's own file fills it, with all its tables."""
-    ours, cells = list(tried(PAPERS / f"{paper}.yaml")), Counter[str | None]()
+    """The paper's own file fills it, with all its tables, or that of the released encoders."""
+    files = [read_paper_file(PAPERS / f"{paper}.yaml"), read_paper_file(RELEASED)]
+    cells = Counter[bool]()
     for row in (row for row in ROWS if row.paper == paper):
-        mine = [columns_of(stage, row.split) for stage, our in ours if matches(row, our.setup)]
-        has = set().union(*mine)
-        for column in row.scores:
-            cells["filled" if column in has else reason(row)] += 1
-            assert column in has or reason(row), (row, column)
-    assert (cells.pop("filled"), cells.total()) == (filled, unfilled)
+        has = set().union(*(file.columns_filled(row) for file in files))
+        cells.update(column in has for column in row.scores)
+        left_out = row.scores.keys() - has
+        assert not left_out or "no file" not in why_left_out(row), (row, left_out)
+    assert (cells[True], cells[False]) == (filled, unfilled)
+
+
+def test_the_file_of_released_encoders_scores_all_that_are_known() -> None:
+    stages = load_sweep(RELEASED).stages
+    found = [released_encoder(one.method, one.backbone, one.settings({})) for one in stages]
+    known = {name for one in found if one for name in names_of_released([one.trained_from])}
+    assert None not in found and len({one.encoder for one in found if one}) == len(stages)
+    assert {one.encoder for one in found if one} == {name for name in known if "/" in name}
+    for stage, one in zip(stages, found, strict=True):
+        assert one is not None and stage.dev.search == (one.selected_on or "stsb")
+
+
+def test_the_lengths_of_a_corpus_are_counted_as_the_paper_counts_them() -> None:
+    """HiCL's table 2 is of a corpus and not of trials: `cse-data lengths wiki1m` counts it."""
+    shares = published_lengths("wiki1m")["hicl table2"]
+    assert list(shares) == list(pairwise(BOUNDS))[:-1]
+    assert sum(shares.values()) == pytest.approx(1)

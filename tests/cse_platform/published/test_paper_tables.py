@@ -120,6 +120,53 @@ def test_test_scores_do_not_stand_in_dev_columns(our_row: Ours, estimated: Estim
     assert not any(one.ours for one in paper_table("compcse", "6", [row]).lines)
 
 
+def test_a_gap_of_a_cell_by_hand(our_row: Ours, estimated: Estimated) -> None:
+    """Two seeds 0.02 apart are as unsure as 12.7062 x 0.01; 80.05 is what the paper prints."""
+
+    def verdict(*seeds: float) -> str:
+        row = our_row(values=LISTNET, scores={"avg_sts": estimated(*seeds)})
+        ours = line(paper_table("rankcse", "2", [row]), "bert-base", "rankcse", "rank_loss=listnet")
+        gap = ours.gaps["avg_sts"]
+        assert gap.value == pytest.approx(sum(seeds) / len(seeds) - 0.8005)
+        return gap.verdict
+
+    assert verdict(0.78, 0.80) == "within noise"
+    assert verdict(0.78, 0.7801, 0.7802) == "below"
+    assert verdict(0.82, 0.8201, 0.8202) == "above"
+    assert verdict(0.99) == "noise not known"
+    # t with 2 df is 4.3027, s / sqrt 3 = 0.0005774: 0.0025 away is just more, 0.0024 is not.
+    assert verdict(0.802, 0.803, 0.804) == "above"
+    assert verdict(0.8019, 0.8029, 0.8039) == "within noise"
+
+
+def test_the_papers_own_noise_counts_where_it_is_printed(
+    our_row: Ours, estimated: Estimated
+) -> None:
+    row = our_row(values=LISTNET, scores={"avg_sts": estimated(0.802, 0.803, 0.804)})
+    ours = line(
+        paper_table("rankcse", "6", [row]), "bert-base", "rankcse", "rank_loss=listnet, seeds=5"
+    )
+    assert (ours.published["avg_sts"], ours.published_std["avg_sts"]) == (0.8, 0.0013)
+    assert ours.published_n == 5
+    gap = ours.gaps["avg_sts"]
+    # 0.001^2 / 3 + 0.0013^2 / 5 = 6.7133e-7; 5.358 df by Welch, t = 2.520: 0.003 -+ 0.002065.
+    assert gap.interval is not None
+    assert (gap.interval.low, gap.interval.high) == pytest.approx((0.000935, 0.005065), abs=2e-6)
+    assert gap.verdict == "above"
+
+
+def test_costs_stand_beside_costs(
+    lab_file: Callable[..., Path], our_row: Ours, estimated: Estimated
+) -> None:
+    file = lab_file('ours,1,bert-base,rankcse,,train_minutes,train,minutes,120,,"{}"')
+    costs = {"train_minutes": estimated(100.0, 101.0, 102.0, of="A100", source="hub")}
+    row = our_row(costs=costs, corpus="wiki1m")
+    table = paper_table("ours", "1", [row], files=[file])
+    [ours] = table.lines
+    assert (ours.gaps["train_minutes"].value, ours.gaps["train_minutes"].verdict) == (-19, "below")
+    assert table.notes[0].endswith("ours of A100: a difference is one of machines too.")
+
+
 def test_built_in_data_is_left_out_and_told(our_row: Ours, estimated: Estimated) -> None:
     row = our_row(values=LISTNET, scores={"avg_sts": estimated(0.8)}, source="builtin")
     table = paper_table("rankcse", "2", [row])
@@ -197,8 +244,8 @@ def test_costs_of_ours_stand_beside_the_papers(our_row: Ours, estimated: Estimat
     assert (simcse.ours["train_minutes"].mean, simcse.n) == (10, 2)
     assert sum(bool(one.ours) for one in found.lines) == 1
     assert found.notes[0].endswith(
-        "the paper's are of an NVIDIA A100 (40 GB), ours of NVIDIA H100: they are shown beside "
-        "each other, and not compared."
+        "the paper's are of an NVIDIA A100 (40 GB), ours of NVIDIA H100: a difference is "
+        "one of machines too."
     )
     assert len(found.notes) == 2
     early = table({**whole, "max_steps": 50}, epochs=0.01)
@@ -237,6 +284,56 @@ def test_unknown_papers_and_tables_list_what_there_is() -> None:
     )
     with pytest.raises(PublishedError, match=message):
         paper_table("rankse", "2", [])
+    message = "no table 'tabel2' of rankcse is known; did you mean 'table2'.; there are table2, "
+    with pytest.raises(PublishedError, match=message):
+        paper_table("rankcse", "tabel2", [])
     message = "no table '7' of whitenedcse is known; there are table1, table2, table3, table4, "
     with pytest.raises(PublishedError, match=message):
         paper_table("whitenedcse", "7", [])
+
+
+AS_RELEASED: dict[str, Any] = {"pooler": "cls", "whitening": False}
+
+
+def test_a_released_encoder_stands_where_no_model_of_ours_does(
+    our_row: Ours, estimated: Estimated
+) -> None:
+    def scored(method: str, backbone: str, **more: Any) -> LeaderboardRow:
+        return our_row(method, backbone, scores={"avg_sts": estimated(0.78)}, **more)
+
+    rows = [
+        scored("untrained", "diffcse-bert-base", values=AS_RELEASED, hash="diffcse"),
+        scored("untrained", "simcse-bert-base", values=AS_RELEASED, hash="simcse", dev=(0.9,)),
+        scored("untrained", "qiyuw/pcl-bert-large-uncased@v1", values=AS_RELEASED, hash="pcl"),
+        scored("simcse", "bert-base", hash="trained here"),
+    ]
+    table = paper_table("rankcse", "2", rows)
+    stands = {one.method: (one.configuration, one.released) for one in table.lines if one.ours}
+    assert stands == {
+        "diffcse": ("diffcse", "diffcse-bert-base"),
+        "simcse": ("trained here", None),
+        "pcl": ("pcl", "qiyuw/pcl-bert-large-uncased@v1"),
+    }
+    assert [one.backbone for one in table.lines if one.released] == ["bert-base", "bert-large"]
+    alone = paper_table("rankcse", "2", rows[:-1])
+    assert line(alone, "bert-base", "simcse").released == "simcse-bert-base"
+    changed = [our_row("untrained", row.backbone, values=AS_RELEASED | {"whitening": True},
+                       scores=row.scores) for row in rows[:3]]  # fmt: skip
+    assert not any(one.ours for one in paper_table("rankcse", "2", changed).lines)
+
+
+def test_a_released_encoder_stands_in_no_row_that_a_paper_trained_anew(
+    our_row: Ours, estimated: Estimated
+) -> None:
+    """Nor in one of a variant, or of another choice on dev than its authors'."""
+    score = {"avg_sts": estimated(0.79), "avg_transfer": estimated(0.87)}
+    simcse = our_row("untrained", "simcse-roberta-large", values=AS_RELEASED, scores=score)
+    for number in (1, 5, 6, 9, 15):
+        assert not any(one.ours for one in paper_table("hicl", str(number), [simcse]).lines)
+    sts = our_row("untrained", "diffcse-bert-base", values=AS_RELEASED, scores=score)
+    name = "voidism/diffcse-bert-base-uncased-trans"
+    transfer = our_row("untrained", name, values=AS_RELEASED, scores=score, search="transfer_dev")
+    for row, stands in ((sts, "3"), (transfer, "10")):
+        for table in ("3", "10"):
+            ours = [one for one in paper_table("rankcse", table, [row]).lines if one.ours]
+            assert [one.method for one in ours] == ["diffcse"] * (table == stands)

@@ -1,7 +1,12 @@
 """Comparisons and papers' tables for people."""
 
+import csv
+import io
+import json
 from collections.abc import Callable
 from dataclasses import replace
+
+import pytest
 
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.published.paper_tables import PaperLine, PaperTable
@@ -151,11 +156,18 @@ def test_a_papers_table_by_hand(
     assert told[3:] == [
         "bert-base rankcse (rank_loss=listnet) 80.00 ±0.13 87.5",
         "bert-base ours (n = 2, cccccccc) 80.50 ±0.71",
+        "bert-base difference +0.50 ≈",
         "bert-base rankcse 79.00 ±0.13 87.5",
         "---",
         "roberta-base rankcse 90.00 ±0.13 87.5",
+        "≈ within noise: the 95 % interval of the difference over seeds holds 0.",
+        "Where the paper prints no standard deviation, its own noise is not known and not in the "
+        "interval.",
         "train_minutes is in minutes.",
     ]
+    text = written(table, "latex")
+    assert r"& difference & +0.50$^{\approx}$ &" in text
+    assert r"\par\smallskip $\approx$ within noise" in text
     minutes = PaperLine(
         *("bert-base", "simcse", "", {"train_minutes": 20.0}, {}),
         ours={"train_minutes": estimate(9, 11)},
@@ -163,7 +175,50 @@ def test_a_papers_table_by_hand(
     )
     costs = lines(PaperTable("rankcse", "table11", ("train_minutes",), (minutes,)))
     assert costs[0] == "rankcse table11"
-    assert costs[3:] == ["bert-base simcse 20", "bert-base ours (n = 2, dddddddd) 10.0 ±1.4"]
+    assert costs[3:6] == [
+        "bert-base simcse 20",
+        "bert-base ours (n = 2, dddddddd) 10.0 ±1.4",
+        "bert-base difference -10.0 ≈",
+    ]
     text = written(table, "markdown")  # best and second of a backbone, printed and ours together
     assert "**80.50** ±0.71" in text and "<u>80.00</u> ±0.13" in text
     assert "**79.00**" not in text and "**87.5**" not in text and "| 90.00 ±0.13 | 87.5 |" in text
+
+
+def test_each_gap_is_said_with_its_mark(
+    lines: Lines, written: Callable[..., str], estimate: Callable[..., Estimate]
+) -> None:
+    minutes = {"avg_sts": 0.8, "train_minutes": 87.5}
+    above, one_seed = estimate(0.82, 0.8202), estimate(0.8)
+    table = PaperTable(
+        "rankcse",
+        "table2",
+        ("avg_sts", "train_minutes"),
+        (
+            PaperLine("a", "x", "", minutes, {}, {"avg_sts": above}, "c" * 64),
+            PaperLine("a", "y", "", minutes, {}, {"avg_sts": one_seed}, "d" * 64),
+            PaperLine("a", "z", "", minutes, {}, {"train_minutes": estimate(60, 61)}, "e" * 64),
+            PaperLine("a", "w", "", minutes, {"avg_sts": 0.0}, {}),
+        ),
+    )
+    told = lines(table)
+    assert [one for one in told if "difference" in one][:3] == [
+        "a difference +2.01 ↑",
+        "a difference +0.00 ?",
+        "a difference -27.0 ↓",
+    ]
+    assert "a ours (n = 2, eeeeeeee) 60.5 ±0.7" in told
+    assert [one[0] for one in told[-4:-1]] == ["↑", "↓", "?"]
+    rows = list(csv.DictReader(io.StringIO(written(table, "csv"))))
+    assert [row["verdict"] for row in rows] == [
+        *("above", "", "noise not known", "", "", "below", "", ""),
+    ]
+    # 0.8201 - 0.8 -+ 12.7062 x 0.0001
+    ends = float(rows[0]["difference_low"]), float(rows[0]["difference_high"])
+    assert ends == pytest.approx((0.018829, 0.021371), abs=1e-6)
+    assert (rows[2]["difference_low"], rows[2]["n"]) == ("", "1")
+    first, second, *_ = json.loads(written(table, "json"))["lines"]
+    assert first["differences"]["avg_sts"]["interval"] == pytest.approx(list(ends))
+    assert second["differences"] == {
+        "avg_sts": {"value": 0.0, "interval": None, "verdict": "noise not known"}
+    }

@@ -111,6 +111,8 @@ def test_json_of_a_board(written: Written, board: Board) -> None:
         "tags": ["main"],
         "starred": False,
         "notes": [],
+        "released": None,
+        "trained_from": None,
     }
     assert paper == {
         "published": True,

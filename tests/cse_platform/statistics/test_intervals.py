@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_1samp
+from scipy.stats import t, ttest_1samp, ttest_ind
 
 from cse_platform.leaderboard.statistics.intervals import (
+    gap_interval,
     lower_bound,
     pairs_interval,
     seed_errors,
@@ -67,3 +68,34 @@ def test_errors_of_seeds_have_students_quantiles_on_each_task_and_on_average() -
         assert interval is not None
         ends = (interval.low - values.mean(), interval.high - values.mean())
         assert np.quantile(drawn, (0.025, 0.975)) == pytest.approx(ends, rel=0.03)
+
+
+def test_a_gap_to_an_exact_number_by_hand() -> None:
+    # Mean 0.80, s / sqrt 2 = 0.01, t with 1 df 12.7062: 0.02 -+ 0.127062.
+    gap = gap_interval([0.79, 0.81], printed=0.78)
+    assert gap == Interval(pytest.approx(-0.107062), pytest.approx(0.147062), "seeds")
+
+
+def test_a_gap_to_a_mean_with_its_deviation_by_hand() -> None:
+    # Variances of the means: 0.0001 of ours, 0.02^2 / 5 = 0.00008 of theirs, 0.00018 together.
+    # Welch: 0.00018^2 / (0.0001^2 / 1 + 0.00008^2 / 4) = 3.24 / 1.16 = 2.7931 df.
+    gap = gap_interval([0.79, 0.81], printed=0.78, std=0.02, n=5)
+    reach = float(t.ppf(0.975, 3.24 / 1.16)) * 0.00018**0.5
+    assert gap == Interval(pytest.approx(0.02 - reach), pytest.approx(0.02 + reach), "seeds")
+
+
+def test_a_gap_is_scipys() -> None:
+    ours, theirs = [0.761, 0.755, 0.772], [0.748, 0.751, 0.757, 0.744, 0.75]
+    gap = gap_interval(
+        ours, printed=float(np.mean(theirs)), std=float(np.std(theirs, ddof=1)), n=len(theirs)
+    )
+    expected = ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
+    assert gap is not None
+    assert (gap.low, gap.high) == pytest.approx((expected.low, expected.high))
+
+
+@pytest.mark.parametrize("theirs", [{}, {"std": 0.01}, {"n": 5}, {"std": 0.0, "n": 5}])
+def test_a_deviation_counts_with_its_seeds_alone(theirs: dict[str, float]) -> None:
+    values, exact = [0.79, 0.80], gap_interval([0.79, 0.80], printed=0.8)
+    assert gap_interval(values, printed=0.8, **theirs) == exact  # type: ignore[arg-type]
+    assert gap_interval([0.8], printed=0.8, **theirs) is None  # type: ignore[arg-type]

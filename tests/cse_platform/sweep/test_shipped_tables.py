@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cse_methods.describe import describe_method
 from cse_methods.registry import get_method
 from cse_platform.sweep.reading.loader import load_sweep
 from cse_platform.sweep.space.start_points import start_points
@@ -122,6 +123,9 @@ DEPARTURES: dict[str, Facts] = {
     "compcse-figure2-compcse": {"eval_steps": 10, "d0": 768},
     "compcse-figure3-simcse": {"eval_steps": 25},
     "compcse-figure3-compcse": {"eval_steps": 25},
+    # The paper states one batch and one learning rate a size for all models (section 4).
+    "compcse-table2-simcse-roberta-base": {"batch_size": 64, "learning_rate": 3e-5},
+    "compcse-table2-simcse-roberta-large": {"batch_size": 64, "learning_rate": 1e-5},
     # The values that these tables share are those of whole vectors in table 6.
     "compcse-table2-bert-base": {"d0": 768},
     "compcse-table3-bert-base": {"d0": 768},
@@ -286,3 +290,40 @@ def published(stage: SweepSpec, found: Facts) -> Facts:
     ]
     assert columns or not get_method(stage.method).published
     return {name: value for column in columns for name, value in column.settings.items()}
+
+
+HEAD = re.compile(r"^(?:#.*\n)+")
+DEPARTS = re.compile(r"^# Departs: (.*\n(?:#   .*\n)*)", re.MULTILINE)
+
+
+def said_in_head(path: Path, pattern: re.Pattern[str]) -> list[str]:
+    """The paragraphs of a file's head that a pattern finds, each as one line."""
+    head = HEAD.match(path.read_text())
+    assert head is not None
+    found = (paragraph.replace("\n#", " ") for paragraph in pattern.findall(head[0]))
+    return [" ".join(paragraph.split()) for paragraph in found]
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_a_head_says_where_its_file_departs_from_the_paper(name: str) -> None:
+    """What it says, and no more, is what `describe` and the page of the papers say."""
+    paper, table = name.split("-")
+    told = describe_method(get_method(paper)).departures
+    expected = [one.text for one in told if table in one.tables]
+    assert said_in_head(FILES[name], DEPARTS) == expected, "mend the head or departures.csv"
+
+
+@pytest.mark.parametrize("name", sorted(WHOLE))
+def test_the_head_of_a_whole_paper_says_where_the_method_departs(name: str) -> None:
+    said = " ".join(said_in_head(WHOLE[name], re.compile(r"^#(.*\n)", re.MULTILINE)))
+    for note in describe_method(get_method(name)).notes:
+        if note.startswith(("Departs from it", "Departs from both", "Where it")):
+            assert note in said
+
+
+def test_departures_are_of_tables_and_figures_with_a_file_or_without() -> None:
+    """All papers of the package have some; the others are of what no sweep file fills."""
+    told = [one for name in WHOLE for one in describe_method(get_method(name)).departures]
+    named = {f"{one.paper}-{table}" for one in told for table in one.tables}
+    assert named - FILES.keys() == {"compcse-figure4", "rankcse-table1", "rankcse-table12"}
+    assert len({one.text for one in told}) == len(told)

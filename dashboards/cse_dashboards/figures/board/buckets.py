@@ -32,8 +32,8 @@ def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
     name, title = f"buckets_{task}", f"Cosines by gold score, {task_name(task)}"
     caption = (
         "Density of the cosines of the test pairs whose gold score lies between two grades, with "
-        "their mean; each method by its best scored seed on dev. After RankCSE, figure 5, which is "
-        "of STS-B dev: the cosines that are stored are those of test pairs."
+        "their mean; each method by its best scored seed on dev. RankCSE's figure 5 is of STS-B "
+        "dev, and is among the figures of embeddings."
         + left_out(labelled, scored, f"cosines on {task}")
         + left_out(scored, found, f"the pairs that {next(iter(found), '')} was scored on")
         + left

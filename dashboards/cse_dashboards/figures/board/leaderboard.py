@@ -112,14 +112,15 @@ def _methods(labelled: Mapping[str, LeaderboardRow]) -> dict[str, str]:
 
 
 def _plain(row: LeaderboardRow) -> str:
-    return f"{method_name(row.method)} {backbone_name(row.backbone)}"
+    return f"{method_name(row.shown_method)} {backbone_name(row.shown_backbone)}"
 
 
 def _placed(published: Sequence[PublishedRow], rows: Rows) -> Published:
     """Each on the line of our first row of its method and backbone, or on one of its own."""
     lines: dict[tuple[str, str], str] = {}
     for label, row in _labelled(rows).items():
-        lines.setdefault((row.method, row.backbone), label)
+        system = row.released.system if row.released else row.method
+        lines.setdefault((system, row.shown_backbone), label)
     return [
         (
             lines.get(

@@ -1,7 +1,7 @@
 """The leaderboard: at once without ranks, then with them and its figure, and as files."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from flask import Response, render_template
@@ -15,7 +15,7 @@ from cse_methods.names import backbone_name, method_name
 from cse_platform.leaderboard.query.board.sorting import sort_rows
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
-from cse_platform.leaderboard.render.document import TextFormat, render_document
+from cse_platform.leaderboard.render.document import Document, TextFormat, render_document
 from cse_platform.leaderboard.row import FamilyName, LeaderboardRow, family_of
 from cse_platform.leaderboard.statistics.results import Comparison
 
@@ -54,15 +54,19 @@ def standing() -> str:
 
 @pages.get("/as/<form>/")
 def file(form: str) -> Response:
+    address = read_address(BoardAddress)
+    return document_file(
+        lambda: _board(address, _ranked(address), marked=True), form, name="leaderboard"
+    )
+
+
+def document_file(make: Callable[[], Document], form: str, *, name: str) -> Response:
+    """A document to download, its form by the end of the file's name; AddressError if unknown."""
     if form not in DOWNLOADS:
         raise AddressError(f"no file ends in {form!r}; expected {', '.join(DOWNLOADS)}")
-    address = read_address(BoardAddress)
     kind, _, mimetype = DOWNLOADS[form]
-    answer = Response(
-        render_document(_board(address, _ranked(address), marked=True), format=kind),
-        mimetype=mimetype,
-    )
-    answer.headers.set("Content-Disposition", "attachment", filename=f"leaderboard.{form}")
+    answer = Response(render_document(make(), format=kind), mimetype=mimetype)
+    answer.headers.set("Content-Disposition", "attachment", filename=f"{name}.{form}")
     return answer
 
 
@@ -107,7 +111,8 @@ def _board(address: BoardAddress, rows: list[LeaderboardRow], *, marked: bool = 
 def _has_words(row: LeaderboardRow, search: str | None) -> bool:
     """Whether each word searched for is somewhere in a row, in capitals or not."""
     values = (f"{name}={value}" for name, value in row.configuration.values.items())
-    names = (row.reference, method_name(row.method), backbone_name(row.backbone), row.backbone)
+    shown = (method_name(row.shown_method), backbone_name(row.shown_backbone))
+    names = (row.reference, row.backbone, row.shown_backbone, *shown)
     text = " ".join([*names, row.sweep, row.corpus, *row.tags, *row.machines, *values]).lower()
     return all(word in text for word in (search or "").lower().split())
 

@@ -12,7 +12,9 @@ from cse_platform.leaderboard.row import LeaderboardRow
 WHAT: dict[Encoded, str] = {
     "heat_map": "Similarities of chosen sentences",
     "projection": "Projection of the STS-B dev sentences",
+    "spread": "Uniformity: the STS-B dev sentences on the sphere",
     "diversity": "Diversity of positives, before and after whitening",
+    "buckets_stsb_dev": "Cosines of STS-B dev by gold score",
     "case_study": "A query and its targets, ranked",
 }
 
@@ -48,7 +50,7 @@ def geometry_numbers() -> str:
     return render_template("pictures.html", title="Geometry", pictures=pictures)
 
 
-@pages.get("/parts/<any(heat_map, projection, diversity, case_study):what>/geometry")
+@pages.get(f"/parts/<any({', '.join(WHAT)}):what>/geometry")
 def geometry_encoded(what: Encoded) -> str:
     """What takes the kept models; a picture that could be made is made once."""
     address = read_address(GeometryAddress)
@@ -64,9 +66,11 @@ def geometry_encoded(what: Encoded) -> str:
 def _drawn(what: Encoded, address: GeometryAddress, trials: dict[str, str]) -> Picture:
     from cse_dashboards.encoded.models import Embeddings
     from cse_dashboards.figures.embeddings.case_study import case_study
+    from cse_dashboards.figures.embeddings.dev_buckets import dev_buckets
     from cse_dashboards.figures.embeddings.diversity import diversity
     from cse_dashboards.figures.embeddings.heat_map import heat_map
     from cse_dashboards.figures.embeddings.projection import projection
+    from cse_dashboards.figures.embeddings.spread import spread
 
     with Embeddings(reader()) as vectors:
         if what == "heat_map":
@@ -74,8 +78,12 @@ def _drawn(what: Encoded, address: GeometryAddress, trials: dict[str, str]) -> P
             return heat_map(vectors, trials, list(filter(None, lines)))
         if what == "projection":
             return projection(vectors, trials, by=address.by)
+        if what == "spread":
+            return spread(vectors, trials)
         if what == "diversity":
             return diversity(vectors, trials)
+        if what == "buckets_stsb_dev":
+            return dev_buckets(vectors, trials)
         return case_study(vectors, trials, address.query)
 
 

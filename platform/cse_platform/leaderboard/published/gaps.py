@@ -3,7 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cse_platform.leaderboard.published.row import SELECTED_ON, PublishedRow
+from cse_methods.published.released import ReleasedEncoder
+from cse_platform.leaderboard.published.row import (
+    ABOUT_THE_RUN,
+    SELECTED_ON,
+    PublishedRow,
+)
 from cse_platform.leaderboard.row import ConfigurationSetup, DevSets, Estimate, Gap, LeaderboardRow
 
 
@@ -85,6 +90,8 @@ def matches(published: PublishedRow, ours: ConfigurationSetup) -> bool:
     A row that does not say on which dev set it was selected takes configurations that were selected
     on STS-B or SICK-R. One that names no corpus takes any, but for costs.
     """
+    if ours.released is not None:
+        return _is_of_released(published, ours.released)
     stated, corpus = published.settings.get(SELECTED_ON), published.corpus
     return (
         published.configuration is not None
@@ -94,6 +101,20 @@ def matches(published: PublishedRow, ours: ConfigurationSetup) -> bool:
         and all(
             _fits(name, wanted, ours.values) for name, wanted in published.configuration.items()
         )
+    )
+
+
+def _is_of_released(published: PublishedRow, released: ReleasedEncoder) -> bool:
+    """Whether a row is what the encoder's authors report: the paper did not train it anew.
+
+    Settings tell of a variant, unless the row says what they are of our hyperparameters.
+    """
+    is_variant = published.configuration is None and not published.settings.keys() <= ABOUT_THE_RUN
+    return (
+        (published.method, published.backbone) == (released.system, released.trained_from)
+        and published.split == "test"
+        and published.settings.get(SELECTED_ON) == released.selected_on
+        and not (published.rerun or is_variant)
     )
 
 

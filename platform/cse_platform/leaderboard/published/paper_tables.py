@@ -3,13 +3,38 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 from cse_platform.leaderboard.published.gaps import comparable, matches
 from cse_platform.leaderboard.published.row import HARDWARE, PublishedRow, PublishedSplit
 from cse_platform.leaderboard.published.rows import published_rows, rows_of_table
 from cse_platform.leaderboard.query.board.best import BestKey, best_key
 from cse_platform.leaderboard.row import ConfigurationSetup, Estimate, LeaderboardRow
+from cse_platform.leaderboard.statistics.intervals import gap_interval
+from cse_platform.leaderboard.statistics.results import Interval
 from cse_platform.tracking.effort import COSTS, EPOCH_MINUTES, TRAIN_MINUTES
+
+Verdict = Literal["within noise", "above", "below", "noise not known"]
+
+
+@dataclass(frozen=True)
+class CellGap:
+    """How far ours is above a number that the paper prints."""
+
+    value: float
+    """A fraction; of a cost, in its unit."""
+    interval: Interval | None
+    """Of the same over seeds: ours, and the paper's where it prints their standard deviation. None
+    where ours is of one seed."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it is more than seeds differ by."""
+        if self.interval is None:
+            return "noise not known"
+        if self.interval.low > 0:
+            return "above"
+        return "below" if self.interval.high < 0 else "within noise"
 
 
 @dataclass(frozen=True)
@@ -28,6 +53,23 @@ class PaperLine:
     """By column; empty where nothing of ours stands here."""
     configuration: str | None = None
     """The hash of ours."""
+    published_n: int | None = None
+    """Over how many seeds the paper's numbers are; None where the table does not say."""
+    released: str | None = None
+    """The released encoder that ours is, where none that was trained here stands in the line."""
+
+    @property
+    def gaps(self) -> dict[str, CellGap]:
+        """By column, of each cell that has a number of ours beside the paper's."""
+        return {
+            column: self._gap(ours, self.published[column], self.published_std.get(column))
+            for column, ours in self.ours.items()
+        }
+
+    def _gap(self, ours: Estimate, printed: float, std: float | None) -> CellGap:
+        values = list(ours.values.values())
+        interval = gap_interval(values, printed=printed, std=std, n=self.published_n)
+        return CellGap(ours.mean - printed, interval)
 
     @property
     def n(self) -> int:
@@ -68,7 +110,7 @@ def paper_table(
     backbones = list(dict.fromkeys(row.backbone for row in rows))
     candidates = {id(row): [one for one in ours if _scores(row, one)] for row in rows}
     lines = [
-        _line(row, candidates[id(row)])
+        line_of_row(row, candidates[id(row)])
         for row in sorted(rows, key=lambda row: backbones.index(row.backbone))
     ]
     notes = [
@@ -89,23 +131,27 @@ def can_stand(rows: Sequence[PublishedRow], ours: ConfigurationSetup) -> bool:
     return any((ours.is_scored or row.split != "test") and matches(row, ours) for row in rows)
 
 
-def _line(row: PublishedRow, candidates: Sequence[LeaderboardRow]) -> PaperLine:
-    def key(one: LeaderboardRow) -> BestKey:
-        return best_key(
+def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
+    """A row of a paper's table, and of ours the best on dev that has a number in it."""
+
+    def key(one: LeaderboardRow) -> tuple[bool, BestKey]:
+        return one.released is None, best_key(
             seeds=min(estimate.n for estimate in _scores(row, one).values()),
             mean=one.dev_score.mean,
             configuration=one.configuration.hash,
         )
 
-    ours_best = max(candidates, key=key, default=None)
+    best = max((one for one in ours if _scores(row, one)), key=key, default=None)
     return PaperLine(
         backbone=row.backbone,
         method=row.system,
         label=row.label,
         published=row.scores,
         published_std=row.std,
-        ours={} if ours_best is None else _scores(row, ours_best),
-        configuration=None if ours_best is None else ours_best.configuration.hash,
+        ours={} if best is None else _scores(row, best),
+        configuration=None if best is None else best.configuration.hash,
+        published_n=row.seeds,
+        released=best.backbone if best and best.released else None,
     )
 
 
@@ -129,10 +175,14 @@ def _known(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
 
 def _numbers(ours: LeaderboardRow) -> dict[PublishedSplit, Mapping[str, Estimate]]:
     """All that a row of ours can fill in papers' tables, by split and column."""
-    costs = dict(ours.costs)
-    if "max_steps" in ours.configuration.values:  # its minutes are those of a part
-        costs.pop(TRAIN_MINUTES, None)
+    columns = cost_columns(ours.configuration.values)
+    costs = {column: cost for column, cost in ours.costs.items() if column in columns}
     return {"test": ours.scores, "dev": {ours.dev.search: ours.dev_score}, "train": costs}
+
+
+def cost_columns(values: Mapping[str, Any]) -> set[str]:
+    """The costs that a configuration fills: the minutes of all training only if it is whole."""
+    return set(COSTS) - ({TRAIN_MINUTES} if "max_steps" in values else set())
 
 
 def _notes_on_columns(columns: Sequence[str], rows: Sequence[PublishedRow]) -> Iterator[str]:
@@ -154,7 +204,7 @@ def _notes_on_costs(
     theirs = HARDWARE.get(paper, "hardware that is not known")
     ours = {one.identity for line in lines for name, one in line.ours.items() if name in costs}
     hardware = "; ".join(sorted(filter(None, ours))) or "hardware that is not known"
-    beside = f", ours of {hardware}: they are shown beside each other, and not compared"
+    beside = f", ours of {hardware}: a difference is one of machines too"
     yield f"{' and '.join(costs)}: the paper's are of {theirs}{beside if ours else ''}."
     if ours and TRAIN_MINUTES in costs:
         yield (

@@ -183,17 +183,20 @@ def _evaluation(row: LeaderboardRow) -> str:
 def _method(entry: Entry) -> Cell:
     row = entry.published
     star = STARRED if entry.row and entry.row.starred else ""  # which no paper's table has
-    name = row.system if row else entry.row.method if entry.row else ""
+    name = row.system if row else entry.row.shown_method if entry.row else ""
     return Cell(name, mark=join_marks(star, entry.mark))
 
 
 _METHOD: EntryColumn = Column("method", _method, lambda cell: cell)
 _BACKBONE: EntryColumn = Column(
-    "backbone", lambda entry: getattr(entry.row or entry.published, "backbone", None)
+    "backbone",
+    lambda entry: (
+        entry.row.shown_backbone if entry.row else getattr(entry.published, "backbone", None)
+    ),
 )
 _KEYS: dict[str, Callable[[LeaderboardRow], str]] = {
-    "method": lambda row: row.method,
-    "backbone": lambda row: row.backbone,
+    "method": lambda row: row.shown_method,
+    "backbone": lambda row: row.shown_backbone,
     "dev set": shown_dev_set,
     "configuration": short_hash,
     "evaluation": _evaluation,

@@ -166,6 +166,8 @@ _RUN = (
     _column("tags"),
     _column("starred", _TRUTH),
     _column("notes"),
+    _column("released", ours="released.system"),
+    _column("trained_from", ours="released.trained_from"),
 )
 _BOARD_COLUMNS: tuple[DataColumn, ...] = (
     _IS_PUBLISHED,

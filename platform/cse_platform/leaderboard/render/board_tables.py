@@ -208,6 +208,11 @@ def above_means(board: Board) -> dict[str, str]:
 def _published_notes(listed: Sequence[Entry], *, ranks: bool) -> Iterator[str]:
     if any(entry.published for entry in listed):
         yield f"{PUBLISHED} Published, not ours; the number leads to its source."
+    if any(entry.row and entry.row.released for entry in listed):
+        yield (
+            "(released): its authors' encoder, scored here and not trained; its backbone is the "
+            "one that it was trained from."
+        )
     if ranks and any(entry.row and entry.row.gap for entry in listed):
         yield "paper: ours minus the published number, which lies inside our interval or outside."
 
@@ -217,7 +222,7 @@ def _poolers(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
     by_pooler: dict[str, dict[str, None]] = {}
     for row in rows:
         if pooler := row.configuration.values.get("pooler"):
-            by_pooler.setdefault(pooler, {})[row.method] = None
+            by_pooler.setdefault(pooler, {})[row.shown_method] = None
     if len(by_pooler) > 1:
         listed = "; ".join(f"{pooler}: {', '.join(of)}" for pooler, of in by_pooler.items())
         yield f"Poolers differ ({listed}), and with them how texts become vectors."

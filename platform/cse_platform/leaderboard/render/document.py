@@ -1,8 +1,9 @@
-"""A leaderboard, a comparison, a matrix, a paper's table or a Pareto front, in any format."""
+"""A board, a comparison, a matrix, a paper's table or all of them, a front, in any format."""
 
 import sys
 from typing import Any, Literal
 
+from cse_platform.leaderboard.published.paper_files import PaperProgress
 from cse_platform.leaderboard.published.paper_tables import PaperTable
 from cse_platform.leaderboard.query.sweeps.front import ParetoFront
 from cse_platform.leaderboard.render.board import Board
@@ -15,7 +16,13 @@ from cse_platform.leaderboard.render.comparison import (
     matrix_table,
 )
 from cse_platform.leaderboard.render.front import front_csv, front_record, front_table
-from cse_platform.leaderboard.render.paper import paper_csv, paper_layout, paper_record
+from cse_platform.leaderboard.render.paper import (
+    paper_csv,
+    paper_layout,
+    paper_record,
+    papers_csv,
+    papers_layout,
+)
 from cse_platform.leaderboard.render.paper_board import paper_board
 from cse_platform.leaderboard.statistics.results import Comparison, Matrix
 from cse_platform.render.serialise import to_csv, to_json
@@ -25,7 +32,7 @@ from cse_platform.render.text import to_html, to_latex, to_markdown
 
 TextFormat = Literal["json", "csv", "markdown", "latex", "html"]
 Format = TextFormat | Literal["table"]
-Document = Board | Comparison | Matrix | PaperTable | ParetoFront
+Document = Board | Comparison | Matrix | PaperTable | list[PaperProgress] | ParetoFront
 
 
 def print_document(document: Document, *, format: Format, wide: bool = False) -> None:
@@ -67,6 +74,8 @@ def document_tables(document: Document, *, wide: bool) -> list[Table]:
             return [matrix_table(document)]
         case PaperTable():
             return [paper_layout(document)]
+        case list():
+            return papers_layout(document)
         case ParetoFront():
             return [front_table(document)]
 
@@ -92,5 +101,7 @@ def _csv(document: Document) -> str:
             return matrix_csv(document)
         case PaperTable():
             return paper_csv(document)
+        case list():
+            return papers_csv(document)
         case ParetoFront():
             return front_csv(document)

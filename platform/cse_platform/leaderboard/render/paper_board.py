@@ -79,13 +79,14 @@ def _measure(board: Board, block: Sequence[str]) -> str:
 def _name(entry: Entry, one_backbone: bool) -> str:
     """As papers write it: SimCSE, or SimCSE-BERT-base beside other backbones."""
     row = entry.published
-    method = method_name(row.system if row else entry.row.method if entry.row else "")
+    method = method_name(row.system if row else entry.row.shown_method if entry.row else "")
     return method if one_backbone else f"{method}-{backbone_name(_backbone(entry))}"
 
 
 def _backbone(entry: Entry) -> str:
-    row = entry.row or entry.published
-    return row.backbone if row else ""
+    if entry.row:
+        return entry.row.shown_backbone
+    return entry.published.backbone if entry.published else ""
 
 
 def _title(column: str) -> str:

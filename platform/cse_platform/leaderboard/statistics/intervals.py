@@ -33,6 +33,32 @@ def seed_interval(values: Sequence[float]) -> Interval | None:
     return Interval(mean - reach, mean + reach, "seeds")
 
 
+def gap_interval(
+    values: Sequence[float], *, printed: float, std: float | None = None, n: int | None = None
+) -> Interval | None:
+    r"""Student's interval of the mean over our seeds minus a mean that a paper prints.
+
+    .. math:: \bar x - m \pm t_{\nu,\,0.975} \sqrt{s^2 / n_x + s_m^2 / n_m}
+
+    Where the paper prints the standard deviation :math:`s_m` over :math:`n_m` seeds, the degrees of
+    freedom are Welch's. Else its mean counts as exact, and the interval is that of our seeds alone,
+    too narrow by what is not known. A single seed of ours says nothing: None.
+
+    Source:
+        Welch 1947, The generalization of Student's problem when several variances are involved.
+    """
+    if len(values) < 2:
+        return None
+    ours, theirs = _error_of_mean(values) ** 2, 0.0
+    freedom = len(values) - 1.0
+    if std and n is not None and n > 1:
+        theirs = std**2 / n
+        freedom = (ours + theirs) ** 2 / (ours**2 / freedom + theirs**2 / (n - 1))
+    reach = float(stdtrit(freedom, TAILS[1])) * sqrt(ours + theirs)
+    difference = fsum(values) / len(values) - printed
+    return Interval(difference - reach, difference + reach, "seeds")
+
+
 def lower_bound(values: Sequence[float]) -> float | None:
     r"""What the mean over all seeds is above, with 95 % confidence; None of a single seed.
 
@@ -47,10 +73,14 @@ def lower_bound(values: Sequence[float]) -> float | None:
 
 def _reach(values: Sequence[float], *, confidence: float) -> float:
     """How far Student's one-sided bound of a mean over two seeds or more is from that mean."""
+    return float(stdtrit(len(values) - 1, confidence)) * _error_of_mean(values)
+
+
+def _error_of_mean(values: Sequence[float]) -> float:
+    """The standard error of the mean over two seeds or more."""
     n = len(values)
     mean = fsum(values) / n
-    std = sqrt(fsum((value - mean) ** 2 for value in values) / (n - 1))
-    return float(stdtrit(n - 1, confidence)) * std / sqrt(n)
+    return sqrt(fsum((value - mean) ** 2 for value in values) / (n - 1)) / sqrt(n)
 
 
 def pairs_interval(draws: NDArray[np.floating[Any]]) -> Interval:

@@ -1,11 +1,13 @@
 """What a leaderboard is made from: what a person can ask for, and the conditions in SQL."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, CompoundSelect, Select, or_, select, union
+from sqlalchemy import ColumnElement, CompoundSelect, Select, and_, false, or_, select, union
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from cse_methods.published.released import SCORED_BY, names_of_released
 from cse_platform.leaderboard.query.annotations import tagged, written_tags
 from cse_platform.leaderboard.store.tables import (
     ConfigurationRecord,
@@ -23,7 +25,7 @@ class Filters:
     """What a leaderboard is made from; None lets all through."""
 
     backbone: str | None = None
-    """One, or several with commas between them."""
+    """One, or several with commas between them; encoders that were released from one pass too."""
     method: str | None = None
     sweep: str | None = None
     """Only trials that it holds."""
@@ -50,10 +52,21 @@ def group_conditions(filters: Filters) -> list[ColumnElement[bool]]:
     """The conditions on groups."""
     conditions: list[ColumnElement[bool]] = []
     if filters.backbone is not None:
-        conditions.append(GroupRecord.backbone.in_(backbones_in(filters.backbone)))
+        conditions.append(_is_of(backbones_in(filters.backbone)))
     if filters.method is not None:
         conditions.append(GroupRecord.method == filters.method)
     return conditions
+
+
+def _is_of(backbones: Sequence[str]) -> ColumnElement[bool]:
+    """The condition on groups of these backbones, or of encoders released from one of them."""
+    released = [
+        part
+        for name in names_of_released(backbones)
+        for part in (GroupRecord.backbone == name, GroupRecord.backbone.startswith(f"{name}@"))
+    ]
+    scored = and_(GroupRecord.method == SCORED_BY, or_(false(), *released))
+    return or_(GroupRecord.backbone.in_(backbones), scored)
 
 
 def backbones_in(text: str) -> list[str]:

@@ -9,8 +9,8 @@ from cse_platform.leaderboard.row import BOARD_FAMILIES, LeaderboardRow
 from cse_platform.tracking.effort import COSTS
 
 TEXT_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
-    "method": lambda row: row.method,
-    "backbone": lambda row: row.backbone,
+    "method": lambda row: row.shown_method,
+    "backbone": lambda row: row.shown_backbone,
     "sweep": lambda row: row.sweep,
     "configuration": lambda row: row.configuration.hash,
     "corpus": lambda row: row.corpus,

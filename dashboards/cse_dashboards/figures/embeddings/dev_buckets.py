@@ -1,0 +1,47 @@
+"""How cosines of STS-B dev spread within buckets of gold scores (RankCSE, figure 5)."""
+
+import numpy as np
+
+from cse_dashboards.encoded.models import Embeddings
+from cse_dashboards.encoded.space import paired_cosines
+from cse_dashboards.figures.board.buckets import draw_buckets
+from cse_dashboards.figures.embeddings.sentences import (
+    Trials,
+    dev_name,
+    dev_of,
+    embeddings_picture,
+    vectors_of,
+)
+from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.styles import styles_in_order
+from cse_methods.evaluation.results import Similarities
+
+
+def dev_buckets(embeddings: Embeddings, trials: Trials) -> Picture:
+    """The distribution of the cosines of STS-B dev by gold score, a panel a model."""
+    return embeddings_picture(
+        "buckets_stsb_dev",
+        "Cosines by gold score, STS-B dev",
+        lambda: _dev_buckets(embeddings, trials),
+    )
+
+
+def _dev_buckets(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
+    dev = dev_of(embeddings, trials)
+    found, lacking = vectors_of(embeddings, trials, [*dev.first, *dev.second])
+    similarities = {
+        label: Similarities(
+            task="stsb",
+            split="dev",
+            identity="",
+            cosines=paired_cosines(*np.split(vectors, 2)).astype(np.float32),
+            gold=dev.gold,
+            subsets={},
+            data_sha256="",
+        )
+        for label, vectors in found.items()
+    }
+    return draw_buckets(similarities, styles_in_order(similarities)), (
+        f"Density of the cosines of the pairs of {dev_name(dev)} whose gold score lies between two "
+        f"grades, with their mean (after RankCSE, figure 5).{lacking}"
+    )

@@ -1,0 +1,102 @@
+"""How evenly models spread sentences over the sphere, side by side (WhitenedCSE, figure 1)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from cse_dashboards.encoded.models import Embeddings
+from cse_dashboards.encoded.space import Plane, by_direction, uniformity_of
+from cse_dashboards.figures.embeddings.sentences import (
+    Trials,
+    dev_name,
+    dev_of,
+    embeddings_picture,
+    sentences_in_plane,
+    vectors_of,
+)
+from cse_dashboards.figures.look import colour
+from cse_dashboards.figures.panels import panelled
+from cse_dashboards.figures.picture import Drawn, Picture
+
+CIRCLE = np.linspace(0, 2 * np.pi, 97)
+EDGE = 1.05
+"""Of both axes: the sphere's edge is at 1."""
+
+
+def spread(embeddings: Embeddings, trials: Trials) -> Picture:
+    """The sentences of STS-B dev on the unit sphere, a panel a model, with their uniformity."""
+    return embeddings_picture(
+        "spread", "Sentences on the sphere", lambda: _spread(embeddings, trials)
+    )
+
+
+def _spread(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
+    dev = dev_of(embeddings, trials)
+    shown = sentences_in_plane(dev)
+    found, lacking = vectors_of(embeddings, trials, shown)
+    planes = {label: by_direction(vectors) for label, vectors in found.items()}
+    measured = {label: uniformity_of(vectors) for label, vectors in found.items()}
+    return draw_spread(shown, planes, measured), (
+        f"{len(shown)} sentences of {dev_name(dev)}, brought to length 1 and seen along the two "
+        "directions in which they lie most; nothing is centred. Vectors in a narrow cone are a "
+        "spot beside the centre, even ones surround it. The uniformity is the lower, the more "
+        f"evenly they spread (after WhitenedCSE, figure 1, a to c).{lacking}"
+    )
+
+
+def draw_spread(
+    sentences: Sequence[str], planes: Mapping[str, Plane], measured: Mapping[str, float]
+) -> Drawn:
+    """A panel a model within the sphere's outline; its name has the uniformity.
+
+    Source:
+        Zhuo et al. 2023 (WhitenedCSE), figure 1.
+    """
+    panels = {
+        f"{name}, uniformity {measured[name]:.2f}": [_outline(), _points(name, sentences, plane)]
+        for name, plane in planes.items()
+    }
+    figure = panelled(panels, title="Sentences on the sphere", x="", y="", showlegend=False)
+    axes = zip(figure.select_xaxes(), figure.select_yaxes(), planes.values(), strict=False)
+    for across, down, plane in axes:
+        across.title.text, down.title.text = plane.axes
+    for axes_of in (figure.update_xaxes, figure.update_yaxes):
+        axes_of(range=[-EDGE, EDGE], zeroline=True)
+    data = pd.concat(
+        pd.DataFrame(
+            {
+                "model": name,
+                "uniformity": measured[name],
+                "sentence": sentences,
+                "x": plane.points[:, 0],
+                "y": plane.points[:, 1],
+            }
+        )
+        for name, plane in planes.items()
+    )
+    return Drawn(figure, data.round(4))
+
+
+def _outline() -> go.Scatter:
+    return go.Scatter(
+        x=np.cos(CIRCLE).round(4),
+        y=np.sin(CIRCLE).round(4),
+        mode="lines",
+        line={"color": "rgba(138,138,138,0.5)", "width": 1},
+        hoverinfo="skip",
+    )
+
+
+def _points(name: str, sentences: Sequence[str], plane: Plane) -> Any:
+    return go.Scatter(
+        name=name,
+        x=np.round(plane.points[:, 0], 4),
+        y=np.round(plane.points[:, 1], 4),
+        mode="markers",
+        marker={"size": 4, "opacity": 0.6, "color": colour(0)},
+        text=list(sentences),
+        hovertemplate="%{text}<extra></extra>",
+    )

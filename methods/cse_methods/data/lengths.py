@@ -1,0 +1,44 @@
+"""How long the sentences of a corpus are in a backbone's word pieces (HiCL, table 2)."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+
+from cse_methods.data.language.cutting import load_tokenizer
+
+BOUNDS = (0, 32, 64, 96, 128, 256, 512, inf)
+"""The paper's intervals: each is above one bound, up to and with the next."""
+AT_ONCE = 10_000
+"""Sentences that are cut together."""
+
+
+class LengthCount(NamedTuple):
+    """The sentences whose length lies in an interval."""
+
+    over: float
+    to: float
+    """Included; infinite in the last interval."""
+    sentences: int
+
+
+def count_lengths(sentences: Sequence[str], *, backbone: str) -> list[LengthCount]:
+    """Count sentences by their word pieces, special ones included.
+
+    Raises:
+        BackboneError: if the backbone's tokenizer cannot be had.
+    """
+    tokenizer = load_tokenizer(backbone)
+
+    def lengths() -> Iterator[int]:
+        for start in range(0, len(sentences), AT_ONCE):
+            some = list(sentences[start : start + AT_ONCE])
+            yield from map(len, tokenizer(some, verbose=False)["input_ids"])
+
+    found = np.fromiter(lengths(), dtype=np.int64, count=len(sentences))
+    return [
+        LengthCount(over, to, int(((found > over) & (found <= to)).sum()))
+        for over, to in pairwise(BOUNDS)
+    ]

@@ -1,0 +1,56 @@
+"""cse-leaderboard papers: each table of the papers, its sweep file, and how far ours fill it."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cse_platform.cli.common import (
+    CONTEXT,
+    format_options,
+    leaderboard_url,
+    one_format,
+    published_option,
+    shows_errors,
+    store_options,
+)
+
+
+@click.command(context_settings=CONTEXT)
+@published_option
+@format_options
+@store_options
+@click.pass_context
+@shows_errors
+def papers_command(
+    context: click.Context,
+    /,
+    published_files: tuple[Path, ...],
+    runs: Path | None,
+    store: str | None,
+    **asked: Any,
+) -> None:
+    """List the papers' tables and figures, and how far your trials fill them.
+
+    Each has its sweep file, how many of its rows and printed numbers your trials fill, how many of
+    the file's trials are complete, and what the others cost. `cse-leaderboard --paper PAPER --table
+    TABLE` shows one of them, cell by cell.
+
+    \b
+    Examples:
+        cse-leaderboard papers
+        cse-leaderboard papers --format markdown
+    """
+    from cse_platform.errors import NoStoreError
+    from cse_platform.leaderboard.api import open_leaderboard
+    from cse_platform.leaderboard.published.paper_files import paper_progress, read_paper_files
+    from cse_platform.leaderboard.published.rows import published_rows
+    from cse_platform.leaderboard.render.document import print_document
+
+    try:
+        with open_leaderboard(leaderboard_url(runs, store), published=published_files) as board:
+            progress = board.papers()
+    except NoStoreError as error:
+        click.echo(f"{error}; no trial fills anything yet", err=True)
+        progress = paper_progress(published_rows(files=published_files), read_paper_files(), [])
+    print_document(progress, format=one_format(context, asked))

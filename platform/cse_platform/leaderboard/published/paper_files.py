@@ -1,0 +1,313 @@
+"""The sweep files of the papers' tables: which published cells their trials fill, and what is left.
+
+`sweeps/papers/` has a file for each table and figure that trials can fill, `PAPER-TABLE.yaml`, and
+one for each whole paper, `PAPER.yaml`; `sweeps/released.yaml` fills rows of all of them.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from cse_methods.registry import available_methods
+from cse_methods.tasks import AVG_STS, AVG_TRANSFER, Tasks
+from cse_platform.errors import PublishedError
+from cse_platform.leaderboard.published.gaps import PAPERS, matches
+from cse_platform.leaderboard.published.line import ENDINGS
+from cse_platform.leaderboard.published.paper_tables import can_stand, cost_columns, line_of_row
+from cse_platform.leaderboard.published.row import PublishedRow, PublishedSplit
+from cse_platform.leaderboard.row import ConfigurationSetup, LeaderboardRow
+from cse_platform.render.table import grouped
+from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.sweep.spec import SweepSpec
+
+FOLDER = Path("sweeps", "papers")
+CHECKOUT = Path(__file__).parents[4]
+"""Where the package is read from, if it is not installed elsewhere."""
+RELEASED = "released"
+"""The file of encoders that are scored and not trained, in the place of a paper."""
+WHOLE = "all"
+"""In the place of a table: the paper's file of all its tables."""
+_HOURS = re.compile(r"^# Total: .* = (\d+(?:\.\d+)?) GPU-hours", re.MULTILINE)
+
+TrialId = tuple[str, int]
+"""A configuration, as `_setup_id` writes it, and a seed."""
+
+
+@dataclass(frozen=True)
+class PlannedConfiguration:
+    """One configuration that a stage of a sweep file tries."""
+
+    stage: SweepSpec
+    setup: ConfigurationSetup
+
+    def columns(self, split: PublishedSplit) -> set[str]:
+        """The columns of papers' tables that its trials get a number in."""
+        if split == "train":
+            return cost_columns(self.setup.values)
+        if split == "dev":
+            return set(self.stage.dev.tasks)
+        asked = self.stage.evaluate.asked if self.stage.evaluate else Tasks()
+        ranked = {f"{task}{ending}" for task in asked.ranking for ending in ENDINGS.values()}
+        averages = {AVG_STS} if asked.sts else set()
+        averages |= {AVG_TRANSFER} if asked.transfer else set()
+        averages |= {f"{AVG_STS}{end}" for end in ENDINGS.values()} if asked.ranking else set()
+        return {*asked.sts, *asked.transfer, *asked.long, *ranked, *averages}
+
+
+@dataclass(frozen=True)
+class PaperFile:
+    """A sweep file of a paper, or that of the released encoders."""
+
+    path: Path
+    configurations: tuple[PlannedConfiguration, ...]
+    trials: tuple[TrialId, ...]
+    """All that it runs; a trial of several stages is there several times. Of a stage that confirms
+    its best configurations, the first of the grid stand for these."""
+    gpu_hours: float | None
+    """What its head says that they take together."""
+
+    @property
+    def paper(self) -> str:
+        return self.path.stem.partition("-")[0]
+
+    @property
+    def table(self) -> str:
+        """`table4`, `figure3`, or `all`."""
+        return self.path.stem.partition("-")[2] or WHOLE
+
+    def columns_filled(self, row: PublishedRow) -> set[str]:
+        """The columns of a published row that its trials get a number in."""
+        fitting = (one for one in self.configurations if matches(row, one.setup))
+        return row.scores.keys() & set().union(*(one.columns(row.split) for one in fitting))
+
+    def hours_left(self, done: set[TrialId]) -> float | None:
+        """What the trials that are not there yet take, each as much as any other."""
+        if self.gpu_hours is None or not self.trials:
+            return None
+        return self.gpu_hours * len(set(self.trials) - done) / len(self.trials)
+
+
+@dataclass(frozen=True)
+class PaperProgress:
+    """How far a table or figure of a paper is filled by trials of ours, or all of a paper."""
+
+    paper: str
+    table: str
+    """`table4`, `figure3`, or `all`."""
+    file: str | None
+    """That fills it; None where no trial can."""
+    rows: int
+    """Of the table, that a file of the paper or a trial of ours fills, wholly or in part."""
+    rows_filled: int
+    """That a trial of ours stands in."""
+    cells: int
+    """Printed numbers that a file of the paper or a trial of ours fills."""
+    cells_filled: int
+    """Printed numbers that have one of ours beside them."""
+    left_out: dict[str, int]
+    """The other printed numbers, by the reason."""
+    trials: int
+    """Different ones that the file runs."""
+    trials_done: int
+    gpu_hours_left: float | None
+    """What the others take, by the head of the file."""
+
+    @property
+    def is_printed(self) -> bool:
+        """Whether numbers of this one table are known: figures and tables of settings have none."""
+        return self.table != WHOLE and bool(self.cells or self.left_out)
+
+
+def read_paper_files() -> tuple[PaperFile, ...]:
+    """Those in the working directory, else of the checkout that the package is read from.
+
+    Raises:
+        PublishedError: if there is no such folder.
+        SweepFileError: if a file of it is no sweep.
+    """
+    folder = FOLDER if FOLDER.is_dir() else CHECKOUT / FOLDER
+    paths = [*sorted(folder.glob("*.yaml")), *folder.parent.glob(f"{RELEASED}.yaml")]
+    if not paths:
+        raise PublishedError(
+            f"the papers' sweep files are not here: there is no folder {FOLDER} in {Path.cwd()}; "
+            "run this where the project's folder `sweeps` is"
+        )
+    return _read_files(tuple(paths), max(path.stat().st_mtime_ns for path in paths))
+
+
+@cache
+def _read_files(paths: tuple[Path, ...], newest: int) -> tuple[PaperFile, ...]:
+    """Read once for as long as none of them changes."""
+    del newest
+    return tuple(map(read_paper_file, paths))
+
+
+def read_paper_file(path: Path) -> PaperFile:
+    """One file, and what it plans; SweepFileError if it is no sweep."""
+    stages = load_sweep(path).stages
+    told = _HOURS.search(path.read_text(encoding="utf-8"))
+    planned = {stage.sweep: _planned(stage) for stage in stages}
+    return PaperFile(
+        path,
+        tuple(one for configurations in planned.values() for one in configurations),
+        tuple(trial for one in planned.values() for trial in _trials(one)),
+        float(told[1]) if told else None,
+    )
+
+
+def _planned(stage: SweepSpec) -> list[PlannedConfiguration]:
+    """The points of its grid; a search of another kind plans none."""
+    if stage.search.sampler.kind != "grid":
+        return []
+    corpus = "+".join(one.short_name for one in stage.corpus)
+    return [
+        PlannedConfiguration(
+            stage,
+            ConfigurationSetup(
+                stage.method,
+                stage.backbone,
+                corpus,
+                stage.dev.search_name,
+                stage.config(point).hyperparameters(),
+                stage.evaluate is not None,
+            ),
+        )
+        for point in stage.grid_points()
+    ]
+
+
+def _trials(configurations: Sequence[PlannedConfiguration]) -> Iterator[TrialId]:
+    for place, one in enumerate(configurations):
+        seeds, is_cut = one.stage.seeds, any(corpus.split_at for corpus in one.stage.corpus)
+        confirmed = seeds.confirm is not None and place < seeds.confirm.top
+        for seed in (seeds.search, *(seeds.further if confirmed else ())):
+            yield _setup_id(one.setup, sweep=one.stage.sweep if is_cut else ""), seed
+
+
+def _setup_id(setup: ConfigurationSetup, *, sweep: str = "") -> str:
+    """The same for a planned configuration and for the one that the leaderboard holds.
+
+    The leaderboard does not say of a corpus that it was cut; then the sweep's name tells.
+    """
+    *names, corpus, dev, values, _ = setup
+    told = [*names, sorted(corpus.split("+")), dev, dict(values), sweep]
+    return json.dumps(told, sort_keys=True)
+
+
+def setups_of_papers(
+    rows: Sequence[PublishedRow], files: Sequence[PaperFile]
+) -> Callable[[ConfigurationSetup], bool]:
+    """Whether a configuration of ours stands in any of the rows, or is one that a file plans."""
+    planned = {_setup_id(one.setup) for file in files for one in file.configurations}
+    return lambda setup: can_stand(rows, setup) or _setup_id(setup) in planned
+
+
+def paper_progress(
+    rows: Sequence[PublishedRow], files: Sequence[PaperFile], ours: Sequence[LeaderboardRow]
+) -> list[PaperProgress]:
+    """How far each table and figure of each paper is, and then the paper as a whole.
+
+    Last comes the file of the released encoders. `rows` are all that papers print, `ours` has a row
+    for every configuration.
+    """
+    done = {
+        (_setup_id(one.setup, sweep=sweep), seed)
+        for one in ours
+        if one.dev.source in PAPERS
+        for sweep in ("", one.sweep)
+        for seed in one.seeds
+    }
+    progress, released = [], [file for file in files if file.paper == RELEASED]
+    papers = dict.fromkeys((*(row.paper for row in rows), *(file.paper for file in files)))
+    for paper in (paper for paper in papers if paper != RELEASED):
+        own = {file.table: file for file in files if file.paper == paper}
+        whole = own.pop(WHOLE, None)
+        printed = grouped((row for row in rows if row.paper == paper), lambda row: row.table)
+        tables = [
+            _table_progress(paper, table, printed.get(table, []), own, released, ours, done)
+            for table in sorted(printed.keys() | own.keys(), key=_reading_order)
+        ]
+        progress += [*tables, *([_whole_progress(tables, whole, done)] if whole else [])]
+    return [*progress, *(_whole_progress([], file, done) for file in released)]
+
+
+def _reading_order(table: str) -> tuple[bool, str, int]:
+    """Tables, then figures, each by number."""
+    name = table.rstrip("0123456789")
+    return name != "table", name, int(table.removeprefix(name) or 0)
+
+
+def _table_progress(
+    paper: str,
+    table: str,
+    rows: Sequence[PublishedRow],
+    own: Mapping[str, PaperFile],
+    released: Sequence[PaperFile],
+    ours: Sequence[LeaderboardRow],
+    done: set[TrialId],
+) -> PaperProgress:
+    by_file = {name: [file.columns_filled(row) for row in rows] for name, file in own.items()}
+    lines = [line_of_row(row, ours) for row in rows]
+    filled = [
+        set(line.ours).union(
+            *(of_file[place] for of_file in by_file.values()),
+            *(file.columns_filled(row) for file in released),
+        )
+        for place, (row, line) in enumerate(zip(rows, lines, strict=True))
+    ]
+    filling = (own[name] for name, of_file in by_file.items() if any(of_file))
+    file = own.get(table) or next(filling, None)
+    left_out = Counter[str]()
+    for row, columns in zip(rows, filled, strict=True):
+        if left := len(row.scores) - len(columns):
+            left_out[why_left_out(row)] += left
+    trials = set(file.trials) if file else set()
+    return PaperProgress(
+        paper,
+        table,
+        file=str(file.path) if file else None,
+        rows=sum(map(bool, filled)),
+        rows_filled=sum(bool(line.ours) for line in lines),
+        cells=sum(map(len, filled)),
+        cells_filled=sum(len(line.ours) for line in lines),
+        left_out=dict(left_out),
+        trials=len(trials),
+        trials_done=len(trials & done),
+        gpu_hours_left=file.hours_left(done) if file else None,
+    )
+
+
+def _whole_progress(
+    tables: Sequence[PaperProgress], file: PaperFile, done: set[TrialId]
+) -> PaperProgress:
+    left_out = Counter[str]()
+    for one in tables:
+        left_out.update(one.left_out)
+    return PaperProgress(
+        file.paper,
+        WHOLE,
+        file=str(file.path),
+        rows=sum(one.rows for one in tables),
+        rows_filled=sum(one.rows_filled for one in tables),
+        cells=sum(one.cells for one in tables),
+        cells_filled=sum(one.cells_filled for one in tables),
+        left_out=dict(left_out),
+        trials=len(set(file.trials)),
+        trials_done=len(set(file.trials) & done),
+        gpu_hours_left=file.hours_left(done),
+    )
+
+
+def why_left_out(row: PublishedRow) -> str:
+    """Why a number of a row is filled by no file."""
+    if row.settings.get("stated") == "out of memory":
+        return "of a trial that runs out of memory"
+    if row.configuration is not None:
+        return "of settings that no file tries"
+    if row.method not in available_methods():
+        return "of systems that are not run here"
+    return "of settings that no hyperparameter tells, as of a corpus that is cut"

@@ -1,0 +1,190 @@
+"""The papers' sweep files: what ours fill of each table, and what is left to train."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from paper_trials import TABLE5
+
+from cse_platform.errors import PublishedError
+from cse_platform.leaderboard import Leaderboard
+from cse_platform.leaderboard.published import paper_files
+from cse_platform.leaderboard.published.paper_files import (
+    PaperProgress,
+    paper_progress,
+    read_paper_file,
+    read_paper_files,
+)
+from cse_platform.leaderboard.published.rows import published_rows
+from cse_platform.leaderboard.row import LeaderboardRow
+from cse_platform.leaderboard.store.opening import Store
+from cse_platform.tracking.events import Event
+
+
+def of(listed: list[PaperProgress], paper: str, table: str) -> PaperProgress:
+    [found] = [one for one in listed if (one.paper, one.table) == (paper, table)]
+    return found
+
+
+def counts(one: PaperProgress) -> tuple[int, int, int]:
+    return one.rows_filled, one.cells_filled, one.trials_done
+
+
+@pytest.fixture(scope="module")
+def untouched() -> list[PaperProgress]:
+    return paper_progress(published_rows(), read_paper_files(), [])
+
+
+def test_without_trials_all_is_left(untouched: list[PaperProgress]) -> None:
+    assert all(counts(one) == (0, 0, 0) for one in untouched)
+    table5 = of(untouched, "whitenedcse", "table5")
+    assert (table5.rows, table5.cells, table5.trials, table5.gpu_hours_left) == (4, 4, 4, 4.0)
+    assert table5.file is not None and Path(table5.file).name == "whitenedcse-table5.yaml"
+    whole = [one for one in untouched if one.table == "all"]
+    assert sum(one.cells for one in whole) == 1401
+    assert sum(sum(one.left_out.values()) for one in whole) == 379
+
+
+def test_a_paper_counts_what_its_tables_share_once(untouched: list[PaperProgress]) -> None:
+    whole = of(untouched, "rankcse", "all")
+    tables = [one for one in untouched if one.paper == "rankcse" and one is not whole]
+    [file] = [one for one in read_paper_files() if one.path.stem == "rankcse"]
+    new, listed = re.findall(r"(\d+) of (\d+) trials are new", file.path.read_text())[0]
+    assert whole.trials == int(new) < sum(one.trials for one in tables)
+    assert file.gpu_hours is not None
+    assert whole.gpu_hours_left == pytest.approx(file.gpu_hours * int(new) / int(listed))
+    assert whole.cells == sum(one.cells for one in tables)
+
+
+def test_the_order_is_that_of_the_paper(untouched: list[PaperProgress]) -> None:
+    assert [one.table for one in untouched if one.paper == "rankcse"] == [
+        *("table2", "table3", "table4", "table5", "table6", "table9", "table10", "table11"),
+        *("table13", "figure3", "all"),
+    ]
+
+
+def test_figures_and_settings_have_a_file_and_no_numbers(untouched: list[PaperProgress]) -> None:
+    for paper, table in (("compcse", "figure2"), ("rankcse", "table9")):
+        one = of(untouched, paper, table)
+        assert one.file and one.trials and not one.is_printed
+        assert (one.rows, one.cells, one.left_out) == (0, 0, {})
+
+
+def test_released_encoders_fill_rows_of_all_papers(untouched: list[PaperProgress]) -> None:
+    released = untouched[-1]
+    assert (released.paper, released.table, released.cells) == ("released", "all", 0)
+    assert released.trials == 17 and released.file == "sweeps/released.yaml"
+    own, all_files = read_paper_files()[:-1], read_paper_files()
+    assert all_files[-1].path.stem == "released"
+    alone = paper_progress(published_rows(), own, [])
+    more = {
+        paper: of(untouched, paper, "all").cells - of(alone, paper, "all").cells
+        for paper in ("compcse", "hicl", "rankcse", "whitenedcse")
+    }
+    assert more == {"compcse": 32, "hicl": 0, "rankcse": 128, "whitenedcse": 8}
+
+
+def test_what_no_file_fills_has_its_reason(untouched: list[PaperProgress]) -> None:
+    table1 = of(untouched, "compcse", "table1")
+    assert table1.left_out == {"of systems that are not run here": 96}
+    claim = of(untouched, "hicl", "section5.4")
+    assert claim.left_out == {"of a trial that runs out of memory": 1}
+
+
+def test_counts_of_a_store(paper_board: Leaderboard) -> None:
+    listed = paper_board.papers()
+    table5 = of(listed, "whitenedcse", "table5")
+    # Three of four configurations have their first seed; further seeds are none of the file's.
+    assert counts(table5) == (3, 3, 3)
+    assert table5.gpu_hours_left == 1.0
+    # Both +sgw and the whole method: two of five trials.
+    assert counts(of(listed, "whitenedcse", "table6")) == (2, 2, 2)
+    # One average of eight columns, of the one row that is of three positives.
+    assert counts(of(listed, "whitenedcse", "table1")) == (1, 1, 1)
+    assert counts(of(listed, "whitenedcse", "table2")) == (0, 0, 1)
+    assert all(counts(one) == (0, 0, 0) for one in listed if one.paper != "whitenedcse")
+
+
+def test_other_seeds_and_built_in_data_are_no_trials_of_the_file(
+    filled: Callable[..., Store],
+    paper_events: list[Event],
+    planned_life: Callable[..., list[Event]],
+) -> None:
+    one = read_paper_file(TABLE5).configurations[0]
+    other = Leaderboard(filled([paper_events[0], *planned_life(one, 0, 7, 0.78)]))
+    assert counts(of(other.papers(), "whitenedcse", "table5")) == (1, 1, 0)
+    events = [paper_events[0], *planned_life(one, 0, 42, 0.78, source="builtin")]
+    small = Leaderboard(filled(events))
+    assert counts(of(small.papers(), "whitenedcse", "table5")) == (0, 0, 0)
+
+
+def test_a_labs_own_table_needs_no_file(lab_file: Callable[..., Path]) -> None:
+    file = lab_file("ours,figure 3,mini,rankcse,tau2=0.05,avg_sts,test,spearman,70,,")
+    [one] = [
+        one for one in paper_progress(published_rows(files=[file]), (), []) if one.paper == "ours"
+    ]
+    assert (one.table, one.file, one.cells, one.trials) == ("figure 3", None, 0, 0)
+    assert one.left_out == {"of settings that no file tries": 1}
+
+
+def test_trials_on_a_cut_corpus_are_told_by_their_sweep(
+    our_row: Callable[..., LeaderboardRow],
+) -> None:
+    [file] = [one for one in read_paper_files() if one.path.stem == "hicl-table6"]
+    vanilla, full = (
+        next(one for one in file.configurations if one.stage.sweep == f"hicl-table6-simcse-{cut}")
+        for cut in ("vanilla", "full")
+    )
+    assert vanilla.setup == full.setup
+
+    def done(sweep: str) -> int:
+        row = our_row(
+            "simcse",
+            full.setup.backbone,
+            values=full.setup.values,
+            search="sickr",
+            corpus=full.setup.corpus,
+        )
+        row = replace(row, sweep=sweep, seeds=[42])
+        return of(paper_progress(published_rows(), [file], [row]), "hicl", "table6").trials_done
+
+    assert (done("hicl-table6-simcse-vanilla"), done("another")) == (1, 1)
+    assert done("hicl-table6-simcse-full") == 2  # a store cannot tell the cut one from the other
+
+
+def test_values_are_compared_as_the_store_has_them() -> None:
+    for file in read_paper_files():
+        for one in file.configurations:
+            assert json.loads(json.dumps(one.setup.values)) == one.setup.values
+
+
+def test_a_folder_without_the_files_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert len(read_paper_files()) > 30  # those of the checkout
+    monkeypatch.setattr(paper_files, "CHECKOUT", tmp_path)
+    with pytest.raises(PublishedError, match=r"there is no folder sweeps/papers in .*; run this"):
+        read_paper_files()
+
+
+def test_a_file_is_read_anew_when_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "sweeps" / "papers"
+    folder.mkdir(parents=True)
+    copy = folder / TABLE5.name
+    copy.write_text(TABLE5.read_text())
+    monkeypatch.chdir(tmp_path)
+    [file] = read_paper_files()
+    assert (file.paper, file.table, len(file.trials), file.gpu_hours) == (
+        *("whitenedcse", "table5", 4),
+        4.0,
+    )
+    text = copy.read_text().replace("positives: [2, 3, 4, 5]", "positives: [2, 3]")
+    copy.write_text(text.replace("# Total: ", "# Together: "))
+    [file] = read_paper_files()
+    assert (len(file.trials), file.gpu_hours, file.hours_left(set())) == (2, None, None)
