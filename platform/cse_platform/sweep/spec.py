@@ -118,7 +118,7 @@ class SweepSpec(Settings):
 
     @model_validator(mode="after")
     def _check_require(self) -> Self:
-        if problems := require_problems(self.require, self.space, self.fixed):
+        if problems := require_problems(self.require, self.space, with_examples(self.fixed)):
             raise ProblemsError([problem.under(("require",)) for problem in problems])
         return self
 

@@ -189,9 +189,9 @@ def _read_stage(
         for name, one in wanted.items()
         if name not in values[0] and found[one.stage]
     ]
-    drafts = [_read_sweep({**data, "fixed": said | each}, steps, folder) for each in values]
-    inspection = Inspection([problem.under(("fixed",)) for problem in refused])
-    inspection.problems += _problems_of_values(drafts, values, wanted)
+    known = [problem.under(("fixed",)) for problem in refused]
+    drafts = [_read_sweep({**data, "fixed": said | each}, steps, folder, known) for each in values]
+    inspection = Inspection(_problems_of_values(drafts, values, wanted))
     first = drafts[0]
     references = {name: {**fixed[name], EXAMPLE: value} for name, value in values[0].items()}
     spec = first.spec.model_copy(update={"fixed": first.spec.fixed | references})
@@ -236,8 +236,10 @@ def _problems_of_values(
     return list(told.values())
 
 
-def _read_sweep(data: dict[str, Any], steps: Steps, folder: Path) -> DraftSweep:
-    found = Inspection()
+def _read_sweep(
+    data: dict[str, Any], steps: Steps, folder: Path, known: Sequence[Problem] = ()
+) -> DraftSweep:
+    found = Inspection(list(known))
     spec = _read_spec(data, found)
     notes: tuple[str, ...] = ()
     if (method := _read_method(spec, found)) is not None:
