@@ -69,6 +69,8 @@ def _capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
 
 def _with_found_values(checked: Checked) -> tuple[Checked, list[str]]:
     """The stage with what earlier ones have found, and a line for each value that it takes."""
+    if not values_to_find(checked.spec.fixed):
+        return checked, []
     from cse_platform.runner.planning.evidence import value_notes, with_found_values
 
     spec, origins = with_found_values(checked.spec, _past(checked.where), checked.where)

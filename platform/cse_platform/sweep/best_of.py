@@ -68,7 +68,7 @@ def reference_problems(
     Args:
         fixed: as the file says it.
         here: the name of the stage that they stand in.
-        earlier: of each earlier stage what it can find; nothing where that is not known.
+        earlier: of each earlier stage what it can find; empty where that is not known.
         later: the names of the stages after this one.
     """
     problems = []

@@ -7,6 +7,8 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
+from pydantic import ValidationError
+
 from cse_methods.contract import MethodConfig
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
@@ -69,10 +71,11 @@ def gather(
 def with_found_values(
     spec: SweepSpec, history: History, places: SweepStores
 ) -> tuple[SweepSpec, dict[str, str]]:
-    """The sweep with the values that earlier stages of its file have found; whose each is, by name.
+    """Put in the values that earlier stages of the file have found.
 
-    A stage that is not complete in this folder of runs has found nothing yet. What waits for it
-    keeps the value that the sweep was started with; without one it stays as the file says it.
+    Returns the sweep with them, and the origin of each by its setting. A stage that is not complete
+    in this folder of runs has found nothing yet: a setting that waits for it has the value that the
+    sweep was started with, or keeps its reference.
 
     Raises:
         SweepRefusedError: if a stage has no best configuration, its value means nothing here, or
@@ -112,7 +115,13 @@ def _best_of_stage(spec: SweepSpec, wanted: BestOf, journal: Path) -> TrialHisto
     past = History(event for _, event in read_journal(journal)) if journal.exists() else History()
     if not past.complete:
         return None
-    chosen = chosen_trials(past, SweepSpec.model_validate(past.spec), top=1)
+    try:
+        chosen = chosen_trials(past, SweepSpec.model_validate(past.spec), top=1)
+    except ValidationError:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} takes {wanted}, which another version has run, and its file can "
+            "no longer be read; run that stage again under another name"
+        ) from None
     if not chosen:
         raise SweepRefusedError(
             f"sweep {spec.sweep!r} takes {wanted}, and no complete configuration there keeps its "

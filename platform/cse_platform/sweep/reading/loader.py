@@ -14,6 +14,7 @@ from cse_platform.errors import SweepFileError
 from cse_platform.sweep.best_of import (
     EXAMPLE,
     BestOf,
+    Configurations,
     has_references,
     possible_values,
     reference_problems,
@@ -177,7 +178,10 @@ def _read_stage(
     fixed = data.get("fixed")
     if not isinstance(fixed, dict) or not has_references(fixed):
         return _read_sweep(data, steps, folder)
-    found = {stage.spec.sweep: _findable(stage) for stage in earlier}
+    named = [one.stage for one in values_to_find(fixed).values()]
+    found = {
+        stage.spec.sweep: _findable(stage) if stage.spec.sweep in named else () for stage in earlier
+    }
     refused = reference_problems(fixed, here=_name_of(data), earlier=found, later=later)
     broken = {str(problem.path[0]) for problem in refused}
     sound = {name: value for name, value in fixed.items() if name not in broken}
@@ -199,10 +203,10 @@ def _read_stage(
     return DraftSweep(spec, inspection, possible, first.notes, steps)
 
 
-def _findable(stage: DraftSweep) -> list[dict[str, Any]]:
+def _findable(stage: DraftSweep) -> Configurations:
     """Configurations with each value that a stage can find; none where a setting of it is wrong."""
     if not stage.inspection.is_sound("method", "backbone", "fixed", "space", "require"):
-        return []
+        return ()
     method = get_method(stage.spec.method)
     return [
         fixed | assignment
