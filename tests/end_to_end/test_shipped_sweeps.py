@@ -73,8 +73,9 @@ def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
     taught = {f"{name}-{one}": made[one] for one in made for name in ("simcse", "diffcse")}
     taught |= {name: made[one] for one in made for name in names_of_released([one])}
+    best = {f"best:simcse/{name}": made[name] for name in ("bert-base", "bert-large")}
     small = ("mini", "minilm", "best:simcse/mini", "best:untrained/mini")
-    return dict.fromkeys(small, "mini") | made | taught
+    return dict.fromkeys(small, "mini") | made | taught | best
 
 
 def _bert(folder: Path, sizes: Mapping[str, int]) -> Path:

@@ -85,7 +85,8 @@ def _check(
     log: Literal["stdout"] | None = "stdout" if starts else None
     say(f"{stage.spec.sweep}: checking data, encoders and stores", log=log)
     spec = prerequisites.with_data_source(stage.spec, found)
-    configs = prerequisites.sample_configs(spec, found)
+    every = [spec.model_copy(update={"fixed": fixed}) for fixed in stage.possible]
+    configs = [config for one in every for config in prerequisites.sample_configs(one, found)]
     missing = prerequisites.missing_downloads(spec, configs, found)
     sizes = fit.sizes_of(spec, configs, found)
     found.attempt(("notify",), partial(refuse_unknown_services, spec.notify), needs=("notify",))

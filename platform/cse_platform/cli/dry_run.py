@@ -1,6 +1,7 @@
 """`cse-sweep FILE --dry-run`: all that a run opens is opened, and what it would take is told."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from cse_platform.render.formats import counted
 from cse_platform.search.proposing.proposals import preview
 from cse_platform.sweep import fit, prerequisites
 from cse_platform.sweep.best_in_spec import best_references, with_best
+from cse_platform.sweep.best_of import values_to_find
 from cse_platform.sweep.changes import refuse_changes
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.reading.loader import DraftFile
@@ -43,11 +45,12 @@ def dry_run(
     """
     stages = check_stages(draft, runs=runs, address=address, offline=offline, starts=False)
     machine = _capacity(address, stages)
-    for place, checked in enumerate(stages):
+    for place, one in enumerate(stages):
+        checked, values = _with_found_values(one)
         _check_changes(checked)
         earlier = [one.spec for one in stages[:place]]
         _check_best(checked.spec, earlier, checked.where)
-        _print_plan(checked, earlier, at_once=machine[place], probe=probe)
+        _print_plan(checked, values, earlier, at_once=machine[place], probe=probe)
 
 
 def _capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
@@ -64,12 +67,27 @@ def _capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
     return [capacity(checked.spec.resources.slot) for checked in stages]
 
 
+def _with_found_values(checked: Checked) -> tuple[Checked, list[str]]:
+    """The stage with what earlier ones have found, and a line for each value that it takes."""
+    if not values_to_find(checked.spec.fixed):
+        return checked, []
+    from cse_platform.runner.planning.evidence import value_notes, with_found_values
+
+    spec, origins = with_found_values(checked.spec, _past(checked.where), checked.where)
+    awaited = values_to_find(spec.fixed)
+    lines = [f"{name}: {one}, which comes later" for name, one in awaited.items()]
+    return replace(checked, spec=spec), [*value_notes(spec, origins), *lines]
+
+
+def _past(where: SweepStores) -> History:
+    """What the journal of a sweep says; nothing of one that never ran here."""
+    there = where.journal.exists()
+    return History(event for _, event in read_journal(where.journal)) if there else History()
+
+
 def _check_changes(checked: Checked) -> None:
     """Refuse a sweep of another file or content than the one of its name."""
-    spec, where = checked.spec, checked.where
-    if not where.journal.exists():
-        return
-    history = History(event for _, event in read_journal(where.journal))
+    spec, history = checked.spec, _past(checked.where)
     refuse_changes(history.spec, spec.model_dump(mode="json"))
     if checked.missing or checked.to_install or not history.trials:
         return
@@ -94,7 +112,12 @@ def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: SweepStores) -
 
 
 def _print_plan(
-    checked: Checked, earlier: Sequence[SweepSpec], *, at_once: int, probe: bool
+    checked: Checked,
+    values: Sequence[str],
+    earlier: Sequence[SweepSpec],
+    *,
+    at_once: int,
+    probe: bool,
 ) -> None:
     spec, method = checked.spec, get_method(checked.spec.method)
     evidence = _evidence(checked, earlier)
@@ -109,6 +132,8 @@ def _print_plan(
     for assignment in drawn:
         settings = " ".join(f"{name}={format_value(value)}" for name, value in assignment.items())
         click.echo(f"  {settings or 'nothing is searched'}")
+    for line in values:
+        click.echo(f"  {line}")
     for line in checked.own_sets:
         click.echo(f"  {line}")
     for line in checked.missing:
@@ -165,10 +190,9 @@ def _evidence(checked: Checked, earlier: Sequence[SweepSpec]) -> "Evidence":
         return Evidence()
     asked = search.model_copy(update={"learn_from": there})
     spec = checked.spec.model_copy(update={"search": asked})
-    past = read_journal(where.journal) if where.journal.exists() else ()
     try:
         with open_read_only(where.leaderboard) as store:
-            return gather(History(e for _, e in past), spec, store, dev=DevData(spec).columns)
+            return gather(_past(where), spec, store, dev=DevData(spec).columns)
     except NoStoreError as error:
         if there:
             raise SweepRefusedError(f"nothing can be learned from {there[0]!r}: {error}") from error

@@ -1,7 +1,7 @@
 """Runs one sweep, from its checked file to its last trial."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -24,7 +24,7 @@ from cse_platform.runner.planning.content import (
     refuse_other_content,
     to_try_again,
 )
-from cse_platform.runner.planning.evidence import gather
+from cse_platform.runner.planning.evidence import gather, value_notes, with_found_values
 from cse_platform.runner.planning.requests import Requests
 from cse_platform.runner.processes.trials import run_trials
 from cse_platform.runner.publishing import Publisher
@@ -35,6 +35,7 @@ from cse_platform.secrets import mask_url
 from cse_platform.signals import interrupts_deferred
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.best_in_spec import best_references, with_best
+from cse_platform.sweep.best_of import values_to_find
 from cse_platform.sweep.changes import asks_for_no_more, refuse_changes
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.space.start_points import start_points
@@ -97,10 +98,16 @@ def run_sweep(
             if request.request not in history.requests:
                 history.apply(journal.append(request)[1])
         spec = spec.with_budget(history.asked_trials)
+        spec, origins = with_found_values(spec, history, places)
+        if awaited := values_to_find(spec.fixed):
+            raise SweepRefusedError(
+                f"sweep {spec.sweep!r} takes {' and '.join(map(str, awaited.values()))}, which is "
+                "not complete; run the whole file"
+            )
         asked = spec.model_dump(mode="json", exclude={"stores"})  # URLs can hold passwords
         refuse_changes(history.spec, asked)
         mirror = MLflowMirror(places.mlflow, experiment=spec.experiment, artifacts=places.artifacts)
-        begin = prepare(spec, asked, places, journal.id, history, leaderboard, reuse)
+        begin = prepare(spec, asked, places, journal.id, history, leaderboard, reuse, origins)
         recorder = Recorder(journal, [LeaderboardSink(leaderboard, lease), mirror])
         state: EndState = "INTERRUPTED" if begin else "UNCHANGED"
         try:
@@ -149,11 +156,12 @@ def prepare(
     history: History,
     leaderboard: Store,
     reuse: Reuse,
+    origins: Mapping[str, str],
 ) -> Callable[[Recorder, Lease], SweepState] | None:
     """Everything that can fail before the first trial: encoders, data, the search store.
 
     `asked` is the sweep as JSON, for the journal with the identity `journal`; best encoders are
-    looked up in the leaderboard.
+    looked up in the leaderboard. `origins` says which settings have values of earlier stages.
     What is returned begins the sweep: no start is recorded of one that is refused here. None if
     the sweep has nothing left to do.
     """
@@ -181,7 +189,8 @@ def prepare(
     )
     now = {"content": content, "environment": environment, "packages": packages}
     taken = {"best": best, "leaders": evidence.leaders, "learned": evidence.learned}
-    started = _started(spec, method, spec=asked, **taken, **now)
+    notes = [*value_notes(spec, origins), *evidence.notes(resolved)]
+    started = _started(spec, method, origins, spec=asked, **taken, **now)
 
     def begin(recorder: Recorder, lease: Lease) -> SweepState:
         stores = (recorder, search, leaderboard, lease)
@@ -189,21 +198,24 @@ def prepare(
         state.record(started)
         if failed:
             state.say(f"trying {counted(len(failed), 'failed trial')} again")
-        for note in evidence.notes(resolved):
+        for note in notes:
             state.say(note)
         return state
 
     return begin
 
 
-def _started(sweep: SweepSpec, method: Method, **facts: Any) -> SweepStarted:
-    """The event of a start, with the state of the code that it starts from."""
+def _started(
+    sweep: SweepSpec, method: Method, origins: Mapping[str, str], **facts: Any
+) -> SweepStarted:
+    """The event of a start, with the code and the values of earlier stages that it starts from."""
     outside = next(iter(outside_sources(method).values()), None)
+    found = {f"fixed.{name}": whose for name, whose in origins.items()}
     return SweepStarted(
         sweep=sweep.sweep,
         method=sweep.method,
         backbone=sweep.backbone,
-        provenance=sweep_provenance(None, method=outside),
+        provenance=sweep_provenance(None, method=outside) | found,
         diffs=code_diffs(None, method=outside),
         **facts,
     )

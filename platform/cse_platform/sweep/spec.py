@@ -15,9 +15,8 @@ from cse_methods.settings import Settings
 from cse_platform.errors import SweepRefusedError
 from cse_platform.secrets import mask_text
 from cse_platform.sweep.aims import aim_problems
-from cse_platform.sweep.best import (
-    with_placeholders,
-)
+from cse_platform.sweep.best import with_placeholders
+from cse_platform.sweep.best_of import with_examples
 from cse_platform.sweep.blocks import Evaluate, Keep, SecretUrls, Slug, Stores, TrialSeeds
 from cse_platform.sweep.pruners import NoPruner, Pruner
 from cse_platform.sweep.reading.problems import (
@@ -119,7 +118,7 @@ class SweepSpec(Settings):
 
     @model_validator(mode="after")
     def _check_require(self) -> Self:
-        if problems := require_problems(self.require, self.space, self.fixed):
+        if problems := require_problems(self.require, self.space, with_examples(self.fixed)):
             raise ProblemsError([problem.under(("require",)) for problem in problems])
         return self
 
@@ -162,7 +161,7 @@ class SweepSpec(Settings):
     @property
     def requirements(self) -> Requirements:
         """What must hold in every trial."""
-        return Requirements(self.require, self.space, self.fixed)
+        return Requirements(self.require, self.space, with_examples(self.fixed))
 
     def grid_points(self) -> Iterator[dict[str, Any]]:
         """The points of the space, each once, without those that `require` excludes."""
@@ -225,7 +224,8 @@ class SweepSpec(Settings):
     def config(self, assignment: Mapping[str, Any]) -> MethodConfig:
         """The method's configuration of one trial; inactive dimensions are left out.
 
-        References to a best encoder that are not resolved yet appear as placeholders.
+        References to a best encoder that are not resolved yet appear as placeholders, and examples
+        stand for values that earlier stages are still to find.
         SweepRefusedError if the method refuses the settings together.
         """
         return self._checked(self.settings(assignment), tried=assignment)
@@ -246,7 +246,7 @@ class SweepSpec(Settings):
     def settings(self, assignment: Mapping[str, Any]) -> dict[str, Any]:
         """What `config` gives to the method: top-level, fixed and active settings, JSON values."""
         active = self.space.active(assignment)
-        return with_placeholders(self._top() | self.fixed | active)  # type: ignore[no-any-return]
+        return with_placeholders(self._top() | with_examples(self.fixed) | active)  # type: ignore[no-any-return]
 
     def _top(self) -> dict[str, Any]:
         return self.model_dump(mode="json", include=set(METHOD_WIDE))

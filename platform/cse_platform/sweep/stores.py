@@ -38,6 +38,10 @@ class SweepStores:
     def journal(self) -> Path:
         return self.folder / "journal.jsonl"
 
+    def journal_of(self, sweep: str) -> Path:
+        """The journal of another sweep in the same folder of runs."""
+        return self.folder.parent / sweep / self.journal.name
+
     @property
     def errors(self) -> Path:
         """Folder of the tracebacks of failed trials."""

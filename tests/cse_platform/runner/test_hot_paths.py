@@ -86,7 +86,7 @@ def test_a_start_reads_each_dev_set_once_opens_one_search_store_and_validates_no
     places = sweep_stores(spec, runs=tmp_path, environment={})
     with open_store(places.leaderboard) as board:
         launch.prepare(
-            spec, spec.model_dump(mode="json"), places, "j", History(), board, "same code"
+            spec, spec.model_dump(mode="json"), places, "j", History(), board, "same code", {}
         )
     assert counts == Counter(stsb=1, sickr=1) | Counter({"search stores": 1})
 

@@ -52,7 +52,7 @@ def test_corpus_and_dev_sets_are_opened_once(
         sys.addaudithook(count)
         try:
             asked = spec.model_dump(mode="json")
-            prepare(spec, asked, places, "j", History([]), leaderboard, "same code")
+            prepare(spec, asked, places, "j", History([]), leaderboard, "same code", {})
         finally:
             watching = False  # a hook cannot be taken off again
     assert opened == {CORPUS: 1, STSB: 1, SICK: 1}

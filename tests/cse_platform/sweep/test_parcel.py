@@ -12,6 +12,7 @@ from sweeps import CHEAP, write_sweep
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep import parcel
 from cse_platform.sweep.parcel import SWEEP_FILE, Parcel, pack_sweep
+from cse_platform.sweep.reading.loader import load_sweep
 
 PAIRS = "sentence1\tsentence2\tscore\na cat\ta dog\t2.5\n"
 
@@ -85,3 +86,16 @@ def test_files_that_cannot_travel_are_refused(
     monkeypatch.setattr(parcel, "LARGEST", 10)
     with pytest.raises(SweepRefusedError, match="absolute path there"):
         packed(tmp_path, dev=dev)
+
+
+def test_a_value_that_an_earlier_stage_finds_is_found_where_the_file_runs(tmp_path: Path) -> None:
+    early = CHEAP | {"sweep": "early"}
+    late = CHEAP | {"sweep": "late", "space": {"kind": ["a", "b"]}}
+    late |= {"fixed": {"temperature": {"best_of": "early"}}}
+    file = tmp_path / "stages.yaml"
+    file.write_text(json.dumps({"stages": [early, late]}))
+    one = pack_sweep(file, [])
+    assert sweep_in(one)["stages"][1]["fixed"] == {"temperature": {"best_of": "early"}}
+    sent = tmp_path / "there.yaml"
+    sent.write_text(str(one.content[SWEEP_FILE]))
+    assert load_sweep(sent).stages == one.sweeps.stages

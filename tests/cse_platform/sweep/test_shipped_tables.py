@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from cse_methods.describe import describe_method
+from cse_methods.contract import PublishedSettings
 from cse_methods.registry import get_method
+from cse_platform.sweep.best_of import values_to_find
 from cse_platform.sweep.reading.loader import load_sweep
 from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec
@@ -35,12 +37,14 @@ SCORES = {
     "whitenedcse-table2",
 }
 """Files of tables of scores, which are not among the ablations."""
-SETTINGS = {"rankcse-table9"}
-"""The search that led to a table of settings."""
+SETTINGS = {"hicl-table13", "rankcse-table9"}
+"""The searches that led to tables of settings."""
 FIGURES = {"compcse-figure2", "compcse-figure3", "hicl-figure2", "rankcse-figure3"}
 RANKED = {"rankcse-table13"}
 """What the models of another table score on the ranking tasks."""
-NO_ROWS = SCORES | SETTINGS | FIGURES | RANKED
+TAUGHT = {"rankcse-teachers"}
+"""Rows of another table with teachers that are trained first."""
+NO_ROWS = SCORES | SETTINGS | FIGURES | RANKED | TAUGHT
 
 Facts = dict[str, Any]
 WHITENED: Facts = {"whitening": "shuffled-group"}
@@ -103,6 +107,7 @@ UNIFIED: dict[str, Facts] = {
     "large": {"batch_size": 128, "precision": "fp16"},
 }
 """HiCL's authors train all methods with one batch size and one precision."""
+TRAINED: Facts = {"teachers": ["best:simcse/bert-base", "best:simcse/bert-large"]}
 DEPARTURES: dict[str, Facts] = {
     **{
         f"hicl-table1-{method}-{family}-{size}": unified
@@ -118,6 +123,13 @@ DEPARTURES: dict[str, Facts] = {
     },
     "rankcse-table11-simcse-bert-base": {"batch_size": 128},
     "rankcse-table11-simcse-bert-large": {"batch_size": 128},
+    # Alpha is searched at one learning rate.
+    **{
+        f"hicl-table13-{base}-{family}-{size}-alpha": {"learning_rate": rate}
+        for base in ("simcse", "esimcse", "sncse")
+        for family in ("bert", "roberta")
+        for size, rate in (("base", 1e-5), ("large", 5e-6))
+    },
     # The figures are of the first steps.
     "compcse-figure2-simcse": {"eval_steps": 10},
     "compcse-figure2-compcse": {"eval_steps": 10, "d0": 768},
@@ -150,6 +162,8 @@ DEPARTURES: dict[str, Facts] = {
     "rankcse-table10-bert-base-listmle": {"eval_steps": 1000},
     "rankcse-table10-roberta-base-listnet": {"eval_steps": 1000},
     "rankcse-table10-roberta-base-listmle": {"eval_steps": 1000},
+    "rankcse-teachers-listnet-bert-base": TRAINED,
+    "rankcse-teachers-listmle-bert-base": TRAINED,
     # There are no groups without group whitening.
     "whitenedcse-table3-simcse": {"groups": None},
     "whitenedcse-table3-whole": {"groups": None},
@@ -158,8 +172,16 @@ DEPARTURES: dict[str, Facts] = {
 """Where a sweep's fixed settings are not those that its method's paper printed, and why."""
 
 
-def stages(name: str) -> tuple[SweepSpec, ...]:
-    return load_sweep((FILES | WHOLE)[name]).stages
+def stages(name: str) -> list[SweepSpec]:
+    """The sweeps of a file; what they take from earlier ones is what the paper has found."""
+    every = load_sweep((FILES | WHOLE)[name]).stages
+    return [with_published_values(one) if values_to_find(one.fixed) else one for one in every]
+
+
+def with_published_values(stage: SweepSpec) -> SweepSpec:
+    told = published(stage, facts(stage, next(stage.space.grid_points())))
+    found = {name: told[name] for name in values_to_find(stage.fixed)}
+    return stage.model_copy(update={"fixed": stage.fixed | found})
 
 
 def facts(stage: SweepSpec, point: Mapping[str, Any]) -> Facts:
@@ -279,8 +301,23 @@ def test_a_file_is_a_whole_grid_on_the_papers_dev_sets(name: str) -> None:
         assert stage.dev.search == ("sickr" if name.startswith("hicl") else picks)
 
 
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+def test_a_search_tries_what_the_paper_searched(name: str) -> None:
+    for stage in stages(name):
+        point = next(stage.space.grid_points())
+        columns = columns_of(stage, facts(stage, point))
+        searched = {name: one for column in columns for name, one in column.searched.items()}
+        for dimension, choices in stage.space.items():
+            assert list(choices.grid_values()) == list(searched[dimension]), stage.sweep
+
+
 def published(stage: SweepSpec, found: Facts) -> Facts:
     """The settings of a method's columns that are of this variant, those of its base below them."""
+    columns = columns_of(stage, found)
+    return {name: value for column in columns for name, value in column.settings.items()}
+
+
+def columns_of(stage: SweepSpec, found: Facts) -> list[PublishedSettings]:
     methods = [found["base"], stage.method] if "base" in found else [stage.method]
     columns = [
         column
@@ -327,3 +364,4 @@ def test_departures_are_of_tables_and_figures_with_a_file_or_without() -> None:
     named = {f"{one.paper}-{table}" for one in told for table in one.tables}
     assert named - FILES.keys() == {"compcse-figure4", "rankcse-table1", "rankcse-table12"}
     assert len({one.text for one in told}) == len(told)
+    return columns

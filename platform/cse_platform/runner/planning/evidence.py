@@ -1,22 +1,34 @@
-"""What a search takes over from earlier sweeps when it starts. It is looked up once."""
+"""What a sweep takes over from earlier sweeps when it starts. It is looked up once."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
+from pydantic import ValidationError
+
 from cse_methods.contract import MethodConfig
+from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.query.board.leading import Leading, leading_configurations
 from cse_platform.leaderboard.query.sweeps.tried import Tried, tried_configurations
 from cse_platform.leaderboard.store.opening import Store
 from cse_platform.render.formats import counted, percent
+from cse_platform.runner.planning.choice import chosen_trials
 from cse_platform.search.proposing.learning import evenly
+from cse_platform.sweep.best_of import BestOf, values_to_find
+from cse_platform.sweep.check import rule_problems, value_problems
+from cse_platform.sweep.reading.problems import format_value, joined_problems
+from cse_platform.sweep.space.require import require_problems
 from cse_platform.sweep.space.start_points import Leaders, leader_notes
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import LearnedTrial
 from cse_platform.tracking.history import History
+from cse_platform.tracking.journal import read_journal
+from cse_platform.tracking.trial_history import TrialHistory
 
 MOST_LEADERS = 3
 """So many configurations `leaderboard` stands for."""
@@ -54,6 +66,88 @@ def gather(
         leaders=_leaders(history, spec, leaderboard, dev_identity=dev["identity"]),
         learned=_learned(history, spec, leaderboard, dev),
     )
+
+
+def with_found_values(
+    spec: SweepSpec, history: History, places: SweepStores
+) -> tuple[SweepSpec, dict[str, str]]:
+    """Put in the values that earlier stages of the file have found.
+
+    Returns the sweep with them, and the origin of each by its setting. A stage that is not complete
+    in this folder of runs has found nothing yet: a setting that waits for it has the value that the
+    sweep was started with, or keeps its reference.
+
+    Raises:
+        SweepRefusedError: if a stage has no best configuration, its value means nothing here, or
+            the sweep was started with another one.
+    """
+    started = (history.spec or {}).get("fixed") or {}
+    fixed, origins = dict(spec.fixed), dict[str, str]()
+    for name, wanted in values_to_find(spec.fixed).items():
+        if (trial := _best_of_stage(spec, wanted, places.journal_of(wanted.stage))) is not None:
+            fixed[name] = trial.values[wanted.hyperparameter]
+            origins[name] = f"{wanted}, trial {trial.number}"
+            if name in started and started[name] != fixed[name]:
+                raise SweepRefusedError(
+                    f"sweep {spec.sweep!r} was started with fixed.{name} = "
+                    f"{format_value(started[name])}, and now {wanted} is "
+                    f"{format_value(fixed[name])} (trial {trial.number}); write {name}: "
+                    f"{format_value(started[name])} under its 'fixed' to go on with that, or "
+                    "another name after its 'sweep' to run it with the new value"
+                )
+        elif name in started:
+            fixed[name], origins[name] = started[name], f"{wanted} when it was started"
+    found = spec.model_copy(update={"fixed": fixed})
+    if origins and not values_to_find(fixed):
+        _refuse_values(found, origins)
+    return found, origins
+
+
+def value_notes(spec: SweepSpec, origins: Mapping[str, str]) -> list[str]:
+    """What earlier stages have found for this one, a line each."""
+    return [
+        f"{name}={format_value(spec.fixed[name])} is {whose}" for name, whose in origins.items()
+    ]
+
+
+def _best_of_stage(spec: SweepSpec, wanted: BestOf, journal: Path) -> TrialHistory | None:
+    """A trial of the configuration that a complete stage takes for the best, by its own rule."""
+    past = History(event for _, event in read_journal(journal)) if journal.exists() else History()
+    if not past.complete:
+        return None
+    try:
+        chosen = chosen_trials(past, SweepSpec.model_validate(past.spec), top=1)
+    except ValidationError:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} takes {wanted}, which another version has run, and its file can "
+            "no longer be read; run that stage again under another name"
+        ) from None
+    if not chosen:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} takes {wanted}, and no complete configuration there keeps its "
+            "constraints; let it search on, or give the value itself under 'fixed'"
+        )
+    if wanted.hyperparameter not in chosen[0].values:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} takes {wanted}, and it has no effect in the best configuration "
+            f"there (trial {chosen[0].number}); give the value itself under 'fixed'"
+        )
+    return chosen[0]
+
+
+def _refuse_values(spec: SweepSpec, origins: Mapping[str, str]) -> None:
+    """Raise SweepRefusedError if what earlier stages have found means nothing in this one."""
+    method = get_method(spec.method)
+    problems = [
+        *require_problems(spec.require, spec.space, spec.fixed),
+        *value_problems(spec, method),
+        *rule_problems(spec, method, known=()),
+    ]
+    if problems:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} cannot be run, for {' and '.join(value_notes(spec, origins))}: "
+            f"{joined_problems(problems)}"
+        )
 
 
 def _leaders(

@@ -1,7 +1,7 @@
 """A sweep file, read and checked as a whole: it loads, or every problem is named."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,19 @@ from cse_methods.contract import Method
 from cse_methods.errors import BrokenMethodError, UnknownMethodError
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepFileError
+from cse_platform.sweep.best_of import (
+    EXAMPLE,
+    BestOf,
+    Configurations,
+    has_references,
+    possible_values,
+    reference_problems,
+    values_to_find,
+    without_references,
+)
 from cse_platform.sweep.check import (
     names_of_no_method,
+    representatives,
     rule_problems,
     value_problems,
     with_real_ranges,
@@ -42,6 +53,9 @@ class DraftSweep:
     """What is wrong is left out of it, or something else stands there."""
     inspection: Inspection
     """What is known to be wrong."""
+    possible: tuple[dict[str, Any], ...]
+    """What `fixed` can be when the sweep starts: several where it takes values that earlier stages
+    find, else what the file says."""
     notes: tuple[str, ...] = ()
     """What was dropped of it without being wrong, for people."""
     steps: Steps = ()
@@ -97,10 +111,11 @@ def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:
     source = read_yaml_file(path, what="a sweep", refusal=SweepFileError)
     apply_overrides(source, overrides)
     problems, sweeps = _listed(source.data)
-    stages = []
-    for steps, data in sweeps:
+    stages: list[DraftSweep] = []
+    for place, (steps, data) in enumerate(sweeps):
         if isinstance(data, dict):
-            stages.append(_read_sweep(data, steps, path.parent))
+            later = [_name_of(other) for _, other in sweeps[place + 1 :]]
+            stages.append(_read_stage(data, steps, path.parent, stages, later))
         else:
             text = f"expected a sweep, a mapping, got {format_value(data)}"
             problems.append(Problem(steps, text))
@@ -136,15 +151,99 @@ def _shared_names(stages: list[Any]) -> list[Problem]:
     problems = []
     first: dict[str, int] = {}
     for position, stage in enumerate(stages):
-        name = stage.get("sweep") if isinstance(stage, dict) else None
-        if isinstance(name, str) and first.setdefault(name, position) != position:
+        name = _name_of(stage)
+        if name and first.setdefault(name, position) != position:
             text = f"{name!r} names stages.{first[name]} too; each stage needs its own name"
             problems.append(Problem(("stages", position, "sweep"), text))
     return problems
 
 
-def _read_sweep(data: dict[str, Any], steps: Steps, folder: Path) -> DraftSweep:
-    found = Inspection()
+def _name_of(stage: Any) -> str:
+    """The name of a stage; empty where it has none."""
+    name = stage.get("sweep") if isinstance(stage, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _read_stage(
+    data: dict[str, Any],
+    steps: Steps,
+    folder: Path,
+    earlier: Sequence[DraftSweep],
+    later: Collection[str],
+) -> DraftSweep:
+    """Read a sweep with each value that earlier stages can find for it.
+
+    Its spec says under `fixed` where such a value comes from, as the file does, and an example.
+    """
+    fixed = data.get("fixed")
+    if not isinstance(fixed, dict) or not has_references(fixed):
+        return _read_sweep(data, steps, folder)
+    named = [one.stage for one in values_to_find(fixed).values()]
+    found = {
+        stage.spec.sweep: _findable(stage) if stage.spec.sweep in named else () for stage in earlier
+    }
+    refused = reference_problems(fixed, here=_name_of(data), earlier=found, later=later)
+    broken = {str(problem.path[0]) for problem in refused}
+    sound = {name: value for name, value in fixed.items() if name not in broken}
+    wanted = values_to_find(sound)
+    said = without_references(fixed)
+    values = possible_values(wanted, found)
+    refused += [
+        Problem((name,), f"no configuration of stage {one.stage!r} has all that is taken from it")
+        for name, one in wanted.items()
+        if name not in values[0] and found[one.stage]
+    ]
+    known = [problem.under(("fixed",)) for problem in refused]
+    drafts = [_read_sweep({**data, "fixed": said | each}, steps, folder, known) for each in values]
+    inspection = Inspection(_problems_of_values(drafts, values, wanted))
+    first = drafts[0]
+    references = {name: {**fixed[name], EXAMPLE: value} for name, value in values[0].items()}
+    spec = first.spec.model_copy(update={"fixed": first.spec.fixed | references})
+    possible = tuple(draft.spec.fixed for draft in drafts)
+    return DraftSweep(spec, inspection, possible, first.notes, steps)
+
+
+def _findable(stage: DraftSweep) -> Configurations:
+    """Configurations with each value that a stage can find; none where a setting of it is wrong."""
+    if not stage.inspection.is_sound("method", "backbone", "fixed", "space", "require"):
+        return ()
+    method = get_method(stage.spec.method)
+    return [
+        fixed | assignment
+        for fixed in stage.possible
+        for assignment in representatives(stage.spec.model_copy(update={"fixed": fixed}), method)
+    ]
+
+
+def _problems_of_values(
+    drafts: Sequence[DraftSweep],
+    values: Sequence[Mapping[str, Any]],
+    wanted: Mapping[str, BestOf],
+) -> list[Problem]:
+    """The problems of a sweep that was read with each of these values, each once.
+
+    A problem that comes of the values says where they are from; the first of its place is enough.
+    """
+    told: dict[tuple[Steps, str], Problem] = {}
+    for draft, found in zip(drafts, values, strict=True):
+        for problem in draft.inspection.problems:
+            of_one = [name for name in found if problem.path[:2] == ("fixed", name)]
+            if of_one or any(problem not in other.inspection.problems for other in drafts):
+                origins = " and ".join(
+                    f"{name}={format_value(found[name])} from stage {wanted[name].stage!r}"
+                    for name in of_one or found
+                )
+                text = f"{problem.text}; it can get {origins}"
+                told.setdefault((problem.path, ""), replace(problem, text=text))
+            else:
+                told.setdefault((problem.path, problem.text), problem)
+    return list(told.values())
+
+
+def _read_sweep(
+    data: dict[str, Any], steps: Steps, folder: Path, known: Sequence[Problem] = ()
+) -> DraftSweep:
+    found = Inspection(list(known))
     spec = _read_spec(data, found)
     notes: tuple[str, ...] = ()
     if (method := _read_method(spec, found)) is not None:
@@ -156,7 +255,7 @@ def _read_sweep(data: dict[str, Any], steps: Steps, folder: Path) -> DraftSweep:
             found.problems += start_problems(spec, method)
         if not found.problems:
             spec = with_real_ranges(spec, method)
-    return DraftSweep(with_absolute_names(spec, folder), found, notes, steps)
+    return DraftSweep(with_absolute_names(spec, folder), found, (spec.fixed,), notes, steps)
 
 
 def _read_spec(data: dict[str, Any], found: Inspection) -> SweepSpec:

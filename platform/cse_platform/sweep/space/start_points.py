@@ -7,6 +7,7 @@ from typing import Any
 from cse_methods.contract import Method, PublishedSettings
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import reference_problems
+from cse_platform.sweep.best_of import with_examples
 from cse_platform.sweep.reading.problems import (
     Path,
     Problem,
@@ -144,7 +145,7 @@ def _contradicted(column: PublishedSettings, spec: SweepSpec, method: Method) ->
             if not spec.space[name].has(value):
                 return True
         else:
-            here = spec.fixed.get(name, method.config.model_fields[name].default)
+            here = with_examples(spec.fixed).get(name, method.config.model_fields[name].default)
             if canonical_json(here) != canonical_json(value):
                 return True
     return False

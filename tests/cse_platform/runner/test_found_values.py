@@ -1,0 +1,147 @@
+"""The values that a stage takes from an earlier one when it starts, and what is said of them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.planning.choice import chosen_trials
+from cse_platform.runner.planning.evidence import value_notes, with_found_values
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.stores import SweepStores, sweep_stores
+from cse_platform.tracking.events import SweepFinished, SweepStarted
+from cse_platform.tracking.history import History
+from cse_platform.tracking.journal import Journal
+
+NewSpec = Callable[..., SweepSpec]
+Stage = Callable[..., History]
+
+TAKES = {"kind": "b", "depth": {"best_of": "early", "example": 1}}
+
+
+@pytest.fixture
+def spec(new_spec: NewSpec) -> SweepSpec:
+    """A stage that takes `depth` from the stage `early`."""
+    return new_spec(sweep="late", fixed=TAKES, space={"temperature": [0.05, 0.1]})
+
+
+@pytest.fixture
+def places(spec: SweepSpec, tmp_path: Path) -> SweepStores:
+    return sweep_stores(spec, runs=tmp_path, environment={})
+
+
+@pytest.fixture
+def early(new_spec: NewSpec, places: SweepStores, trial_life: Callable[..., Any]) -> Stage:
+    """Writes the journal of the stage `early`: trials with a depth and the dev scores of seeds."""
+
+    def write(
+        *trials: tuple[int | None, list[float]], state: str = "COMPLETE", **changes: Any
+    ) -> History:
+        spec = new_spec(sweep="early", space={"depth": [1, 2, 3]}, **changes)
+        said = {"method": spec.method, "backbone": spec.backbone, "provenance": {}}
+        events: list[Any] = [SweepStarted(sweep="early", spec=spec.model_dump(mode="json"), **said)]
+        for depth, scores in trials:
+            values = {"temperature": 0.05} if depth is None else {"depth": depth}
+            for seed, score in enumerate(scores):
+                number = len(events)
+                configuration = f"c{depth}"
+                events += [
+                    *trial_life(number, {2: score}, sweep="early", configuration=configuration,
+                                seed=seed, values=values)
+                ]  # fmt: skip
+        with Journal(places.journal_of("early")) as journal:
+            for event in [*events, SweepFinished(sweep="early", state=state)]:
+                journal.append(event)
+        return History(events)
+
+    return write
+
+
+def started(spec: SweepSpec, **fixed: Any) -> History:
+    said = {"method": spec.method, "backbone": spec.backbone, "provenance": {}}
+    stored = spec.model_dump(mode="json") | {"fixed": {"kind": "b"} | fixed}
+    return History([SweepStarted(sweep=spec.sweep, spec=stored, **said)])
+
+
+def test_the_value_is_that_of_what_the_stage_takes_for_the_best(
+    early: Stage, spec: SweepSpec, places: SweepStores
+) -> None:
+    """Two seeds go before a single lucky one, as on the leaderboard and for `evaluate: top`."""
+    history = early((1, [0.9]), (2, [0.5, 0.7]), (3, [0.6, 0.5]))
+    found, origins = with_found_values(spec, History(), places)
+    assert found.fixed == {"kind": "b", "depth": 2}
+    (first, _) = chosen_trials(history, spec, top=1)
+    assert first.values["depth"] == 2
+    assert value_notes(found, origins) == [
+        f"depth=2 is the best depth of 'early', trial {first.number}"
+    ]
+
+
+def test_constraints_and_the_lower_bound_decide_as_in_the_stage(
+    early: Stage, spec: SweepSpec, places: SweepStores
+) -> None:
+    # Means 0.60 and 0.59; the 95 % lower bounds are 0.6 - 12.7 x 0.2 and 0.59 - 12.7 x 0.01.
+    seeds = {"value": "lower_bound", "confirm": {"top": 2, "seeds": [0, 1]}}
+    early((1, [0.4, 0.8]), (2, [0.58, 0.6]), seeds=seeds)
+    found, _ = with_found_values(spec, History(), places)
+    assert found.fixed["depth"] == 2
+
+
+def test_what_is_not_complete_has_found_nothing(
+    early: Stage, spec: SweepSpec, places: SweepStores
+) -> None:
+    assert with_found_values(spec, History(), places) == (spec, {})
+    early((1, [0.9]), state="INTERRUPTED")
+    assert with_found_values(spec, History(), places) == (spec, {})
+    found, origins = with_found_values(spec, started(spec, depth=3), places)
+    assert found.fixed["depth"] == 3
+    assert origins == {"depth": "the best depth of 'early' when it was started"}
+
+
+def test_a_sweep_that_was_started_keeps_its_value_and_refuses_another(
+    early: Stage, spec: SweepSpec, places: SweepStores
+) -> None:
+    early((1, [0.9]), (2, [0.5]))
+    found, _ = with_found_values(spec, started(spec, depth=1), places)
+    assert found.fixed["depth"] == 1
+    with pytest.raises(SweepRefusedError) as refused:
+        with_found_values(spec, started(spec, depth=2), places)
+    assert str(refused.value) == (
+        "sweep 'late' was started with fixed.depth = 2, and now the best depth of 'early' is 1 "
+        "(trial 1); write depth: 2 under its 'fixed' to go on with that, or another name after its "
+        "'sweep' to run it with the new value"
+    )
+
+
+def test_a_stage_without_a_best_configuration_is_refused(
+    early: Stage, spec: SweepSpec, places: SweepStores
+) -> None:
+    early((1, [0.9]), search={"constraints": ["seconds <= 0.1"]})
+    with pytest.raises(SweepRefusedError, match="takes the best depth of 'early', and no complete"):
+        with_found_values(spec, History(), places)
+
+
+def test_a_value_that_takes_no_part_in_the_best_is_refused(
+    early: Stage, spec: SweepSpec, places: SweepStores
+) -> None:
+    early((None, [0.9]), (2, [0.5]))
+    told = r"it has no effect in the best configuration there \(trial 1\); give the value itself"
+    with pytest.raises(SweepRefusedError, match=told):
+        with_found_values(spec, History(), places)
+
+
+def test_a_value_that_means_nothing_here_is_refused(
+    early: Stage, new_spec: NewSpec, places: SweepStores
+) -> None:
+    """What lies between the ends of a range is only known when it is found."""
+    early((1, [0.5]), (2, [0.9]))
+    strict = new_spec(
+        sweep="late",
+        fixed=TAKES,
+        space={"temperature": [0.1]},
+        require="temperature * depth < 0.15",
+    )
+    with pytest.raises(SweepRefusedError, match=r"for depth=2 is the best depth of 'early', trial"):
+        with_found_values(strict, History(), places)

@@ -1,0 +1,170 @@
+"""`fixed: {NAME: {best_of: STAGE}}` in a file: what it can become, and what is wrong with it."""
+
+from pathlib import Path
+
+import pytest
+
+from cse_platform.errors import SweepFileError
+from cse_platform.sweep.best_of import BestOf, values_to_find
+from cse_platform.sweep.reading.loader import load_sweep, read_draft
+from cse_platform.sweep.reading.problems import Problem
+
+SAME = "method: toy, backbone: mini, corpus: builtin, search: {trials: 2}"
+FIRST = (
+    "{sweep: first, "
+    f"{SAME}, fixed: {{temperature: 1}}, space: {{views: [2, 4], epochs: {{low: 1, high: 3}}}}}}"
+)
+
+
+def stages(*others: str) -> str:
+    return "\n".join(["stages:", *(f"  - {stage}" for stage in (FIRST, *others))])
+
+
+def later(fixed: str, *, name: str = "later", **keys: str) -> str:
+    more = "".join(f", {key}: {value}" for key, value in keys.items())
+    return f"{{sweep: {name}, {SAME}, fixed: {fixed}{more}}}"
+
+
+def problems(folder: Path, text: str) -> list[str]:
+    file = folder / "a.yaml"
+    file.write_text(text)
+    with pytest.raises(SweepFileError) as caught:
+        load_sweep(file)
+    return [line.strip() for line in str(caught.value).splitlines()[1:]]
+
+
+def test_a_stage_is_read_with_every_value_that_it_can_get(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    takes = "{temperature: 2, views: {best_of: first}, epochs: {best_of: first}}"
+    file.write_text(stages(later(takes)))
+    _, draft = read_draft(file).stages
+    assert values_to_find(draft.spec.fixed) == {
+        "views": BestOf("first", "views"),
+        "epochs": BestOf("first", "epochs"),
+    }
+    assert [(one["views"], one["epochs"]) for one in draft.possible] == [(2, 1), (4, 1), (2, 3)]
+    config = draft.spec.config({})  # with an example of each
+    assert (config.views, config.epochs, config.temperature) == (2, 1, 2)
+
+
+def test_a_value_can_have_another_name_and_come_by_a_third_stage(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    second = later("{temperature: {best_of: first}, views: {best_of: first}}", name="second")
+    file.write_text(
+        stages(second, later("{temperature: {best_of: second, hyperparameter: views}}"))
+    )
+    _, two, three = read_draft(file).stages
+    assert two.possible == ({"temperature": 1, "views": 2}, {"temperature": 1, "views": 4})
+    assert three.possible == ({"temperature": 2}, {"temperature": 4})
+    assert load_sweep(file).stages[2].config({}).temperature == 2
+
+
+def test_values_of_one_stage_come_together_as_it_tries_them(tmp_path: Path) -> None:
+    """`require` excludes some of them, and a condition leaves a hyperparameter out."""
+    file = tmp_path / "a.yaml"
+    search = later("{temperature: 1}", name="search", require="views > epochs",
+                   space="{views: [2, 3], epochs: [1, 2]}")  # fmt: skip
+    file.write_text(stages(search, later(
+        "{temperature: 1, views: {best_of: search}, epochs: {best_of: search}}"
+    )))  # fmt: skip
+    *_, draft = read_draft(file).stages
+    found = {(one["views"], one["epochs"]) for one in draft.possible}
+    assert found == {(2, 1), (3, 1), (3, 2)}
+
+
+def test_an_include_keeps_what_its_stages_take(tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text(
+        stages(later("{temperature: 1, views: {best_of: first}, epochs: 9}"))
+    )
+    whole = tmp_path / "whole.yaml"
+    whole.write_text("stages:\n  - {file: two.yaml, seeds: {search: 7}}\n")
+    _, draft = read_draft(whole).stages
+    assert not draft.inspection.problems and draft.spec.seeds.search == 7
+    assert values_to_find(draft.spec.fixed) == {"views": BestOf("first", "views")}
+    whole.write_text("stages:\n  - {file: two.yaml, fixed: {views: {best_of: frist}}}\n")
+    told = problems(tmp_path, whole.read_text())
+    assert any("line 2, stages.1.fixed.views.best_of: no stage 'frist' in this file" in one
+               for one in told)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reference", "place", "text"),
+    [
+        ("{best_of: frist}", ".best_of", "no stage 'frist' in this file; did you mean 'first'?"),
+        ("{best_of: other}", ".best_of", "no stage 'other' in this file; earlier stages: first"),
+        ("{best_of: later}", ".best_of", "'later' is this stage itself; name an earlier one"),
+        ("{best_of: last}", ".best_of", "stage 'last' comes later; move it before this one"),
+        ("{best_of: first, hyperparameter: vews}", ".hyperparameter",
+         "stage 'first' neither searches nor fixes 'vews'; did you mean 'views'?"),
+        ("{best_of: first, hyperparameter: dropout}", ".hyperparameter",
+         "stage 'first' neither searches nor fixes 'dropout'; it has epochs, temperature, views; "
+         "name one of them by 'hyperparameter'"),
+        ("{best_of: first, name: views}", "",
+         'expected {best_of: STAGE} or {best_of: STAGE, hyperparameter: NAME}, got {"best_of": '
+         '"first", "name": "views"}'),
+        ("{best_of: [first]}", "", "expected {best_of: STAGE} or {best_of: STAGE, hyperparameter: "
+         'NAME}, got {"best_of": ["first"]}'),
+        ("{best_of: big, hyperparameter: epochs}", "",
+         "expected at most 8, got 9.0; it can get views=9.0 from stage 'big'"),
+        ("{best_of: first, hyperparameter: temperature, example: 3}", "",
+         "expected {best_of: STAGE} or {best_of: STAGE, hyperparameter: NAME}, got "
+         '{"best_of": "first", "hyperparameter": "temperature", "example": 3}'),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_has_its_line(tmp_path: Path, reference: str, place: str, text: str) -> None:
+    big = later("{temperature: 1}", name="big", space="{epochs: {low: 2, high: 9}}")
+    takes = later(f"{{temperature: 1, views: {reference}}}")
+    file = stages(
+        *([big] if "big" in reference else []), takes, later("{temperature: 1}", name="last")
+    )
+    line, stage = (4, 2) if "big" in reference else (3, 1)
+    assert problems(tmp_path, file) == [f"line {line}, stages.{stage}.fixed.views{place}: {text}"]
+
+
+def test_a_single_sweep_has_no_earlier_stage(tmp_path: Path) -> None:
+    (told,) = problems(tmp_path, later("{temperature: {best_of: first}}"))
+    assert told == (
+        "line 1, fixed.temperature.best_of: no earlier stage 'first' in this file; a value comes "
+        "from a stage before this one"
+    )
+
+
+def test_what_some_values_break_is_told_once_with_the_value(tmp_path: Path) -> None:
+    """`tau3` has no effect beside listmle, which the first stage may find the better loss."""
+    losses = later("{temperature: 1}", name="losses", space="{rank_loss: [listnet, listmle]}")
+    takes = later("{temperature: 1, rank_loss: {best_of: losses}}", space="{tau3: [0.1, 0.2]}",
+                  trails="3")  # fmt: skip
+    rule, plain = problems(tmp_path, stages(losses, takes))
+    assert plain.startswith("line 4, stages.2.trails: no such key") and "from stage" not in plain
+    assert rule == (
+        "line 4, stages.2.space.tau3: tau3=0.1 has no effect with rank_loss: listmle; it can get "
+        "rank_loss='listmle' from stage 'losses'"
+    )
+
+
+def test_values_that_are_never_together_are_refused(tmp_path: Path) -> None:
+    apart = later("{temperature: 1}", name="apart", space=(
+        "{rank_loss: [listnet, listmle], tau3: {choices: [0.1], when: {rank_loss: listnet}}, "
+        "views: {choices: [2], when: {rank_loss: listmle}}}"
+    ))  # fmt: skip
+    takes = later("{temperature: 1, tau3: {best_of: apart}, views: {best_of: apart}}")
+    assert problems(tmp_path, stages(apart, takes)) == [
+        f"line 4, stages.2.fixed.{name}: no configuration of stage 'apart' has all that is taken "
+        "from it"
+        for name in ("tau3", "views")
+    ]
+
+
+def test_a_wrong_earlier_stage_blames_no_later_one(tmp_path: Path) -> None:
+    broken = later("{temperature: 0}", name="broken", space="{views: [2]}")
+    told = problems(tmp_path, stages(broken, later("{temperature: 1, views: {best_of: broken}}")))
+    assert told == ["line 3, stages.1.fixed.temperature: expected more than 0, got 0"]
+
+
+def test_the_problem_of_a_reference_hides_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(stages(later("{temperature: -1, views: {best_of: no}}")))
+    _, draft = read_draft(file).stages
+    paths = [problem.path for problem in draft.inspection.problems]
+    assert paths == [("fixed", "views", "best_of"), ("fixed", "temperature")]
+    assert all(isinstance(problem, Problem) for problem in draft.inspection.problems)
