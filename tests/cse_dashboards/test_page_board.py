@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 from page_text import body, copied, heads, told
 
 from cse_dashboards.page.app import create_app
-from cse_dashboards.page.show import arranged, sort_of
+from cse_dashboards.page.show import arranged, reference, sort_of
 from cse_methods.names import PAPER_PAGES, method_name
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.store.opening import open_store as open_store
@@ -191,3 +191,11 @@ def test_trials_stand_before_the_scores_by_task() -> None:
     assert [head.name for head in moved.heads] == [*expected, "configuration"]
     assert [cell.text for cell in moved.rows[1]] == [*expected, "configuration"]
     assert len(moved.groups) == 2
+
+
+def test_a_released_encoder_is_compared_by_the_trial_that_scored_it() -> None:
+    heads = ["method", "configuration"]
+    ours, theirs = ((Cell(name), Cell("dddddddd")) for name in ("simcse", "diffcse (released)"))
+    assert reference(heads, ours) == "simcse@dddddddd"
+    assert reference(heads, theirs) == "untrained@dddddddd"
+    assert reference(heads, (Cell("diffcse"), Cell(""))) is None

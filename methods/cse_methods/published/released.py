@@ -59,8 +59,15 @@ def names_of_released(backbones: Collection[str]) -> list[str]:
 def _by_name() -> dict[str, ReleasedEncoder]:
     """The encoders by hub id and by short name."""
     with Path(__file__).with_name("released.csv").open(newline="", encoding="utf-8") as stream:
-        rows = [row.values() for row in csv.DictReader(stream, strict=True)]
-    listed = (ReleasedEncoder(*told, selected_on or None) for *told, selected_on in rows)
-    ids = {one.encoder: one for one in listed}
+        ids = {
+            row["encoder"]: ReleasedEncoder(
+                encoder=row["encoder"],
+                system=row["system"],
+                trained_from=row["trained_from"],
+                pooler=row["pooler"],
+                selected_on=row["selected_on"] or None,
+            )
+            for row in csv.DictReader(stream, strict=True)
+        }
     short = {name: model for models in HUB.values() for name, model in models.items()}
     return ids | {name: ids[model] for name, model in short.items() if model in ids}

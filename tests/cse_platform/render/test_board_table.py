@@ -1,5 +1,6 @@
 """The leaderboard on a terminal: which numbers stand where, and what is said of them."""
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -243,3 +244,24 @@ def test_poolers_that_differ_are_said_under_the_ranking(
     assert "cls: simcse, hicl; avg: rankcse" in note
     alike = [pooled("simcse", "cls"), pooled("hicl", "cls")]
     assert not any("Poolers" in line for line in lines(Board(alike)))
+
+
+def test_a_released_encoder_is_its_system_and_marked(
+    row: MakeRow, estimate: MakeEstimate, lines: Lines, written: Callable[..., str]
+) -> None:
+    values = {"pooler": "cls", "whitening": False}
+    released = row(
+        {"avg_sts": estimate(0.78)},
+        method="untrained",
+        backbone="diffcse-bert-base",
+        configuration=Configuration("d" * 64, values, []),
+    )
+    board = Board([row({"avg_sts": estimate(0.76)}), released])
+    told = lines(board)
+    assert any(line.startswith("diffcse (released) bert-base 78.00") for line in told)
+    assert any(line.startswith("(released): its authors' encoder, scored here") for line in told)
+    assert "DiffCSE (released)" in written(board, "latex")
+    ours, theirs = json.loads(written(board, "json"))
+    assert (ours["released"], ours["trained_from"]) == (None, None)
+    assert (theirs["method"], theirs["backbone"]) == ("untrained", "diffcse-bert-base")
+    assert (theirs["released"], theirs["trained_from"]) == ("diffcse", "bert-base")

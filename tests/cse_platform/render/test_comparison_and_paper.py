@@ -137,6 +137,14 @@ def line(backbone: str, label: str, value: float, ours: Estimate | None = None) 
     )
 
 
+def test_a_released_encoder_in_a_papers_table_is_told_from_ours(
+    lines: Lines, estimate: Callable[..., Estimate]
+) -> None:
+    scored = replace(line("bert-base", "", 0.78, estimate(0.79)), released="diffcse-bert-base")
+    [_, _, _, _, theirs] = lines(PaperTable("rankcse", "table2", ("avg_sts",), (scored,)))
+    assert theirs == "bert-base released, not ours (diffcse-bert-base, n = 1, cccccccc) 79.00"
+
+
 def test_a_papers_table_by_hand(
     lines: Lines, written: Callable[..., str], estimate: Callable[..., Estimate]
 ) -> None:

@@ -179,8 +179,8 @@ def _our_name(line: PaperLine) -> str:
     """With its seeds, from the fewest to the most of any column, and its configuration."""
     seeds = [estimate.n for estimate in line.ours.values()]
     n = "-".join(dict.fromkeys(map(str, (min(seeds), max(seeds)))))
-    told = f"released {line.released}, scored here" if line.released else f"ours (n = {n}"
-    return f"{told}, {(line.configuration or '')[:HASH_DIGITS]})"
+    begins = f"released, not ours ({line.released}, " if line.released else "ours ("
+    return f"{begins}n = {n}, {(line.configuration or '')[:HASH_DIGITS]})"
 
 
 def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
