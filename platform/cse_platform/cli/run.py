@@ -152,7 +152,8 @@ def _summary(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
             f"{counted(deleted, 'model')} deleted; the best {spec.kept} configurations keep theirs "
             "(keep: {models: all} keeps all)"
         )
-    yield from best_lines(spec, outcome.history)
+    if not spec.smoke:
+        yield from best_lines(spec, outcome.history)
 
 
 def _saved(spec: SweepSpec, trials: Sequence[TrialHistory]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What `cse-sweep FILE --smoke` does: a file rehearsed on a small encoder, all of it, in minutes."""
+"""What `cse-sweep FILE --smoke` does: it rehearses the whole file on a small encoder."""
 
 import math
 import shutil
@@ -29,14 +29,19 @@ from cse_platform.signals import heed_sigterm
 from cse_platform.sweep.prerequisites import fetch_missing
 from cse_platform.sweep.reading.loader import DraftFile, DraftSweep
 from cse_platform.sweep.reading.problems import Inspection
-from cse_platform.sweep.rehearsal import BRIEF, ENCODER, SENTENCES, Rehearsal, own_stores, rehearse
+from cse_platform.sweep.rehearsal import (
+    BRIEF,
+    ENCODER,
+    SENTENCES,
+    SMOKE,
+    Rehearsal,
+    own_stores,
+    rehearse,
+)
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores, sweep_stores
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal
-
-SMOKE = "smoke"
-"""The folder of rehearsals below that of the runs."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,8 @@ def _told(draft: DraftFile, folder: Path, rehearsals: Sequence[Rehearsal]) -> It
     data = {one.spec.data or "" for one in rehearsals}
     steps = f"{BRIEF['max_steps']} steps a trial in batches of an eighth, {BRIEF['precision']}"
     yield f"  {ENCODER} stands in for {_listed(encoders - {ENCODER}) or 'itself'}"
-    yield f"  at most {SENTENCES:,} built-in sentences for {_listed(corpora)}; data: {_listed(data)}"
+    sentences = f"at most {SENTENCES:,} built-in sentences"
+    yield f"  {sentences} stand in for {_listed(corpora)}; data: {_listed(data)}"
     yield f"  {steps}, on one CPU core; every searched value, and one further seed"
     changed = Counter(line for one in rehearsals for line in one.changes)
     for line, count in changed.items():

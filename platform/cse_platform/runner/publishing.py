@@ -28,10 +28,10 @@ class Publisher:
     """Runs `cse-dashboard publish SWEEP` every few minutes, and once at the end.
 
     Each run is a process of its own. The sweep does not depend on it: a command that fails, takes
-    too long or is not installed costs one line of warning. `command`, or else `CSE_DASHBOARD`, names
-    another one than that beside this Python; empty, it turns publishing off. While the journal does not
-    grow, there is nothing new to publish. The last run goes on beside whatever follows the sweep,
-    until `wait`.
+    too long or is not installed costs one line of warning. `command`, or else `CSE_DASHBOARD`,
+    names another one than that beside this Python; empty, it turns publishing off. While the
+    journal does not grow, there is nothing new to publish. The last run goes on beside whatever
+    follows the sweep, until `wait`.
     """
 
     def __init__(self, sweep: str, stores: SweepStores, *, command: str | None = None) -> None:

@@ -5,7 +5,7 @@ cannot have becomes the nearest that they can.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import backbone_width
 from cse_methods.errors import TrainingError
 from cse_methods.registry import get_method
-from cse_platform.sweep.best import BestReference, replace_references, with_placeholders
+from cse_platform.sweep.best import BestReference, replace_references
 from cse_platform.sweep.best_in_spec import best_references
 from cse_platform.sweep.blocks import Stores, TrialSeeds
 from cse_platform.sweep.check import representatives
@@ -33,11 +33,13 @@ from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec
 
+SMOKE = "smoke"
+"""The tag of rehearsals, and the folder that they lie in below that of the runs."""
 ENCODER = "mini"
 """Stands in for every backbone and teacher."""
 SENTENCES = 1000
 """So many of a corpus are trained on at most."""
-BRIEF = {"max_steps": 2, "eval_steps": 1, "precision": "fp32"}
+BRIEF = {"max_steps": 2, "eval_steps": 2, "precision": "fp32"}
 """What every training has instead of its own; half precision takes a minute a step on a CPU."""
 BATCH_SHARE, SMALLEST_BATCH = 8, 8
 """A batch is an eighth, so that different ones stay apart, and never below eight by that."""
@@ -192,6 +194,7 @@ def _small(spec: SweepSpec, stand_ins: StandIns, runs: Path) -> SweepSpec:
         pruner=NoPruner(),
         seeds=_one_further(spec.seeds),
         resources=Resources(fresh_process=spec.resources.fresh_process),
+        tags=tuple(dict.fromkeys((*spec.tags, SMOKE))),
         smoke=True,
         **own_stores(runs),
     )
@@ -239,6 +242,11 @@ def _left_out(spec: SweepSpec, small: SweepSpec, stand_ins: StandIns) -> Iterato
     for reference in best_references(spec):
         if reference.method not in stand_ins.trained:
             yield f"{ENCODER} as it is stands in for the best {reference.method}, of no stage here"
+    if spec.evaluate and spec.evaluate.asked.ranking and small.data == "builtin":
+        yield (
+            "ranking gives no number on built-in sets, where no sentence is in several pairs; name "
+            "a data folder by data or CSE_DATA"
+        )
     if small.pruner.kind != spec.pruner.kind:
         yield f"pruner {spec.pruner.kind} is left out: trials are too short to be stopped"
 
@@ -291,9 +299,7 @@ def _numbers_of(spec: SweepSpec, name: str) -> list[int]:
     if name in spec.space:
         dimension = spec.space[name]
         given: Iterable[Any] = (
-            dimension.choices
-            if isinstance(dimension, Choices)
-            else (dimension.low, dimension.high)
+            dimension.choices if isinstance(dimension, Choices) else (dimension.low, dimension.high)
         )
     else:
         given = [spec.fixed.get(name, 0)]
@@ -310,16 +316,13 @@ def _search(
         if len(points) <= WHOLE_GRID:
             return Search(sampler=asked.sampler, seed=asked.seed), []
         told.append(f"of {len(points)} points of the grid some are tried, with each value once")
-    kept = {
-        "learn_from": [name for name in asked.learn_from if name in earlier],
-        "objectives": [one for one in asked.objectives if one.name != GPU_HOURS],
-    }
-    kept["objectives"] *= len(kept["objectives"]) > 1
-    told += [
-        f"search.{name} is left out where it needs what is not here"
-        for name, values in kept.items()
-        if len(values) < len(getattr(asked, name))
-    ]
+    learn_from = tuple(name for name in asked.learn_from if name in earlier)
+    if learn_from != asked.learn_from:
+        told.append("search.learn_from is left out where it names no earlier stage")
+    objectives = tuple(one for one in asked.objectives if one.name != GPU_HOURS)
+    objectives = objectives if len(objectives) > 1 else ()
+    if objectives != asked.objectives:
+        told.append(f"search.objectives: {GPU_HOURS} is left out: there is no GPU")
     if asked.constraints:
         told.append("search.constraints are left out: after so few steps none may hold")
     if "leaderboard" in asked.start_from:
@@ -330,7 +333,8 @@ def _search(
     is_grid = asked.sampler.kind == "grid"
     search = asked.model_copy(
         update={
-            **kept,
+            "learn_from": learn_from,
+            "objectives": objectives,
             "sampler": Random() if is_grid else asked.sampler,
             "trials": max(1, len(distinct) + (0 if is_grid else DRAWN)),
             "budget": None,
