@@ -6,21 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from published_cells import PAPERS, ROWS, columns_of
 
 from cse_methods.contract import MethodConfig
 from cse_methods.registry import available_methods, get_method
-from cse_methods.tasks import AVG_STS, AVG_TRANSFER, Tasks
 from cse_platform.leaderboard.published.gaps import matches
-from cse_platform.leaderboard.published.line import ENDINGS
 from cse_platform.leaderboard.published.row import PublishedRow
-from cse_platform.leaderboard.published.rows import published_rows
 from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.sweep.reading.loader import load_sweep
 from cse_platform.sweep.spec import SweepSpec
 
-ROWS = published_rows()
 TABLES = {f"{row.paper}-{row.table}" for row in ROWS}
-PAPERS = Path(__file__).parents[3] / "sweeps" / "papers"
 SWEEPS = sorted(path for path in PAPERS.glob("*.yaml") if path.stem in TABLES)
 REQUIRED = {"rankcse": {"teachers": "simcse-bert-base"}}
 
@@ -118,18 +114,6 @@ def reason(row: PublishedRow) -> str | None:
     if row.settings.get("training_text") == "full":
         return "a corpus that is cut, which no hyperparameter tells"
     return None
-
-
-def columns_of(stage: SweepSpec, split: str) -> set[str]:
-    """The columns that a stage's trials get."""
-    if split == "dev":
-        return set(stage.dev.tasks)
-    asked = stage.evaluate.asked if stage.evaluate else Tasks()
-    ranked = {f"{task}{ending}" for task in asked.ranking for ending in ENDINGS.values()}
-    averages = {AVG_STS} if asked.sts else set()
-    averages |= {AVG_TRANSFER} if asked.transfer else set()
-    averages |= {f"{AVG_STS}{ending}" for ending in ENDINGS.values()} if asked.ranking else set()
-    return {*asked.sts, *asked.transfer, *asked.long, *ranked, *averages}
 
 
 @pytest.mark.parametrize(
