@@ -133,13 +133,10 @@ def rehearse(stages: Sequence[SweepSpec], runs: Path) -> list[Rehearsal]:
 
 
 def own_stores(runs: Path) -> dict[str, Any]:
-    """Keys of a sweep by which it writes below this folder alone, and tells nobody of it.
-
-    The environment names no other store then.
-    """
+    """Keys of a sweep by which it writes below this folder alone, whatever the environment says."""
     files = {"leaderboard": "leaderboard.db", "search": "search.db", "mlflow": "mlflow.db"}
     urls = {name: f"sqlite:///{runs.absolute() / file}" for name, file in files.items()}
-    return {"stores": Stores(**urls), "storage": None, "notify": ()}
+    return {"stores": Stores(**urls), "storage": None}
 
 
 def every_value_once(spec: SweepSpec) -> Iterator[dict[str, Any]]:
@@ -194,6 +191,7 @@ def _small(spec: SweepSpec, stand_ins: StandIns, runs: Path) -> SweepSpec:
         pruner=NoPruner(),
         seeds=_one_further(spec.seeds),
         resources=Resources(fresh_process=spec.resources.fresh_process),
+        notify=(),
         tags=tuple(dict.fromkeys((*spec.tags, SMOKE))),
         smoke=True,
         **own_stores(runs),
