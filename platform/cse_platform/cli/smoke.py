@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 
 from cse_methods.errors import CseError
+from cse_methods.tasks import Tasks
 from cse_platform.cli.checks import Checked, check_stages
 from cse_platform.cli.common import say
 from cse_platform.cli.run import run_stage
@@ -70,8 +71,9 @@ def rehearse_file(
     """
     heed_sigterm()
     console = Console(markup=False, highlight=False)
-    with _emptied(runs / SMOKE / draft.path.stem) as folder:
-        given = _as_given(draft, folder, offline=offline)
+    folder = runs / SMOKE / (draft.path.stem.strip(".") or "sweep")
+    given = _check_as_given(draft, folder / "given", offline=offline)
+    with _emptied(folder):
         rehearsals = rehearse(given, folder)
         for line in _told(draft, folder, rehearsals):
             click.echo(line)
@@ -91,29 +93,41 @@ def rehearse_file(
 
 
 @contextmanager
-def _emptied(folder: Path) -> Iterator[Path]:
-    """The folder of one file's rehearsal, without what the last one left there."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
+def _emptied(folder: Path) -> Iterator[None]:
+    """Hold the folder of a file's rehearsal, without what the last one left there."""
+    lock = FileLock(folder.with_name(f"{folder.name}.lock"), timeout=0)
     try:
-        with FileLock(folder.with_name(f"{folder.name}.lock"), timeout=0):
-            if folder.exists():
-                shutil.rmtree(folder)
-            yield folder
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+        if folder.exists():
+            shutil.rmtree(folder)
     except Timeout:
         raise SweepRefusedError(
             f"another process rehearses in {folder}; wait for its end, or name another folder by "
             "--runs"
         ) from None
+    except OSError as error:
+        raise SweepRefusedError(
+            f"{error.filename or folder} cannot be made anew: {error.strerror}; name another "
+            "folder by --runs"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
-def _as_given(draft: DraftFile, folder: Path, *, offline: bool) -> list[SweepSpec]:
-    """The sweeps of the file, checked as for a dry run, without opening the stores they name."""
+def _check_as_given(draft: DraftFile, nowhere: Path, *, offline: bool) -> list[SweepSpec]:
+    """The sweeps of the file, checked as for a dry run; the stores that they name stay shut."""
     stages = tuple(
-        replace(stage, spec=stage.spec.model_copy(update=own_stores(folder)))
+        replace(stage, spec=stage.spec.model_copy(update=own_stores(nowhere)))
         for stage in draft.stages
     )
-    safe = replace(draft, stages=stages)
-    check_stages(safe, runs=folder, address=None, offline=offline, starts=False)
+    checked = check_stages(
+        replace(draft, stages=stages), runs=nowhere, address=None, offline=offline, starts=False
+    )
+    for line in dict.fromkeys(line for one in checked for line in one.doubts):
+        click.echo(f"note: {line}", err=True)
     return [stage.spec for stage in stages]
 
 
@@ -166,22 +180,23 @@ def _report(spec: SweepSpec, folder: Path, cause: str | None) -> _Report:
     history = History(event for _, event in read_journal(where.journal))
     trials = list(history.trials.values())
     failures = [f"trial {one.number}: {one.error}" for one in trials if one.state == "FAIL"]
-    if not any(history.configurations()):
+    if not history.configurations():
         return _Report(spec.sweep, len(trials), (), tuple(failures) or (cause or "",))
     numbers, lacking = _numbers(spec, history, where)
-    failures += [cause] if cause else []
-    return _Report(spec.sweep, len(trials), numbers, (*failures, *lacking))
+    return _Report(spec.sweep, len(trials), numbers, (*failures, *([cause] if cause else lacking)))
 
 
 def _numbers(
     spec: SweepSpec, history: History, where: SweepStores
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What each family of scores gave, and what lacks a number."""
-    asked = spec.evaluate.asked.parts if spec.evaluate else frozenset()
-    top = spec.evaluate.top if spec.evaluate else 0
-    chosen = chosen_trials(history, spec, top=top)
+    asked = spec.evaluate.asked if spec.evaluate else Tasks()
+    chosen = chosen_trials(history, spec, top=spec.evaluate.top if spec.evaluate else 0)
     done = [set().union(*trial.evaluated.values()) for trial in chosen]
-    absent = sorted(part for part in asked if not all(part in parts for parts in done))
+    absent = {part for part in asked.parts if not all(part in parts for parts in done)}
+    expected = {*asked.sts, *asked.transfer, *asked.long}
+    if asked.ranking and spec.data != "builtin":
+        expected |= set(BOARD_FAMILIES["ranking"].averages)
     with open_leaderboard(where.leaderboard) as board:
         rows = board.rows(Filters(sweep=spec.sweep), per_configuration=True, ranked=False)
     scores = [(f"dev {row.dev.search}", row.dev_score.mean) for row in rows]
@@ -196,7 +211,7 @@ def _numbers(
     dev = f"dev ({', '.join(spec.dev.tasks)})"
     return (dev, *families), (
         *(f"{name}: a score is no number" for name in wrong),
-        *(f"{part}: not scored" for part in absent),
+        *(f"{part}: no number" for part in sorted(absent | expected - named)),
     )
 
 
