@@ -93,6 +93,15 @@ class StandIns:
             return Choices(choices=_distinct(there), when=when)
         return dimension.model_copy(update={"when": when})
 
+    def fit(self, name: str, value: Any, nearest: Any) -> bool:
+        """Let another value stand in for what was to stand in; False if it was replaced before."""
+        known = (name, canonical_json(value)) in self.fitted
+        for key, other in self.fitted.items():
+            if key[0] == name and other == value:
+                self.fitted[key] = nearest
+        self.fitted[name, canonical_json(value)] = nearest
+        return not known
+
     def _best(self, reference: BestReference) -> Any:
         if reference.method not in self.trained:
             return ENCODER
@@ -160,10 +169,10 @@ def _rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) -> Reh
         trained=frozenset(stage.method for stage in earlier),
     )
     small = _small(spec, stand_ins, runs)
-    while fit := _next_fit(spec, small):
+    while (fit := _next_fit(spec, small)) and stand_ins.fit(*fit):
         name, value, nearest = fit
-        stand_ins.fitted[name, canonical_json(value)] = nearest
-        changes.append(f"{name}: {format_value(value)} becomes {format_value(nearest)}")
+        was = f"an eighth, {value}," if name == "batch_size" else format_value(value)
+        changes.append(f"{name}: {was} becomes {format_value(nearest)}")
         small = _small(spec, stand_ins, runs)
     changes += _left_out(spec, small, stand_ins)
     search, told = _search(spec, small, stand_ins, [stage.sweep for stage in earlier])
@@ -182,7 +191,7 @@ def _small(spec: SweepSpec, stand_ins: StandIns, runs: Path) -> SweepSpec:
     return _with(
         spec,
         backbone=ENCODER,
-        corpus=_distinct_corpora(map(_small_corpus, spec.corpus)),
+        corpus=tuple(dict.fromkeys(map(_small_corpus, spec.corpus))),
         data=data,
         fixed=fixed,
         space=Space(space),
@@ -213,10 +222,6 @@ def _small_corpus(corpus: CorpusSpec) -> CorpusSpec:
     if corpus.columns:
         return corpus.model_copy(update={"first": first})
     return CorpusSpec(name="builtin", first=first, split_at=corpus.split_at)
-
-
-def _distinct_corpora(corpora: Iterable[CorpusSpec]) -> tuple[CorpusSpec, ...]:
-    return tuple(dict.fromkeys(corpora))
 
 
 def _one_further(seeds: TrialSeeds) -> TrialSeeds:
@@ -279,7 +284,7 @@ def _fits_instead(
     spec: SweepSpec, small: SweepSpec, settings: Mapping[str, Any], tried: Mapping[str, Any]
 ) -> Iterator[Fit]:
     """Changes of one whole number with which the settings fit; a larger batch comes first."""
-    batches = _numbers_of(spec, "batch_size")
+    batches = _numbers_of(spec, "batch_size") if "batch_size" in tried else []
     for name in sorted(tried, key=lambda name: name != "batch_size"):
         value = tried[name]
         if name in BRIEF or not isinstance(value, int) or isinstance(value, bool):
@@ -300,7 +305,7 @@ def _numbers_of(spec: SweepSpec, name: str) -> list[int]:
             dimension.choices if isinstance(dimension, Choices) else (dimension.low, dimension.high)
         )
     else:
-        given = [spec.fixed.get(name, 0)]
+        given = [spec.fixed.get(name, _default(spec, name))]
     return [value for value in given if isinstance(value, int)]
 
 

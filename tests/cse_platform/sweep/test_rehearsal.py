@@ -123,9 +123,12 @@ def test_batches_stay_apart() -> None:
         ({"groups": 384}, {"groups": 192}, ["groups: 384 becomes 192"]),
         ({"groups": 128}, {"groups": 96}, ["groups: 128 becomes 96"]),
         ({"groups": 48}, {"groups": 48, "batch_size": 8}, []),
+        # Eight groups of 24 coordinates take a batch of 25, and the method's own is 64.
+        ({"groups": 8}, {"groups": 8, "batch_size": 25},
+         ["batch_size: an eighth, 8, becomes 25"]),
         # Two groups of 96 coordinates take a batch of 97: less than the file's own.
         ({"groups": 2, "batch_size": 512}, {"groups": 2, "batch_size": 97},
-         ["batch_size: 64 becomes 97"]),
+         ["batch_size: an eighth, 64, becomes 97"]),
     ],
 )  # fmt: skip
 def test_what_mini_cannot_have_becomes_the_nearest_that_it_can(
