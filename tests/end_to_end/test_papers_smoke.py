@@ -18,10 +18,9 @@ from cse_platform.leaderboard.row import LeaderboardRow
 from cse_platform.sweep.reading.loader import load_sweep
 from cse_platform.sweep.rehearsal import Rehearsal, rehearse
 
-pytestmark = pytest.mark.slow
-
 LONGEST = 3600
 """Seconds; on two calm cores the longest paper takes a few minutes."""
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(LONGEST)]
 NAMES = {path: {stage.sweep for stage in load_sweep(path).stages} for path in PAPERS.glob("*.yaml")}
 FILES = sorted(path for path in NAMES if not any(NAMES[path] < others for others in NAMES.values()))
 FIGURES = {"compcse-figure2", "compcse-figure3", "hicl-figure2", "rankcse-figure3"}
