@@ -73,7 +73,7 @@ BROKEN = {
         {
             "sweep": "teacher", "method": "simcse", "backbone": "bert-base", "corpus": "wiki1m",
             "fixed": {"temperature": 0.05}, "search": {"sampler": "grid"},
-            # No vector is finite where the first layer has such a rate.
+            # After a step at such a rate the loss is no number.
             "space": {"learning_rate": [3.0e-5, 1.0e+38]},
             "evaluate": {"top": 1, "tasks": ["long", "geometry", "stsb"]},
         },
