@@ -97,6 +97,7 @@ class SweepSpec(Settings):
     smoke: bool = Field(
         default=False,
         strict=True,
+        repr=False,  # no key of a file
         exclude_if=lambda smoke: not smoke,  # as in the journals of older versions
         description="set by --smoke alone: its numbers mean nothing",
     )
