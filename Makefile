@@ -8,7 +8,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 4 --dist loadgroup --no
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow test-real test-postgres cluster-test chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-eval bench-resampling bench-leaderboard bench-store bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
+.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-eval bench-resampling bench-leaderboard bench-store bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,6 +36,9 @@ check: .venv/installed-dev  ## lint, types and imports only
 
 test-slow: .venv/installed-dev  ## the tests that take minutes; SLOW="tests/cse_platform" runs those of a folder
 	$(PYTEST) -m slow $(SLOW)
+
+papers-smoke: .venv/installed-dev  ## every sweep of the papers by --smoke, 20 minutes on two calm cores; PAPER=rankcse runs one
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 -m slow tests/end_to_end/test_papers_smoke.py $(if $(PAPER),-k $(PAPER))
 
 test-real: .venv/installed-real  ## on real data and a real encoder of another make
 	$(BIN)/pytest -m real

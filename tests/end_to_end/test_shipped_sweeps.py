@@ -27,9 +27,8 @@ from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.published.released import names_of_released
 from cse_methods.registry import get_method
-from cse_platform.sweep.check import representatives
 from cse_platform.sweep.reading.loader import load_sweep
-from cse_platform.sweep.space.dimensions import canonical_json
+from cse_platform.sweep.rehearsal import every_value_once
 from cse_platform.sweep.spec import SweepSpec
 
 pytestmark = pytest.mark.slow
@@ -112,16 +111,6 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CSE_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
-
-
-def every_value_once(spec: SweepSpec) -> Iterator[dict[str, Any]]:
-    """Assignments that between them try each choice and bound of the space; {} if it is empty."""
-    tried: set[str] = set()
-    for point in representatives(spec, get_method(spec.method)):
-        values = {canonical_json([name, value]) for name, value in point.items()}
-        if not point or not values <= tried:
-            tried |= values
-            yield point
 
 
 def small(spec: SweepSpec, point: Mapping[str, Any], encoders: Mapping[str, str]) -> Any:

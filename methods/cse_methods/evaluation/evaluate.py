@@ -79,7 +79,7 @@ def evaluate(
     sts = [load_pair_set(one, data) for one in STS_TASKS if one in (*tasks.sts, *tasks.ranking)]
     sts += [load_own_pairs(own) for own in tasks.own]
     dev = [load_dev_set(GEOMETRY_TASK, data)] if tasks.geometry else []
-    reviews = [load_reviews(task) for task in tasks.long]
+    reviews = [load_reviews(task, data) for task in tasks.long]
     with tempfile.TemporaryDirectory(prefix="cse-vectors-") as folder:
         scoring = _Scoring(model.reading)
         with scoring.timed("encoding"):

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from cse_platform.cli.annotating import replay_annotations
 from cse_platform.cli.best import best_lines
-from cse_platform.cli.checks import check_stages
+from cse_platform.cli.checks import Checked, check_stages
 from cse_platform.cli.common import say
 from cse_platform.cli.findings import MOST
 from cse_platform.cli.progress import watching
@@ -72,30 +72,46 @@ def run_stages(
         console.print(line, soft_wrap=True)
     with ExitStack() as publishing:
         for checked in stages:
-            spec, where = checked.spec, checked.where
-            say(f"{spec.sweep}: opening the stores, reading weights and data", log="stdout")
-            publisher = Publisher(spec.sweep, where)
+            publisher = Publisher(checked.spec.sweep, checked.where)
             publishing.callback(publisher.wait)
-            with Notifier(spec.sweep, spec.notify) as notifier:
-                show = partial(watching, console=console, errors=where.errors)
-                watch = _both(show, notifier.watching)
-                outcome = run_sweep(
-                    spec, where, publisher, address=address, ship=ship, reuse=reuse, watch=watch
-                )
-                _print_outcome(spec, outcome, console)
-                if outcome.state != "INTERRUPTED":
-                    _print_findings(spec, where, console)
-                if outcome.state == "INTERRUPTED":
-                    raise KeyboardInterrupt
-                if not outcome.history.configurations():
-                    raise SweepRefusedError(_nothing_completed(spec, outcome.history))
-                if outcome.state == "COMPLETE":
-                    notifier.tell("finished", "\n".join(_summary(spec, outcome)))
+            run_stage(checked, publisher, console, address=address, ship=ship, reuse=reuse)
         _replay_annotations(stages[-1].spec, stages[-1].where)
         print_results([checked.spec for checked in stages], stages[-1].where, console)
         if publisher.at_work:
             say("writing the report of the sweep to MLflow", log="stdout")
         stop_own()  # while the report is written
+
+
+def run_stage(
+    checked: Checked,
+    publisher: Publisher,
+    console: Console,
+    *,
+    address: str | None,
+    ship: bool,
+    reuse: Reuse,
+) -> None:
+    """Run one sweep to its end, and print what became of it.
+
+    SweepRefusedError if no trial was completed.
+    """
+    spec, where = checked.spec, checked.where
+    say(f"{spec.sweep}: opening the stores, reading weights and data", log="stdout")
+    with Notifier(spec.sweep, spec.notify) as notifier:
+        show = partial(watching, console=console, errors=where.errors)
+        watch = _both(show, notifier.watching)
+        outcome = run_sweep(
+            spec, where, publisher, address=address, ship=ship, reuse=reuse, watch=watch
+        )
+        _print_outcome(spec, outcome, console)
+        if outcome.state != "INTERRUPTED":
+            _print_findings(spec, where, console)
+        if outcome.state == "INTERRUPTED":
+            raise KeyboardInterrupt
+        if not outcome.history.configurations():
+            raise SweepRefusedError(_nothing_completed(spec, outcome.history))
+        if outcome.state == "COMPLETE":
+            notifier.tell("finished", "\n".join(_summary(spec, outcome)))
 
 
 def _both(one: Watch, other: Watch) -> Watch:
@@ -136,7 +152,8 @@ def _summary(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
             f"{counted(deleted, 'model')} deleted; the best {spec.kept} configurations keep theirs "
             "(keep: {models: all} keeps all)"
         )
-    yield from best_lines(spec, outcome.history)
+    if not spec.smoke:
+        yield from best_lines(spec, outcome.history)
 
 
 def _saved(spec: SweepSpec, trials: Sequence[TrialHistory]) -> Iterator[str]:

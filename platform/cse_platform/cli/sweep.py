@@ -57,6 +57,7 @@ def main() -> None:
     Examples:
         cse-sweep sweeps/quickstart.yaml
         cse-sweep sweeps/rankcse.yaml --dry-run
+        cse-sweep sweeps/rankcse.yaml --smoke
         cse-sweep submit sweeps/rankcse.yaml --address http://head.lab:8265 --runs /shared/runs
         cse-sweep status
         cse-sweep describe rankcse
@@ -67,6 +68,11 @@ def main() -> None:
 @main.command(context_settings=CONTEXT)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Check everything, but start nothing.")
+@click.option(
+    "--smoke",
+    is_flag=True,
+    help="Rehearse FILE on a small encoder, in minutes and in RUNS/smoke: all stages and tests.",
+)
 @click.option("--probe", is_flag=True, help="With --dry-run: time a trial if none has run yet.")
 @click.option("--offline", is_flag=True, help="Download nothing.")
 @click.option(
@@ -96,6 +102,7 @@ def main() -> None:
 def run(
     file: Path,
     dry_run: bool,
+    smoke: bool,
     probe: bool,
     offline: bool,
     overrides: tuple[str, ...],
@@ -119,6 +126,8 @@ def run(
     """
     if no_reuse and reuse_unknown:
         raise click.UsageError("--no-reuse and --reuse-unknown exclude each other")
+    if smoke and dry_run:
+        raise click.UsageError("--smoke and --dry-run exclude each other")
     if probe and not dry_run:
         raise click.UsageError("--probe belongs to --dry-run")
     if offline:
@@ -136,14 +145,14 @@ def run(
         check(draft, runs=runs, address=address, offline=offline, probe=probe)
     else:
         refuse_missing_hooks()
-        from cse_platform.cli.run import run_stages
-
         reuse: Reuse = (
             "nothing" if no_reuse else "unknown code too" if reuse_unknown else "same code"
         )
-        run_stages(
-            draft, runs=runs, address=address, ship=not no_ship, offline=offline, reuse=reuse
-        )
+        if smoke:
+            from cse_platform.cli.smoke import rehearse_file as start
+        else:
+            from cse_platform.cli.run import run_stages as start
+        start(draft, runs=runs, address=address, ship=not no_ship, offline=offline, reuse=reuse)
 
 
 for command in (stop, pause, resume, retry, enqueue, logs, attach, submit):

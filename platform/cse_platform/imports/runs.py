@@ -23,6 +23,7 @@ from cse_platform.secrets import mask_url
 from cse_platform.sweep.reading.problems import Problem, did_you_mean, dotted_path, format_value
 from cse_platform.tracking.events import IMPORTED
 from cse_platform.tracking.mlflow.logged_runs import LoggedRun, LoggedRuns
+from cse_platform.tracking.mlflow.tags import REHEARSAL
 
 UNFINISHED = ("RUNNING", "SCHEDULED")
 MAX_NAMED = 20
@@ -99,6 +100,8 @@ class _Reader:
     def trial(self, run: LoggedRun) -> ImportedTrial | None:
         """The run as a trial; None, with its problems added, where it cannot be one."""
         before = len(self.problems)
+        if REHEARSAL in run.tags:
+            self._add_problem(run, "a rehearsal, made by cse-sweep --smoke: it means nothing")
         method = self._text(run, self._mapping.method)
         points, final = self._curve(run)
         backbone, seed = self._text(run, self._mapping.backbone), self._seed(run)

@@ -12,6 +12,7 @@ from cse_methods.registry import get_method
 from cse_platform.errors import JournalError, SweepRefusedError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
+from cse_platform.leaderboard.ingest.sweep_events import holds_rehearsals
 from cse_platform.leaderboard.query.trials.find import best_kept_trial
 from cse_platform.leaderboard.store.opening import Store, open_store
 from cse_platform.render.formats import counted
@@ -94,6 +95,7 @@ def run_sweep(
     ):
         refuse_older_copy(leaderboard, journal, spec.sweep)
         history = History(event for _, event in journal.read())
+        _refuse_rehearsals(leaderboard, history, spec)
         for request in requests.take():  # what was asked while nothing ran
             if request.request not in history.requests:
                 history.apply(journal.append(request)[1])
@@ -146,6 +148,19 @@ def refuse_older_copy(leaderboard: Store, journal: Journal, sweep: str) -> None:
             "an older copy; put the newest copy back, or, where there is none, run it as another "
             "sweep, which takes over the trials that are complete: --set sweep=NEWNAME"
         ) from None
+
+
+def _refuse_rehearsals(leaderboard: Store, history: History, spec: SweepSpec) -> None:
+    """Raise SweepRefusedError where a sweep and a rehearsal would share a journal or a store."""
+    with leaderboard.session() as session:
+        there = {holds_rehearsals(session)}
+    there |= {None if history.spec is None else bool(history.spec.get("smoke"))}
+    if not there <= {None, spec.smoke}:
+        kind = "sweeps that are no rehearsals" if spec.smoke else "rehearsals, made by --smoke"
+        raise SweepRefusedError(
+            f"the leaderboard or the journal of sweep {spec.sweep!r} holds {kind}, and neither "
+            "ever holds both; name another folder by --runs, or another leaderboard"
+        )
 
 
 def prepare(

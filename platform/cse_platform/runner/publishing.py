@@ -28,15 +28,16 @@ class Publisher:
     """Runs `cse-dashboard publish SWEEP` every few minutes, and once at the end.
 
     Each run is a process of its own. The sweep does not depend on it: a command that fails, takes
-    too long or is not installed costs one line of warning. `CSE_DASHBOARD` names another command
-    than the one beside this Python; empty, it turns publishing off. While the journal does not
-    grow, there is nothing new to publish. The last run goes on beside whatever follows the sweep,
-    until `wait`.
+    too long or is not installed costs one line of warning. `command`, or else `CSE_DASHBOARD`,
+    names another one than that beside this Python; empty, it turns publishing off. While the
+    journal does not grow, there is nothing new to publish. The last run goes on beside whatever
+    follows the sweep, until `wait`.
     """
 
-    def __init__(self, sweep: str, stores: SweepStores) -> None:
+    def __init__(self, sweep: str, stores: SweepStores, *, command: str | None = None) -> None:
         self._sweep, self._stores = sweep, stores
-        self._command = os.environ.get("CSE_DASHBOARD", _installed())
+        named = os.environ.get("CSE_DASHBOARD", _installed())
+        self._command = named if command is None else command
         self._process: subprocess.Popen[str] | None = None
         self._starting = threading.Lock()
         self._ending = threading.Event()

@@ -93,6 +93,13 @@ class SweepSpec(Settings):
     )
     tags: tuple[Slug, ...] = Field(default=(), description="words to find its rows by")
     experiment: str = Field(default="cse", min_length=1, description="MLflow experiment")
+    smoke: bool = Field(
+        default=False,
+        strict=True,
+        repr=False,  # no key of a file
+        exclude_if=lambda smoke: not smoke,  # as in the journals of older versions
+        description="set by --smoke alone: its numbers mean nothing",
+    )
 
     @model_validator(mode="after")
     def _check_grid(self) -> Self:

@@ -35,6 +35,12 @@ def test_what_runs_lack_is_told_all_at_once(
         assert board_rows(session) == []
 
 
+def test_a_rehearsal_is_refused(here: Store, lab: Any, bring: Callable[..., Imported]) -> None:
+    lab.run({125: 78.0}, tags={"cse.smoke": "True"}, name="rehearsed")
+    with pytest.raises(ImportRefusedError, match=r"rehearsed.*: a rehearsal, made by cse-sweep"):
+        bring(here)
+
+
 def test_percentages_are_suspected(here: Store, lab: Any, bring: Callable[..., Imported]) -> None:
     lab.run({125: 78.0})
     with pytest.raises(ImportRefusedError, match=r"is it a percentage \(scale: 100\)\?"):

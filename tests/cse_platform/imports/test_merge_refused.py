@@ -30,6 +30,25 @@ def url_of(board: Store) -> str:
         return session.get_bind().engine.url.render_as_string(hide_password=False)
 
 
+def test_rehearsals_and_sweeps_never_share_a_leaderboard(
+    filled: Filled,
+    sweep_started: Started,
+    trial_life: Life,
+    contents: Callable[[Store], Any],
+) -> None:
+    rehearsed = filled([sweep_started(spec={"smoke": True}), *trial_life(0, {1: 0.5})])
+    real = filled([sweep_started("second", spec={}), *trial_life(1, {1: 0.5}, sweep="second")])
+    before, nothing = contents(real), filled([])
+    for board in (real, nothing):
+        with pytest.raises(ImportRefusedError, match=r"made by cse-sweep --smoke: their numbers"):
+            merge(board, rehearsed)
+    assert contents(real) == before
+    with pytest.raises(ImportRefusedError, match="this leaderboard holds rehearsals"):
+        merge(rehearsed, real)
+    again = filled([sweep_started("third", spec={"smoke": True})])
+    assert merge(again, rehearsed).trials == 1
+
+
 def test_sweeps_that_share_a_name_are_refused_all_at_once(
     filled: Filled,
     sweep_started: Started,

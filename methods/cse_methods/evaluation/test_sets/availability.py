@@ -29,7 +29,7 @@ def missing_tests(tasks: Tasks, data: str | None) -> list[str]:
     """
     for own in tasks.own:
         refuse_absent(own)
-    missing = missing_reviews(tasks.long)
+    missing = missing_reviews(tasks.long, data)
     wanted = list(dict.fromkeys((*tasks.sts, *tasks.ranking, *tasks.transfer)))
     source = data_source(data)
     if isinstance(source, Path):

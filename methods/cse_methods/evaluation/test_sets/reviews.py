@@ -4,14 +4,17 @@ HiCL (Wu, Xiao, Vydiswaran, EMNLP 2023 Findings, section 5.6, table 8) names the
 sizes, but not the metric of its numbers; so nothing here is that metric.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cse_methods.data.source import HubFile
+from cse_methods.data.builtin.pairs import refuse_other_draw
+from cse_methods.data.builtin.transfer import draw_rows
+from cse_methods.data.source import HubFile, data_source
 from cse_methods.errors import DataError
 from cse_methods.files.parquet import read_columns
 from cse_methods.files.text import sha256_of
@@ -42,17 +45,28 @@ REVIEW_TABLES: dict[ReviewTask, _Table] = {
     "yelp": _Table(HubFile("fancyzhx/yelp_polarity", _SPLIT, _REVISION), reviews=38_000),
     "imdb": _Table(HubFile("stanfordnlp/imdb", _SPLIT, _REVISION), reviews=25_000),
 }
+# Of the built-in sets, for rehearsals and offline tests only.
+BUILTIN_REVIEWS, BUILTIN_SENTENCES = 60, 8
+BUILTIN_CLASSES: dict[ReviewTask, tuple[str, int]] = {"yelp": ("mr", 61), "imdb": ("cr", 62)}
+"""The transfer task whose classes the sentences have, and the seed that they are drawn by."""
+BUILTIN_SHA256: dict[ReviewTask, str] = {
+    "yelp": "7578d75d1706655ff215dd9837dc5bac5beb98d64ca354539c9cef2f7d8d7608",
+    "imdb": "8038a60c9290a1f481f1b3912db71a590e479579c234ba8cdb10c60ccb1ca592",
+}
 
 
-def load_reviews(task: ReviewTask) -> Reviews:
-    """The test reviews of a set: 38,000 of yelp, 25,000 of imdb, always from the hub.
+def load_reviews(task: ReviewTask, data: str | None = None) -> Reviews:
+    """The test reviews of a set: 38,000 of yelp, 25,000 of imdb, from the hub.
 
-    White space is split and rejoined by single blanks.
+    With the data `builtin` they are 60 texts of eight sentences that are denied or not, or tell of
+    kind actions or not. White space is split and rejoined by single blanks.
 
     Raises:
         DataError: if the file cannot be fetched or is no such table, a review is empty or has
             another label than 0 and 1 (names the row), or there are not as many as are known.
     """
+    if data_source(data) == "builtin":
+        return builtin_reviews(task)
     table = REVIEW_TABLES[task]
     path = table.file.fetch()
     texts, labels = [], []
@@ -68,13 +82,33 @@ def load_reviews(task: ReviewTask) -> Reviews:
         raise DataError(
             f"{path}: expected {table.reviews} reviews, found {len(texts)}; fetch the file again"
         )
+    return _reviews(task, texts, labels)
+
+
+@cache
+def builtin_reviews(task: ReviewTask) -> Reviews:
+    """60 texts drawn from the grammar; the sentences of a text are of one class."""
+    kind, seed = BUILTIN_CLASSES[task]
+    rows = draw_rows(kind, BUILTIN_REVIEWS * BUILTIN_SENTENCES, seed=seed)
+    half = BUILTIN_REVIEWS // 2
+    sentences = {label: iter([row.first for row in rows if row.label == label]) for label in (0, 1)}
+    labels = [0, 1] * half
+    texts = [" ".join(next(sentences[label]) for _ in range(BUILTIN_SENTENCES)) for label in labels]
+    reviews = _reviews(task, texts, labels)
+    refuse_other_draw(f"{task} reviews", reviews.sha256, BUILTIN_SHA256[task])
+    return reviews
+
+
+def _reviews(task: ReviewTask, texts: Sequence[str], labels: Sequence[int]) -> Reviews:
     array = np.array(labels, dtype=np.int64)
     array.flags.writeable = False
     lines = (f"{label}\t{text}" for label, text in zip(labels, texts, strict=True))
     return Reviews(task, tuple(texts), array, sha256_of(lines))
 
 
-def missing_reviews(tasks: Iterable[ReviewTask]) -> list[str]:
+def missing_reviews(tasks: Iterable[ReviewTask], data: str | None = None) -> list[str]:
     """What `load_reviews` would have to fetch from the hub first, for people; loads nothing."""
+    if data_source(data) == "builtin":
+        return []
     files = {task: REVIEW_TABLES[task].file for task in tasks}
     return [f"{task} ({file.repository})" for task, file in files.items() if not file.cached]

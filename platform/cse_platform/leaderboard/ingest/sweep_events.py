@@ -41,6 +41,18 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
             insert_once(session, SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
 
 
+def holds_rehearsals(session: Session) -> bool | None:
+    """Whether the sweeps of a store are rehearsals, made by --smoke; None where there is none.
+
+    A store never holds both: numbers of a rehearsal mean nothing.
+    """
+    marked = SweepRecord.spec["smoke"].as_boolean().is_(True)
+    count, rehearsed = session.execute(
+        select(func.count(), func.count().filter(marked)).select_from(SweepRecord)
+    ).one()
+    return bool(rehearsed) if count else None
+
+
 def add_message(session: Session, journal: str, position: int, event: DriverMessage) -> None:
     """Store what the driver has said, at this position of its journal."""
     said = event.model_dump(include={"time", "level", "text"})

@@ -150,7 +150,7 @@ def read_paper_file(path: Path) -> PaperFile:
     """One file, and what it plans; SweepFileError if it is no sweep."""
     stages = load_sweep(path).stages
     told = _HOURS.search(path.read_text(encoding="utf-8"))
-    planned = {stage.sweep: _planned(stage) for stage in stages}
+    planned = {stage.sweep: plan_configurations(stage) for stage in stages}
     return PaperFile(
         path,
         tuple(one for configurations in planned.values() for one in configurations),
@@ -159,7 +159,7 @@ def read_paper_file(path: Path) -> PaperFile:
     )
 
 
-def _planned(stage: SweepSpec) -> list[PlannedConfiguration]:
+def plan_configurations(stage: SweepSpec) -> list[PlannedConfiguration]:
     """The points of its grid; a search of another kind plans none."""
     if stage.search.sampler.kind != "grid":
         return []

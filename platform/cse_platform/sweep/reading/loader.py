@@ -244,6 +244,10 @@ def _read_sweep(
     data: dict[str, Any], steps: Steps, folder: Path, known: Sequence[Problem] = ()
 ) -> DraftSweep:
     found = Inspection(list(known))
+    if "smoke" in data:
+        text = "a file cannot say it; rehearse the file by cse-sweep FILE --smoke"
+        found.problems.append(Problem(("smoke",), text))
+        data = {key: value for key, value in data.items() if key != "smoke"}
     spec = _read_spec(data, found)
     notes: tuple[str, ...] = ()
     if (method := _read_method(spec, found)) is not None:

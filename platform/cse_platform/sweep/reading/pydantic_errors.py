@@ -97,7 +97,8 @@ def _told(detail: ErrorDetails, model: type[BaseModel] | None) -> list[Problem]:
 
 
 def _no_such_key(loc: Path, model: type[BaseModel] | None) -> str:
-    known = sorted({key for part in _models_at(loc[:-1], model) for key in part.model_fields})
+    fields = {k: f for part in _models_at(loc[:-1], model) for k, f in part.model_fields.items()}
+    known = sorted(key for key, one in fields.items() if one.repr)  # of those that a file can say
     hint = did_you_mean(str(loc[-1]), known)
     return f"no such key{hint}" if hint or not known else f"no such key; known: {', '.join(known)}"
 

@@ -18,6 +18,8 @@ TRIALS = "search.trials"
 """Tag of a sweep's run: how many trials its search takes; a parameter could not be raised."""
 TESTS_OPENED = "tests_opened"
 """Tag of a trial for which test sets were opened: when first, and by whom."""
+REHEARSAL = "cse.smoke"
+"""Tag of what --smoke has made: its numbers mean nothing."""
 PARENT = "mlflow.parentRunId"
 """Tag by which MLflow nests the run of a trial under that of its sweep."""
 POSITION = "cse.position"
@@ -57,6 +59,7 @@ def sweep_tags(event: events.SweepStarted) -> dict[str, str]:
         TRIALS: search.get("trials"),
         "search.budget": search.get("budget"),
         "spec": event.spec,
+        REHEARSAL: event.spec.get("smoke"),
     }
     return _texts(tags | _provenance_tags(event.provenance))
 
@@ -86,6 +89,7 @@ def trial_title(event: Begun, method: str) -> str:
 def inherited_tags(tags: Mapping[str, str]) -> dict[str, str]:
     """Those tags of a sweep's run that each of its trials carries too."""
     names = {"sweep", "method", "backbone", "corpus", "dev_checkpoint", "dev_search", "tags"}
+    names |= {REHEARSAL}
     git = {"git_commit", "git_dirty", "mlflow.source.git.commit"}
     return {name: value for name, value in tags.items() if name in names | git}
 

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from sqlalchemy import RowMapping, func, select
 from sqlalchemy.orm import Session
 
+from cse_platform.errors import ImportRefusedError
 from cse_platform.leaderboard.ingest.evaluations import add_identity
 from cse_platform.leaderboard.ingest.journal_sink import apply_event, apply_held_back
 from cse_platform.leaderboard.ingest.merging.annotations import merge_annotations
 from cse_platform.leaderboard.ingest.merging.sweeps import matched, merge_sweep_trials, merge_sweeps
 from cse_platform.leaderboard.ingest.merging.trials import TakesModel, merge_trials
+from cse_platform.leaderboard.ingest.sweep_events import holds_rehearsals
 from cse_platform.leaderboard.ingest.upserts import insert_missing, trial_or_none
 from cse_platform.leaderboard.store.base import Base
 from cse_platform.leaderboard.store.contested_tables import EarlyEventRecord
@@ -84,11 +86,12 @@ def merge(
         progress: of the trials.
 
     Raises:
-        ImportRefusedError: if sweeps of one name are not one sweep, `rename` means nothing, or a
-            sweep or trial has a name that none can have.
+        ImportRefusedError: if sweeps of one name are not one sweep, `rename` means nothing, a sweep
+            or trial has a name that none can have, or one side alone holds rehearsals.
         StoreError: if one of the databases fails.
     """
     with source.session() as theirs, target.writing() as ours:
+        _refuse_rehearsals(ours, theirs)
         pairs = matched(ours, theirs, rename or {})
         sweeps, new_sweeps = merge_sweeps(ours, theirs, pairs)
         for row in _all(theirs, EvaluationRecord):
@@ -111,6 +114,20 @@ def merge(
         _merge_early(ours, theirs, rename or {}, takes_model)
     names = ("new", "completed", "newer", "differing", "points", "scores")
     return MergeSummary(sweeps=new_sweeps, trials=total, **{name: came[name] for name in names})
+
+
+def _refuse_rehearsals(ours: Session, theirs: Session) -> None:
+    here, there = holds_rehearsals(ours), holds_rehearsals(theirs)
+    if there and not here:
+        raise ImportRefusedError(
+            "that leaderboard holds rehearsals, made by cse-sweep --smoke: their numbers mean "
+            "nothing, and stay there; run the sweeps themselves"
+        )
+    if here and there is False:
+        raise ImportRefusedError(
+            "this leaderboard holds rehearsals, made by cse-sweep --smoke, and the next one "
+            "removes it; name another one by --runs or --store"
+        )
 
 
 def _batches(theirs: Session) -> Iterator[Sequence[TrialRecord]]:

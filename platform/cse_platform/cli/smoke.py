@@ -1,0 +1,231 @@
+"""What `cse-sweep FILE --smoke` does: it rehearses the whole file on a small encoder."""
+
+import math
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+from filelock import FileLock, Timeout
+from rich.console import Console
+
+from cse_methods.errors import CseError
+from cse_methods.tasks import Tasks
+from cse_platform.cli.checks import Checked, check_stages
+from cse_platform.cli.common import say
+from cse_platform.cli.run import run_stage
+from cse_platform.errors import SweepRefusedError
+from cse_platform.leaderboard.api import open_leaderboard
+from cse_platform.leaderboard.query.board.filters import Filters
+from cse_platform.leaderboard.row import BOARD_FAMILIES
+from cse_platform.render.formats import counted
+from cse_platform.runner.planning.choice import chosen_trials
+from cse_platform.runner.processes.own_ray import stop_own
+from cse_platform.runner.publishing import Publisher
+from cse_platform.runner.state import Reuse
+from cse_platform.signals import heed_sigterm
+from cse_platform.sweep.prerequisites import fetch_missing
+from cse_platform.sweep.reading.loader import DraftFile, DraftSweep
+from cse_platform.sweep.reading.problems import Inspection
+from cse_platform.sweep.rehearsal import (
+    BRIEF,
+    ENCODER,
+    SENTENCES,
+    SMOKE,
+    Rehearsal,
+    own_stores,
+    rehearse,
+)
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.stores import SweepStores, sweep_stores
+from cse_platform.tracking.history import History
+from cse_platform.tracking.journal import read_journal
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What became of one stage."""
+
+    sweep: str
+    trials: int
+    numbers: tuple[str, ...]
+    """What gave numbers, in words."""
+    failures: tuple[str, ...]
+    """What failed, each with its cause."""
+
+
+def rehearse_file(
+    draft: DraftFile, *, runs: Path, address: str | None, ship: bool, offline: bool, reuse: Reuse
+) -> None:
+    """Run each sweep of a file with all that is large replaced; print what failed, and its cause.
+
+    It begins anew in a folder of its own, which no other sweep may use. A stage that fails does not
+    keep the next ones from running.
+
+    Raises:
+        SweepFileError: if the file itself is wrong, before anything runs.
+        SweepRefusedError: if something failed, or the file is being rehearsed already.
+    """
+    heed_sigterm()
+    console = Console(markup=False, highlight=False)
+    folder = runs / SMOKE / (draft.path.stem.strip(".") or "sweep")
+    given = _check_as_given(draft, folder / "given", offline=offline)
+    with _emptied(folder):
+        rehearsals = rehearse(given, folder)
+        for line in _told(draft, folder, rehearsals):
+            click.echo(line)
+        reports = []
+        for rehearsal in rehearsals:
+            cause = None
+            try:
+                checked = _check(draft, rehearsal, folder, address=address, offline=offline)
+                silent = Publisher(checked.spec.sweep, checked.where, command="")
+                run_stage(checked, silent, console, address=address, ship=ship, reuse=reuse)
+            except CseError as error:
+                cause = str(error)
+                click.echo(f"{rehearsal.spec.sweep}: {cause}", err=True)
+            reports.append(_report(rehearsal.spec, folder, cause))
+        stop_own()
+    _print_reports(reports, folder)
+
+
+@contextmanager
+def _emptied(folder: Path) -> Iterator[None]:
+    """Hold the folder of a file's rehearsal, without what the last one left there."""
+    lock = FileLock(folder.with_name(f"{folder.name}.lock"), timeout=0)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+        if folder.exists():
+            shutil.rmtree(folder)
+    except Timeout:
+        raise SweepRefusedError(
+            f"another process rehearses in {folder}; wait for its end, or name another folder by "
+            "--runs"
+        ) from None
+    except OSError as error:
+        raise SweepRefusedError(
+            f"{error.filename or folder} cannot be made anew: {error.strerror}; name another "
+            "folder by --runs"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _check_as_given(draft: DraftFile, nowhere: Path, *, offline: bool) -> list[SweepSpec]:
+    """The sweeps of the file, checked as for a dry run; the stores that they name stay shut."""
+    stages = tuple(
+        replace(stage, spec=stage.spec.model_copy(update=own_stores(nowhere)))
+        for stage in draft.stages
+    )
+    checked = check_stages(
+        replace(draft, stages=stages), runs=nowhere, address=None, offline=offline, starts=False
+    )
+    for line in dict.fromkeys(line for one in checked for line in one.doubts):
+        click.echo(f"note: {line}", err=True)
+    return [stage.spec for stage in stages]
+
+
+def _check(
+    draft: DraftFile,
+    rehearsal: Rehearsal,
+    folder: Path,
+    *,
+    address: str | None,
+    offline: bool,
+) -> Checked:
+    """The stage as a run needs it, with what it reads fetched."""
+    alone = replace(draft, stages=(DraftSweep(rehearsal.spec, Inspection()),))
+    for fetched in (False, True):
+        (checked,) = check_stages(alone, runs=folder, address=address, offline=offline, starts=True)
+        if checked.shortage:
+            raise SweepRefusedError(checked.shortage)
+        if not checked.missing or fetched:
+            break
+        say(f"{checked.spec.sweep}: fetching", log="stdout")
+        fetch_missing(checked.spec)
+    return checked
+
+
+def _told(draft: DraftFile, folder: Path, rehearsals: Sequence[Rehearsal]) -> Iterator[str]:
+    """What the rehearsal has replaced."""
+    yield f"{draft.path} is rehearsed in {folder}: its numbers mean nothing, and stay there"
+    encoders = {name for one in rehearsals for name in (one.original.backbone, *one.encoders)}
+    corpora = {corpus.short_name for one in rehearsals for corpus in one.original.corpus}
+    data = {one.spec.data or "" for one in rehearsals}
+    steps = f"{BRIEF['max_steps']} steps a trial in batches of an eighth, {BRIEF['precision']}"
+    yield f"  {ENCODER} stands in for {_listed(encoders - {ENCODER}) or 'itself'}"
+    sentences = f"at most {SENTENCES:,} built-in sentences"
+    yield f"  {sentences} stand in for {_listed(corpora)}; data: {_listed(data)}"
+    yield f"  {steps}, on one CPU core; every searched value, and one further seed"
+    changed = Counter(line for one in rehearsals for line in one.changes)
+    for line, count in changed.items():
+        stages = f" ({counted(count, 'stage')})" if len(rehearsals) > 1 else ""
+        yield f"  {line}{stages}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _report(spec: SweepSpec, folder: Path, cause: str | None) -> _Report:
+    where = sweep_stores(spec, runs=folder)
+    if not where.journal.exists():
+        return _Report(spec.sweep, 0, (), (cause or "it did not begin",))
+    history = History(event for _, event in read_journal(where.journal))
+    trials = list(history.trials.values())
+    failures = [f"trial {one.number}: {one.error}" for one in trials if one.state == "FAIL"]
+    if not history.configurations():
+        return _Report(spec.sweep, len(trials), (), tuple(failures) or (cause or "",))
+    numbers, lacking = _numbers(spec, history, where)
+    return _Report(spec.sweep, len(trials), numbers, (*failures, *([cause] if cause else lacking)))
+
+
+def _numbers(
+    spec: SweepSpec, history: History, where: SweepStores
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What each family of scores gave, and what lacks a number."""
+    asked = spec.evaluate.asked if spec.evaluate else Tasks()
+    chosen = chosen_trials(history, spec, top=spec.evaluate.top if spec.evaluate else 0)
+    done = [set().union(*trial.evaluated.values()) for trial in chosen]
+    absent = {part for part in asked.parts if not all(part in parts for parts in done)}
+    expected = {*asked.sts, *asked.transfer, *asked.long}
+    if asked.ranking and spec.data != "builtin":
+        expected |= set(BOARD_FAMILIES["ranking"].averages)
+    with open_leaderboard(where.leaderboard) as board:
+        rows = board.rows(Filters(sweep=spec.sweep), per_configuration=True, ranked=False)
+    scores = [(f"dev {row.dev.search}", row.dev_score.mean) for row in rows]
+    scores += [(name, score.mean) for row in rows for name, score in row.scores.items()]
+    wrong = sorted({name for name, mean in scores if not math.isfinite(mean)})
+    named = {name for name, _ in scores}
+    families = [
+        f"{family.name} ({counted(len(found), 'column')})"
+        for family in BOARD_FAMILIES.values()
+        if (found := [column for column in family.columns if column in named])
+    ]
+    dev = f"dev ({', '.join(spec.dev.tasks)})"
+    return (dev, *families), (
+        *(f"{name}: a score is no number" for name in wrong),
+        *(f"{part}: no number" for part in sorted(absent | expected - named)),
+    )
+
+
+def _print_reports(reports: Sequence[_Report], folder: Path) -> None:
+    click.echo("")
+    for one in reports:
+        state = "FAILED" if one.failures else "ok"
+        numbers = "; ".join(one.numbers) or "no numbers"
+        click.echo(f"{state:6}  {one.sweep}: {counted(one.trials, 'trial')}; {numbers}")
+        for failure in one.failures:
+            click.echo(f"        {failure}")
+    click.echo(f"Look at it: cse-leaderboard --runs {folder}")
+    if failed := [one.sweep for one in reports if one.failures]:
+        raise SweepRefusedError(
+            f"{len(failed)} of {counted(len(reports), 'stage')} failed in the rehearsal; what is "
+            "wrong stands above"
+        )

@@ -1,0 +1,362 @@
+"""A sweep as it is rehearsed: the same stages and evaluations on an encoder that takes seconds.
+
+Everything that is large is replaced here, and what was replaced is told. What `mini` or a CPU
+cannot have becomes the nearest that they can.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from cse_methods.contract import MethodConfig, TrainingConfig
+from cse_methods.data.corpus_spec import CorpusSpec
+from cse_methods.data.source import data_source
+from cse_methods.encoders.backbones import backbone_width
+from cse_methods.errors import TrainingError
+from cse_methods.registry import get_method
+from cse_platform.sweep.best import BestReference, replace_references
+from cse_platform.sweep.best_in_spec import best_references
+from cse_platform.sweep.blocks import Stores, TrialSeeds
+from cse_platform.sweep.check import representatives
+from cse_platform.sweep.objectives import GPU_HOURS
+from cse_platform.sweep.pruners import NoPruner
+from cse_platform.sweep.reading.problems import format_value
+from cse_platform.sweep.resources import Resources
+from cse_platform.sweep.samplers import Random
+from cse_platform.sweep.search_block import Search
+from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_json
+from cse_platform.sweep.space.expressions import Expression
+from cse_platform.sweep.space.space import Space
+from cse_platform.sweep.space.start_points import start_points
+from cse_platform.sweep.spec import SweepSpec
+
+SMOKE = "smoke"
+"""The tag of rehearsals, and the folder that they lie in below that of the runs."""
+ENCODER = "mini"
+"""Stands in for every backbone and teacher."""
+SENTENCES = 1000
+"""So many of a corpus are trained on at most."""
+BRIEF = {"max_steps": 2, "eval_steps": 2, "precision": "fp32"}
+"""What every training has instead of its own; half precision takes a minute a step on a CPU."""
+BATCH_SHARE, SMALLEST_BATCH = 8, 8
+"""A batch is an eighth, so that different ones stay apart, and never below eight by that."""
+WHOLE_GRID = 24
+"""A grid of at most so many points is tried whole; of a larger one every value is tried."""
+DRAWN = 2
+"""Trials that the sampler draws after the points that it is given."""
+AT_MOST_WIDTH = ("d0",)
+"""Settings that a trial compares with the encoder's width; of others `check_width` tells it."""
+
+
+@dataclass
+class StandIns:
+    """What stands in for the values of settings, in `fixed`, `space` and start points alike."""
+
+    trains: bool
+    encoders: frozenset[str] = frozenset()
+    """Names that `mini` stands in for."""
+    files: frozenset[str] = frozenset()
+    """Files that belong to another corpus, and are left out."""
+    trained: frozenset[str] = frozenset()
+    """Methods of earlier stages, whose best encoder there will be."""
+    fitted: dict[tuple[str, str], Any] = field(default_factory=dict)
+    """What cannot be had here, by setting and JSON of the value."""
+
+    def of(self, name: str, value: Any) -> Any:
+        """What stands in for a value of the setting."""
+        if self.trains and name in BRIEF:
+            return BRIEF[name]
+        if self.trains and name == "batch_size":
+            value = min(value, max(SMALLEST_BATCH, value // BATCH_SHARE))
+        else:
+            value = self._inside(replace_references(value, self._best))
+        return self.fitted.get((name, canonical_json(value)), value)
+
+    def point(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What stands in for values by name."""
+        return {name: self.of(name, value) for name, value in values.items()}
+
+    def dimension(self, name: str, dimension: Dimension) -> Dimension:
+        """The dimension with stand-ins; a range with another bound becomes its two bounds."""
+        when = {
+            parent: _distinct(self.of(parent, value) for value in values)
+            for parent, values in dimension.when.items()
+        }
+        if isinstance(dimension, Choices):
+            choices = _distinct(self.of(name, choice) for choice in dimension.choices)
+            return Choices(choices=choices, when=when)
+        bounds = (dimension.low, dimension.high)
+        if (there := tuple(self.of(name, bound) for bound in bounds)) != bounds:
+            return Choices(choices=_distinct(there), when=when)
+        return dimension.model_copy(update={"when": when})
+
+    def fit(self, name: str, value: Any, nearest: Any) -> bool:
+        """Let another value stand in for what was to stand in; False if it was replaced before."""
+        known = (name, canonical_json(value)) in self.fitted
+        for key, other in self.fitted.items():
+            if key[0] == name and other == value:
+                self.fitted[key] = nearest
+        self.fitted[name, canonical_json(value)] = nearest
+        return not known
+
+    def _best(self, reference: BestReference) -> Any:
+        if reference.method not in self.trained:
+            return ENCODER
+        return {"best": {"method": reference.method, "backbone": ENCODER}}
+
+    def _inside(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: self._inside(inner) for key, inner in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self._inside(inner) for inner in value]
+        if not isinstance(value, str):
+            return value
+        return None if value in self.files else ENCODER if value in self.encoders else value
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """A sweep that stands in for another one."""
+
+    original: SweepSpec
+    spec: SweepSpec
+    stand_ins: StandIns
+    changes: tuple[str, ...]
+    """What was changed beyond what every rehearsal changes, a line each."""
+
+    @property
+    def encoders(self) -> frozenset[str]:
+        """The encoders that are replaced."""
+        return self.stand_ins.encoders
+
+
+def rehearse(stages: Sequence[SweepSpec], runs: Path) -> list[Rehearsal]:
+    """What is run instead of the sweeps of a file, with stores of its own in the folder `runs`.
+
+    DataError if `data` or CSE_DATA names no data folder.
+    """
+    return [_rehearsal(spec, stages[:place], runs) for place, spec in enumerate(stages)]
+
+
+def own_stores(runs: Path) -> dict[str, Any]:
+    """Keys of a sweep by which it writes below this folder alone, whatever the environment says."""
+    files = {"leaderboard": "leaderboard.db", "search": "search.db", "mlflow": "mlflow.db"}
+    urls = {name: f"sqlite:///{runs.absolute() / file}" for name, file in files.items()}
+    return {"stores": Stores(**urls), "storage": None}
+
+
+def every_value_once(spec: SweepSpec) -> Iterator[dict[str, Any]]:
+    """Assignments that between them try each choice and bound of the space; {} if it is empty."""
+    tried: set[str] = set()
+    for point in representatives(spec, get_method(spec.method)):
+        values = {canonical_json([name, value]) for name, value in point.items()}
+        if not point or not values <= tried:
+            tried |= values
+            yield point
+
+
+def _rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) -> Rehearsal:
+    method, changes = get_method(spec.method), []
+    configs = [spec.config(point) for point in representatives(spec, method)]
+    stand_ins = StandIns(
+        trains=issubclass(method.config, TrainingConfig),
+        encoders=frozenset(name for config in configs for name in config.encoders())
+        - {reference.placeholder for reference in best_references(spec)},
+        files=frozenset(name for config in configs for name in config.files()),
+        trained=frozenset(stage.method for stage in earlier),
+    )
+    small = _small(spec, stand_ins, runs)
+    while (fit := _next_fit(spec, small)) and stand_ins.fit(*fit):
+        name, value, nearest = fit
+        was = f"an eighth, {value}," if name == "batch_size" else format_value(value)
+        changes.append(f"{name}: {was} becomes {format_value(nearest)}")
+        small = _small(spec, stand_ins, runs)
+    changes += _left_out(spec, small, stand_ins)
+    search, told = _search(spec, small, stand_ins, [stage.sweep for stage in earlier])
+    return Rehearsal(spec, _with(small, search=search), stand_ins, (*changes, *told))
+
+
+def _small(spec: SweepSpec, stand_ins: StandIns, runs: Path) -> SweepSpec:
+    """The sweep with all that is large replaced; its search follows from its new space."""
+    fixed = stand_ins.point(spec.fixed)
+    if stand_ins.trains:
+        defaults = {**BRIEF, "batch_size": _default(spec, "batch_size")}
+        missing = defaults.keys() - spec.fixed.keys() - set(spec.space)
+        fixed |= stand_ins.point({name: defaults[name] for name in sorted(missing)})
+    space = {name: stand_ins.dimension(name, spec.space[name]) for name in spec.space}
+    data = spec.data if isinstance(data_source(spec.data), Path) else "builtin"
+    return _with(
+        spec,
+        backbone=ENCODER,
+        corpus=tuple(dict.fromkeys(map(_small_corpus, spec.corpus))),
+        data=data,
+        fixed=fixed,
+        space=Space(space),
+        require=tuple(text for text in spec.require if not _names_changed(spec, space, text)),
+        search=Search(trials=1),
+        pruner=NoPruner(),
+        seeds=_one_further(spec.seeds),
+        resources=Resources(fresh_process=spec.resources.fresh_process),
+        notify=(),
+        tags=tuple(dict.fromkeys((*spec.tags, SMOKE))),
+        smoke=True,
+        **own_stores(runs),
+    )
+
+
+def _with(spec: SweepSpec, **changes: Any) -> SweepSpec:
+    """The sweep with these changes, checked as a file is."""
+    return SweepSpec.model_validate(spec.model_copy(update=changes).model_dump(mode="json"))
+
+
+def _default(spec: SweepSpec, name: str) -> Any:
+    return get_method(spec.method).config.model_fields[name].default
+
+
+def _small_corpus(corpus: CorpusSpec) -> CorpusSpec:
+    """Of a table with several columns its first rows: the built-in corpus has no columns."""
+    first = min(corpus.first or SENTENCES, SENTENCES)
+    if corpus.columns:
+        return corpus.model_copy(update={"first": first})
+    return CorpusSpec(name="builtin", first=first, split_at=corpus.split_at)
+
+
+def _one_further(seeds: TrialSeeds) -> TrialSeeds:
+    if seeds.confirm is None or not seeds.further:
+        return seeds
+    confirm = seeds.confirm.model_copy(update={"seeds": seeds.further[:1]})
+    return seeds.model_copy(update={"confirm": confirm})
+
+
+def _names_changed(spec: SweepSpec, space: Mapping[str, Dimension], text: str) -> bool:
+    """Whether a requirement is about a dimension that has other values now."""
+    return any(space[n] != spec.space[n] for n in Expression(text).names if n in space)
+
+
+def _left_out(spec: SweepSpec, small: SweepSpec, stand_ins: StandIns) -> Iterator[str]:
+    for text in spec.require:
+        if text not in small.require:
+            yield f"require {text!r} is left out: what it compares has other values"
+    for name in sorted(stand_ins.files):
+        yield f"{name} is left out: it belongs to another corpus"
+    for reference in best_references(spec):
+        if reference.method not in stand_ins.trained:
+            yield f"{ENCODER} as it is stands in for the best {reference.method}, of no stage here"
+    if spec.evaluate and spec.evaluate.asked.ranking and small.data == "builtin":
+        yield (
+            "ranking gives no number on built-in sets, where no sentence is in several pairs; name "
+            "a data folder by data or CSE_DATA"
+        )
+    if small.pruner.kind != spec.pruner.kind:
+        yield f"pruner {spec.pruner.kind} is left out: trials are too short to be stopped"
+
+
+Fit = tuple[str, Any, Any]
+"""A setting, a value of it that cannot be had on `mini`, and the nearest that can."""
+
+
+def _next_fit(spec: SweepSpec, small: SweepSpec) -> Fit | None:
+    """What stands in the way of the first configuration that `mini` cannot train."""
+    for point in representatives(small, get_method(small.method)):
+        settings = small.settings(point)
+        if not _fits(small, settings):
+            tried = {**small.fixed, **point}
+            return next(_fits_instead(spec, small, settings, tried), None)
+    return None
+
+
+def _fits(small: SweepSpec, settings: Mapping[str, Any]) -> bool:
+    width = backbone_width(ENCODER) or 0
+    if any((settings.get(name) or 0) > width for name in AT_MOST_WIDTH):
+        return False
+    try:
+        config: MethodConfig = get_method(small.method).config.model_validate(dict(settings))
+        config.check_width(width)
+    except (ValidationError, TrainingError):
+        return False
+    return True
+
+
+def _fits_instead(
+    spec: SweepSpec, small: SweepSpec, settings: Mapping[str, Any], tried: Mapping[str, Any]
+) -> Iterator[Fit]:
+    """Changes of one whole number with which the settings fit; a larger batch comes first."""
+    batches = _numbers_of(spec, "batch_size") if "batch_size" in tried else []
+    for name in sorted(tried, key=lambda name: name != "batch_size"):
+        value = tried[name]
+        if name in BRIEF or not isinstance(value, int) or isinstance(value, bool):
+            continue
+        others: Iterable[int] = sorted(range(1, 2 * value + 1), key=lambda n: abs(n - value))
+        if name == "batch_size":
+            others = range(value + 1, max([value, *batches]) + 1)
+        for other in others:
+            if _fits(small, {**settings, name: other}):
+                yield name, value, other
+
+
+def _numbers_of(spec: SweepSpec, name: str) -> list[int]:
+    """The whole numbers that a setting has in the sweep."""
+    if name in spec.space:
+        dimension = spec.space[name]
+        given: Iterable[Any] = (
+            dimension.choices if isinstance(dimension, Choices) else (dimension.low, dimension.high)
+        )
+    else:
+        given = [spec.fixed.get(name, _default(spec, name))]
+    return [value for value in given if isinstance(value, int)]
+
+
+def _search(
+    spec: SweepSpec, small: SweepSpec, stand_ins: StandIns, earlier: Sequence[str]
+) -> tuple[Search, list[str]]:
+    """A search that tries every value, and what is told of it."""
+    asked, told = spec.search, []
+    if asked.sampler.kind == "grid":
+        points = list(small.grid_points())
+        if len(points) <= WHOLE_GRID:
+            return Search(sampler=asked.sampler, seed=asked.seed), []
+        told.append(f"of {len(points)} points of the grid some are tried, with each value once")
+    learn_from = tuple(name for name in asked.learn_from if name in earlier)
+    if learn_from != asked.learn_from:
+        told.append("search.learn_from is left out where it names no earlier stage")
+    objectives = tuple(one for one in asked.objectives if one.name != GPU_HOURS)
+    objectives = objectives if len(objectives) > 1 else ()
+    if objectives != asked.objectives:
+        told.append(f"search.objectives: {GPU_HOURS} is left out: there is no GPU")
+    if asked.constraints:
+        told.append("search.constraints are left out: after so few steps none may hold")
+    if "leaderboard" in asked.start_from:
+        told.append("start_from: leaderboard is left out: a rehearsal has a leaderboard of its own")
+    tried = [point for point in every_value_once(small) if point]
+    tried += filter(None, _start_points(spec, small, stand_ins))
+    distinct = {canonical_json(point): point for point in tried}
+    is_grid = asked.sampler.kind == "grid"
+    search = asked.model_copy(
+        update={
+            "learn_from": learn_from,
+            "objectives": objectives,
+            "sampler": Random() if is_grid else asked.sampler,
+            "trials": max(1, len(distinct) + (0 if is_grid else DRAWN)),
+            "budget": None,
+            "constraints": (),
+            "start_from": tuple(distinct.values()),
+        }
+    )
+    return search, told
+
+
+def _start_points(
+    spec: SweepSpec, small: SweepSpec, stand_ins: StandIns
+) -> Iterator[dict[str, Any]]:
+    """The start points of the sweep, the published ones of its own backbone included."""
+    for point in start_points(spec, get_method(spec.method)):
+        there = stand_ins.point(point)
+        if all(small.space[name].has(value) for name, value in there.items()):
+            yield small.space.active(there)
+
+
+def _distinct(values: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple({canonical_json(value): value for value in values}.values())

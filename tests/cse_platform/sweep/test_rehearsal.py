@@ -1,0 +1,250 @@
+"""What stands in for a sweep when it is rehearsed: a function of the sweep alone."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cse_methods.registry import get_method
+from cse_platform.errors import SweepFileError
+from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.sweep.rehearsal import Rehearsal, every_value_once, rehearse
+from cse_platform.sweep.spec import SweepSpec
+
+Make = Callable[..., SweepSpec]
+FILES = sorted((Path(__file__).parents[3] / "sweeps").rglob("*.yaml"))
+
+
+@pytest.fixture(autouse=True)
+def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CSE_DATA", raising=False)
+
+
+def sweep(**changes: Any) -> SweepSpec:
+    """RankCSE as a lab asks for it, with changes."""
+    asked = {
+        "sweep": "lab", "method": "rankcse", "backbone": "bert-large", "corpus": "wiki1m",
+        "fixed": {
+            "epochs": 4, "batch_size": 128, "precision": "fp16", "max_length": 32,
+            "teachers": ["simcse-bert-base", {"model": "simcse-bert-large", "pooler": "avg"}],
+        },
+        "space": {"tau2": [0.025, 0.05], "alpha": {"low": 0.0, "high": 1.0}},
+        "search": {"sampler": "tpe", "trials": 40, "start_from": ["published"]},
+        "seeds": {"search": 42, "confirm": {"top": 3, "seeds": [42, 0, 1]}},
+        "resources": {"gpu": 0.5, "cpu": 4, "fresh_process": True},
+        "pruner": {"kind": "curve", "min_step": 500},
+        "evaluate": {"top": 2, "tasks": ["sts", "transfer"]},
+        "stores": {"leaderboard": "postgresql+psycopg://lab/cse"},
+        "storage": "s3://lab/runs", "notify": ["json://lab"], "tags": ["table-2"],
+    }  # fmt: skip
+    return SweepSpec.model_validate(asked | changes)
+
+
+def alone(spec: SweepSpec) -> Rehearsal:
+    (found,) = rehearse([spec], Path("runs"))
+    return found
+
+
+def test_what_is_large_is_replaced() -> None:
+    spec = alone(sweep()).spec
+    assert (spec.backbone, spec.data, spec.sweep, spec.method) == (
+        "mini", "builtin", "lab", "rankcse",
+    )  # fmt: skip
+    assert [(one.name, one.first) for one in spec.corpus] == [("builtin", 1000)]
+    assert spec.fixed == {
+        "epochs": 4, "batch_size": 16, "precision": "fp32", "max_length": 32, "max_steps": 2,
+        "eval_steps": 2, "teachers": ["mini", {"model": "mini", "pooler": "avg"}],
+    }  # fmt: skip
+    assert (spec.resources.gpu, spec.resources.cpu, spec.resources.fresh_process) == (0, 1, True)
+    assert spec.pruner.kind == "none"
+    assert spec.seeds.confirm is not None
+    assert (spec.seeds.confirm.top, spec.seeds.confirm.seeds) == (3, (0,))
+    assert spec.evaluate == sweep().evaluate
+
+
+def test_it_writes_below_its_folder_alone_and_is_marked() -> None:
+    spec = alone(sweep()).spec
+    here = Path("runs").absolute()
+    assert dict(spec.stores) == {
+        "leaderboard": f"sqlite:///{here}/leaderboard.db",
+        "search": f"sqlite:///{here}/search.db",
+        "mlflow": f"sqlite:///{here}/mlflow.db",
+    }
+    assert (spec.storage, spec.notify) == (None, ())
+    assert (spec.smoke, spec.tags) == (True, ("table-2", "smoke"))
+    assert spec.model_dump(mode="json")["smoke"] is True
+    assert "smoke" not in sweep().model_dump(mode="json")
+
+
+def test_a_search_tries_each_value_the_published_point_and_what_its_sampler_draws() -> None:
+    search = alone(sweep()).spec.search
+    assert search.sampler.kind == "tpe"
+    assert search.start_from == (
+        {"tau2": 0.025, "alpha": 0.0},
+        {"tau2": 0.05, "alpha": 0.0},
+        {"tau2": 0.025, "alpha": 1.0},
+        {"tau2": 0.05, "alpha": 1 / 3},  # of BERT-large, the sweep's own backbone
+    )
+    assert search.trials == 4 + 2
+
+
+@pytest.mark.parametrize(("choices", "points"), [(24, None), (25, 25)])
+def test_a_small_grid_is_tried_whole(choices: int, points: int | None) -> None:
+    space = {"tau2": [n / 100 for n in range(1, choices + 1)]}
+    search = alone(sweep(space=space, search={"sampler": "grid"})).spec.search
+    assert search.trials == points
+    assert search.sampler.kind == ("grid" if points is None else "random")
+
+
+def test_of_a_large_grid_each_value_is_tried() -> None:
+    space = {"tau2": [0.01, 0.02, 0.03], "tau3": [0.01, 0.02, 0.03], "beta": [0, 1, 2]}
+    found = alone(sweep(space=space, search={"sampler": "grid"}))
+    points = found.spec.search.start_from
+    assert found.changes == (
+        "pruner curve is left out: trials are too short to be stopped",
+        "of 27 points of the grid some are tried, with each value once",
+    )
+    assert {(n, v) for point in points for n, v in dict(point).items()} == {
+        (name, value) for name, values in space.items() for value in values
+    }
+    assert len(points) == 7
+
+
+def test_batches_stay_apart() -> None:
+    space = {"batch_size": [4, 32, 64, 128, 512]}
+    spec = alone(sweep(space=space, fixed={"teachers": ["mini"]}, search={"sampler": "grid"})).spec
+    assert spec.space["batch_size"].grid_values() == (4, 8, 16, 64)
+
+
+@pytest.mark.parametrize(
+    ("settings", "fits", "told"),
+    [
+        ({"groups": 384}, {"groups": 192}, ["groups: 384 becomes 192"]),
+        ({"groups": 128}, {"groups": 96}, ["groups: 128 becomes 96"]),
+        ({"groups": 48}, {"groups": 48, "batch_size": 8}, []),
+        # Eight groups of 24 coordinates take a batch of 25, and the method's own is 64.
+        ({"groups": 8}, {"groups": 8, "batch_size": 25},
+         ["batch_size: an eighth, 8, becomes 25"]),
+        # Two groups of 96 coordinates take a batch of 97: less than the file's own.
+        ({"groups": 2, "batch_size": 512}, {"groups": 2, "batch_size": 97},
+         ["batch_size: an eighth, 64, becomes 97"]),
+    ],
+)  # fmt: skip
+def test_what_mini_cannot_have_becomes_the_nearest_that_it_can(
+    settings: dict[str, Any], fits: dict[str, Any], told: list[str]
+) -> None:
+    asked = {"method": "whitenedcse", "fixed": settings, "space": {}, "pruner": {"kind": "none"}}
+    found = alone(sweep(**asked, search={"sampler": "grid"}))
+    assert found.spec.fixed == found.spec.fixed | fits
+    assert list(found.changes) == told
+
+
+def test_choices_that_become_one_are_one_and_each_point_finds_its_stand_in() -> None:
+    asked = {"method": "compcse", "fixed": {}, "space": {"d0": [96, 192, 256, 768]}}
+    found = alone(sweep(**asked, search={"sampler": "grid"}, pruner={"kind": "none"}))
+    assert list(found.spec.grid_points()) == [{"d0": 96}, {"d0": 192}]
+    assert found.stand_ins.point({"d0": 768}) == {"d0": 192}
+    assert found.changes == ("d0: 256 becomes 192", "d0: 768 becomes 192")
+
+
+def test_conditions_follow_their_values() -> None:
+    space = {
+        "batch_size": [64, 128],
+        "tau3": {"choices": [0.1, 0.2], "when": {"batch_size": [128]}},
+    }
+    spec = alone(sweep(space=space, fixed={"teachers": ["mini"]}, search={"sampler": "grid"})).spec
+    assert dict(spec.space["tau3"].when) == {"batch_size": (16,)}
+    assert spec.budget == 3
+
+
+def test_the_best_of_an_earlier_stage_stays_and_others_are_mini() -> None:
+    best = {"best": {"method": "simcse", "backbone": "bert-base"}}
+    first = sweep(sweep="first", method="simcse", fixed={}, space={"temperature": [0.05]},
+                  search={"sampler": "grid"})  # fmt: skip
+    second = sweep(fixed={"teachers": [best]}, space={"tau2": [0.05]})
+    assert rehearse([first, second], Path())[1].spec.fixed["teachers"] == [
+        {"best": {"method": "simcse", "backbone": "mini"}}
+    ]
+    lonely = alone(second)
+    assert lonely.spec.fixed["teachers"] == ["mini"]
+    assert "mini as it is stands in for the best simcse, of no stage here" in lonely.changes
+
+
+def test_what_needs_another_store_or_a_gpu_is_left_out_and_told() -> None:
+    search = {
+        "sampler": "tpe", "trials": 9, "budget": {"time": "2h"},
+        "start_from": ["leaderboard", {"tau2": 0.05}], "learn_from": ["last-year"],
+        "constraints": ["uniformity <= -1.5"],
+    }  # fmt: skip
+    found = alone(sweep(search={**search, "learn_from": []}, require="tau2 <= alpha"))
+    assert (found.spec.search.budget, found.spec.search.constraints) == (None, ())
+    assert found.spec.require == ("tau2 <= alpha",)
+    told = "\n".join(found.changes)
+    assert "start_from: leaderboard is left out" in told
+    assert "search.constraints are left out" in told
+    learned = alone(sweep(search={**search, "constraints": []}))
+    assert learned.spec.search.learn_from == ()
+    assert "search.learn_from is left out where it names no earlier stage" in learned.changes
+    costs = alone(sweep(search={**search, "learn_from": [], "objectives": ["stsb", "gpu_hours"]},
+                        pruner={"kind": "none"}))  # fmt: skip
+    assert costs.spec.search.objectives == ()
+
+
+def test_data_that_is_given_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "downstream").mkdir()
+    assert alone(sweep(data=str(tmp_path))).spec.data == str(tmp_path)
+    assert alone(sweep(data="hub")).spec.data == "builtin"
+    monkeypatch.setenv("CSE_DATA", str(tmp_path))
+    assert alone(sweep()).spec.data is None  # CSE_DATA then, as in the sweep
+
+
+def test_ranking_on_built_in_data_is_told() -> None:
+    (told,) = [
+        line
+        for line in alone(sweep(evaluate={"top": 1, "tasks": ["ranking"]})).changes
+        if line.startswith("ranking")
+    ]
+    assert "name a data folder" in told
+
+
+def test_corpora(tmp_path: Path) -> None:
+    both = ["wiki1m", {"name": "wikitext103", "split_at": 32}, "wiki1m", {"name": "x", "first": 9}]
+    corpora = alone(sweep(corpus=both)).spec.corpus
+    assert [(c.name, c.split_at, c.first) for c in corpora] == [
+        ("builtin", None, 1000),
+        ("builtin", 32, 1000),
+        ("builtin", None, 9),
+    ]
+
+
+def test_files_of_another_corpus_are_left_out() -> None:
+    asked = {"method": "compcse", "fixed": {"subsampling": "adjacent", "phrases": "./mine.txt"}}
+    found = alone(sweep(**asked, space={}))
+    assert found.spec.fixed["phrases"] is None
+    assert "./mine.txt is left out: it belongs to another corpus" in found.changes
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_every_shipped_file_can_be_rehearsed(path: Path) -> None:
+    """Each configuration is one of its method, on `mini`."""
+    stages = load_sweep(path).stages
+    for found, original in zip(rehearse(stages, Path()), stages, strict=True):
+        for point in every_value_once(found.spec):
+            found.spec.config(point).check_width(192)
+        for point in every_value_once(original):
+            there = found.spec.space.active(found.stand_ins.point(point))
+            found.spec.config(there).check_width(192)
+        assert found.spec.planned is not None
+        assert found.spec.planned <= 40
+        assert get_method(found.spec.method).name == original.method
+
+
+def test_a_file_cannot_say_that_it_is_a_rehearsal(tmp_path: Path) -> None:
+    file = tmp_path / "sweep.yaml"
+    file.write_text(
+        "sweep: a\nmethod: simcse\nbackbone: mini\ncorpus: builtin\nsearch: {trials: 1}\n"
+        "smoke: true\n"
+    )
+    with pytest.raises(SweepFileError, match=r"line 6, smoke: .*cse-sweep FILE --smoke"):
+        load_sweep(file)

@@ -1,0 +1,109 @@
+"""Every file of `sweeps/papers/` by `--smoke`: each line and column that it promises gets a number.
+
+Whole papers are run, and files that are in none of them: Ray starts once a paper, and trials that
+tables share are run once.
+"""
+
+import math
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import environment, script
+
+from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.published.gaps import matches
+from cse_platform.leaderboard.published.paper_files import plan_configurations
+from cse_platform.leaderboard.published.rows import published_rows
+from cse_platform.leaderboard.query.board.filters import Filters
+from cse_platform.leaderboard.row import LeaderboardRow
+from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.sweep.rehearsal import Rehearsal, rehearse
+from cse_platform.sweep.spec import SweepSpec
+
+PAPERS = Path(__file__).parents[2] / "sweeps" / "papers"
+ROWS = published_rows()
+LONGEST = 3600
+"""Seconds; on two calm cores the longest paper takes a few minutes."""
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(LONGEST)]
+NAMES = {path: {stage.sweep for stage in load_sweep(path).stages} for path in PAPERS.glob("*.yaml")}
+FILES = sorted(path for path in NAMES if not any(NAMES[path] < others for others in NAMES.values()))
+FIGURES = {"compcse-figure2", "compcse-figure3", "hicl-figure2", "rankcse-figure3"}
+
+
+def test_whole_papers_have_all_tables() -> None:
+    assert [path.stem for path in FILES] == ["compcse", "hicl", "rankcse", "whitenedcse"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_paper_is_rehearsed(path: Path, tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [script("cse-sweep"), str(path), "--smoke", "--runs", str(tmp_path)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr
+    folder = tmp_path / "smoke" / path.stem
+    with open_leaderboard(f"sqlite:///{folder / 'leaderboard.db'}") as board:
+        lines = sum(_check_lines(board, one) for one in rehearse(load_sweep(path).stages, folder))
+    assert lines > 0
+    _check_figures(path, folder)
+
+
+def _check_lines(board: Leaderboard, rehearsal: Rehearsal) -> int:
+    """Look at what stands in for each point of a paper's line; how many there are."""
+    original, spec = rehearsal.original, rehearsal.spec
+    rows = board.rows(Filters(sweep=spec.sweep), per_configuration=True, ranked=False)
+    found = 0
+    for point, dev, test in _promised(original):
+        there = spec.space.active(rehearsal.stand_ins.point(point))
+        values = spec.config(there).hyperparameters()
+        (row,) = [row for row in rows if row.configuration.values == values]
+        asked = f"{spec.sweep} {there}"
+        assert math.isfinite(row.dev_score.mean), asked
+        assert row.wall_seconds, asked
+        if dev:
+            assert row.dev.search in dev, asked
+        lacking = [column for column in test if not _has(row, column)]
+        assert all(column.endswith(("_kcc", "_ndcg")) for column in lacking), (asked, lacking)
+        found += 1
+    return found
+
+
+def _promised(stage: SweepSpec) -> Iterator[tuple[Mapping[str, Any], set[str], set[str]]]:
+    """The points of a stage that stand in a paper's line, with its dev and test columns."""
+    for planned, point in zip(plan_configurations(stage), stage.grid_points(), strict=True):
+        lines = [row for row in ROWS if matches(row, planned.setup)]
+        dev, test = (
+            {column for row in lines if row.split == split for column in row.scores}
+            & planned.columns(split)
+            for split in ("dev", "test")
+        )
+        if dev or test:
+            yield point, dev, test
+
+
+def _has(row: LeaderboardRow, column: str) -> bool:
+    return column in row.scores and math.isfinite(row.scores[column].mean)
+
+
+def _check_figures(path: Path, folder: Path) -> None:
+    """Draw the figures of a stage of each figure of the paper."""
+    for figure in sorted(one for one in FIGURES if one.startswith(f"{path.stem}-")):
+        sweep, drawn = load_sweep(PAPERS / f"{figure}.yaml").stages[0].sweep, folder / figure
+        ended = subprocess.run(
+            [script("cse-dashboard"), "export", sweep, str(drawn), "--runs", str(folder)],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=LONGEST,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert (drawn / "report.html").stat().st_size > 0
+        assert len(list((drawn / "figures").glob("*.csv"))) >= 3
