@@ -27,6 +27,7 @@ from cse_platform.runner.processes.own_ray import stop_own
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import Reuse
 from cse_platform.signals import heed_sigterm
+from cse_platform.sweep.best_of import with_examples
 from cse_platform.sweep.prerequisites import fetch_missing
 from cse_platform.sweep.reading.loader import DraftFile, DraftSweep
 from cse_platform.sweep.reading.problems import Inspection
@@ -140,7 +141,8 @@ def _check(
     offline: bool,
 ) -> Checked:
     """The stage as a run needs it, with what it reads fetched."""
-    alone = replace(draft, stages=(DraftSweep(rehearsal.spec, Inspection()),))
+    possible = (with_examples(rehearsal.spec.fixed),)
+    alone = replace(draft, stages=(DraftSweep(rehearsal.spec, Inspection(), possible),))
     for fetched in (False, True):
         (checked,) = check_stages(alone, runs=folder, address=address, offline=offline, starts=True)
         if checked.shortage:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from cse_methods.describe import describe_method
 from cse_methods.contract import PublishedSettings
+from cse_methods.describe import describe_method
 from cse_methods.registry import get_method
 from cse_platform.sweep.best_of import values_to_find
 from cse_platform.sweep.reading.loader import load_sweep
@@ -326,7 +326,7 @@ def columns_of(stage: SweepSpec, found: Facts) -> list[PublishedSettings]:
         if column.backbone == stage.backbone and agree(dict(column.variant), found)
     ]
     assert columns or not get_method(stage.method).published
-    return {name: value for column in columns for name, value in column.settings.items()}
+    return columns
 
 
 HEAD = re.compile(r"^(?:#.*\n)+")
@@ -364,4 +364,3 @@ def test_departures_are_of_tables_and_figures_with_a_file_or_without() -> None:
     named = {f"{one.paper}-{table}" for one in told for table in one.tables}
     assert named - FILES.keys() == {"compcse-figure4", "rankcse-table1", "rankcse-table12"}
     assert len({one.text for one in told}) == len(told)
-    return columns
