@@ -29,7 +29,7 @@ def downgrade() -> None:
 
 def _take_memory(name: str, keys: tuple[str, ...]) -> None:
     connection = op.get_bind()
-    columns = [sa.column(key) for key in keys]
+    columns: list[sa.ColumnClause[Any]] = [sa.column(key) for key in keys]
     facts, costs = sa.column("provenance", sa.JSON), sa.column("costs", sa.JSON)
     table = sa.table(name, *columns, facts, costs)
     query = sa.select(*columns, facts).select_from(table).order_by(*columns).limit(_BATCH)
