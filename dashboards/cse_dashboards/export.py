@@ -11,7 +11,7 @@ import click
 import plotly.graph_objects as go
 from rich.console import Console
 
-from cse_dashboards.encoded.models import Embeddings
+from cse_dashboards.encoded import Embeddings
 from cse_dashboards.errors import ImageError
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.picture_html import LIBRARY, STATIC
@@ -24,7 +24,7 @@ from cse_dashboards.report import (
     render_report,
     rows_of,
 )
-from cse_platform.export.folders import make_empty
+from cse_platform.export.kept_model import make_empty
 from cse_platform.leaderboard import Leaderboard
 
 IMAGE_SIZE = {"width": 900, "height": 560}

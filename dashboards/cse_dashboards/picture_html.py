@@ -14,8 +14,7 @@ import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
-from cse_dashboards.figures.look import DARK, LIGHT
-from cse_dashboards.figures.picture import Picture
+from cse_dashboards.figures.picture import DARK, LIGHT, Picture
 
 STATIC = Path(__file__).parent / "page" / "static"
 LIBRARY = "plotly.min.js"

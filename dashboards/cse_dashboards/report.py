@@ -1,14 +1,24 @@
 """The report of a sweep: every figure that there is to see of it, in one HTML file."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from cse_dashboards.encoded import Embeddings
 from cse_dashboards.figures.board.buckets import buckets
 from cse_dashboards.figures.board.differences import differences
 from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
 from cse_dashboards.figures.board.pair_scatter import pair_scatter
 from cse_dashboards.figures.board.ranking_scores import ranking_pictures
+from cse_dashboards.figures.embeddings.case_study import case_study
+from cse_dashboards.figures.embeddings.dev_buckets import dev_buckets
+from cse_dashboards.figures.embeddings.diversity import diversity
+from cse_dashboards.figures.embeddings.heat_map import heat_map
+from cse_dashboards.figures.embeddings.projection import projection
+from cse_dashboards.figures.embeddings.sentences import Trials, dev_of, vectors_of
+from cse_dashboards.figures.embeddings.spread import spread
 from cse_dashboards.figures.labels import labelled_rows
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.rows import PANELS
@@ -28,17 +38,18 @@ from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 from cse_dashboards.figures.training.trials_by_state import state_picture
 from cse_dashboards.picture_html import standalone
 from cse_methods.data.dev_selection import dev_metric
+from cse_methods.errors import CseError
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
-from cse_platform.leaderboard.query.sweeps.where import EVERY_TRIAL, Where
+from cse_platform.leaderboard.conditions import EVERY_TRIAL, Where
+from cse_platform.leaderboard.records import LeaderboardRow, family_of
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
-from cse_platform.leaderboard.row import LeaderboardRow, family_of
+from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.render.text import to_html
 
 if TYPE_CHECKING:
-    from cse_dashboards.encoded.models import Embeddings
+    from cse_dashboards.encoded import Embeddings
 
 REPORT_CURVES = ("dev/stsb_spearman", "dev/sickr_spearman", "train/loss")
 """Shown beside what the search climbs."""
@@ -106,8 +117,6 @@ def chapters(
     )
     yield Chapter("Beside other methods", tuple(_beside(reader, rows)))
     if embeddings is not None and rows:
-        from cse_dashboards.figures.embeddings.every import embeddings_pictures
-
         named = labelled_rows(rows[:PANELS])
         trials = {name: best for name, row in named.items() if (best := row.best_trial)}
         pictures = embeddings_pictures(
@@ -210,3 +219,26 @@ def _document(
 ) -> str:
     template = standalone().get_template("report.html")
     return template.render(title=title, lead=lead, chapters=parts, library=library)
+
+
+def embeddings_pictures(
+    embeddings: Embeddings,
+    trials: Trials,
+    *,
+    sentences: Sequence[str] = (),
+    query: str | None = None,
+) -> Iterator[Picture]:
+    """All of them, by UMAP where it is installed; each model is opened once, the first twice.
+
+    `sentences` are those of the heat map, `query` that of the case study; each chooses itself where
+    it is left out.
+    """
+    with suppress(CseError):  # each picture says so itself
+        dev = dev_of(embeddings, trials)
+        vectors_of(embeddings, trials, [*dev.first, *dev.second, *sentences])
+    yield heat_map(embeddings, trials, sentences)
+    yield projection(embeddings, trials, by="umap" if find_spec("umap") else "pca")
+    yield spread(embeddings, trials)
+    yield diversity(embeddings, trials)
+    yield dev_buckets(embeddings, trials)
+    yield case_study(embeddings, trials, query)

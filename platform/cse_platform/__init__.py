@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cse_platform.leaderboard.api import Leaderboard as Leaderboard
     from cse_platform.leaderboard.api import open_leaderboard as open_leaderboard
-    from cse_platform.leaderboard.query.board.filters import Filters as Filters
-    from cse_platform.runner.processes.worker import trainable as trainable
-    from cse_platform.sweep.reading.loader import load_sweep as load_sweep
+    from cse_platform.leaderboard.filters import Filters as Filters
+    from cse_platform.runner.worker import trainable as trainable
+    from cse_platform.sweep.file import load_sweep as load_sweep
     from cse_platform.sweep.spec import SweepSpec as SweepSpec
 
 _HOMES = {
     "Filters": "leaderboard",
     "Leaderboard": "leaderboard",
     "SweepSpec": "sweep.spec",
-    "load_sweep": "sweep.reading.loader",
+    "load_sweep": "sweep.file",
     "open_leaderboard": "leaderboard",
-    "trainable": "runner.processes.worker",
+    "trainable": "runner.worker",
 }
 
 __all__ = sorted(_HOMES)

@@ -30,7 +30,7 @@ from slow_storage import delayed
 from sqlalchemy import URL, create_engine, make_url, text
 
 from cse_methods.registry import get_method
-from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.leaderboard.store import open_store
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.mlflow.mirror import MLflowMirror

@@ -31,8 +31,8 @@ from cse_dashboards.page.address import (
     TrialAddress,
 )
 from cse_dashboards.page.app import create_app
-from cse_platform.leaderboard.store.opening import Store, open_store
-from cse_platform.leaderboard.store.tables import GroupRecord, TrialRecord
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.tables import GroupRecord, TrialRecord
 
 LIMIT = 0.5
 """Seconds that a page may take; parts may take longer at first."""

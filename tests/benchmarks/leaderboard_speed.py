@@ -19,12 +19,12 @@ from rich.progress import track
 from rich.table import Table
 from sqlalchemy import create_engine, select
 
-from cse_platform.leaderboard.query.board.filters import Filters
-from cse_platform.leaderboard.query.board.rows import board_rows
-from cse_platform.leaderboard.query.sweeps.overviews import sweep_overviews
-from cse_platform.leaderboard.query.trials.curves import dev_curve
-from cse_platform.leaderboard.store.opening import Store, open_store
-from cse_platform.leaderboard.store.tables import TrialRecord
+from cse_platform.leaderboard.board import board_rows
+from cse_platform.leaderboard.filters import Filters
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.sweeps import sweep_overviews
+from cse_platform.leaderboard.tables import TrialRecord
+from cse_platform.leaderboard.trials import dev_curve
 
 REPEATS = 9
 AGAINST_MLFLOW = 10_000

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "fixtures"))
 import cheap as _registers_it  # noqa: F401
 from evaluation_cost import say
 
-from cse_platform.search.proposing.proposals import propose
+from cse_platform.search.proposals import propose
 from cse_platform.sweep.spec import SweepSpec
 
 SAMPLERS: dict[str, Any] = {

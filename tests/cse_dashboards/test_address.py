@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cse_dashboards.errors import AddressError
 from cse_dashboards.page.address import (
+    Address,
     BoardAddress,
     CompareAddress,
     Encoded,
@@ -17,8 +18,7 @@ from cse_dashboards.page.address import (
     SweepAddress,
     TrialAddress,
 )
-from cse_dashboards.page.address_base import Address
-from cse_platform.leaderboard.query.board.sorting import SORT_COLUMNS
+from cse_platform.leaderboard.filters import SORT_COLUMNS
 
 TEXTS = st.none() | st.text(min_size=1)
 NAMES = st.lists(st.text(min_size=1).filter(lambda name: "," not in name), max_size=16).map(tuple)

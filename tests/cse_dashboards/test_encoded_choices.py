@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cse_dashboards.encoded.choices import Case, case_of, differing_pairs, some_of, spread_by_gold
+from cse_dashboards.encoded import Case, case_of, differing_pairs, some_of, spread_by_gold
 from cse_methods.data.pairs import PairSet
 
 HUB = [("hub", f"t{n}", float(n)) for n in range(5)]

@@ -5,7 +5,7 @@ import pytest
 import torch
 from kept_models import AVG, CLS, GONE, PRUNED
 
-from cse_dashboards.encoded.models import Embeddings
+from cse_dashboards.encoded import Embeddings
 from cse_methods.encoders.loading import load_encoder
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.api import Leaderboard

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cse_dashboards.encoded.space import (
+from cse_dashboards.encoded import (
     all_cosines,
     by_direction,
     by_pca,

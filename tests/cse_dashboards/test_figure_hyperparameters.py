@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cse_dashboards.figures.naming import dev_quantity
+from cse_dashboards.figures.labels import dev_quantity
 from cse_dashboards.figures.search.effect import draw_effect
 from cse_dashboards.figures.search.surface import draw_surface
 from cse_dashboards.figures.search.values import by_value
-from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.sweep.space.space import Space
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

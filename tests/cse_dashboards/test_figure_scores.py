@@ -10,12 +10,12 @@ from cse_dashboards.figures.board.differences import draw_differences
 from cse_dashboards.figures.board.leaderboard import draw_leaderboard
 from cse_dashboards.figures.board.pair_scatter import draw_pair_scatter
 from cse_dashboards.figures.board.ranking_scores import draw_ranking_scores
-from cse_dashboards.figures.naming import score_quantity
+from cse_dashboards.figures.labels import score_quantity
 from cse_dashboards.figures.picture import Drawn
 from cse_dashboards.figures.styles import styles_in_order
 from cse_methods.evaluation.results import Similarities
-from cse_platform.leaderboard.published.row import PublishedRow
-from cse_platform.leaderboard.row import Estimate
+from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.records import Estimate
 from cse_platform.leaderboard.statistics.results import Comparison, Interval, TaskComparison
 
 AVERAGE = score_quantity("avg_sts")

@@ -12,7 +12,7 @@ from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 from cse_methods.names import method_name
 from cse_methods.registry import available_methods
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.leaderboard.row import LeaderboardRow
+from cse_platform.leaderboard.records import LeaderboardRow
 
 STSB = "dev/stsb_spearman"
 

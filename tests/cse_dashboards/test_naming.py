@@ -2,7 +2,7 @@
 
 import pytest
 
-from cse_dashboards.figures.naming import number, value_text, values_line
+from cse_dashboards.figures.labels import number, value_text, values_line
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from cse_dashboards.page.app import create_app
 from cse_dashboards.page.show import arranged, reference, sort_of
 from cse_methods.names import PAPER_PAGES, method_name
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.store.opening import open_store as open_store
+from cse_platform.leaderboard.store import open_store as open_store
 from cse_platform.render.table import Cell, ColumnHead, Table
 
 

@@ -14,7 +14,7 @@ from cse_dashboards.page.app import create_app
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.leaderboard.store import open_store
 from cse_platform.tracking.events import Event, SweepStarted, TrialEvaluated
 
 BOTH = "rows=simcse,hicl"

@@ -15,7 +15,7 @@ from cse_platform.leaderboard import open_leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.ingest.requests import waiting_requests
-from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.tracking.events import Event, SweepRequested
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.provenance import user_and_host

@@ -10,10 +10,10 @@ from flask.testing import FlaskClient
 from page_text import copied, figures, text, told
 
 from cse_dashboards.page.app import create_app
-from cse_dashboards.page.views.sweeps import SWEEPS_SHOWN
+from cse_dashboards.page.views.sweep import SWEEPS_SHOWN
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import open_store as open_store
+from cse_platform.leaderboard.store import open_store as open_store
 from cse_platform.render.formats import clock
 from cse_platform.tracking.events import Event, SweepStarted
 

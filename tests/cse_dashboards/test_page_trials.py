@@ -14,7 +14,7 @@ from page_text import body, figures, heads, text, told
 
 from cse_dashboards.page.app import create_app
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import open_store as open_store
+from cse_platform.leaderboard.store import open_store as open_store
 from cse_platform.tracking.events import Event, SweepStarted
 
 EVIL = "<script>alert('x')</script>"

@@ -47,7 +47,7 @@ def test_a_picture_of_embeddings_is_made_once(
 ) -> None:
     address = "/parts/heat_map/geometry?sentences=One.%0ATwo."
     first = told(kept, address)
-    monkeypatch.setattr("cse_dashboards.encoded.models.Embeddings", None)
+    monkeypatch.setattr("cse_dashboards.encoded.Embeddings", None)
     assert told(kept, address) == first
 
 

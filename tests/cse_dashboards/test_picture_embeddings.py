@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from kept_models import AVG, CLS, GONE, PRUNED
 
-from cse_dashboards.encoded.models import Embeddings
+from cse_dashboards.encoded import Embeddings
 from cse_dashboards.figures.embeddings.case_study import case_study
 from cse_dashboards.figures.embeddings.dev_buckets import dev_buckets
 from cse_dashboards.figures.embeddings.diversity import diversity
-from cse_dashboards.figures.embeddings.every import embeddings_pictures
 from cse_dashboards.figures.embeddings.heat_map import heat_map
 from cse_dashboards.figures.embeddings.projection import projection
 from cse_dashboards.figures.embeddings.spread import spread
+from cse_dashboards.report import embeddings_pictures
 from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.metrics import cosines, uniformity

@@ -11,8 +11,8 @@ from cse_dashboards.page.app import create_app
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.sweeps.front import ParetoFront
-from cse_platform.leaderboard.store.opening import open_store as open_store
+from cse_platform.leaderboard.searches import ParetoFront
+from cse_platform.leaderboard.store import open_store as open_store
 from cse_platform.tracking.events import Event, SweepStarted
 
 FILE = {

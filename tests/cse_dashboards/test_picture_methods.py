@@ -10,7 +10,7 @@ from cse_dashboards.figures.board.ranking_scores import ranking_pictures
 from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.store import Store
 from cse_platform.tracking.events import Event, TrialEvaluated
 
 Life = Callable[..., list[Event]]

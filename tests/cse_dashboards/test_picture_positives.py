@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from cse_dashboards.encoded.models import Embeddings
+from cse_dashboards.encoded import Embeddings
 from cse_dashboards.figures.embeddings.diversity import diversity
 from cse_methods.encoders.loading import load_encoder
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.store import Store
 from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.tracking.events import Event
 

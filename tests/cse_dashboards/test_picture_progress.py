@@ -6,8 +6,8 @@ from searches import NOON, history_of, searched
 
 from cse_dashboards.figures.training.best_so_far import best_so_far
 from cse_dashboards.figures.training.trials_by_state import state_picture
-from cse_platform.leaderboard.query.annotations import Annotations
-from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
+from cse_platform.leaderboard.annotations import Annotations
+from cse_platform.leaderboard.sweeps import SweepOverview
 
 
 def overview(*, planned: int = 10, **counts: int) -> SweepOverview:

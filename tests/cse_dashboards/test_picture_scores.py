@@ -18,8 +18,8 @@ from cse_dashboards.figures.training.alignment_uniformity import alignment_unifo
 from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 from cse_methods.names import method_name
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
-from cse_platform.leaderboard.row import LeaderboardRow
+from cse_platform.leaderboard.records import LeaderboardRow
+from cse_platform.leaderboard.searches import SearchHistory
 from cse_platform.sweep.space.space import Space
 
 

@@ -18,7 +18,7 @@ from cse_dashboards.figures.search.importances import hyperparameter_importances
 from cse_dashboards.figures.search.parallel import parallel_coordinates
 from cse_dashboards.figures.search.slices import MOST_PANELS, slices
 from cse_dashboards.figures.search.study import MOST_MARKS, ReplayedSearch
-from cse_platform.leaderboard.query.sweeps.where import read_where
+from cse_platform.leaderboard.conditions import read_where
 
 SCORE = "STS-B dev, Spearman × 100"
 SPACE = {

@@ -8,11 +8,12 @@ import pytest
 from click.testing import CliRunner, Result
 from sweep_events import NOON
 
-from cse_platform.cli import annotating, leaderboard, sweep
-from cse_platform.cli.annotating import annotate, replay_annotations
+from cse_platform.cli import leaderboard, sweep
+from cse_platform.control import annotations as annotating
+from cse_platform.control.annotations import annotate, replay_annotations
 from cse_platform.leaderboard import Filters, open_leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.tracking.events import AnnotationWritten, Event
 from cse_platform.tracking.provenance import user_and_host
 

@@ -13,7 +13,7 @@ from cse_methods.encoders.loading import load_encoder
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.metrics import cosines, spearman
 from cse_platform.cli.evaluate import main
-from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.leaderboard.store import open_store
 from cse_platform.runner.models import TRIAL_FILE
 
 

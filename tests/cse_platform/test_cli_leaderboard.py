@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from cse_platform.cli.common import shows_errors
 from cse_platform.cli.leaderboard import main
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.leaderboard.store import open_store
 from cse_platform.tracking.events import Event, SweepStarted
 
 Life = Callable[..., list[Event]]

@@ -19,7 +19,7 @@ from cse_platform.cli.leaderboard import main as leaderboard
 from cse_platform.cli.sweep import main
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.leaderboard.store import open_store
 from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.events import Event, SweepFinished, SweepStarted
 from cse_platform.tracking.history import History
@@ -195,7 +195,7 @@ def test_two_stores_in_one_database_are_refused(
 def test_a_dry_run_says_that_a_sweep_of_that_name_was_another(
     typed: Typed, write: Callable[..., str], tmp_path: Path
 ) -> None:
-    from cse_platform.sweep.reading.loader import load_sweep
+    from cse_platform.sweep.file import load_sweep
 
     (spec,) = load_sweep(Path(write())).stages
     with Journal(tmp_path / "runs" / "sweeps" / "tiny" / "journal.jsonl") as journal:
@@ -271,7 +271,7 @@ def test_status_lists_sweeps_and_their_states(
 def test_a_sweep_below_its_untrained_backbone_says_so(
     trial_life: Callable[..., list[Event]], best: float, untrained: float, said: bool
 ) -> None:
-    from cse_platform.cli.best import below_untrained
+    from cse_platform.cli.run import below_untrained
 
     *events, end = trial_life(0, {0: untrained, 10: best})
     history = History([*events, end.model_copy(update={"best_value": best})])
@@ -310,7 +310,7 @@ def test_a_sweep_ends_with_its_own_result_and_then_all_others(
     trial_life: Callable[..., list[Event]],
 ) -> None:
     from cse_platform.cli.run import print_results
-    from cse_platform.sweep.reading.loader import load_sweep
+    from cse_platform.sweep.file import load_sweep
 
     (spec,) = load_sweep(tmp_path / write()).stages
     where = sweep_stores(spec, runs=tmp_path / "runs", environment={})

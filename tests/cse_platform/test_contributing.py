@@ -20,7 +20,7 @@ from cse_methods.testing import (
     reports_dev_points,
 )
 from cse_platform.cli.sweep import main
-from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.sweep.file import load_sweep
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,13 +14,13 @@ from click.testing import CliRunner, Result
 from cse_methods.contract import TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.registry import get_method
+from cse_platform.cli.dry_run import disk_bytes, gigabytes
 from cse_platform.cli.sweep import main
-from cse_platform.forecast.disk import disk_bytes, gigabytes
 from cse_platform.forecast.measured import measured_seconds
 from cse_platform.forecast.time_left import span, time_left, with_ray
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.trials.durations import past_trials
-from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.trials import past_trials
 from cse_platform.tracking.events import Event
 
 SWEEP: dict[str, Any] = {

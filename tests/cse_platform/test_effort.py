@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
+from cse_platform.leaderboard.board import board_rows
+from cse_platform.leaderboard.filters import sort_rows
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.board.rows import board_rows
-from cse_platform.leaderboard.query.board.sorting import sort_rows
-from cse_platform.leaderboard.query.trials.details import trial_details
-from cse_platform.leaderboard.row import single_seed
-from cse_platform.leaderboard.store.opening import Store, open_store
-from cse_platform.tracking.effort import COSTS
+from cse_platform.leaderboard.records import single_seed
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.trial_details import trial_details
 from cse_platform.tracking.events import Event, TrialState
+from cse_platform.tracking.history import COSTS
 
 Life = Callable[..., list[Event]]
 Started = Callable[..., Event]

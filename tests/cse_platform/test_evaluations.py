@@ -14,13 +14,12 @@ from cse_methods.evaluation.results import Evaluation, Score, Similarities
 from cse_methods.tasks import parse_tasks
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.trials.find import trial_of_key
-from cse_platform.leaderboard.query.trials.similarities import similarities
-from cse_platform.leaderboard.query.trials.test_access import TestAccess
-from cse_platform.leaderboard.store.base import Base
-from cse_platform.leaderboard.store.opening import Store
-from cse_platform.leaderboard.store.score_tables import EvaluationRecord, PairSetRecord
-from cse_platform.scoring.record_access import record_test_access
+from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.tables import Base, EvaluationRecord, PairSetRecord
+from cse_platform.leaderboard.test_scores import similarities
+from cse_platform.leaderboard.trial_references import trial_of_key
+from cse_platform.leaderboard.trials import TestAccess
+from cse_platform.scoring import record_test_access
 from cse_platform.tracking.events import Event, SweepStarted, TestAccessed, TrialEvaluated
 from cse_platform.tracking.packing import evaluation_event
 

@@ -13,11 +13,15 @@ from searches import history_of, searched
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.sweeps.stored_file import sampler_of
-from cse_platform.leaderboard.store.opening import open_store
-from cse_platform.leaderboard.trial import TrialSummary
-from cse_platform.search.findings.findings import LEAST_SEARCHED, SearchFindings, search_findings
-from cse_platform.search.findings.lines import finding_lines
+from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.store import open_store
+from cse_platform.leaderboard.stored_sweeps import sampler_of
+from cse_platform.search.findings import (
+    LEAST_SEARCHED,
+    SearchFindings,
+    finding_lines,
+    search_findings,
+)
 from cse_platform.search.replay import replayed_study
 from cse_platform.tracking.events import Event
 

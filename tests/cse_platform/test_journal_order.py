@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.ingest.merging.merge import merge
-from cse_platform.leaderboard.query.trials.curves import dev_curve
-from cse_platform.leaderboard.store.base import Base
-from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.leaderboard.ingest.merge import merge
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.tables import Base
+from cse_platform.leaderboard.trials import dev_curve
 from cse_platform.tracking.events import Event, SweepFinished, TestAccessed, TrialReused
 
 Life = Callable[..., list[Event]]

@@ -14,19 +14,19 @@ from sqlalchemy.exc import IntegrityError
 from stored_trials import trials_of
 
 from cse_platform.errors import StoreError
+from cse_platform.leaderboard.board import board_rows
+from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink, take_over
-from cse_platform.leaderboard.query.board.filters import Filters
-from cse_platform.leaderboard.query.board.rows import board_rows
-from cse_platform.leaderboard.query.sweeps.find import sweep_or_none
-from cse_platform.leaderboard.query.trials.curves import dev_curve
-from cse_platform.leaderboard.query.trials.find import best_kept_trial, trial_of_key
-from cse_platform.leaderboard.store.base import Base
-from cse_platform.leaderboard.store.opening import Store, open_store
-from cse_platform.leaderboard.store.tables import (
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.stored_sweeps import sweep_or_none
+from cse_platform.leaderboard.tables import (
+    Base,
     ConfigurationRecord,
     SweepRecord,
     TrialRecord,
 )
+from cse_platform.leaderboard.trial_references import best_kept_trial, trial_of_key
+from cse_platform.leaderboard.trials import dev_curve
 from cse_platform.tracking.events import (
     Event,
     SweepFinished,

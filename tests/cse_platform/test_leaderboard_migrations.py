@@ -9,12 +9,11 @@ from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from sqlalchemy.exc import IntegrityError
 from stored_trials import stored_scores
 
+from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.board.rows import board_rows
-from cse_platform.leaderboard.store.contested_tables import OtherAttemptRecord
-from cse_platform.leaderboard.store.opening import Store, open_store
-from cse_platform.leaderboard.store.tables import TrialRecord
-from cse_platform.leaderboard.store.upgrade import alembic_config, migrating
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.tables import OtherAttemptRecord, TrialRecord
+from cse_platform.leaderboard.upgrade import alembic_config, migrating
 from cse_platform.tracking.events import TrialEvaluated
 
 # One configuration with two complete trials, as version 0001 kept them.

@@ -7,10 +7,10 @@ from typing import Literal
 import pytest
 from sqlalchemy import event as sql
 
+from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.board.rows import board_rows
-from cse_platform.leaderboard.row import LeaderboardRow
-from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.records import LeaderboardRow
+from cse_platform.leaderboard.store import Store
 from cse_platform.tracking.events import Event, SweepStarted, TestAccessed, TrialEvaluated
 
 Life = Callable[..., list[Event]]

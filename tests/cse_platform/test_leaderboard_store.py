@@ -16,20 +16,16 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.store.base import Base
-from cse_platform.leaderboard.store.opening import Store, open_store
-from cse_platform.leaderboard.store.schema import HEAD_REVISION
-from cse_platform.leaderboard.store.upgrade import alembic_config, migration_options
+from cse_platform.leaderboard.store import HEAD_REVISION, Store, open_store
+from cse_platform.leaderboard.tables import Base
+from cse_platform.leaderboard.upgrade import alembic_config, migration_options
 
-OPEN = (
-    "import sys; from cse_platform.leaderboard.store.opening import open_store; "
-    "open_store(sys.argv[1])"
-)
+OPEN = "import sys; from cse_platform.leaderboard.store import open_store; open_store(sys.argv[1])"
 
 READ = """
 import sys
 from sqlalchemy import text
-from cse_platform.leaderboard.store.opening import open_store, open_read_only
+from cse_platform.leaderboard.store import open_store, open_read_only
 for board in (open_store(sys.argv[1], create=False), open_read_only(sys.argv[1])):
     with board, board.session() as session:
         print(session.scalar(text("SELECT count(*) FROM journal_cursors")))

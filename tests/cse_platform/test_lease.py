@@ -10,9 +10,9 @@ from sqlalchemy import create_engine, make_url, text
 from cse_platform.errors import LeaseLostError, StoreDownError, SweepRefusedError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.query.sweeps.holders import holders
-from cse_platform.leaderboard.query.sweeps.overviews import sweep_overviews
-from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.stored_sweeps import holders
+from cse_platform.leaderboard.sweeps import sweep_overviews
 from cse_platform.tracking.events import SweepStarted
 from cse_platform.tracking.journal import Journal
 

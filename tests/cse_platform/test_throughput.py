@@ -2,8 +2,8 @@
 
 import pytest
 
-from cse_platform.forecast.throughput import Throughput, fewest_near_best, slots_of
-from cse_platform.sweep.resources import Resources, Slot
+from cse_platform.runner.sharing import Throughput, fewest_near_best, slots_of
+from cse_platform.sweep.blocks import Resources, Slot
 
 
 def test_a_machine_without_gpus_is_divided_among_1_2_4_and_8() -> None:

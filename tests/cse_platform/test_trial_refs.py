@@ -6,8 +6,8 @@ import pytest
 
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.trials.find import find_trial, trial_of_key
-from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.trial_references import find_trial, trial_of_key
 from cse_platform.tracking.events import Event, SweepStarted, TrialReused
 
 FIRST, SECOND = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56

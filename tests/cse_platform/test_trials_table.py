@@ -7,10 +7,10 @@ import pytest
 
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Leaderboard
+from cse_platform.leaderboard.conditions import Condition, Span, Where, read_where
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.sweeps.trials_table import TrialChoice
-from cse_platform.leaderboard.query.sweeps.where import Condition, Span, Where, read_where
-from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.trials_table import TrialChoice
 from cse_platform.tracking.events import Event, SweepStarted
 
 SPACE = {

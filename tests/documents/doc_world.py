@@ -87,7 +87,7 @@ def _log_runs(folder: Path) -> None:
 
 def _fill(runs: Path, *sweeps: str) -> None:
     from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-    from cse_platform.leaderboard.store.opening import open_store
+    from cse_platform.leaderboard.store import open_store
     from cse_platform.tracking.journal import read_journal
 
     with open_store(f"sqlite:///{runs / 'leaderboard.db'}") as store:

@@ -24,7 +24,7 @@ from doc_world import (
 )
 from ruamel.yaml import YAML
 
-from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.spec import SweepSpec
 
 TRIED_WHOLE = (ROOT / "CONTRIBUTING.md", ROOT / "docs" / "own-method.md")

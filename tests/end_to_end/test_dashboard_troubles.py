@@ -12,7 +12,7 @@ from browser import dashboard, settled
 from page_text import copied
 from playwright.sync_api import Page, expect
 
-from cse_platform.leaderboard.store.opening import open_store as open_store
+from cse_platform.leaderboard.store import open_store as open_store
 
 expect.set_options(timeout=60_000)
 

@@ -16,8 +16,8 @@ from sweeps import Sweep
 
 from cse_methods.tasks import STS_TASKS
 from cse_platform.cli.evaluate import main as evaluate
-from cse_platform.leaderboard.query.trials.similarities import similarities
-from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.leaderboard.store import open_store
+from cse_platform.leaderboard.test_scores import similarities
 from cse_platform.tracking.events import TestAccessed, TrialEvaluated, TrialStarted
 
 

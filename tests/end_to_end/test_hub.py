@@ -20,7 +20,7 @@ from processes import SECONDS, environment, script
 from cse_methods.data.dev_sets import DEV_TABLES, load_dev_set
 from cse_methods.data.senteval import ARCHIVE
 from cse_methods.encoders.backbones import resolve_backbone
-from cse_platform.sweep.reading.yaml_reader import read_yaml
+from cse_platform.sweep.yaml_file import read_yaml
 
 pytestmark = pytest.mark.slow
 

@@ -17,8 +17,8 @@ from sqlalchemy import select
 from store_contents import assert_stores_agree
 from sweeps import CHEAP, TINY, Sweep, write_sweep
 
-from cse_platform.leaderboard.store.opening import open_store
-from cse_platform.leaderboard.store.tables import TrialRecord
+from cse_platform.leaderboard.store import open_store
+from cse_platform.leaderboard.tables import TrialRecord
 from cse_platform.runner.results import MAX_CRASHES
 from cse_platform.tracking.events import (
     SweepStarted,

@@ -12,7 +12,7 @@ from browser import console_errors, mlflow_server
 from mlflow import MlflowClient
 from playwright.sync_api import Browser, Page, expect
 
-from cse_platform.tracking.mlflow.links import view_link
+from cse_platform.tracking.mlflow.tags import view_link
 
 CURVES = ("dev/stsb_spearman", "dev/sickr_spearman")
 Runs = dict[str, Any]

@@ -15,7 +15,7 @@ from browser import free_port
 from processes import end_of
 from search_studies import lived, opened
 
-from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.sweep.file import load_sweep
 
 SWEEPS = Path(__file__).parents[2] / "sweeps"
 AIMS = [

@@ -14,12 +14,12 @@ import pytest
 from processes import environment, script
 
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.published.gaps import matches
+from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.published.paper_files import plan_configurations
+from cse_platform.leaderboard.published.papers import matches
 from cse_platform.leaderboard.published.rows import published_rows
-from cse_platform.leaderboard.query.board.filters import Filters
-from cse_platform.leaderboard.row import LeaderboardRow
-from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.leaderboard.records import LeaderboardRow
+from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.rehearsal import Rehearsal, rehearse
 from cse_platform.sweep.spec import SweepSpec
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from sweeps import TINY, write_sweep
 
-from cse_platform.forecast.throughput import slots_of
-from cse_platform.sweep.resources import Resources
+from cse_platform.runner.sharing import slots_of
+from cse_platform.sweep.blocks import Resources
 from cse_platform.tracking.events import TrialFinished
 
 

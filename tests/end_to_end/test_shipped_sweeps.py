@@ -27,7 +27,7 @@ from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.published.released import names_of_released
 from cse_methods.registry import get_method
-from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.rehearsal import every_value_once
 from cse_platform.sweep.spec import SweepSpec
 

@@ -14,9 +14,9 @@ from processes import run_command
 from store_contents import assert_stores_agree
 from sweeps import Sweep
 
-from cse_platform.tracking.effort import COSTS
 from cse_platform.tracking.events import TrialFinished, TrialPoint
-from cse_platform.tracking.mlflow.links import view_link
+from cse_platform.tracking.history import COSTS
+from cse_platform.tracking.mlflow.tags import view_link
 
 
 @pytest.fixture

@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from cse_dashboards.figures.labels import labelled_rows
-from cse_dashboards.figures.look import PALETTE
-from cse_dashboards.figures.picture import Picture, file_name
-from cse_platform.leaderboard.published.gaps import PAPERS
+from cse_dashboards.figures.picture import PALETTE, Picture, file_name
+from cse_platform.leaderboard.published.papers import PAPERS
+from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.leaderboard.render.board import OWN_FILE, shown_dev_set
-from cse_platform.leaderboard.row import LeaderboardRow
 
 Rows = Sequence[LeaderboardRow]
 MOST_COLOURS = len(PALETTE)

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
-from cse_dashboards.figures.look import PALETTE, see_through
-from cse_platform.leaderboard.row import LeaderboardRow
+from cse_dashboards.figures.picture import PALETTE, see_through
+from cse_platform.leaderboard.records import LeaderboardRow
 
 _SHIPPED = {
     "simcse": PALETTE[0],

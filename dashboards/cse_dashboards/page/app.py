@@ -11,22 +11,12 @@ from werkzeug.exceptions import HTTPException
 
 from cse_dashboards.errors import AddressError
 from cse_dashboards.page import show
-from cse_dashboards.page.assets import read_assets, send_asset
-from cse_dashboards.page.compression import compress
+from cse_dashboards.page.assets import compress, read_assets, send_asset
 from cse_dashboards.page.control import Control
 from cse_dashboards.page.site import OpenLeaderboard, Site, admitted, frame, pages, site
-from cse_dashboards.page.views import (
-    board,
-    compare,
-    geometry,
-    numbers,
-    papers,
-    search,
-    stamps,
-    sweep,
-    sweeps,
-    trial,
-)
+from cse_dashboards.page.views import board, compare, geometry, papers, search, stamps, sweep, trial
+from cse_dashboards.page.views import sweep as sweeps
+from cse_dashboards.page.views import trial as numbers
 from cse_dashboards.page.views.control import controls
 from cse_dashboards.picture_html import LIBRARY, add_pictures
 from cse_methods.errors import CseError

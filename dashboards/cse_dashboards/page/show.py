@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 from urllib.parse import quote
 
-from cse_dashboards.figures.naming import number, value_text, values_line
+from cse_dashboards.figures.labels import number, value_text, values_line
 from cse_dashboards.figures.styles import method_style
 from cse_dashboards.page.address import (
     BoardAddress,
@@ -26,10 +26,9 @@ from cse_methods.names import (
     task_name,
 )
 from cse_methods.published.released import MARK, SCORED_BY
-from cse_platform.leaderboard.query.board.sorting import SCORE_COLUMNS, SORT_COLUMNS, TEXT_COLUMNS
-from cse_platform.leaderboard.query.sweeps.where import Condition, Span, coded, named_value
-from cse_platform.leaderboard.render.board import PUBLISHED
-from cse_platform.leaderboard.render.cells import COST_HEADS
+from cse_platform.leaderboard.conditions import Condition, Span, coded, named_value
+from cse_platform.leaderboard.filters import SCORE_COLUMNS, SORT_COLUMNS, TEXT_COLUMNS
+from cse_platform.leaderboard.render.board import COST_HEADS, PUBLISHED
 from cse_platform.render.formats import clock, percent
 from cse_platform.render.table import Table, TableRow
 

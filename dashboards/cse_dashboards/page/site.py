@@ -11,13 +11,13 @@ from flask import Blueprint, current_app, g, request
 
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.study import ReplayedSearch
-from cse_dashboards.page.address_base import Address
+from cse_dashboards.page.address import Address
 from cse_dashboards.page.control import Control
 from cse_dashboards.page.memory import Memory
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.query.sweeps.trials_table import SweepHyperparameters
-from cse_platform.leaderboard.row import LeaderboardRow
+from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison
+from cse_platform.leaderboard.trials_table import SweepHyperparameters
 from cse_platform.secrets import mask_url
 
 AnyAddress = TypeVar("AnyAddress", bound=Address)

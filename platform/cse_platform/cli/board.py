@@ -12,19 +12,18 @@ from cse_methods.errors import BackboneError
 from cse_methods.registry import available_methods
 from cse_platform.errors import NoStoreError, NotFoundError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.published.paper_tables import paper_table
-from cse_platform.leaderboard.published.row import PublishedRow
-from cse_platform.leaderboard.published.rows import merged, published_rows
-from cse_platform.leaderboard.query.board.filters import Catalogue, Filters, backbones_in
+from cse_platform.leaderboard.filters import Catalogue, Filters, backbones_in
+from cse_platform.leaderboard.published.papers import paper_table
+from cse_platform.leaderboard.published.rows import PublishedRow, merged, published_rows
+from cse_platform.leaderboard.records import BOARD_FAMILIES, FamilyName, LeaderboardRow, family_of
 from cse_platform.leaderboard.render.board import Board, is_on_tests
-from cse_platform.leaderboard.render.document import Document, Format, print_document
-from cse_platform.leaderboard.row import BOARD_FAMILIES, FamilyName, LeaderboardRow, family_of
+from cse_platform.leaderboard.render.documents import Document, Format, print_document
 from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.render.terminal import progress_bar
-from cse_platform.sweep.reading.problems import did_you_mean
+from cse_platform.sweep.problems import did_you_mean
 
 if TYPE_CHECKING:
-    from cse_platform.leaderboard.query.board.on_dev import DevPairs
+    from cse_platform.leaderboard.comparisons import DevPairs
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def _document(asked: Question, reader: Leaderboard) -> Document:
 def _on_dev(
     a: str, b: str, filters: Filters, reader: Leaderboard, progress: Callable[[int, int], None]
 ) -> Comparison:
-    from cse_platform.export.dev_pairs import dev_pairs
+    from cse_platform.export.kept_model import dev_pairs
 
     def pairs_of(key: str) -> "DevPairs":
         return dev_pairs(reader.trial(key))

@@ -11,13 +11,14 @@ from urllib.request import urlopen
 from cse_methods.registry import get_method
 from cse_platform.cli.common import say
 from cse_platform.errors import NoStoreError
-from cse_platform.leaderboard.store.opening import open_read_only
+from cse_platform.leaderboard.store import open_read_only
 from cse_platform.runner.notifying import refuse_unknown_services
 from cse_platform.search.opening import refuse_unreachable
 from cse_platform.secrets import mask_url
-from cse_platform.sweep import fit, prerequisites
-from cse_platform.sweep.reading.loader import DraftFile, DraftSweep
-from cse_platform.sweep.reading.problems import Inspection, Problem
+from cse_platform.sweep import preflight as fit
+from cse_platform.sweep import preflight as prerequisites
+from cse_platform.sweep.file import DraftFile, DraftSweep
+from cse_platform.sweep.problems import Inspection, Problem
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores, refuse_unwritable, sweep_stores
 

@@ -11,12 +11,12 @@ import click
 from click.core import ParameterSource
 
 from cse_methods.errors import CseError
-from cse_platform.garbage import collect_rarely
+from cse_platform.gc_settings import collect_rarely
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.signals import INTERRUPTED, exit_code, ignore_both
 
 if TYPE_CHECKING:
-    from cse_platform.leaderboard.render.document import Format
+    from cse_platform.leaderboard.render.documents import Format
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 RUNS = Path("runs")

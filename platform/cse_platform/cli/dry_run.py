@@ -1,36 +1,199 @@
-"""`cse-sweep FILE --dry-run`: all that a run opens is opened, and what it would take is told."""
+"""`cse-sweep FILE --dry-run`: opens all that a run opens, and tells what the run would take."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import fsum
 from pathlib import Path
+from shutil import disk_usage
+from traceback import format_exc
 from typing import TYPE_CHECKING
 
 import click
 
-from cse_methods.errors import DataError
+from cse_methods.contract import MethodConfig, TrainingConfig
+from cse_methods.data.corpora import Corpus
+from cse_methods.encoders.backbones import locate_backbone, resolve_backbone
+from cse_methods.errors import CseError, DataError
 from cse_methods.registry import get_method
 from cse_platform.cli.checks import Checked, check_stages
 from cse_platform.cli.common import say
-from cse_platform.cli.costs import disk_line, time_line
-from cse_platform.errors import NoStoreError, SweepRefusedError
-from cse_platform.leaderboard.store.opening import open_read_only, open_store
+from cse_platform.errors import NoStoreError, StoreError, SweepRefusedError
+from cse_platform.forecast.time_left import Pace, span, time_left, with_ray
+from cse_platform.leaderboard.store import open_read_only, open_store
+from cse_platform.leaderboard.trials import past_trials
 from cse_platform.render.formats import counted
-from cse_platform.search.proposing.proposals import preview
-from cse_platform.sweep import fit, prerequisites
-from cse_platform.sweep.best_in_spec import best_references, with_best
+from cse_platform.search.proposals import preview
+from cse_platform.sweep import preflight as fit
+from cse_platform.sweep import preflight as prerequisites
 from cse_platform.sweep.best_of import values_to_find
 from cse_platform.sweep.changes import refuse_changes
+from cse_platform.sweep.file import DraftFile
 from cse_platform.sweep.identity import DevData, Identity
-from cse_platform.sweep.reading.loader import DraftFile
-from cse_platform.sweep.reading.problems import format_value
+from cse_platform.sweep.problems import format_value
+from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.space.start_points import start_points
-from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.stores import SweepStores
+from cse_platform.sweep.spec import SweepSpec, best_references, with_best
+from cse_platform.sweep.stores import SweepStores, nearest_existing
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal
 
+CHECKPOINT = 4
+"""A running trial's checkpoint, in encoders: the weights, the optimiser's two moments, the best."""
+
+
+def disk_bytes(backbone: str, *, trials: int, at_once: int) -> int | None:
+    """What kept models and running checkpoints take at most; None if the encoder is not here.
+
+    A trial that has ended keeps no checkpoint, and no model unless it is complete.
+    """
+    folder = locate_backbone(resolve_backbone(backbone))
+    if folder is None:
+        return None
+    files = list(folder.glob("model*.safetensors")) or list(folder.glob("pytorch_model*.bin"))
+    return sum(file.stat().st_size for file in files) * (trials + CHECKPOINT * at_once)
+
+
+def gigabytes(size: int) -> str:
+    """A size for people."""
+    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.0f} MB"
+
+
+def disk_line(checked: Checked, at_once: int) -> str:
+    """How much disk a sweep takes, at most."""
+    spec, where = checked.spec, checked.where
+    if spec.planned is None:
+        one = disk_bytes(spec.backbone, trials=1, at_once=0)
+        return (
+            "unknown until the encoder is fetched" if one is None else f"{gigabytes(one)} a trial"
+        )
+    needed = disk_bytes(spec.backbone, trials=spec.planned, at_once=at_once)
+    if needed is None:
+        return "unknown until the encoder is fetched"
+    kept = ""
+    if spec.kept_trials is not None:
+        left = disk_bytes(spec.backbone, trials=spec.kept_trials, at_once=0) or 0
+        kept = f", then {gigabytes(left)} of the best {spec.kept} configurations"
+    if "://" in where.models:
+        return f"up to {gigabytes(needed)} in {where.models}{kept}"
+    free = disk_usage(nearest_existing(Path(where.models))).free
+    short = ", which is not enough" if needed > free else ""
+    total = f"up to {gigabytes(needed)} of models and checkpoints{kept}"
+    return f"{total}; {gigabytes(free)} are free{short}"
+
+
+def time_line(
+    checked: Checked, configs: Sequence[MethodConfig], at_once: int, *, probe: bool
+) -> str:
+    """How long the sweep takes, and from what that is known."""
+    spec = checked.spec
+    if checked.sizes is None:
+        return f"{_trials(spec, at_once)}; how long is unknown until the corpus is here"
+    work = _work(configs, len(checked.sizes.corpus.sentences))
+    if durations := _past_seconds(checked, work):
+        known = f"from {counted(len(durations), 'past trial')}"
+        return _estimate(spec, durations, at_once, finished=True, known=known)
+    config = configs[0]
+    if not isinstance(config, TrainingConfig) or not _can_measure(checked):
+        return f"{_trials(spec, at_once)}; how long is unknown: no such trial has been run"
+    if not probe:
+        return f"{_trials(spec, at_once)}; how long is unknown; --probe measures it"
+    steps = round(work / config.batch_size)
+    return _probed(spec, config, checked.sizes.corpus, steps=steps, at_once=at_once)
+
+
+def _probed(
+    spec: SweepSpec, config: TrainingConfig, corpus: Corpus, *, steps: int, at_once: int
+) -> str:
+    from cse_platform.forecast.measured import STEPS, measured_seconds  # imports torch
+
+    say(f"{spec.sweep}: no such trial is known; measuring {STEPS} steps")
+    method, threads = get_method(spec.method), spec.resources.slot.threads
+    try:
+        seconds = measured_seconds(method, config, corpus=corpus, steps=steps, threads=threads)
+    except CseError as error:
+        return f"{_trials(spec, at_once)}; a trial would fail: {error}"
+    except Exception as error:  # of the method's own code
+        from cse_platform.runner.failures import with_own_line
+
+        told = with_own_line(error, format_exc(), method)
+        return f"{_trials(spec, at_once)}; a trial would fail: {told}"
+    known = f"from {STEPS} steps on this machine"
+    return _estimate(spec, [seconds], at_once, finished=False, known=known)
+
+
+def _trials(spec: SweepSpec, at_once: int) -> str:
+    if spec.planned is None:
+        return f"{counted(at_once, 'trial')} at once"
+    return f"{counted(spec.planned, 'trial')}, {min(at_once, spec.planned)} at once"
+
+
+def _estimate(
+    spec: SweepSpec, durations: Sequence[float], at_once: int, *, finished: bool, known: str
+) -> str:
+    """Hours and GPU-hours; of one trial, where nobody can know how many there will be."""
+    gpu = spec.resources.slot.gpu
+    mean = fsum(durations) / len(durations)
+    pace = Pace(mean, at_once=at_once, gpu=gpu)
+    searched = pace.trials_within(spec.search.budget, count=spec.budget)
+    pruned = "" if isinstance(spec.pruner, NoPruner) else ", less what the pruner stops"
+    if searched is None:
+        one = time_left(durations, trials=1, at_once=1, finished=finished)
+        return f"{_trials(spec, at_once)}; {span(one)} each{pruned} ({known})"
+    trials = max(searched + spec.confirming, 1)
+    fitting = min(at_once, max(round(trials), 1))
+    low, high = time_left(durations, trials=trials, at_once=fitting, finished=finished)
+    hours = f", {_range_of_hours(low * fitting * gpu, high * fitting * gpu)}" if gpu else ""
+    head = _trials(spec, at_once)
+    if spec.budget is None or searched < spec.budget:
+        head = f"about {counted(round(trials), 'trial')}, {fitting} at once"
+    total = span(with_ray((low, high)))
+    return f"{head}: {total}{hours}{pruned} ({known}, and the start of Ray)"
+
+
+def _range_of_hours(low: float, high: float) -> str:
+    """GPU-hours, from seconds."""
+    ends = [f"{seconds / 3600:.2g}" for seconds in (low, high)]
+    return f"{' to '.join(dict.fromkeys(ends))} GPU-hours"
+
+
+def _work(configs: Sequence[MethodConfig], sentences: int) -> float:
+    """Sentences that a trial goes through, on average."""
+    found = [
+        fit.steps_of(config, sentences=sentences) * getattr(config, "batch_size", 1)
+        for config in configs
+    ]
+    return sum(found) / len(found)
+
+
+def _past_seconds(checked: Checked, work: float) -> list[float]:
+    """What past trials of the kind took, as if each had gone through as many sentences.
+
+    What it took until the first dev point stays as it was: it is of no sentence.
+    """
+    spec = checked.spec
+    gpu = spec.resources.slot.gpu > 0
+    try:
+        with open_read_only(checked.where.leaderboard) as store, store.session() as session:
+            past = past_trials(session, method=spec.method, backbone=spec.backbone, gpu=gpu)
+    except StoreError:
+        return []  # none yet, or of another version
+    done = [(trial, trial.steps * trial.values.get("batch_size", 1)) for trial in past]
+    return [
+        trial.to_first_point + (trial.seconds - trial.to_first_point) * work / sentences
+        for trial, sentences in done
+        if work and sentences
+    ]
+
+
+def _can_measure(checked: Checked) -> bool:
+    """Whether a trial could start here as it is: with its device, encoders and teachers."""
+    here = checked.shortage is None and checked.on_this_machine
+    lacks = checked.missing or checked.to_install
+    return here and not lacks and not best_references(checked.spec)
+
+
 if TYPE_CHECKING:
-    from cse_platform.runner.planning.evidence import Evidence
+    from cse_platform.runner.planning.prior_results import Evidence
 
 SAMPLES = 10
 """Configurations that a dry run shows."""
@@ -57,8 +220,8 @@ def _capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
     """How many trials of each stage run at the same time; refused where a cluster is too small."""
     if all(checked.on_this_machine for checked in stages):
         return [max(fit.at_once(checked.spec.resources.slot), 1) for checked in stages]
-    from cse_platform.runner.nodes.slots import capacity, refuse_too_small
-    from cse_platform.runner.processes.cluster import join_cluster
+    from cse_platform.runner.cluster.slots import capacity, refuse_too_small
+    from cse_platform.runner.ray_cluster import join_cluster
 
     say("asking the Ray cluster")
     join_cluster(address)
@@ -71,7 +234,7 @@ def _with_found_values(checked: Checked) -> tuple[Checked, list[str]]:
     """The stage with what earlier ones have found, and a line for each value that it takes."""
     if not values_to_find(checked.spec.fixed):
         return checked, []
-    from cse_platform.runner.planning.evidence import value_notes, with_found_values
+    from cse_platform.runner.planning.prior_results import value_notes, with_found_values
 
     spec, origins = with_found_values(checked.spec, _past(checked.where), checked.where)
     awaited = values_to_find(spec.fixed)
@@ -91,7 +254,7 @@ def _check_changes(checked: Checked) -> None:
     refuse_changes(history.spec, spec.model_dump(mode="json"))
     if checked.missing or checked.to_install or not history.trials:
         return
-    from cse_platform.runner.planning.content import refuse_other_content
+    from cse_platform.runner.planning.compatibility import refuse_other_content
 
     references = best_references(spec)
     if not all(one.placeholder in history.best for one in references):
@@ -181,7 +344,7 @@ def _after(spec: SweepSpec) -> str:
 
 def _evidence(checked: Checked, earlier: Sequence[SweepSpec]) -> "Evidence":
     """What the search takes over from earlier sweeps; those of the same file are still to come."""
-    from cse_platform.runner.planning.evidence import Evidence, gather
+    from cse_platform.runner.planning.prior_results import Evidence, gather
 
     where, search = checked.where, checked.spec.search
     coming = {spec.sweep for spec in earlier}

@@ -7,6 +7,7 @@ import click
 
 from cse_platform.cli.common import (
     CONTEXT,
+    RUNS,
     leaderboard_url,
     say,
     shows_errors,
@@ -83,7 +84,7 @@ def main(
     say(f"reading {model}", log="stderr")  # torch takes seconds
     from cse_methods.tasks import parse_tasks
     from cse_methods.transfer.protocol import TransferProtocol
-    from cse_platform.scoring.score import ScoringRequest, score_model
+    from cse_platform.scoring import ScoringRequest, score_model
 
     request = ScoringRequest(
         model=model,
@@ -94,10 +95,10 @@ def main(
         slicing_length=slicing_length,
         protocol=TransferProtocol(classifier=classifier),
     )
-    evaluation = score_model(request, leaderboard=leaderboard_url(runs, store), runs=runs)
+    evaluation = score_model(request, leaderboard=leaderboard_url(runs, store), runs=runs or RUNS)
     if as_json:
         from cse_platform.render.evaluation_page import evaluation_record
-        from cse_platform.render.serialise import to_json
+        from cse_platform.render.table import to_json
 
         click.echo(to_json(evaluation_record(model, evaluation)), nl=False)
     else:

@@ -29,9 +29,8 @@ def search_command(sweep: str, runs: Path | None, store: str | None, as_json: bo
     """
     from cse_platform.errors import QueryError
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.render.serialise import to_json
-    from cse_platform.search.findings.findings import LEAST_SEARCHED, search_findings
-    from cse_platform.search.findings.lines import finding_lines
+    from cse_platform.render.table import to_json
+    from cse_platform.search.findings import LEAST_SEARCHED, finding_lines, search_findings
 
     with open_leaderboard(leaderboard_url(runs, store)) as board:
         found = search_findings(board.search(sweep, limit=MOST))

@@ -10,16 +10,16 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from cse_platform.cli.live_table import INFEASIBLE, screen
+from cse_platform.cli.progress import INFEASIBLE, screen
 from cse_platform.cli.sweep_lines import SweepLine, SweepLines, breaks_constraint, summary_line
 from cse_platform.errors import StoreDownError
-from cse_platform.leaderboard.query.sweeps.news import SweepNews, sweep_news
-from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
-from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.sweep_updates import SweepNews, sweep_news
+from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.render.formats import clock, stopwatch
 from cse_platform.signals import exit_code, heed_sigterm
 from cse_platform.sweep.stores import errors_folder
-from cse_platform.tracking.trial_history import TrialHistory
+from cse_platform.tracking.history import TrialHistory
 
 _LOOK_SECONDS = 1.0
 _OVERLAP = timedelta(minutes=1)

@@ -8,8 +8,8 @@ import click
 from cse_platform.cli.common import CONTEXT, leaderboard_url, shows_errors, store_options
 
 if TYPE_CHECKING:
-    from cse_platform.imports.apply import Imported
-    from cse_platform.leaderboard.ingest.merging.merge import MergeSummary
+    from cse_platform.imports.records import Imported
+    from cse_platform.leaderboard.ingest.merge import MergeSummary
 
 
 @click.command("merge", context_settings=CONTEXT)
@@ -34,9 +34,8 @@ def merge_command(
     Example:
         cse-leaderboard merge /mnt/colleague/runs
     """
-    from cse_platform.leaderboard.ingest.merging.merge import merge
-    from cse_platform.leaderboard.store.opening import open_store
-    from cse_platform.leaderboard.store.other_store import open_other_store
+    from cse_platform.leaderboard.ingest.merge import merge
+    from cse_platform.leaderboard.store import open_other_store, open_store
     from cse_platform.render.terminal import progress_bar
     from cse_platform.runner.models import may_hold_model
 
@@ -75,9 +74,9 @@ def import_mlflow(uri: str, mapping: Path, runs: Path | None, store: str | None)
     Example:
         cse-leaderboard import-mlflow http://mlflow.lab:5000 --mapping simcse-runs.yaml
     """
-    from cse_platform.imports.apply import apply_trials
+    from cse_platform.imports.records import apply_trials
     from cse_platform.imports.runs import read_runs
-    from cse_platform.leaderboard.store.opening import open_store
+    from cse_platform.leaderboard.store import open_store
 
     if "://" not in uri and not uri.startswith("file:"):
         uri = Path(uri).absolute().as_uri()
@@ -131,9 +130,9 @@ def import_log(
         cse-leaderboard import-log train.log --sweep simcse-logs --method simcse \\
             --backbone bert-base --set learning_rate=3e-5 --steps-per-epoch 15625
     """
-    from cse_platform.imports.apply import apply_trials
     from cse_platform.imports.logs import log_settings, read_logs
-    from cse_platform.leaderboard.store.opening import open_store
+    from cse_platform.imports.records import apply_trials
+    from cse_platform.leaderboard.store import open_store
 
     settings = log_settings(dict(_pair(text, "--set") for text in values), **given)
     logs = read_logs(files, settings)  # what is refused leaves no empty leaderboard behind

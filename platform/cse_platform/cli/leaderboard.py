@@ -6,7 +6,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from cse_platform.cli.annotate_command import annotate_command
+from cse_platform.cli.annotate import annotate_command
 from cse_platform.cli.common import (
     CONTEXT,
     format_options,
@@ -103,7 +103,7 @@ def main(context: click.Context, /, since: datetime | None, **asked: Any) -> Non
     _refuse_two_questions(context, asked)
     asked["format"] = one_format(context, asked)
     from cse_platform.cli.board import Question, answer
-    from cse_platform.leaderboard.query.board.filters import Filters
+    from cse_platform.leaderboard.filters import Filters
 
     url = leaderboard_url(asked.pop("runs"), asked.pop("store"))
     local = None if since is None else since.astimezone()

@@ -19,18 +19,18 @@ from cse_platform.cli.common import say
 from cse_platform.cli.run import run_stage
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.leaderboard.query.board.filters import Filters
-from cse_platform.leaderboard.row import BOARD_FAMILIES
+from cse_platform.leaderboard.filters import Filters
+from cse_platform.leaderboard.records import BOARD_FAMILIES
 from cse_platform.render.formats import counted
-from cse_platform.runner.planning.choice import chosen_trials
-from cse_platform.runner.processes.own_ray import stop_own
+from cse_platform.runner.planning.confirmation import chosen_trials
 from cse_platform.runner.publishing import Publisher
+from cse_platform.runner.ray_process import stop_own
 from cse_platform.runner.state import Reuse
 from cse_platform.signals import heed_sigterm
 from cse_platform.sweep.best_of import with_examples
-from cse_platform.sweep.prerequisites import fetch_missing
-from cse_platform.sweep.reading.loader import DraftFile, DraftSweep
-from cse_platform.sweep.reading.problems import Inspection
+from cse_platform.sweep.file import DraftFile, DraftSweep
+from cse_platform.sweep.preflight import fetch_missing
+from cse_platform.sweep.problems import Inspection
 from cse_platform.sweep.rehearsal import (
     BRIEF,
     ENCODER,

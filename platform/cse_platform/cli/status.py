@@ -7,14 +7,13 @@ import click
 
 from cse_platform.cli.sweep_lines import message_line
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
+from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.render.board import STARRED
 from cse_platform.leaderboard.render.trial_page import written_lines
-from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.render.formats import HASH_DIGITS, clock, percent, short_settings, utc
 from cse_platform.render.page import Block, Page, Paragraph
-from cse_platform.render.serialise import to_json
-from cse_platform.render.table import text_table
+from cse_platform.render.table import text_table, to_json
 from cse_platform.render.terminal import print_page
 from cse_platform.tracking.events import DriverMessage
 

@@ -11,20 +11,20 @@ from cse_methods.code_hash import outside_sources
 from cse_methods.registry import get_method
 from cse_platform.cli.common import say
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.jobs.server import SWEEP, JobServer, JobState
-from cse_platform.runner.jobs.submitted import BEGUN, EXIT_LACKS, LACKS, ORDER_FILE
-from cse_platform.runner.shipping.pinned_packages import DRIVER_PACKAGES, pinned
-from cse_platform.runner.shipping.shipment import Shipment, archive, shipment_of
+from cse_platform.runner.cluster.pinned_packages import DRIVER_PACKAGES, pinned
+from cse_platform.runner.cluster.shipping import Shipment, archive, shipment_of
+from cse_platform.runner.jobs import SWEEP, JobServer, JobState
 from cse_platform.signals import exit_code
-from cse_platform.sweep.parcel import SWEEP_FILE, Parcel, pack_sweep
-from cse_platform.sweep.prerequisites import own_sets
+from cse_platform.sweep.bundle import SWEEP_FILE, Parcel, pack_sweep
+from cse_platform.sweep.preflight import own_sets
 from cse_platform.tracking.provenance import code_diffs, sweep_provenance, user_and_host
+from cse_platform.tracking.submission import BEGUN, EXIT_LACKS, LACKS, ORDER_FILE
 
 SHOWN_LINES = 20
 """So many of the last lines of a job that has failed."""
 _OF_HERE = ("git_", "package_", "method_", "command", "folder")
 """How those facts begin that are about the submitting machine, and not about the head."""
-_RUNNER = "cse_platform.runner.jobs.submitted"
+_RUNNER = "cse_platform.cli.submitted"
 
 
 def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], ship: bool) -> None:

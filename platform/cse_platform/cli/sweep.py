@@ -17,9 +17,9 @@ from cse_platform.cli.common import (
     store_options,
     version_option,
 )
-from cse_platform.cli.follow_commands import attach, logs
-from cse_platform.cli.request_commands import enqueue, pause, resume, retry, stop
-from cse_platform.cli.submit_command import submit
+from cse_platform.cli.follow import attach, logs
+from cse_platform.cli.request import enqueue, pause, resume, retry, stop
+from cse_platform.cli.submit import submit
 from cse_platform.private_hooks import refuse_missing_hooks
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def run(
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1")
     # torch takes seconds
     say(f"reading {file} and loading its methods", log=None if dry_run else "stdout")
-    from cse_platform.sweep.reading.loader import read_draft
+    from cse_platform.sweep.file import read_draft
 
     budget = [] if trials is None else [f"search.trials={trials}"]
     draft = read_draft(file, overrides=[*overrides, *budget])

@@ -8,7 +8,7 @@ from pathlib import Path
 from cse_platform.render.formats import HASH_DIGITS, counted, percent, short_settings
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import DriverMessage
-from cse_platform.tracking.trial_history import TrialHistory
+from cse_platform.tracking.history import TrialHistory
 
 
 @dataclass(frozen=True)

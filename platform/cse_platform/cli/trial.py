@@ -15,7 +15,7 @@ from cse_platform.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from cse_platform.leaderboard.query.trials.details_record import TrialDetails
+    from cse_platform.leaderboard.trial_details import TrialDetails
 
 
 @click.command(context_settings=CONTEXT)
@@ -35,7 +35,7 @@ def show_command(trial: str, runs: Path | None, store: str | None, as_json: bool
     """
     found = _details(trial, runs, store)
     if as_json:
-        from cse_platform.render.serialise import to_json
+        from cse_platform.render.table import to_json
 
         click.echo(to_json(found.as_record()), nl=False)
     else:
@@ -128,8 +128,8 @@ def register_command(trial: str, name: str, runs: Path | None, store: str | None
 
 
 def _details(trial: str, runs: Path | None, store: str | None) -> "TrialDetails":
-    from cse_platform.leaderboard.query.trials.details import trial_details
-    from cse_platform.leaderboard.store.opening import open_store
+    from cse_platform.leaderboard.store import open_store
+    from cse_platform.leaderboard.trial_details import trial_details
 
     url = leaderboard_url(runs, store)
     with open_store(url, create=False) as board, board.session() as session:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cse_platform.errors import NoStoreError, OutputError
 from cse_platform.export.kept_model import COMMON_POOLERS, kept_model, pooler_of
-from cse_platform.leaderboard.query.trials.details_record import TrialDetails
+from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.sweep.stores import mlflow_uri
 from cse_platform.tracking.mlflow.registry import RegisteredVersion, RegistryEntry, register_model
 

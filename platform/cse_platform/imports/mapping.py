@@ -1,19 +1,35 @@
 """The file that says what the parameters, tags and metrics of another lab's runs mean."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
+from cse_methods.contract import MethodConfig
 from cse_methods.data.dev_selection import DevTask
+from cse_methods.errors import UnknownMethodError
+from cse_methods.registry import get_method
 from cse_methods.settings import Settings
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.records import SCORED_BY
 from cse_platform.sweep.blocks import Seed, Slug
-from cse_platform.sweep.reading.problems import Problem, ProblemsError, did_you_mean
-from cse_platform.sweep.reading.pydantic_errors import problems_in
-from cse_platform.sweep.reading.yaml_file import problem_list, read_yaml_file
-from cse_platform.sweep.reading.yaml_reader import YamlDocument
+from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean
+from cse_platform.sweep.pydantic_errors import problems_in
+from cse_platform.sweep.yaml_file import (
+    UnreadableYamlError,
+    YamlDocument,
+    problem_list,
+    read_yaml,
+    read_yaml_file,
+)
 
 Text = Annotated[str, Field(min_length=1)]
 _WHAT = "a mapping of runs"
@@ -98,3 +114,50 @@ def load_mapping(path: Path) -> tuple[RunMapping, YamlDocument]:
 def mapping_error(path: Path, problems: list[Problem], source: YamlDocument) -> ImportRefusedError:
     """The error that names the problems of a mapping file, each with its line."""
     return ImportRefusedError(problem_list(path, f"is not {_WHAT}", problems, source))
+
+
+def parse_text(text: str) -> Any:
+    """The YAML value that a text holds: a number, a truth value, a list or null; else the text.
+
+    `None`, as Python prints it, is null too.
+    """
+    if text == "None":
+        return None
+    try:
+        source = read_yaml(text)
+    except UnreadableYamlError:
+        return text
+    return text if source.problems else source.data
+
+
+def config_of(method: str) -> type[MethodConfig] | None:
+    """The settings of a method; None for one that this installation does not have."""
+    try:
+        return get_method(method).config
+    except UnknownMethodError:
+        return None
+
+
+def typed_values(method: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+    """The values in the types of the method's settings, and what does not fit.
+
+    A method that this installation does not have takes all values as they are.
+    """
+    config = config_of(method)
+    if config is None:
+        return dict(values), []
+    found: dict[str, Any] = {}
+    problems = []
+    for name, value in values.items():
+        setting = config.model_fields.get(name)
+        if setting is None:
+            text = f"{method} has no such hyperparameter{did_you_mean(name, config.model_fields)}"
+            problems.append(Problem((name,), text))
+            continue
+        kind: Any = Annotated[setting.annotation, setting]  # with its bounds
+        adapter = TypeAdapter[Any](kind)
+        try:
+            found[name] = adapter.dump_python(adapter.validate_python(value), mode="json")
+        except ValidationError as error:
+            problems += [problem.under((name,)) for problem in problems_in(error, value)]
+    return found, problems

@@ -1,18 +1,29 @@
-"""A trial that ran elsewhere, and the events that bring it onto the leaderboard."""
+"""Trials that ran elsewhere, and the events that bring them onto the leaderboard, once."""
 
 import math
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any
+from uuid import uuid4
 
 from cse_methods.data.dev_selection import DevTask, dev_metric
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
+from cse_platform.errors import ImportRefusedError
+from cse_platform.leaderboard.ingest.attempts import Rank, rank, ranks
+from cse_platform.leaderboard.ingest.journal_sink import take_over
+from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.stored_sweeps import next_number, sweep_or_none
+from cse_platform.leaderboard.tables import SweepRecord, TrialRecord
+from cse_platform.leaderboard.trial_references import stored_trials
 from cse_platform.sweep.identity import canonical_hash
 from cse_platform.tracking.events import (
     IMPORTED,
     Event,
+    SweepFinished,
+    SweepStarted,
     TrialEvaluated,
     TrialFinished,
     TrialPoint,
@@ -178,3 +189,150 @@ class ImportedTrial:
             identities={TEST_IDENTITY: {"source": IMPORTED}},
             seconds={},
         )
+
+
+_Trials = Sequence[ImportedTrial]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What came, in numbers of trials."""
+
+    new: int
+    """New ones, and attempts at incomplete ones that come further."""
+    here: int
+    """That were here already."""
+    gave_way: int
+    """Attempts at a trial of which a better one is taken."""
+
+
+def refuse_rivals(sweeps: Mapping[str, _Trials]) -> None:
+    """Raise ImportRefusedError where several complete records are attempts at one trial."""
+    problems = [
+        _rivals(complete, tries[0].seed)
+        for trials in sweeps.values()
+        for tries in _attempts(trials).values()
+        if len(complete := _complete(tries)) > 1
+    ]
+    _refuse(problems)
+
+
+def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) -> Imported:
+    """Put the trials onto the leaderboard, all or none, by the events of our own journal.
+
+    Of the attempts at one trial a complete one stands for them, else the one that came furthest.
+    Each sweep's trials are all of one method and backbone, without rivals. `source` says where they
+    come from, without passwords. ImportRefusedError if a complete record is of a trial that another
+    record has completed on the leaderboard, or a sweep's name is taken by another sweep.
+    """
+    problems: list[str] = []
+    events: list[Event] = []
+    new = chosen = 0
+    for sweep, trials in sweeps.items():
+        attempts = _attempts(trials)
+        with board.session() as session:
+            former = {one.former_key: one for tries in attempts.values() for one in tries}
+            stored = stored_trials(session, [*attempts, *former])
+            problems += _name_problems(sweep_or_none(session, sweep), sweep, trials[0])
+            first = next_number(session, sweep)
+            shown = ranks(session, [*stored.values()])
+        stored |= {
+            former[key].key: known  # an earlier version brought this very record
+            for key, known in stored.items()
+            if key in former and known.provenance.get(RECORD) == former[key].record
+        }
+        problems += _rival_problems(stored, attempts)
+        fresh = _fresh(stored, shown, attempts)
+        chosen, new = chosen + len(attempts), new + len(fresh)
+        events += _events(sweep, fresh, first, source)
+    _refuse(problems)
+    if events:
+        # Under a name of its own: an import is no journal that goes on where it ended.
+        take_over(board, f"import {uuid4()}", list(enumerate(events, 1)))
+    total = sum(map(len, sweeps.values()))
+    return Imported(new=new, here=chosen - new, gave_way=total - chosen)
+
+
+def _attempts(trials: _Trials) -> dict[str, list[ImportedTrial]]:
+    """By key; the one that stands for a trial comes first."""
+    found: dict[str, list[ImportedTrial]] = defaultdict(list)
+    for trial in sorted(trials, key=_rank, reverse=True):
+        found[trial.key].append(trial)
+    return found
+
+
+def _name_problems(taken: SweepRecord | None, sweep: str, example: ImportedTrial) -> Iterator[str]:
+    mine = (IMPORTED, example.method, example.backbone)
+    if taken and (taken.spec.get("source"), taken.method, taken.backbone) != mine:
+        yield (
+            f"sweep {sweep!r} on this leaderboard is another one "
+            f"({taken.method} on {taken.backbone}); write another name"
+        )
+
+
+def _rival_problems(
+    stored: Mapping[str, TrialRecord], attempts: Mapping[str, _Trials]
+) -> Iterator[str]:
+    for key, tries in attempts.items():
+        complete = _complete(tries)
+        if complete and key in stored and stored[key].state == "COMPLETE":
+            record = stored[key].provenance[RECORD]
+            complete.setdefault(record, f"{record}, which is on the leaderboard,")
+        if len(complete) > 1:
+            yield _rivals(complete, tries[0].seed)
+
+
+def _complete(tries: _Trials) -> dict[str, str]:
+    """Names of the complete ones by their record: a copy of a record is no rival."""
+    return {trial.record: trial.name for trial in tries if trial.state == "COMPLETE"}
+
+
+def _rivals(complete: Mapping[str, str], seed: int) -> str:
+    return (
+        f"{' and '.join(complete.values())} are all complete, with seed {seed} and equal "
+        "hyperparameters; leave all but one out, or name the hyperparameter that tells them apart"
+    )
+
+
+def _refuse(problems: Sequence[str]) -> None:
+    if problems:
+        raise ImportRefusedError("\n  ".join(["nothing is imported:", *problems]))
+
+
+def _fresh(
+    stored: Mapping[str, TrialRecord], shown: Mapping[str, Rank], attempts: Mapping[str, _Trials]
+) -> list[ImportedTrial]:
+    """What says more than the leaderboard knows, oldest first."""
+    fresh = []
+    for key, (trial, *_) in attempts.items():
+        known = stored.get(key)
+        if known is None or (known.state != "COMPLETE" and _rank(trial) > shown[known.key]):
+            fresh.append(trial)
+    return sorted(fresh, key=lambda trial: (trial.started, trial.key))
+
+
+def _rank(trial: ImportedTrial) -> Rank:
+    return rank(
+        state=trial.state,
+        reached=max((point.step for point in trial.points), default=None),
+        started=trial.started,
+        finished=trial.finished,
+    )
+
+
+def _events(sweep: str, trials: _Trials, first: int, source: str) -> Iterator[Event]:
+    if not trials:
+        return
+    one = trials[0]
+    dev = {"checkpoint": one.dev, "search": one.dev}
+    encoder = {"method": one.method, "backbone": one.backbone}
+    yield SweepStarted(
+        time=one.started,
+        sweep=sweep,
+        **encoder,
+        spec={"sweep": sweep, "source": IMPORTED, **encoder, "dev": dev},
+        provenance={"imported_from": source},
+    )
+    for number, trial in enumerate(trials, first):
+        yield from trial.events(sweep, number)
+    yield SweepFinished(time=max(trial.finished for trial in trials), sweep=sweep, state="COMPLETE")

@@ -9,18 +9,19 @@ from typing import Any
 
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.errors import ImportRefusedError
-from cse_platform.imports.apply import refuse_rivals
 from cse_platform.imports.mapping import (
     Logged,
     LoggedMetric,
     RunMapping,
+    config_of,
     load_mapping,
     mapping_error,
+    parse_text,
+    typed_values,
 )
-from cse_platform.imports.records import RECORD, ImportedPoint, ImportedTrial
-from cse_platform.imports.values import config_of, parse_text, typed_values
+from cse_platform.imports.records import RECORD, ImportedPoint, ImportedTrial, refuse_rivals
 from cse_platform.secrets import mask_url
-from cse_platform.sweep.reading.problems import Problem, did_you_mean, dotted_path, format_value
+from cse_platform.sweep.problems import Problem, did_you_mean, dotted_path, format_value
 from cse_platform.tracking.events import IMPORTED
 from cse_platform.tracking.mlflow.logged_runs import LoggedRun, LoggedRuns
 from cse_platform.tracking.mlflow.tags import REHEARSAL

@@ -1,38 +1,74 @@
 """The questions that a leaderboard answers, for scripts and notebooks as for the commands."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
-from cse_platform.leaderboard.comparison_api import ComparisonQueries
-from cse_platform.leaderboard.query.board.filters import Catalogue, Filters, catalogue
-from cse_platform.leaderboard.query.board.rows import MAIN_FAMILIES, board_rows
-from cse_platform.leaderboard.query.board.sorting import sort_rows
-from cse_platform.leaderboard.row import (
+from cse_platform.errors import ComparisonError
+from cse_platform.leaderboard.board import MAIN_FAMILIES, board_rows
+from cse_platform.leaderboard.filters import Catalogue, Filters, catalogue, sort_rows
+from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     FamilyName,
     LeaderboardRow,
     family_named,
     family_of,
 )
-from cse_platform.leaderboard.store.opening import Store
-from cse_platform.leaderboard.store.opening import open_store as open_store
-from cse_platform.leaderboard.sweep_api import SweepQueries
-from cse_platform.leaderboard.trial_api import TrialQueries
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.stored_sweeps import find_sweep
+from cse_platform.leaderboard.trial_references import find_trial
+from cse_platform.leaderboard.trials import DevPoint, dev_curve, dev_curves
+
+if TYPE_CHECKING:
+    from cse_platform.leaderboard.comparisons import PairsOf
+    from cse_platform.leaderboard.ranking import Progress
+    from cse_platform.leaderboard.statistics.results import Comparison, Matrix
+
+
+def _two_names(found: Sequence[tuple[str, LeaderboardRow]]) -> dict[str, LeaderboardRow]:
+    """Both rows by name; equal names get a letter."""
+    if found[0][0] != found[1][0]:
+        return dict(found)
+    return {f"{name} ({side})": row for side, (name, row) in zip("AB", found, strict=True)}
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from cse_platform.leaderboard.annotations import Annotations
+    from cse_platform.leaderboard.conditions import Where
+    from cse_platform.leaderboard.records import TrialSummary
+    from cse_platform.leaderboard.searches import ParetoFront, SearchHistory
+    from cse_platform.leaderboard.sweep_updates import SweepStamp
+    from cse_platform.leaderboard.sweeps import SweepOverview
+    from cse_platform.tracking.events import Annotatable, DriverMessage
+
+
+if TYPE_CHECKING:
+    from cse_methods.evaluation.results import Similarities
+    from cse_platform.leaderboard.trial_details import TrialDetails
+    from cse_platform.leaderboard.trial_references import Neighbour
+    from cse_platform.leaderboard.trials_table import (
+        SweepHyperparameters,
+        TrialChoice,
+        TrialLine,
+    )
+
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from cse_platform.leaderboard.published.paper_files import PaperProgress
-    from cse_platform.leaderboard.published.paper_tables import PaperTable
-    from cse_platform.leaderboard.published.row import PublishedRow
-    from cse_platform.leaderboard.query.board.ranked_rows import Progress
+    from cse_platform.leaderboard.published.papers import PaperTable
+    from cse_platform.leaderboard.published.rows import PublishedRow
+    from cse_platform.leaderboard.ranking import Progress
 
 
-class Leaderboard(ComparisonQueries, TrialQueries, SweepQueries):
+class Leaderboard:
     """An open leaderboard to ask; a context manager. Scores are fractions.
 
     Args:
@@ -41,7 +77,7 @@ class Leaderboard(ComparisonQueries, TrialQueries, SweepQueries):
     """
 
     def __init__(self, store: Store, *, published: Sequence[Path] = ()) -> None:
-        super().__init__(store)
+        self._store = store
         self._published_files = tuple(published)
 
     def rows(
@@ -73,8 +109,8 @@ class Leaderboard(ComparisonQueries, TrialQueries, SweepQueries):
             StoreError: for what the database says.
             PublishedError: if a file of published numbers means nothing.
         """
-        from cse_platform.leaderboard.published.gaps import gap
-        from cse_platform.leaderboard.query.board.ranked_rows import (
+        from cse_platform.leaderboard.published.papers import gap
+        from cse_platform.leaderboard.ranking import (
             with_headline,
             with_rank_intervals,
         )
@@ -115,7 +151,7 @@ class Leaderboard(ComparisonQueries, TrialQueries, SweepQueries):
         """
         from cse_platform.leaderboard.render.board import Board
         from cse_platform.leaderboard.render.board_data import data_columns, data_rows
-        from cse_platform.render.serialise import to_frame
+        from cse_platform.render.table import to_frame
 
         rows = self.rows(filters, tasks=tasks, per_configuration=per_configuration, sort=sort)
         board = Board(rows, family=tasks or family_of(rows))
@@ -134,7 +170,7 @@ class Leaderboard(ComparisonQueries, TrialQueries, SweepQueries):
         Raises:
             QueryError: if it is not one row.
         """
-        from cse_platform.leaderboard.query.board.resolve import find_row
+        from cse_platform.leaderboard.references import find_row
 
         with self._store.session() as session:
             asked = filters or Filters()
@@ -177,7 +213,7 @@ class Leaderboard(ComparisonQueries, TrialQueries, SweepQueries):
             PublishedError: if there is no such table.
             StoreError: for what the database says.
         """
-        from cse_platform.leaderboard.published.paper_tables import can_stand, paper_table
+        from cse_platform.leaderboard.published.papers import can_stand, paper_table
         from cse_platform.leaderboard.published.rows import published_rows, rows_of_table
 
         printed = rows_of_table(paper, table, published_rows(files=self._published_files))
@@ -221,6 +257,394 @@ class Leaderboard(ComparisonQueries, TrialQueries, SweepQueries):
         """What there is to filter by."""
         with self._store.session() as session:
             return catalogue(session)
+
+    def trials(
+        self,
+        sweep: str,
+        choice: "TrialChoice | None" = None,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> "Iterator[TrialLine]":
+        """The trials of a sweep, of every state, in the order that is chosen.
+
+        Args:
+            sweep: its name.
+            choice: which of them, and their order; left out, all by number.
+            limit: so many of them.
+            offset: after so many others.
+
+        Raises:
+            NotFoundError: if there is no such sweep, or it has no such hyperparameter.
+        """
+        from cse_platform.leaderboard.trials_table import TrialChoice, trial_lines
+
+        with self._store.session() as session:
+            asked = choice or TrialChoice()
+            yield from trial_lines(session, sweep, asked, limit=limit, offset=offset)
+
+    def count_trials(self, sweep: str, choice: "TrialChoice") -> int:
+        """How many trials of a sweep pass.
+
+        Raises:
+            NotFoundError: if there is no such sweep, or it has no such hyperparameter.
+        """
+        from cse_platform.leaderboard.trials_table import count_trials
+
+        with self._store.session() as session:
+            return count_trials(session, sweep, choice)
+
+    def hyperparameters(self, sweep: str) -> "SweepHyperparameters":
+        """Which hyperparameters vary among the trials of a sweep, and what the others are.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        from cse_platform.leaderboard.trials_table import varying_hyperparameters
+
+        with self._store.session() as session:
+            return varying_hyperparameters(session, sweep)
+
+    def dev_curve(self, trial: str) -> list[DevPoint]:
+        """The dev curve of a trial.
+
+        Args:
+            trial: its key, or the first 6 or more digits of it.
+
+        Raises:
+            QueryError: if that is not one trial.
+        """
+        with self._store.session() as session:
+            return dev_curve(session, find_trial(session, trial).key)
+
+    def dev_curves(self, row: LeaderboardRow) -> dict[int, list[DevPoint]]:
+        """The dev curves of a row by seed, in the order of its seeds; empty where there is none."""
+        with self._store.session() as session:
+            curves = dev_curves(session, list(row.keys.values()))
+        return {seed: curves[row.keys[seed]] for seed in row.seeds}
+
+    def similarities(self, trial: str, task: str) -> "Similarities":
+        """The cosines that a trial gives to a task's test pairs, and their gold scores.
+
+        Args:
+            trial: its key, or the first 6 or more digits of it.
+            task: one of the STS tasks.
+
+        Raises:
+            QueryError: if that is not one trial, or it has none or several on the task.
+        """
+        from cse_platform.leaderboard.test_scores import similarities
+
+        with self._store.session() as session:
+            return similarities(session, find_trial(session, trial).key, task)
+
+    def trial(self, trial: str) -> "TrialDetails":
+        """Everything about one trial: settings, provenance, dev curve, scores, its other seeds.
+
+        Args:
+            trial: its key, or the first 6 or more digits of it.
+
+        Raises:
+            QueryError: if that is not one trial.
+        """
+        from cse_platform.leaderboard.trial_details import trial_details
+
+        with self._store.session() as session:
+            return trial_details(session, trial)
+
+    def neighbours(self, sweep: str, number: int) -> "tuple[Neighbour | None, Neighbour | None]":
+        """The trials of a sweep before and after that number; None at an end.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        from cse_platform.leaderboard.trial_references import neighbours
+
+        with self._store.session() as session:
+            return neighbours(session, sweep, number)
+
+    def compare(
+        self,
+        a: str,
+        b: str,
+        filters: Filters | None = None,
+        *,
+        tasks: FamilyName = "sts",
+        progress: "Progress | None" = None,
+    ) -> "Comparison":
+        """Whether A is better than B, and how sure that is.
+
+        Args:
+            a: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
+            b: the same.
+            filters: narrow down what these mean.
+            tasks: the family of test scores.
+            progress: of the resampling.
+
+        Raises:
+            QueryError: if one of them is not one row, or they cannot be compared.
+        """
+        from cse_platform.leaderboard.comparisons import compare_rows
+        from cse_platform.leaderboard.references import find_row
+
+        asked = filters or Filters()
+        with self._store.session() as session:
+            found = [find_row(session, one, asked, family=tasks) for one in (a, b)]
+            return compare_rows(session, _two_names(found), family=tasks, progress=progress)
+
+    def candidates(
+        self, reference: str, filters: Filters | None = None, *, tasks: FamilyName = "sts"
+    ) -> tuple[str, list[LeaderboardRow]]:
+        """What to call the row that is meant, and all rows that it can be.
+
+        Args:
+            reference: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
+            filters: narrow down what it means.
+            tasks: the family of test scores; rows without are left out where others have some.
+
+        Raises:
+            QueryError: if it names nothing.
+        """
+        from cse_platform.leaderboard.references import candidates
+
+        with self._store.session() as session:
+            return candidates(session, reference, filters or Filters(), family=tasks)
+
+    def compare_two(
+        self, rows: Mapping[str, LeaderboardRow], *, tasks: FamilyName = "sts"
+    ) -> "Comparison":
+        """Whether the first of two rows, by name, is better than the second.
+
+        Raises:
+            ComparisonError: if they cannot be compared.
+        """
+        from cse_platform.leaderboard.comparisons import compare_rows
+
+        with self._store.session() as session:
+            return compare_rows(session, rows, family=tasks)
+
+    def compare_on_dev(
+        self,
+        a: str,
+        b: str,
+        pairs_of: "PairsOf",
+        filters: Filters | None = None,
+        *,
+        progress: "Progress | None" = None,
+    ) -> "Comparison":
+        """Whether A is better than B on the dev set that both searches climb; opens no test set.
+
+        Args:
+            a: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
+            b: the same.
+            pairs_of: gives what a trial's kept model says of the pairs; `cse_platform.export` has
+                one.
+            filters: narrow down what A and B mean.
+            progress: of the resampling.
+
+        Raises:
+            QueryError: if one of them is not one row, or they cannot be compared.
+        """
+        from cse_platform.leaderboard.comparisons import compare_dev_rows
+        from cse_platform.leaderboard.references import find_row
+
+        asked = filters or Filters()
+        with self._store.session() as session:
+            found = [find_row(session, one, asked, family=None, scored=False) for one in (a, b)]
+        return compare_dev_rows(_two_names(found), pairs_of, progress=progress)
+
+    def compare_all(
+        self,
+        filters: Filters | None = None,
+        *,
+        tasks: FamilyName = "sts",
+        per_configuration: bool = False,
+        progress: "Progress | None" = None,
+    ) -> "Matrix":
+        """Every row with test scores against every other.
+
+        Args:
+            filters: which rows.
+            tasks: the family of test scores.
+            per_configuration: every configuration, not the best of each group.
+            progress: of the resampling.
+
+        Raises:
+            ComparisonError: if there are not two such rows that can be compared.
+        """
+        from cse_platform.leaderboard.comparisons import compare_all_rows
+        from cse_platform.leaderboard.references import named_rows
+
+        with self._store.session() as session:
+            rows = board_rows(
+                session, filters, families=[tasks], per_configuration=per_configuration
+            )
+            named = named_rows([row for row in rows if row.scores])
+            return compare_all_rows(session, named, family=tasks, progress=progress)
+
+    def against(
+        self,
+        rows: Sequence[LeaderboardRow],
+        reference: str,
+        filters: Filters | None = None,
+        *,
+        tasks: FamilyName = "sts",
+    ) -> "dict[int, Comparison]":
+        """Each row against one and the same other, by the row's place.
+
+        That other row is left out, and so are rows that cannot be compared with it.
+
+        Args:
+            rows: of a board; those without test scores are left out.
+            reference: METHOD, METHOD@CONFIGURATION or how a trial's key begins.
+            filters: narrow down what it means.
+            tasks: the family of test scores.
+
+        Raises:
+            QueryError: if it is not one row.
+        """
+        from cse_platform.leaderboard.comparisons import compare_rows
+        from cse_platform.leaderboard.references import find_row
+
+        found = {}
+        with self._store.session() as session:
+            name, other = find_row(session, reference, filters or Filters(), family=tasks)
+            for place, row in enumerate(rows):
+                if row.configuration != other.configuration and row.scores:
+                    with suppress(ComparisonError):  # scored on other data: it gets no mark
+                        pair = {f"row {place}": row, name: other}
+                        found[place] = compare_rows(session, pair, family=tasks)
+        return found
+
+    def sweeps(self, *, limit: int | None = None, offset: int = 0) -> "list[SweepOverview]":
+        """How far sweeps are; the one that was started last comes first.
+
+        Args:
+            limit: so many of them; left out, all.
+            offset: after so many others.
+        """
+        from cse_platform.leaderboard.sweeps import sweep_overviews
+
+        with self._store.session() as session:
+            return sweep_overviews(session, limit=limit, offset=offset)
+
+    def count_sweeps(self) -> int:
+        """How many sweeps there are."""
+        from cse_platform.leaderboard.stored_sweeps import count_sweeps
+
+        with self._store.session() as session:
+            return count_sweeps(session)
+
+    def sweep(self, name: str) -> "SweepOverview":
+        """How far a sweep is.
+
+        Raises:
+            NotFoundError: if there is none of that name.
+        """
+        from cse_platform.leaderboard.sweeps import sweep_overview
+
+        with self._store.session() as session:
+            return sweep_overview(session, name)
+
+    def stamps(self, sweep: str | None = None) -> "dict[str, SweepStamp]":
+        """What says at a glance whether anything is new, by the names of sweeps: of all, or of one.
+
+        Raises:
+            NotFoundError: if there is none of that name.
+        """
+        from cse_platform.leaderboard.sweep_updates import sweep_stamps
+
+        with self._store.session() as session:
+            return sweep_stamps(session, sweep)
+
+    def running(self, sweep: str) -> "list[TrialSummary]":
+        """The trials of a sweep that have not ended, the newest first, at most 50.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        from cse_platform.leaderboard.sweeps import running_trials
+
+        with self._store.session() as session:
+            return running_trials(session, sweep)
+
+    def messages(self, sweep: str) -> "list[DriverMessage]":
+        """What the driver of a sweep has said, notes and warnings, oldest first.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        from cse_platform.leaderboard.sweep_updates import driver_messages
+
+        with self._store.session() as session:
+            return driver_messages(session, find_sweep(session, sweep))
+
+    def search(
+        self, sweep: str, *, limit: int = 1000, where: "Where | None" = None
+    ) -> "SearchHistory":
+        """What a sweep has tried, further seeds included, and what came of it.
+
+        Args:
+            sweep: its name.
+            limit: of trials; where there are more, half of it are the best ones on dev, and the
+                rest is an even sample of the others. The answer says how many there are.
+            where: only the trials that pass.
+
+        Raises:
+            NotFoundError: if there is no such sweep, or it has no such hyperparameter.
+        """
+        from cse_platform.leaderboard.searches import search_history
+
+        with self._store.session() as session:
+            return search_history(session, sweep, limit=limit, where=where)
+
+    def front(self, sweep: str) -> "ParetoFront":
+        """The Pareto front of a search with several objectives, and its other configurations.
+
+        Args:
+            sweep: its name.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+            QueryError: if its search has one objective alone.
+        """
+        from cse_platform.leaderboard.searches import sweep_front
+
+        with self._store.session() as session:
+            return sweep_front(session, sweep)
+
+    def sweep_spec(self, sweep: str) -> dict[str, Any]:
+        """The sweep file as it was last started, as JSON.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        with self._store.session() as session:
+            return find_sweep(session, sweep).spec
+
+    def annotations(
+        self, about: "Annotatable", names: "Collection[str]"
+    ) -> "dict[str, Annotations]":
+        """The notes, tags and stars of these, by name; without those that have none.
+
+        Args:
+            about: `trial`, `configuration` or `sweep`.
+            names: keys of trials, hashes of configurations, or names of sweeps.
+        """
+        from cse_platform.leaderboard.annotations import annotations
+
+        with self._store.session() as session:
+            return annotations(session, about, names)
+
+    def close(self) -> None:
+        """Close all connections; a second call does nothing."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
 
 def open_leaderboard(

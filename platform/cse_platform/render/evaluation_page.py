@@ -13,8 +13,7 @@ from cse_methods.tasks import (
     TRANSFER_TASKS,
 )
 from cse_platform.render.formats import percent
-from cse_platform.render.page import Block, Heading, Page, Paragraph
-from cse_platform.render.sparkline import bars
+from cse_platform.render.page import Block, Heading, Page, Paragraph, bars
 from cse_platform.render.table import text_table
 
 if TYPE_CHECKING:

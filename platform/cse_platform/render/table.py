@@ -1,10 +1,13 @@
-"""Columns over rows, and the table that they give for people."""
+"""Columns over rows, and the tables, JSON, CSV and pandas frames that they give."""
 
+import csv
+import io
+import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import chain, compress
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 Align = Literal["left", "right"]
 Emphasis = Literal["none", "best", "second"]
@@ -203,3 +206,39 @@ def grouped(rows: Iterable[_R], key: Callable[[_R], _Key]) -> dict[_Key, list[_R
     for row in rows:
         found.setdefault(key(row), []).append(row)
     return found
+
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def to_record(columns: Sequence[Column[_R]], row: _R) -> dict[str, Any]:
+    """The values of a row by the names of the columns."""
+    return {column.name: column.value(row) for column in columns}
+
+
+def to_json(value: Any) -> str:
+    """Anything as JSON that ends in a line break; records keep their names, times are ISO 8601."""
+    return json.dumps(value, indent=2, default=_plain) + "\n"
+
+
+def to_csv(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> str:
+    """A line a row under the names of the columns."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(column.name for column in columns)
+    writer.writerows([column.cell(row).text for column in columns] for row in rows)
+    return text.getvalue()
+
+
+def to_frame(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> "pd.DataFrame":
+    """A pandas frame; numbers, counts, truths and times have their type where some are missing."""
+    import pandas as pd
+
+    records = [to_record(columns, row) for row in rows]
+    types = {column.name: column.dtype for column in columns}
+    return pd.DataFrame(records, columns=list(types)).astype(types)
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else asdict(value)

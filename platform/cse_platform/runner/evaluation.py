@@ -9,16 +9,16 @@ import ray
 from cse_methods.data.source import source_name
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.failures import one_line
-from cse_platform.runner.planning.choice import chosen_trials
-from cse_platform.runner.processes.own_ray import refuse_lost_ray
-from cse_platform.runner.processes.scorer import score_kept_model
+from cse_platform.runner.planning.confirmation import chosen_trials
+from cse_platform.runner.ray_process import refuse_lost_ray
+from cse_platform.runner.scorer import score_kept_model
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.blocks import Evaluate
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TestAccessed
+from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.packing import accessed_source, evaluation_event
 from cse_platform.tracking.provenance import user_and_host
-from cse_platform.tracking.trial_history import TrialHistory
 
 
 def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:

@@ -1,55 +1,140 @@
 """Runs one sweep, from its checked file to its last trial."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from cse_methods.code_hash import outside_sources
 from cse_methods.contract import Method
+from cse_methods.errors import BackboneError
 from cse_methods.registry import get_method
-from cse_platform.errors import JournalError, SweepRefusedError
+from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.ingest.sweep_events import holds_rehearsals
-from cse_platform.leaderboard.query.trials.find import best_kept_trial
-from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.trial_references import best_kept_trial
+from cse_platform.leaderboard.trials import used_elsewhere
 from cse_platform.render.formats import counted
 from cse_platform.runner.evaluation import evaluate_selected
-from cse_platform.runner.jobs.submitted import BEGUN, ENDED
-from cse_platform.runner.keeping import delete_surplus_models
 from cse_platform.runner.models import NOT_ITS_MODEL, delete_folder, holds_other_model
-from cse_platform.runner.planning.content import (
+from cse_platform.runner.planning.compatibility import (
     environment_hash,
     refuse_other_content,
     to_try_again,
 )
-from cse_platform.runner.planning.evidence import gather, value_notes, with_found_values
+from cse_platform.runner.planning.confirmation import chosen_trials, pareto_front
+from cse_platform.runner.planning.prior_results import gather, value_notes, with_found_values
 from cse_platform.runner.planning.requests import Requests
-from cse_platform.runner.processes.trials import run_trials
 from cse_platform.runner.publishing import Publisher
+from cse_platform.runner.run_trials import run_trials
 from cse_platform.runner.state import Reuse, SweepState
-from cse_platform.runner.telling import warnings_told
 from cse_platform.search.study import SearchStudy
 from cse_platform.secrets import mask_url
 from cse_platform.signals import interrupts_deferred
 from cse_platform.sweep.best import BestReference
-from cse_platform.sweep.best_in_spec import best_references, with_best
 from cse_platform.sweep.best_of import values_to_find
 from cse_platform.sweep.changes import asks_for_no_more, refuse_changes
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.space.start_points import start_points
-from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.stores import SweepStores
-from cse_platform.tracking.events import MODEL_DIGITS, SweepFinished, SweepStarted
-from cse_platform.tracking.history import History
+from cse_platform.tracking import journal
+from cse_platform.tracking.events import MODEL_DIGITS, ModelDeleted, SweepFinished, SweepStarted
+from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder, SinkHealth
+from cse_platform.tracking.submission import BEGUN, ENDED
+
+
+@contextmanager
+def warnings_told(state: SweepState) -> Iterator[None]:
+    """Put every warning of the platform into the journal, too, while the context is open."""
+    teller, logger = _Teller(state), logging.getLogger("cse_platform")
+    logger.addHandler(teller)
+    try:
+        yield
+    finally:
+        logger.removeHandler(teller)
+
+
+class _Teller(logging.Handler):
+    def __init__(self, state: SweepState) -> None:
+        super().__init__(logging.WARNING)
+        self._state = state
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if logging.lastResort is not None and not logging.root.handlers:
+            logging.lastResort.handle(record)  # as Python does where nobody handles a record
+        if record.name != journal.__name__:  # that it cannot be written cannot be written to it
+            self._state.say(record.getMessage(), "warning")
+
 
 _log = logging.getLogger(__name__)
+
+
+def delete_surplus_models(state: SweepState) -> None:
+    """Keep the models of the best configurations, and those that other sweeps need.
+
+    The journal has each deletion before it happens: no record ever names a model that is gone.
+    While the leaderboard is down, which knows what others need, nothing is deleted.
+    """
+    if state.spec.kept is None:
+        return
+    surplus = surplus_models(state.history, state.spec, configurations=state.spec.kept)
+    try:
+        with state.leaderboard.session() as session:
+            used = used_elsewhere(session, [one.key for one in surplus], sweep=state.spec.sweep)
+    except StoreError as error:
+        _log.warning("%s; so no model was deleted", error)
+        return
+    for trial in surplus:
+        place = trial.model
+        if trial.key not in used and place is not None and _may_delete(place, trial.key):
+            state.record(ModelDeleted(sweep=state.spec.sweep, trial=trial.key))
+            delete_folder(place)
+
+
+def _may_delete(place: str, trial: str) -> bool:
+    """Whether a place has nothing but the model of this trial; if not, a warning says so."""
+    try:
+        if not holds_other_model(place, trial):
+            return True
+    except BackboneError as error:
+        _log.warning("%s; so it was not deleted", error)
+    else:
+        said = NOT_ITS_MODEL.format(trial[:MODEL_DIGITS])
+        _log.warning("%s %s; so it was not deleted", mask_url(place), said)
+    return False
+
+
+def surplus_models(
+    history: History, spec: SweepSpec, *, configurations: int
+) -> Collection[TrialHistory]:
+    """The trials that ran here and kept a model, and are none of the best configurations.
+
+    Those on the Pareto front keep theirs, too. The trial with the highest value keeps its model in
+    any case: it is what `best:` stands for.
+    """
+    trials = history.trials.values()
+    front = pareto_front(history, spec.search) if spec.search.objectives else []
+    chosen = [*chosen_trials(history, spec, top=configurations), *chain.from_iterable(front)]
+    best = {trial.key for trial in chosen}
+    highest = max((t.best_value or 0.0 for t in trials if t.model is not None), default=0.0)
+    return [
+        trial
+        for trial in trials
+        if trial.model is not None
+        and trial.reused_from is None
+        and trial.key not in best
+        and trial.best_value != highest
+    ]
+
 
 EndState = Literal["COMPLETE", "INTERRUPTED", "UNCHANGED"]
 """UNCHANGED: there was nothing left to do."""

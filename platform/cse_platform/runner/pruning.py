@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.query.trials.curves import complete_curves
+from cse_platform.leaderboard.trials import complete_curves
 from cse_platform.runner.state import SweepState
 from cse_platform.search.pruners.curve import PastCurves, Rule, collapsed, judge
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.pruners import CurvePruner
-from cse_platform.tracking.trial_history import TrialHistory
+from cse_platform.tracking.history import TrialHistory
 
 _log = logging.getLogger(__name__)
 

@@ -17,8 +17,7 @@ from cse_platform.runner.pruning import Pruning
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.sweep.objectives import is_metric, metric_of
-from cse_platform.sweep.reading.problems import did_you_mean
-from cse_platform.tracking.effort import costs_of_report
+from cse_platform.sweep.problems import did_you_mean
 from cse_platform.tracking.events import (
     MODEL_DIGITS,
     FailureCause,
@@ -26,7 +25,7 @@ from cse_platform.tracking.events import (
     TrialPoint,
     TrialState,
 )
-from cse_platform.tracking.trial_history import TrialHistory
+from cse_platform.tracking.history import TrialHistory, costs_of_report
 
 _log = logging.getLogger(__name__)
 

@@ -9,18 +9,17 @@ from typing import Literal, TypeVar
 from cse_methods.contract import Method
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.store import Store
+from cse_platform.runner.cluster.checks import NodeChecks
 from cse_platform.runner.models import FolderDeletions
-from cse_platform.runner.nodes.checks import NodeChecks
 from cse_platform.search.study import SearchStudy
 from cse_platform.secrets import mask_text
+from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.identity import Identity
-from cse_platform.sweep.resources import Slot
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import DriverMessage, Event, MessageLevel
-from cse_platform.tracking.history import History
+from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.recorder import Recorder
-from cse_platform.tracking.trial_history import TrialHistory
 
 _log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
-from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.searches import SearchHistory
 from cse_platform.search.distributions import distribution, encode
 from cse_platform.sweep.space.space import Space
 

@@ -7,14 +7,12 @@ from typing import Any
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from cse_platform.search.distributions import decode, distribution, encode
-from cse_platform.search.proposing.draft import FIXED
-from cse_platform.search.proposing.failed_trials import FAILURE_CAUSE, RETRY_OF
-from cse_platform.search.proposing.proposals import ProposedPoints
+from cse_platform.search.learning import FAILURE_CAUSE, RETRY_OF
+from cse_platform.search.proposals import FIXED, ProposedPoints
 from cse_platform.sweep.objectives import DEV_VALUE, excesses, measure
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.history import History
-from cse_platform.tracking.trial_history import TrialHistory
+from cse_platform.tracking.history import History, TrialHistory
 
 CLOSED = "closed"
 """User attribute of a trial that was proposed and not run, with the reason."""

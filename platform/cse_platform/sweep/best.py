@@ -9,7 +9,7 @@ from typing import Any
 
 from cse_methods.errors import UnknownMethodError
 from cse_methods.registry import get_method
-from cse_platform.sweep.reading.problems import Path, Problem, format_value
+from cse_platform.sweep.problems import Problem, Steps, format_value
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _parsed(inner: Any) -> BestReference | None:
     return BestReference(inner["method"], inner["backbone"])
 
 
-def _candidates(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+def _candidates(value: Any, path: Steps) -> Iterator[tuple[Steps, Any]]:
     if _is_candidate(value):
         yield path, value["best"]
     elif isinstance(value, Mapping):

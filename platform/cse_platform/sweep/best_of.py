@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cse_platform.sweep.reading.problems import Problem, did_you_mean, format_value
+from cse_platform.sweep.problems import Problem, did_you_mean, format_value
 from cse_platform.sweep.space.dimensions import canonical_json
 
 KEY, OTHER_NAME, EXAMPLE = "best_of", "hyperparameter", "example"

@@ -1,12 +1,15 @@
-"""The blocks `seeds:`, `evaluate:`, `keep:` and `stores:` of a sweep file."""
+"""The blocks of a sweep file: seeds, evaluate, keep, stores, search and resources."""
 
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    PlainValidator,
     SecretStr,
     ValidationInfo,
     field_validator,
@@ -19,7 +22,9 @@ from cse_methods.errors import EvaluationError
 from cse_methods.settings import Settings
 from cse_methods.tasks import Tasks, parse_tasks
 from cse_platform.secrets import hide
-from cse_platform.sweep.reading.problems import Problem, ProblemsError, format_value
+from cse_platform.sweep.objectives import Constraint, ConstraintText, Direction, SearchObjective
+from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean, format_value
+from cse_platform.sweep.samplers import Sampler, Tpe
 
 
 def slug_problem(value: str) -> str | None:
@@ -169,3 +174,216 @@ class Stores(Settings):
                 text = f"the same URL as {first!r}; each store needs a database of its own"
                 raise ProblemsError([Problem((name,), text)])
         return self
+
+
+_UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+_DURATION = re.compile(rf"(?P<count>\d+(\.\d+)?) ?(?P<unit>{'|'.join(_UNITS)})")
+
+
+def _seconds(value: Any) -> Any:
+    if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
+        return float(found["count"]) * _UNITS[found["unit"]]
+    if isinstance(value, str | bool):
+        got = format_value(value)
+        raise ValueError(f"expected a time such as 90s, 20min, 2h or 1d, got {got}")
+    return value
+
+
+Duration = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+"""Seconds; a file writes `90s`, `20min`, `2h` or `1d`."""
+
+
+def format_duration(seconds: float) -> str:
+    """As a file writes it, in the largest unit that needs at most one decimal: `8h`, `1.5h`."""
+    fitting = [unit for unit, size in _UNITS.items() if round(seconds / size, 1) * size == seconds]
+    unit = fitting[-1] if fitting else "s"
+    return f"{seconds / _UNITS[unit]:g}{unit}"
+
+
+class Budget(Settings):
+    """What a search may take. The one that is reached first ends the proposing of new trials.
+
+    Trials that run then come to their ends. Further seeds and test scores come on top.
+    """
+
+    time: Duration | None = Field(
+        default=None, description="how long trials of the search may run, all in all, e.g. `8h`"
+    )
+    gpu_hours: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="hours of whole GPUs that trials of the search may take"
+    )
+    improvement: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None,
+        description="stop where another trial is expected to raise the best dev score by less than "
+        "this, a fraction: 0.001 are 0.1 points",
+    )
+
+    def words(self) -> list[str]:
+        """Each limit, for people."""
+        time = [] if self.time is None else [f"{format_duration(self.time)} of trials"]
+        hours = [] if self.gpu_hours is None else [f"{self.gpu_hours:g} GPU-hours"]
+        least = self.improvement
+        gain = [] if least is None else [f"until a trial adds fewer than {100 * least:g} points"]
+        return [*time, *hours, *gain]
+
+    @model_validator(mode="after")
+    def _check_some(self) -> Self:
+        if self.time is self.gpu_hours is self.improvement is None:
+            raise ValueError("expected one or more of 'time', 'gpu_hours' and 'improvement'")
+        return self
+
+
+def _start_point(value: Any) -> Any:
+    words = ("published", "leaderboard")
+    if value not in words and not isinstance(value, Mapping):
+        hint = did_you_mean(value, words) if isinstance(value, str) else ""
+        raise ValueError(
+            "expected 'published', 'leaderboard' or a mapping name -> value, got "
+            f"{format_value(value)}{hint}"
+        )
+    return value
+
+
+StartPoint = Annotated[
+    Literal["published", "leaderboard"] | dict[str, Any], PlainValidator(_start_point)
+]
+
+
+GIVE_UP_AFTER = 3
+"""Failures of one cause that are no accident any more."""
+
+
+class Search(Settings):
+    """How configurations are proposed."""
+
+    sampler: Sampler = Tpe()
+    trials: Count | None = Field(
+        default=None,
+        description="configurations to try; a grid may leave it out and try all, and so may a "
+        "search with another budget",
+    )
+    budget: Budget | None = Field(
+        default=None,
+        exclude_if=lambda budget: budget is None,  # as in the journals of older versions
+        description="what else ends the search: `time`, `gpu_hours`, `improvement`",
+    )
+    seed: Seed = Field(default=42, description="of the sampler")
+    start_from: tuple[StartPoint, ...] = Field(
+        default=(),
+        description="configurations tried first: `published`, `leaderboard`, or values by name",
+    )
+    learn_from: tuple[Slug, ...] = Field(
+        default=(),
+        exclude_if=lambda sweeps: not sweeps,  # as in the journals of older versions
+        description="sweeps of the same method whose trials the sampler gets to know",
+    )
+    objectives: tuple[SearchObjective, ...] = Field(
+        default=(),
+        exclude_if=lambda objectives: not objectives,
+        description="several at once; left out, what `dev.search` names is the only one",
+    )
+    constraints: tuple[ConstraintText, ...] = Field(
+        default=(),
+        exclude_if=lambda constraints: not constraints,
+        description="on what a trial measured, such as `uniformity <= -1.5`",
+    )
+    give_up_after: Count = Field(
+        default=GIVE_UP_AFTER,
+        exclude_if=lambda count: count == GIVE_UP_AFTER,  # as in the journals of older versions
+        description="stop where so many trials have failed alike and no other has ended",
+    )
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """In which direction each objective is better; a dev score is the higher, the better."""
+        return tuple(one.direction for one in self.objectives) or ("maximize",)
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """What objectives and constraints are about, by their names, each once."""
+        bounded = (Constraint.parse(text).name for text in self.constraints)
+        return tuple(dict.fromkeys((*(one.name for one in self.objectives), *bounded)))
+
+    @field_validator("objectives")
+    @classmethod
+    def _check_several(cls, objectives: tuple[SearchObjective, ...]) -> tuple[SearchObjective, ...]:
+        if len(objectives) == 1:
+            raise ValueError(
+                f"one objective, {objectives[0].name!r}, is not a choice between several; leave it "
+                "out and write dev: {search: …} for what the search is to climb, or name two"
+            )
+        return objectives
+
+    @model_validator(mode="after")
+    def _check_sampler(self) -> Self:
+        if self.sampler.kind == "cmaes" and self.objectives:
+            raise ValueError(
+                "sampler 'cmaes' climbs one objective; for several take 'tpe', 'gp', 'nsgaii' or "
+                "'nsgaiii'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_trials(self) -> Self:
+        if self.trials is None and self.budget is None and self.sampler.kind != "grid":
+            raise ValueError(
+                f"sampler {self.sampler.kind!r} needs 'trials', how many to try, or 'budget'"
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What one running trial occupies."""
+
+    cpu: float
+    """CPU cores."""
+    gpu: float = 0.0
+    """Share of a GPU."""
+
+    @property
+    def threads(self) -> int:
+        """CPU threads of the trial."""
+        return max(1, int(self.cpu))
+
+
+class Resources(Settings):
+    """What one trial occupies; a trial runs on one device.
+
+    `auto` stands for as little as gives the most sentences a second of all trials together.
+    """
+
+    gpu: Annotated[Share, Field(ge=0, le=1)] | Literal["auto"] = Field(
+        default=0.0, description="share of a GPU, or `auto`"
+    )
+    cpu: Annotated[Share, Field(gt=0)] | Literal["auto"] = Field(
+        default=1.0, description="CPU cores, or `auto`"
+    )
+    fresh_process: bool = Field(
+        default=False,
+        strict=True,
+        description="start a process for every trial, as for a method that leaves something behind",
+    )
+    timeout: Duration | None = Field(
+        default=None,
+        exclude_if=lambda seconds: seconds is None,  # as in the journals of older versions
+        description="how long a trial may take, e.g. `2h`; one that takes longer goes on once from "
+        "its checkpoint, and then fails",
+    )
+    silent_for: Duration | None = Field(
+        default=None,
+        exclude_if=lambda seconds: seconds is None,
+        description="how long a trial may report nothing, e.g. `20min`; by default 20 times as "
+        "long as ever before, and never less than 10 minutes",
+    )
+
+    @property
+    def measured(self) -> bool:
+        """Whether a short run decides what a trial occupies."""
+        return "auto" in (self.cpu, self.gpu)
+
+    @property
+    def slot(self) -> Slot:
+        """What a trial occupies; where that is measured, a whole GPU and one core until then."""
+        cpu = 1.0 if self.cpu == "auto" else self.cpu
+        return Slot(cpu, 1.0 if self.gpu == "auto" else self.gpu)

@@ -6,7 +6,7 @@ from typing import Any
 
 from cse_methods.files.named import is_file_name
 from cse_platform.errors import SweepRefusedError
-from cse_platform.sweep.reading.problems import format_value
+from cse_platform.sweep.problems import format_value
 
 IDENTITY_KEYS = (
     *("method", "backbone", "corpus", "dev", "fixed", "space", "require"),

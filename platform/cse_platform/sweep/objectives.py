@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.settings import Settings
-from cse_platform.sweep.reading.problems import did_you_mean, format_value
+from cse_platform.sweep.problems import did_you_mean, format_value
 
 Direction = Literal["maximize", "minimize"]
 

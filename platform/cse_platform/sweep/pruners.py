@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from cse_platform.sweep.reading.by_kind import (
+from cse_platform.sweep.by_kind import (
     ByKind,
     Kinds,
     NotNegative,

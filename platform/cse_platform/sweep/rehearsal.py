@@ -18,20 +18,17 @@ from cse_methods.encoders.backbones import backbone_width
 from cse_methods.errors import TrainingError
 from cse_methods.registry import get_method
 from cse_platform.sweep.best import BestReference, replace_references
-from cse_platform.sweep.best_in_spec import best_references
-from cse_platform.sweep.blocks import Stores, TrialSeeds
-from cse_platform.sweep.check import representatives
+from cse_platform.sweep.blocks import Resources, Search, Stores, TrialSeeds
+from cse_platform.sweep.checks import representatives
 from cse_platform.sweep.objectives import GPU_HOURS
+from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.pruners import NoPruner
-from cse_platform.sweep.reading.problems import format_value
-from cse_platform.sweep.resources import Resources
 from cse_platform.sweep.samplers import Random
-from cse_platform.sweep.search_block import Search
 from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_json
-from cse_platform.sweep.space.expressions import Expression
+from cse_platform.sweep.space.require import Expression
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.space.start_points import start_points
-from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.spec import SweepSpec, best_references
 
 SMOKE = "smoke"
 """The tag of rehearsals, and the folder that they lie in below that of the runs."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_serializer, model_validator
 
-from cse_platform.sweep.reading.by_kind import (
+from cse_platform.sweep.by_kind import (
     ByKind,
     NotNegative,
     Positive,

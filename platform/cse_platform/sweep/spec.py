@@ -9,27 +9,81 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from cse_methods.contract import MethodConfig
 from cse_methods.data.corpus_spec import Corpora
-from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.registry import get_method
 from cse_methods.settings import Settings
 from cse_platform.errors import SweepRefusedError
 from cse_platform.secrets import mask_text
-from cse_platform.sweep.aims import aim_problems
-from cse_platform.sweep.best import with_placeholders
-from cse_platform.sweep.best_of import with_examples
-from cse_platform.sweep.blocks import Evaluate, Keep, SecretUrls, Slug, Stores, TrialSeeds
-from cse_platform.sweep.pruners import NoPruner, Pruner
-from cse_platform.sweep.reading.problems import (
-    Problem,
-    ProblemsError,
-    format_value,
-    joined_problems,
+from cse_platform.sweep.best import (
+    BestReference,
+    references_in,
+    replace_references,
+    with_placeholders,
 )
-from cse_platform.sweep.reading.pydantic_errors import problems_in
-from cse_platform.sweep.resources import Resources
-from cse_platform.sweep.search_block import Search
+from cse_platform.sweep.best_of import with_examples
+from cse_platform.sweep.blocks import (
+    Evaluate,
+    Keep,
+    Resources,
+    Search,
+    SecretUrls,
+    Slug,
+    Stores,
+    TrialSeeds,
+)
+from cse_platform.sweep.objectives import DEV_VALUE, GPU_HOURS, Constraint, metric_of, unknown_name
+from cse_platform.sweep.problems import Problem, ProblemsError, format_value, joined_problems
+from cse_platform.sweep.pruners import NoPruner, Pruner
+from cse_platform.sweep.pydantic_errors import problems_in
+from cse_platform.sweep.space.dimensions import Choices
 from cse_platform.sweep.space.require import Requirements, require_problems
 from cse_platform.sweep.space.space import Space
+
+
+def aim_problems(
+    search: Search, dev: DevSelection, *, has_gpu: bool, pruner: str | None
+) -> list[Problem]:
+    """What is wrong with them; paths start at the sweep. `pruner` is the kind, if there is one."""
+    found = [*_unmeasured(search, dev, has_gpu), *_repeated(search, dev)]
+    for key in ("objectives", "constraints") if search.sampler.kind == "cmaes" else ():
+        if getattr(search, key):
+            text = f"'cmaes' knows no {key}; take 'tpe', 'gp' or 'nsgaii'"
+            found.append(Problem(("search", "sampler"), text))
+    if search.objectives and pruner is not None:
+        text = (
+            f"{pruner!r} compares trials by one value, and this search has "
+            f"{len(search.objectives)} objectives; leave the pruner out"
+        )
+        found.append(Problem(("pruner", "kind"), text))
+    return found
+
+
+def _unmeasured(search: Search, dev: DevSelection, has_gpu: bool) -> Iterator[Problem]:
+    """Objectives and constraints on what no trial measures."""
+    named = {
+        "objectives": [one.name for one in search.objectives],
+        "constraints": [Constraint.parse(text).name for text in search.constraints],
+    }
+    for key, names in named.items():
+        for place, name in enumerate(names):
+            text = unknown_name(name, dev)
+            if name == GPU_HOURS and not has_gpu:
+                text = f"{name} is 0 for every trial without a GPU; give resources.gpu a share"
+            if text:
+                yield Problem(("search", key, place), text)
+
+
+def _repeated(search: Search, dev: DevSelection) -> Iterator[Problem]:
+    """Objectives that are one and the same."""
+    climbed = dev_metric(dev.search_name)
+    seen: dict[str, str] = {}
+    for place, one in enumerate(search.objectives):
+        meant = climbed if one.name == DEV_VALUE else metric_of(one.name)
+        if first := seen.get(meant):
+            text = f"{one.name!r} is what {first!r} is; name each objective once"
+            yield Problem(("search", "objectives", place), text)
+        seen.setdefault(meant, one.name)
+
 
 LEARNERS = ("tpe", "gp", "auto")
 """Samplers that make use of trials which they have not proposed."""
@@ -265,3 +319,30 @@ class SweepFile:
 
     path: Path
     stages: tuple[SweepSpec, ...]
+
+
+def best_references(spec: SweepSpec) -> list[BestReference]:
+    """The references that must be resolved before the sweep starts, each once, in file order."""
+    choices = [d.choices for _, d in spec.space.items() if isinstance(d, Choices)]
+    places = (spec.fixed, choices, spec.search.start_from)
+    return list(dict.fromkeys(reference for place in places for reference in references_in(place)))
+
+
+def with_best(spec: SweepSpec, folders: Mapping[BestReference, str]) -> SweepSpec:
+    """The sweep with references replaced by folders, wherever `folders` has one."""
+
+    if not folders:
+        return spec
+
+    def folder(reference: BestReference) -> Any:
+        unresolved = {"best": {"method": reference.method, "backbone": reference.backbone}}
+        return folders.get(reference, unresolved)
+
+    space = replace_references(spec.space.model_dump(mode="json"), folder)
+    start_from = replace_references(spec.search.start_from, folder)
+    changed = {
+        "fixed": replace_references(spec.fixed, folder),
+        "space": Space.model_validate(space),
+        "search": spec.search.model_copy(update={"start_from": tuple(start_from)}),
+    }
+    return spec.model_copy(update=changed)

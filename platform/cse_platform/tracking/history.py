@@ -1,13 +1,241 @@
-"""A sweep's history: what its journal says, put together. The driver decides by it alone."""
+"""The history of a sweep, put together from its journal. The driver decides by it alone."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import accumulate
-from typing import Any
+from typing import Any, Literal
 
-from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_platform.tracking import events
-from cse_platform.tracking.effort import SearchEffort
-from cse_platform.tracking.trial_history import TrialHistory
+
+TRAIN_MINUTES, EPOCH_MINUTES, EPOCHS = "train_minutes", "epoch_minutes", "epochs"
+SPEED, GPU_MEMORY, HOST_MEMORY = "sentences_per_second", "gpu_memory_gib", "host_memory_gib"
+COSTS = (TRAIN_MINUTES, EPOCH_MINUTES, SPEED, GPU_MEMORY, HOST_MEMORY)
+"""What a trial costs, beside its time by the clock. The minutes are those of optimiser steps alone:
+the start of a worker, reading the corpus and evaluations are left out."""
+
+_PREFIX = "perf/"
+MEMORY = {GPU_MEMORY: "gpu_peak_memory_mib", HOST_MEMORY: "peak_memory_mib"}
+"""What a worker calls these costs, which counts MiB since it began with the trial."""
+
+
+def costs_of_report(
+    metrics: Mapping[str, float], provenance: Mapping[str, str], *, epoch_sentences: int | None
+) -> dict[str, float]:
+    """What a worker's report says of costs, as metrics of its dev point.
+
+    Args:
+        metrics: those that the method reports; the speed since its report before is among them.
+        provenance: the peak memory of the worker until now.
+        epoch_sentences: how many sentences an epoch of the trial has; None where that is unknown.
+
+    Returns:
+        `perf/gpu_memory_gib` and `perf/host_memory_gib`, the most that was used since the trial
+        began in its process, and `perf/epoch_minutes`, how long an epoch takes at this speed.
+        What is unknown is left out.
+    """
+    found = {
+        _PREFIX + name: int(provenance[key]) / 1024
+        for name, key in MEMORY.items()
+        if provenance.get(key, "").isdecimal()
+    }
+    speed = _positive(metrics, SPEED)
+    if speed is not None and epoch_sentences:
+        found[_PREFIX + EPOCH_MINUTES] = epoch_sentences / speed / 60
+    return found
+
+
+@dataclass
+class TrialCosts:
+    """What a trial costs, put together from its dev points in the order of their steps.
+
+    Each step counts once, also where a trial that goes on repeats some: its minutes are the sum
+    over all processes that it ran in, and its memory is the most of any.
+    """
+
+    step: int = 0
+    sentences: int = 0
+    """That were trained on, until this step."""
+    seconds: float | None = 0.0
+    """In optimiser steps; None once the speed of some is unknown."""
+    epoch_sentences: int | None = None
+    memory: dict[str, float] = field(default_factory=dict)
+
+    def add(self, step: int, metrics: Mapping[str, float], *, batch_size: int | None) -> None:
+        """Take the dev point after `step` optimiser steps."""
+        for name in MEMORY:
+            if (used := _positive(metrics, name)) is not None:
+                self.memory[name] = max(used, self.memory.get(name, used))
+        if step <= self.step:
+            return
+        sentences = (step - self.step) * (batch_size or 0)
+        speed, epoch = _positive(metrics, SPEED), _positive(metrics, EPOCH_MINUTES)
+        if self.seconds is not None:
+            self.seconds = self.seconds + sentences / speed if speed and sentences else None
+        self.step, self.sentences = step, self.sentences + sentences
+        if speed and epoch:
+            self.epoch_sentences = round(60 * epoch * speed)
+
+    def totals(self) -> dict[str, float]:
+        """The costs that are known, and `epochs`, how often the trial went through its corpus.
+
+        Of a part of an epoch, `epoch_minutes` says how long a whole one takes at the same speed.
+        """
+        found = dict(self.memory)
+        if self.seconds:
+            found[TRAIN_MINUTES] = self.seconds / 60
+            found[SPEED] = self.sentences / self.seconds
+            if self.epoch_sentences:
+                found[EPOCHS] = self.sentences / self.epoch_sentences
+                found[EPOCH_MINUTES] = found[TRAIN_MINUTES] / found[EPOCHS]
+        return found
+
+
+def _positive(metrics: Mapping[str, float], name: str) -> float | None:
+    """A metric of costs; None where it is unknown or no number above 0."""
+    value = metrics.get(_PREFIX + name, math.nan)
+    return value if 0 < value < math.inf else None
+
+
+class SearchEffort:
+    """Put together from a sweep's events, in their order; further seeds do not count."""
+
+    def __init__(self) -> None:
+        self.gpu_seconds = 0.0
+        """Of whole GPUs, by the trials that have ended."""
+        self._seconds = 0.0
+        self._running: set[str] = set()
+        self._last: datetime | None = None
+
+    def apply(self, event: events.Event) -> None:
+        """Take one event; one that is repeated changes nothing."""
+        if isinstance(event, events.SweepStarted):  # nothing ran while the driver was away
+            self._running.clear()
+        self._seconds = self.seconds(event.time)
+        self._last = event.time
+        if isinstance(event, events.TrialStarted) and event.role != "confirm":
+            self._running.add(event.trial)
+        if isinstance(event, events.TrialFinished) and event.trial in self._running:
+            self._running.remove(event.trial)
+            self.gpu_seconds += (event.wall_seconds or 0.0) * event.gpus
+
+    def seconds(self, now: datetime) -> float:
+        """How long a trial of the search ran, one at least, until now."""
+        if not self._running or self._last is None:
+            return self._seconds
+        return self._seconds + max((now - self._last).total_seconds(), 0.0)
+
+
+@dataclass
+class TrialHistory:
+    """One trial of a sweep: what was asked for, and what came back."""
+
+    key: str
+    number: int
+    role: events.Role
+    search_number: int | None
+    seed: int
+    configuration: str
+    code: str | None
+    values: dict[str, Any]
+    searched: tuple[str, ...]
+    started: datetime
+    environment: str | None = None
+    """That of the sweep's start under which it was last started."""
+    reused_from: str | None = None
+    """The sweep whose values it has; None for one that ran here."""
+    resumed_from: int | None = None
+    """The step that it last went on from; None for one that was started once."""
+    state: Literal["RUNNING"] | events.TrialState = "RUNNING"
+    curve: dict[int, float] = field(default_factory=dict)
+    """The search's dev score by optimiser step."""
+    kept: dict[int, float] = field(default_factory=dict)
+    """By trained step, the value of the checkpoint that would be kept if the trial ended there: no
+    curve falls here, where one dev set picks and is climbed. NaN while there is none."""
+    last_metrics: dict[str, float] = field(default_factory=dict)
+    """All metrics of the last report."""
+    tops: dict[str, events.TrialPoint] = field(default_factory=dict)
+    """The trained step with the highest value of each dev metric, the earliest of equal ones. Of
+    all other steps only the curve is kept: a long search would fill the driver's memory."""
+    costs: TrialCosts = field(default_factory=TrialCosts)
+    """What it took until its last report, beside time by the clock."""
+    checkpoint: tuple[int, str] | None = None
+    """Step and place of the last whole checkpoint."""
+    best_step: int | None = None
+    best_value: float | None = None
+    best_metrics: dict[str, float] = field(default_factory=dict)
+    """All metrics of the best step."""
+    wall_seconds: float | None = None
+    """What it took, once it has ended."""
+    gpus: float = 0.0
+    """Its share of a GPU, once it has ended."""
+    model: str | None = None
+    """Folder of the best checkpoint, where it was kept."""
+    model_deleted: bool = False
+    """Whether it was deleted since, because other trials were better."""
+    error: str | None = None
+    cause: events.FailureCause | None = None
+    """What it has failed of, where that is known."""
+    why: str | None = None
+    """Why it was stopped early, where it was."""
+    finished: datetime | None = None
+    busy_seconds: float = 0.0
+    """Time it ran, interruptions left out."""
+    last_heard: datetime | None = None
+    asked_again: bool = False
+    """Whether a person wants it tried again, which it was not since."""
+    evaluated: dict[str, set[str]] = field(default_factory=dict)
+    """What it was scored on, by the settings that were asked with: single tasks, `ranking`,
+    `geometry`."""
+
+    @property
+    def step(self) -> int:
+        return max(self.curve, default=0)
+
+    @property
+    def batch_size(self) -> int | None:
+        """Sentences a step; None for a method that has no such setting."""
+        size = self.values.get("batch_size")
+        return size if isinstance(size, int) and size > 0 else None
+
+    @property
+    def searched_values(self) -> dict[str, Any]:
+        """The values of the dimensions that were active."""
+        return {name: self.values[name] for name in self.searched if name in self.values}
+
+    def ran_until(self, time: datetime) -> None:
+        """Add the time since the last event to the time that the trial ran."""
+        if self.last_heard is not None:
+            self.busy_seconds += (time - self.last_heard).total_seconds()
+        self.last_heard = time
+
+    def busy_until(self, now: datetime) -> float:
+        """How long it has run, in seconds, where it runs now."""
+        return self.busy_seconds + (now - (self.last_heard or now)).total_seconds()
+
+    def best(self, *, checkpoint: str) -> events.TrialPoint | None:
+        """The best checkpoint among trained steps, as it was reported; None if there is none.
+
+        `checkpoint` is the dev set that picks it. It is the earliest of equal ones, and never one
+        whose score is not a number.
+        """
+        top = self.tops.get(dev_metric(checkpoint))
+        return None if top is None or math.isnan(top.value) else top
+
+    def add_point(self, point: events.TrialPoint, *, checkpoint: str) -> None:
+        """Take over one report; `checkpoint` is the dev set that picks the best one."""
+        self.curve[point.step], self.last_metrics = point.value, point.metrics
+        self.costs.add(point.step, point.metrics, batch_size=self.batch_size)
+        for name, value in point.metrics.items():
+            if name.startswith("dev/") and point.step > 0 and not math.isnan(value):
+                top = self.tops.get(name)
+                if top is None or (value, -point.step) > (top.metrics[name], -top.step):
+                    self.tops[name] = point
+        if point.step > 0:
+            best = self.best(checkpoint=checkpoint)
+            self.kept[point.step] = math.nan if best is None else best.value
 
 
 class History:

@@ -1,4 +1,4 @@
-"""What a sweep that was submitted to a cluster knows of the machine that has submitted it."""
+"""What a submitted sweep and the machine that submitted it agree on."""
 
 import json
 import os
@@ -6,6 +6,13 @@ from pathlib import Path
 
 SUBMISSION = "CSE_SUBMISSION"
 """A variable of the driver's environment: the JSON file that says so, under `submission`."""
+ORDER_FILE = "order.json"
+"""In the job's folder: what is to be run, and what the head needs for it."""
+LACKS = "the head lacks: "
+"""Begins the line that names missing packages; whoever submitted the job then sends them, too."""
+EXIT_LACKS = 3
+BEGUN, ENDED = "has begun", "has ended"
+"""The ends of the job's lines that tell whether a driver has the sweep now."""
 
 
 def submitted(what: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from optuna.samplers import GPSampler
 from optuna.trial import Trial, TrialState
 from surfaces import Array, Surface
 
-from cse_platform.search.proposing.proposals import propose
+from cse_platform.search.proposals import propose
 from cse_platform.search.pruners.curve import PastCurves, Rule, judge
 from cse_platform.search.samplers import named
 from cse_platform.search.samplers.gaussian import NoisyGp

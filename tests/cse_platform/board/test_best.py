@@ -17,13 +17,12 @@ from sqlalchemy import (
     select,
 )
 
+from cse_platform.leaderboard.board import board_rows
+from cse_platform.leaderboard.filters import Filters, best_first, best_key
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.board.best import best_first, best_key
-from cse_platform.leaderboard.query.board.filters import Filters
-from cse_platform.leaderboard.query.board.rows import board_rows
-from cse_platform.leaderboard.store.opening import Store
-from cse_platform.leaderboard.store.score_tables import ScoreRecord
-from cse_platform.runner.planning.choice import best_configurations as chosen_by_sweep
+from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.tables import ScoreRecord
+from cse_platform.runner.planning.confirmation import best_configurations as chosen_by_sweep
 from cse_platform.tracking.events import Event, SweepStarted
 from cse_platform.tracking.history import History
 

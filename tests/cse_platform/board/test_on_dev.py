@@ -13,14 +13,14 @@ from cse_methods.data.dev_selection import DevSelection
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.training.dev_evaluation import DevSuite
 from cse_platform.errors import ComparisonError, NotFoundError
-from cse_platform.export.dev_pairs import dev_pairs
+from cse_platform.export.kept_model import dev_pairs
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.comparisons import DevPairs
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.board.on_dev import DevPairs
 from cse_platform.leaderboard.statistics.compare import compare
 from cse_platform.leaderboard.statistics.contenders import Contender
-from cse_platform.leaderboard.store.opening import open_store
-from cse_platform.leaderboard.store.score_tables import TestAccessRecord
+from cse_platform.leaderboard.store import open_store
+from cse_platform.leaderboard.tables import TestAccessRecord
 from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.sweep.identity import dev_identity
 from cse_platform.tracking.events import Event, SweepStarted

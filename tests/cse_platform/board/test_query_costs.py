@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy import create_engine, event, insert, text, update
 
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.leaderboard.query.board.filters import Filters
-from cse_platform.leaderboard.store.opening import Store, open_store
-from cse_platform.leaderboard.store.score_tables import ScoreRecord
-from cse_platform.leaderboard.store.tables import (
+from cse_platform.leaderboard.filters import Filters
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.tables import (
     ConfigurationRecord,
     GroupRecord,
+    ScoreRecord,
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,

@@ -11,7 +11,7 @@ from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.store import Store
 from cse_platform.tracking.events import Event, TrialEvaluated
 
 Scored = Callable[..., TrialEvaluated]

@@ -10,8 +10,8 @@ import pytest
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store.opening import Store
-from cse_platform.search.findings.findings import search_findings
+from cse_platform.leaderboard.store import Store
+from cse_platform.search.findings import search_findings
 from cse_platform.tracking.events import Event
 
 Life = Callable[..., list[Event]]

@@ -9,8 +9,8 @@ import pytest
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview, sweep_overview
-from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.sweeps import SweepOverview, sweep_overview
 from cse_platform.tracking.events import Event, SweepFinished
 
 Life = Callable[..., list[Event]]

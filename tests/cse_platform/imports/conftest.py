@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cse_platform.imports.apply import Imported
-from cse_platform.imports.apply import apply_trials as bring_onto
+from cse_platform.imports.records import Imported
+from cse_platform.imports.records import apply_trials as bring_onto
 from cse_platform.imports.runs import read_runs
-from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.store import Store
 from cse_platform.tracking.events import Event
 from cse_platform.tracking.mlflow.store import connect
 

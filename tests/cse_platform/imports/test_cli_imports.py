@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from cse_platform.cli.imports import import_log, import_mlflow, merge_command
-from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.store import Store
 
 
 @pytest.fixture

@@ -9,13 +9,11 @@ import pytest
 from stored_trials import trials_of
 
 from cse_platform.errors import ImportRefusedError
-from cse_platform.imports.apply import Imported, apply_trials
-from cse_platform.imports.log_lines import read_log
-from cse_platform.imports.logs import LogSettings, log_settings, read_logs
-from cse_platform.imports.records import ImportedTrial
-from cse_platform.leaderboard.query.board.rows import board_rows
-from cse_platform.leaderboard.query.trials.curves import DevPoint, dev_curve
-from cse_platform.leaderboard.store.opening import Store
+from cse_platform.imports.logs import LogSettings, log_settings, read_log, read_logs
+from cse_platform.imports.records import Imported, ImportedTrial, apply_trials
+from cse_platform.leaderboard.board import board_rows
+from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.trials import DevPoint, dev_curve
 
 # As the scripts of SimCSE's repository print: dictionaries of Python, between progress bars,
 # warnings and a table, the last evaluation twice.

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from stored_trials import stored_scores, trials_of
 
-from cse_platform.imports.apply import Imported
-from cse_platform.imports.apply import apply_trials as bring_onto
+from cse_platform.imports.records import Imported
+from cse_platform.imports.records import apply_trials as bring_onto
 from cse_platform.imports.runs import read_runs
-from cse_platform.leaderboard.query.board.rows import board_rows
-from cse_platform.leaderboard.query.trials.curves import dev_curve
-from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.board import board_rows
+from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.trials import dev_curve
 
 
 def rows(board: Store, sweep: str = "lab-b-bert-base") -> list[tuple[Any, ...]]:

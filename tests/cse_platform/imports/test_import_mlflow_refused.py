@@ -10,10 +10,10 @@ import pytest
 from stored_trials import trials_of
 
 from cse_platform.errors import ImportRefusedError, NotFoundError, StoreError
-from cse_platform.imports.apply import Imported
+from cse_platform.imports.records import Imported
 from cse_platform.imports.runs import read_runs
-from cse_platform.leaderboard.query.board.rows import board_rows
-from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.board import board_rows
+from cse_platform.leaderboard.store import Store
 
 
 def test_what_runs_lack_is_told_all_at_once(

@@ -9,10 +9,9 @@ from sqlalchemy import text
 from stored_trials import trials_of
 
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.ingest.merging.merge import merge
-from cse_platform.leaderboard.query.trials.curves import dev_curve
-from cse_platform.leaderboard.store.opening import Store
-from cse_platform.leaderboard.store.other_store import open_other_store
+from cse_platform.leaderboard.ingest.merge import merge
+from cse_platform.leaderboard.store import Store, open_other_store
+from cse_platform.leaderboard.trials import dev_curve
 from cse_platform.tracking.events import Event
 
 Life = Callable[..., list[Event]]

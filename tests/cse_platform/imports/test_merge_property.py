@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from cse_platform.leaderboard.ingest.merging.merge import merge
-from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.ingest.merge import merge
+from cse_platform.leaderboard.store import Store
 from cse_platform.tracking.events import Event, SweepFinished, TestAccessed, TrialFinished
 
 Life = Callable[..., list[Event]]

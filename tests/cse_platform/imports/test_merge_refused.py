@@ -12,11 +12,10 @@ from sqlalchemy import create_engine, text
 from stored_trials import trials_of
 
 from cse_platform.errors import ImportRefusedError, NoStoreError, StoreError
-from cse_platform.leaderboard.ingest.merging.merge import merge
-from cse_platform.leaderboard.store import opening
-from cse_platform.leaderboard.store.opening import Store, open_store
-from cse_platform.leaderboard.store.other_store import open_other_store
-from cse_platform.leaderboard.store.upgrade import alembic_config, migrating
+from cse_platform.leaderboard import store as opening
+from cse_platform.leaderboard.ingest.merge import merge
+from cse_platform.leaderboard.store import Store, open_other_store, open_store
+from cse_platform.leaderboard.upgrade import alembic_config, migrating
 from cse_platform.runner.models import TRIAL_FILE, may_hold_model
 from cse_platform.tracking.events import Event
 

@@ -15,9 +15,8 @@ from cse_methods.encoders.loading import load_encoder
 from cse_methods.registry import get_method
 from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.trials.details import trial_details
-from cse_platform.leaderboard.query.trials.details_record import TrialDetails
-from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.leaderboard.store import open_store
+from cse_platform.leaderboard.trial_details import TrialDetails, trial_details
 from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import (

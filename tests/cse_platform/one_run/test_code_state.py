@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cse_platform.tracking.code_state import MAX_DIFF_BYTES, can_be_applied, git_diff, git_state
 from cse_platform.tracking.provenance import (
+    MAX_DIFF_BYTES,
+    can_be_applied,
     code_diffs,
+    git_diff,
+    git_state,
     installed_packages,
     normalised,
     sweep_provenance,

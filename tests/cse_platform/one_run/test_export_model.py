@@ -13,7 +13,7 @@ from cse_methods.encoders.loading import load_encoder
 from cse_methods.evaluation.models import open_model
 from cse_methods.metrics import cosines
 from cse_platform.runner.models import TRIAL_FILE
-from cse_platform.sweep.reading.yaml_reader import read_yaml
+from cse_platform.sweep.yaml_file import read_yaml
 from cse_platform.tracking.events import Event, SweepStarted
 
 Start = Callable[..., SweepStarted]

@@ -16,10 +16,10 @@ from cse_methods.data.own.reading import load_own_pairs, with_checksum
 from cse_methods.data.own.spec import OwnPairs
 from cse_methods.registry import get_method
 from cse_platform.export.reproduction.sweep_file import sweep_text
-from cse_platform.leaderboard.query.trials.details_record import TrialDetails
+from cse_platform.leaderboard.trial_details import TrialDetails
+from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.identity import DevData, Identity
-from cse_platform.sweep.reading.loader import load_sweep
-from cse_platform.sweep.reading.yaml_reader import read_yaml
+from cse_platform.sweep.yaml_file import read_yaml
 from cse_platform.tracking.events import Event, SweepStarted
 
 Start = Callable[..., SweepStarted]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from cse_platform.tracking.code_state import git_diff
 from cse_platform.tracking.events import Event, SweepStarted
+from cse_platform.tracking.provenance import git_diff
 
 Start = Callable[..., SweepStarted]
 Life = Callable[..., list[Event]]

@@ -8,14 +8,14 @@ import pytest
 
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.query.trials.details import trial_details
-from cse_platform.leaderboard.query.trials.details_record import (
+from cse_platform.leaderboard.records import DevSets
+from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.trial_details import (
     SweepPlace,
     TrialDetails,
+    trial_details,
 )
-from cse_platform.leaderboard.row import DevSets
-from cse_platform.leaderboard.store.opening import Store
-from cse_platform.render.serialise import to_json
+from cse_platform.render.table import to_json
 from cse_platform.tracking.events import Event, SweepStarted, TrialReused, TrialStarted
 
 Start = Callable[..., SweepStarted]

@@ -12,11 +12,10 @@ from cse_methods.data.lengths import BOUNDS
 from cse_methods.published.released import names_of_released, released_encoder
 from cse_methods.published.tables import published_lengths
 from cse_methods.registry import available_methods, get_method
-from cse_platform.leaderboard.published.gaps import matches
 from cse_platform.leaderboard.published.paper_files import read_paper_file, why_left_out
-from cse_platform.leaderboard.published.row import PublishedRow
-from cse_platform.leaderboard.published.rows import published_rows
-from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.leaderboard.published.papers import matches
+from cse_platform.leaderboard.published.rows import PublishedRow, published_rows
+from cse_platform.sweep.file import load_sweep
 
 ROWS = published_rows()
 TABLES = {f"{row.paper}-{row.table}" for row in ROWS}

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from cse_platform.leaderboard.published.gaps import gap, matches
-from cse_platform.leaderboard.published.row import PublishedRow
-from cse_platform.leaderboard.published.rows import merged, published_rows
-from cse_platform.leaderboard.row import Estimate, LeaderboardRow
+from cse_platform.leaderboard.published.papers import gap, matches
+from cse_platform.leaderboard.published.rows import PublishedRow, merged, published_rows
+from cse_platform.leaderboard.records import Estimate, LeaderboardRow
 
 Ours = Callable[..., LeaderboardRow]
 Estimated = Callable[..., Estimate]

@@ -19,8 +19,8 @@ from cse_platform.leaderboard.published.paper_files import (
     read_paper_files,
 )
 from cse_platform.leaderboard.published.rows import published_rows
-from cse_platform.leaderboard.row import LeaderboardRow
-from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.records import LeaderboardRow
+from cse_platform.leaderboard.store import Store
 from cse_platform.tracking.events import Event
 
 

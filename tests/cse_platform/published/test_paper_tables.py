@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cse_platform.errors import PublishedError
-from cse_platform.leaderboard.published.paper_tables import PaperLine, PaperTable, paper_table
-from cse_platform.leaderboard.row import Estimate, LeaderboardRow
+from cse_platform.leaderboard.published.papers import PaperLine, PaperTable, paper_table
+from cse_platform.leaderboard.records import Estimate, LeaderboardRow
 
 Ours = Callable[..., LeaderboardRow]
 Estimated = Callable[..., Estimate]

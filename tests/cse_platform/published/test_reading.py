@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from cse_platform.errors import PublishedError
-from cse_platform.leaderboard.published.reading import read_rows
-from cse_platform.leaderboard.published.rows import published_rows
+from cse_platform.leaderboard.published.rows import published_rows, read_rows
 
 Write = Callable[..., Path]
 

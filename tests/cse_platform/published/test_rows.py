@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cse_platform.leaderboard.published.row import PublishedRow
-from cse_platform.leaderboard.published.rows import merged, published_rows
+from cse_platform.leaderboard.published.rows import PublishedRow, merged, published_rows
 
 FIGURES = Path(__file__).parents[3] / "platform/cse_platform/leaderboard/published"
 Figure = tuple[str, ...]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cse_platform.leaderboard.published.row import PublishedRow
-from cse_platform.leaderboard.render.document import Document, Format, print_document
-from cse_platform.leaderboard.row import Configuration, DevSets, Estimate, LeaderboardRow
+from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.records import Configuration, DevSets, Estimate, LeaderboardRow
+from cse_platform.leaderboard.render.documents import Document, Format, print_document
 from cse_platform.leaderboard.statistics.results import Comparison, Interval, TaskComparison
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.records import Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_data import data_columns, data_rows
-from cse_platform.leaderboard.row import Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
-from cse_platform.render.serialise import to_record
+from cse_platform.render.table import to_record
 
 Written = Callable[..., str]
 MakeRow = Callable[..., LeaderboardRow]

@@ -4,9 +4,8 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from cse_platform.leaderboard.published.row import PublishedRow
-from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.row import (
+from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     Configuration,
     DevSets,
@@ -14,6 +13,7 @@ from cse_platform.leaderboard.row import (
     Gap,
     LeaderboardRow,
 )
+from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 
 MakeRow = Callable[..., LeaderboardRow]

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.records import BOARD_FAMILIES, Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.row import BOARD_FAMILIES, Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison, Interval, RankInterval
 from cse_platform.render.table import Cell, ColumnHead, Table
 from cse_platform.render.text import to_latex

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.records import BOARD_FAMILIES, Estimate, LeaderboardRow
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.board_tables import board_tables
-from cse_platform.leaderboard.render.paper_board import paper_board
-from cse_platform.leaderboard.row import BOARD_FAMILIES, Estimate, LeaderboardRow
+from cse_platform.leaderboard.render.board_tables import board_tables, paper_board
 from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.render.table import Table
 

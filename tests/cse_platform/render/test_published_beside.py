@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.records import DevSets, Estimate, LeaderboardRow
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.row import DevSets, Estimate, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Comparison
 
 MakeRow = Callable[..., LeaderboardRow]

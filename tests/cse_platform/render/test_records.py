@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cse_platform.leaderboard.published.paper_tables import PaperLine, PaperTable
-from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.published.papers import PaperLine, PaperTable
+from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.records import Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.document import Document
-from cse_platform.leaderboard.row import Estimate, Gap, LeaderboardRow
+from cse_platform.leaderboard.render.documents import Document
 from cse_platform.leaderboard.statistics.results import (
     Comparison,
     Interval,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cse_platform.render.sparkline import bars, sparkline
+from cse_platform.render.page import bars, sparkline
 
 
 def test_a_curve_by_hand() -> None:

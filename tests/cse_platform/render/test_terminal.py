@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.records import BOARD_FAMILIES, Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.document import print_document
-from cse_platform.leaderboard.row import BOARD_FAMILIES, Estimate, Gap, LeaderboardRow
+from cse_platform.leaderboard.render.documents import print_document
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 from cse_platform.render.page import Curve, Heading, Page, Paragraph
 from cse_platform.render.table import Cell, ColumnHead, Table, text_table

@@ -16,16 +16,16 @@ from cse_methods.contract import BEST_FOLDER, Method
 from cse_methods.registry import get_method
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.store.opening import Store, open_store
+from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.runner.failures import End, Failure
 from cse_platform.runner.models import keep_model
-from cse_platform.runner.planning.content import (
+from cse_platform.runner.planning.compatibility import (
     environment_hash,
     refuse_other_content,
     to_try_again,
 )
-from cse_platform.runner.planning.evidence import gather
 from cse_platform.runner.planning.planner import Planner
+from cse_platform.runner.planning.prior_results import gather
 from cse_platform.runner.results import Results
 from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.search.study import SearchStudy
@@ -33,10 +33,9 @@ from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import SweepFinished, SweepStarted
-from cse_platform.tracking.history import History
+from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.journal import Journal, read_journal
 from cse_platform.tracking.recorder import Recorder, Sink
-from cse_platform.tracking.trial_history import TrialHistory
 
 STEPS = (0, 2, 4)
 """Where a trial reports."""

@@ -9,8 +9,8 @@ import bad
 import pytest
 
 from cse_platform.runner.failures import report_of, reported
-from cse_platform.runner.hooks import Hooks
 from cse_platform.runner.planning.requests import Requests
+from cse_platform.runner.tune import Hooks
 from cse_platform.sweep.spec import SweepSpec
 
 GOOD = {"step": 2, "dev/stsb_spearman": 0.5}

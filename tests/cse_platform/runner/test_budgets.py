@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from cse_platform.forecast.pace import Pace
-from cse_platform.leaderboard.query.sweeps.overviews import sweep_overview
-from cse_platform.leaderboard.statistics.improvement import LEAST_TRIALS
-from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.forecast.time_left import Pace
+from cse_platform.leaderboard.statistics.searches import LEAST_TRIALS
+from cse_platform.leaderboard.store import open_store
+from cse_platform.leaderboard.sweeps import sweep_overview
 from cse_platform.runner.planning.budgets import gpu_seconds, spent_budget, trials_left
 from cse_platform.runner.planning.requests import act_on
-from cse_platform.sweep.budget import Budget
+from cse_platform.sweep.blocks import Budget
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.effort import SearchEffort
 from cse_platform.tracking.events import Event, SweepRequested, TrialFinished, TrialStarted
+from cse_platform.tracking.history import SearchEffort
 from cse_platform.tracking.journal import read_journal
 
 NewSpec = Callable[..., SweepSpec]

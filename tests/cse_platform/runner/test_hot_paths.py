@@ -11,9 +11,8 @@ import pytest
 
 from cse_methods.contract import Method
 from cse_methods.data.dev_identity import DevIdentity, identify_dev_set
-from cse_platform.leaderboard.store.opening import open_store
-from cse_platform.runner import launch
-from cse_platform.runner.processes import worker
+from cse_platform.leaderboard.store import open_store
+from cse_platform.runner import launch, worker
 from cse_platform.search import opening
 from cse_platform.sweep import identity
 from cse_platform.sweep.spec import SweepSpec

@@ -11,13 +11,13 @@ from processes import environment
 from ray_nodes import RayNodes, ray_nodes
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.jobs.server import JobServer
+from cse_platform.runner.jobs import JobServer
 
 TOKEN = "a-token-of-more-than-32-characters"
 ASK = """
 import sys
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.jobs.server import JobServer
+from cse_platform.runner.jobs import JobServer
 
 try:
     print(JobServer(sys.argv[1]).running("no such sweep"))

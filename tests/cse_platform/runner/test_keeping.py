@@ -9,14 +9,13 @@ from sqlalchemy import update
 
 from cse_methods.tasks import Tasks
 from cse_platform.errors import NotFoundError, SweepRefusedError
-from cse_platform.leaderboard.query.trials.details import trial_details
-from cse_platform.leaderboard.query.trials.model_uses import used_elsewhere
-from cse_platform.leaderboard.store.opening import open_store
-from cse_platform.leaderboard.store.tables import ConfigurationRecord
-from cse_platform.runner.keeping import delete_surplus_models
-from cse_platform.runner.launch import best_folders
+from cse_platform.leaderboard.store import open_store
+from cse_platform.leaderboard.tables import ConfigurationRecord
+from cse_platform.leaderboard.trial_details import trial_details
+from cse_platform.leaderboard.trials import used_elsewhere
+from cse_platform.runner.launch import best_folders, delete_surplus_models
 from cse_platform.runner.models import TRIAL_FILE
-from cse_platform.runner.processes.scorer import score_kept_model
+from cse_platform.runner.scorer import score_kept_model
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.identity import DevData
 from cse_platform.sweep.spec import SweepSpec

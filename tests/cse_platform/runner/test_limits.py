@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cse_platform.runner.planning.limits import AWAY, LEAST_SILENCE, RHYTHM, TrialLimits
-from cse_platform.sweep.resources import Resources
+from cse_platform.runner.planning.failure_policy import AWAY, LEAST_SILENCE, RHYTHM, TrialLimits
+from cse_platform.sweep.blocks import Resources
 
 
 class Clock:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cse_platform.runner.nodes.differences import Fact, differences, why_no_trials
+from cse_platform.runner.cluster.facts import Fact, differences, why_no_trials
 
 HERE = {
     "torch": Fact("version", "2.9.1"),

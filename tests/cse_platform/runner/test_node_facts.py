@@ -6,7 +6,7 @@ import pytest
 
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
-from cse_platform.runner.nodes.facts import NodeQuestions, find_facts, write_mark
+from cse_platform.runner.cluster.facts import NodeQuestions, find_facts, write_mark
 
 GONE = "/not/there"
 

@@ -16,7 +16,7 @@ import pytest
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.leaderboard.row import LeaderboardRow
+from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.sweep.spec import SweepSpec
 
 OLDER = Path(__file__).parents[2] / "fixtures" / "older_stores"

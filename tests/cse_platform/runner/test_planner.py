@@ -9,7 +9,7 @@ import pytest
 from stored_trials import trials_of
 
 from cse_methods.contract import Method
-from cse_platform.leaderboard.store.opening import open_store
+from cse_platform.leaderboard.store import open_store
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialReused

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from cse_platform.leaderboard.query.trials.curves import complete_curves
+from cse_platform.leaderboard.trials import complete_curves
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialFinished
+from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.journal import read_journal
-from cse_platform.tracking.trial_history import TrialHistory
 
 NewSpec = Callable[..., SweepSpec]
 NewDrive = Callable[..., Any]

@@ -10,7 +10,7 @@ from optuna.distributions import FloatDistribution
 from search_studies import alone, asked, in_memory, lived, opened, score, tell_live
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.search.proposing.proposals import preview
+from cse_platform.search.proposals import preview
 from cse_platform.sweep.space.start_points import point_to_try
 from cse_platform.sweep.spec import SweepSpec
 

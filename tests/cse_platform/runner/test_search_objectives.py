@@ -9,11 +9,15 @@ import optuna
 import pytest
 from search_studies import alone, asked, opened
 
-from cse_platform.cli.best import best_lines
 from cse_platform.cli.progress import SweepProgress
+from cse_platform.cli.run import best_lines
 from cse_platform.cli.sweep_lines import trial_line
-from cse_platform.runner.planning.choice import best_configurations, chosen_trials, pareto_front
-from cse_platform.runner.planning.confirmation import to_confirm
+from cse_platform.runner.planning.confirmation import (
+    best_configurations,
+    chosen_trials,
+    pareto_front,
+    to_confirm,
+)
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted, TrialState
 from cse_platform.tracking.history import History

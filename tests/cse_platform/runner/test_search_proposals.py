@@ -9,9 +9,9 @@ import pytest
 from optuna.trial import TrialState, create_trial
 from search_studies import alone, asked, opened
 
+from cse_platform.search import proposals
 from cse_platform.search.distributions import distribution, encode, suggest
-from cse_platform.search.proposing import proposals
-from cse_platform.search.proposing.proposals import preview
+from cse_platform.search.proposals import preview
 from cse_platform.sweep.space.dimensions import Dimension
 from cse_platform.sweep.spec import SweepSpec
 

@@ -14,7 +14,7 @@ from search_studies import alone, asked, lived, opened, tell_live
 from sqlalchemy import event
 
 from cse_platform.errors import StoreError, StoreLostError
-from cse_platform.search.proposing import proposals
+from cse_platform.search import proposals
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History

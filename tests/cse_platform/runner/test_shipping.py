@@ -18,8 +18,8 @@ from outside_methods import keep_registry, lay_metadata
 from cse_methods.code_hash import code_hashes
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.shipping import shipment as shipping
-from cse_platform.runner.shipping.pinned_packages import (
+from cse_platform.runner.cluster import shipping as shipping
+from cse_platform.runner.cluster.pinned_packages import (
     DRIVER_PACKAGES,
     TAGGER_PACKAGES,
     TRIAL_PACKAGES,
@@ -27,7 +27,7 @@ from cse_platform.runner.shipping.pinned_packages import (
     lacking,
     pinned,
 )
-from cse_platform.runner.shipping.shipment import Shipment, shipment_of
+from cse_platform.runner.cluster.shipping import Shipment, shipment_of
 from cse_platform.sweep.spec import SweepSpec
 
 METHOD = """
@@ -172,10 +172,8 @@ def test_a_machine_lacks_what_it_has_in_another_version() -> None:
 
 def test_the_packages_of_a_trial_are_those_that_its_modules_import() -> None:
     """Also within functions, which import what most trials do not need."""
-    processes = (
-        f"processes.{name}" for name in ("worker", "worker_process", "measuring", "scorer")
-    )
-    modules = (*processes, "nodes.facts", "shipping.pinned_packages")
+    processes = ("worker", "worker_process", "measuring", "scorer")
+    modules = (*processes, "cluster.facts", "cluster.pinned_packages")
     done = subprocess.run(
         [sys.executable, "-c", IN_A_WORKER, *(f"{RUNNER}.{name}" for name in modules)],
         capture_output=True,

@@ -12,8 +12,8 @@ from cse_platform.cli import following
 from cse_platform.cli.following import FollowedSweep
 from cse_platform.cli.progress import SweepProgress
 from cse_platform.errors import StoreDownError
-from cse_platform.leaderboard.store.opening import Store
-from cse_platform.runner.telling import warnings_told
+from cse_platform.leaderboard.store import Store
+from cse_platform.runner.launch import warnings_told
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking import journal
 

@@ -7,7 +7,7 @@ import pytest
 from ray.core.generated.autoscaler_pb2 import ClusterResourceState
 from ray.core.generated.common_pb2 import LABEL_OPERATOR_IN, LABEL_OPERATOR_NOT_IN
 
-from cse_platform.runner.nodes.turns import Turns
+from cse_platform.runner.cluster.fair_share import Turns
 
 OWN, OTHER, THIRD = "01000000", "02000000", "03000000"
 

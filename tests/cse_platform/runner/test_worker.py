@@ -5,7 +5,7 @@ import sys
 
 SCRIPT = """
 import sys
-import cse_platform.runner.processes.worker
+import cse_platform.runner.worker
 heavy = {"torch", "transformers", "sklearn", "mlflow", "optuna", "sqlalchemy"} & set(sys.modules)
 assert not heavy, heavy
 """
@@ -15,7 +15,7 @@ TRAINED = """
 import sys
 import tempfile
 from pathlib import Path
-import cse_platform.runner.processes.worker
+import cse_platform.runner.worker
 from cse_methods.testing import train_once
 short = {"backbone": "mini", "max_steps": 1, "dev": {"checkpoint": "sickr", "search": "sickr"}}
 train_once("simcse", short, folder=Path(tempfile.mkdtemp()))

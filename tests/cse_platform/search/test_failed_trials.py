@@ -12,7 +12,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from search_studies import alone, lived, opened, score, tell_live
 
-from cse_platform.search.proposing.failed_trials import FAILURE_CAUSE, RETRY_OF, show_failures
+from cse_platform.search.learning import FAILURE_CAUSE, RETRY_OF, show_failures
 from cse_platform.sweep.spec import SweepSpec
 
 SPACE = {"x": {"low": 0.0, "high": 1.0}, "y": {"low": 0.0, "high": 1.0}}

@@ -6,7 +6,7 @@ import optuna
 import pytest
 from optuna.trial import FrozenTrial, TrialState
 
-from cse_platform.search.known_trials import KnownTrials
+from cse_platform.search.study import KnownTrials
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_trials_are_not_read_at_every_look(monkeypatch: pytest.MonkeyPatch) -> N
         reads.append(clock[0])
         return []
 
-    monkeypatch.setattr("cse_platform.search.known_trials.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("cse_platform.search.study.time.monotonic", lambda: clock[0])
     known = KnownTrials(read)
     for _ in range(24):
         known.all()

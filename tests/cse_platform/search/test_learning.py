@@ -7,7 +7,7 @@ import pytest
 from optuna.trial import FrozenTrial, create_trial
 
 from cse_platform.search.distributions import distribution, encode
-from cse_platform.search.proposing.learning import LEAST_OWN, SOURCE, learned_trials
+from cse_platform.search.learning import LEAST_OWN, SOURCE, learned_trials
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import LearnedTrial
 

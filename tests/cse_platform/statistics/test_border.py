@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cse_platform.leaderboard.statistics.border import BorderSide, border_side
+from cse_platform.leaderboard.statistics.searches import BorderSide, border_side
 
 TENTH: dict[BorderSide, float] = {"low": 0.1, "high": 0.1}
 THIRD: dict[BorderSide, float] = {"low": 1 / 3, "high": 1 / 3}

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from cse_platform.leaderboard.statistics.compare import compare
+from cse_platform.leaderboard.statistics.compare import compare, holm, williams
 from cse_platform.leaderboard.statistics.contenders import Contender, sample
 from cse_platform.leaderboard.statistics.resampling import TaskPairs, spearman_draws
 from cse_platform.leaderboard.statistics.results import Interval
-from cse_platform.leaderboard.statistics.significance import holm, williams
 
 TASKS = ("stsb", "sickr")
 Make = Callable[..., Contender]

@@ -5,9 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from cse_platform.leaderboard.statistics.compare import compare, compare_all
+from cse_platform.leaderboard.statistics.compare import compare, compare_all, holm
 from cse_platform.leaderboard.statistics.contenders import Contender
-from cse_platform.leaderboard.statistics.significance import holm
 
 TASKS = ("stsb", "sickr")
 Make = Callable[..., Contender]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cse_platform.leaderboard.statistics.expected_best import expected_best
+from cse_platform.leaderboard.statistics.searches import expected_best
 
 fractions = st.floats(0, 1)
 

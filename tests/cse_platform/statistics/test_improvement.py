@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cse_platform.leaderboard.statistics.improvement import LEAST_TRIALS, expected_improvement
+from cse_platform.leaderboard.statistics.searches import LEAST_TRIALS, expected_improvement
 
 Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t
 
-from cse_platform.leaderboard.statistics.significance import holm, williams
+from cse_platform.leaderboard.statistics.compare import holm, williams
 
 
 def test_williams_by_hand() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cse_platform.leaderboard.statistics.winners_curse import winners_curse
+from cse_platform.leaderboard.statistics.searches import winners_curse
 
 
 def test_by_hand() -> None:

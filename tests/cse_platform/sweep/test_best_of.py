@@ -6,8 +6,8 @@ import pytest
 
 from cse_platform.errors import SweepFileError
 from cse_platform.sweep.best_of import BestOf, values_to_find
-from cse_platform.sweep.reading.loader import load_sweep, read_draft
-from cse_platform.sweep.reading.problems import Problem
+from cse_platform.sweep.file import load_sweep, read_draft
+from cse_platform.sweep.problems import Problem
 
 SAME = "method: toy, backbone: mini, corpus: builtin, search: {trials: 2}"
 FIRST = (

@@ -13,10 +13,10 @@ from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
-from cse_platform.sweep import fit
-from cse_platform.sweep.prerequisites import sample_configs
-from cse_platform.sweep.reading.problems import Inspection
-from cse_platform.sweep.resources import Slot
+from cse_platform.sweep import preflight as fit
+from cse_platform.sweep.blocks import Slot
+from cse_platform.sweep.preflight import sample_configs
+from cse_platform.sweep.problems import Inspection
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import refuse_unwritable, sweep_stores
 

@@ -10,9 +10,9 @@ import pytest
 from sweeps import CHEAP, write_sweep
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.sweep import parcel
-from cse_platform.sweep.parcel import SWEEP_FILE, Parcel, pack_sweep
-from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.sweep import bundle as parcel
+from cse_platform.sweep.bundle import SWEEP_FILE, Parcel, pack_sweep
+from cse_platform.sweep.file import load_sweep
 
 PAIRS = "sentence1\tsentence2\tscore\na cat\ta dog\t2.5\n"
 

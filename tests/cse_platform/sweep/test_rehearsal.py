@@ -8,7 +8,7 @@ import pytest
 
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepFileError
-from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.rehearsal import Rehearsal, every_value_once, rehearse
 from cse_platform.sweep.spec import SweepSpec
 

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cse_platform.errors import SweepFileError
-from cse_platform.sweep.reading.loader import load_sweep
-from cse_platform.sweep.reading.problems import joined_problems
-from cse_platform.sweep.space.expressions import LONGEST, Expression
-from cse_platform.sweep.space.require import Requirements
+from cse_platform.sweep.file import load_sweep
+from cse_platform.sweep.problems import joined_problems
+from cse_platform.sweep.space.require import LONGEST, Expression, Requirements
 from cse_platform.sweep.space.satisfying import Satisfying
 from cse_platform.sweep.space.space import Space
 

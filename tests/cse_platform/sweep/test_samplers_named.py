@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from cse_platform.sweep.blocks import Search
 from cse_platform.sweep.changes import changes
 from cse_platform.sweep.samplers import AUTO_GP_TRIALS, KINDS, Auto, Gp, Tpe, chosen
-from cse_platform.sweep.search_block import Search
 from cse_platform.sweep.space.space import Space
 
 PLANE = Space.model_validate({"x": {"low": 0.0, "high": 1.0}, "kind": ["a", "b"]})

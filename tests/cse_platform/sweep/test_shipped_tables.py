@@ -14,7 +14,7 @@ from cse_methods.contract import PublishedSettings
 from cse_methods.describe import describe_method
 from cse_methods.registry import get_method
 from cse_platform.sweep.best_of import values_to_find
-from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec
 

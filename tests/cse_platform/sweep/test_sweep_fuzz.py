@@ -7,9 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cse_platform.errors import SweepFileError
-from cse_platform.sweep.best_in_spec import best_references
-from cse_platform.sweep.reading.loader import load_sweep
-from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.file import load_sweep
+from cse_platform.sweep.spec import SweepSpec, best_references
 
 FULL = """\
 sweep: full

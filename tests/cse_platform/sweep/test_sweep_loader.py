@@ -7,7 +7,7 @@ import pytest
 
 from cse_methods.registry import available_methods
 from cse_platform.errors import SweepFileError
-from cse_platform.sweep.reading.loader import load_sweep, read_draft
+from cse_platform.sweep.file import load_sweep, read_draft
 from cse_platform.sweep.space.dimensions import Range
 from cse_platform.sweep.spec import SweepSpec
 

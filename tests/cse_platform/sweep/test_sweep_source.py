@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cse_platform.errors import SweepFileError
-from cse_platform.sweep.reading.loader import load_sweep
-from cse_platform.sweep.reading.yaml_reader import UnreadableYamlError, read_yaml
+from cse_platform.sweep.file import load_sweep
+from cse_platform.sweep.yaml_file import UnreadableYamlError, read_yaml
 
 TOY = """\
 sweep: a

@@ -7,8 +7,7 @@ import pytest
 from cse_methods.contract import Method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import BestReference
-from cse_platform.sweep.best_in_spec import best_references, with_best
-from cse_platform.sweep.check import representatives
+from cse_platform.sweep.checks import representatives
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.space.start_points import (
     leader_notes,
@@ -16,7 +15,7 @@ from cse_platform.sweep.space.start_points import (
     start_points,
     start_problems,
 )
-from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 
 SPACE: dict[str, Any] = {
     "temperature": [0.05, 0.1],

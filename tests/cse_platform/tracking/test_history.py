@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cse_platform.tracking import events as journal_events
-from cse_platform.tracking.effort import TrialCosts, costs_of_report
 from cse_platform.tracking.events import (
     Event,
     SweepFinished,
@@ -21,7 +20,7 @@ from cse_platform.tracking.events import (
     TrialReused,
     TrialStarted,
 )
-from cse_platform.tracking.history import History
+from cse_platform.tracking.history import History, TrialCosts, costs_of_report
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 DEV = {"checkpoint": "stsb", "search": "stsb", "identity": "d", "source": "builtin", "corpus": "c"}

@@ -30,7 +30,7 @@ from cse_platform.tracking.events import (
 )
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
-from cse_platform.tracking.mlflow.saved_view import SEARCH_FILTER, VIEW_TAG
+from cse_platform.tracking.mlflow.run_writer import SEARCH_FILTER, VIEW_TAG
 from cse_platform.tracking.recorder import Recorder
 
 

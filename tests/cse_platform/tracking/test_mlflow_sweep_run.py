@@ -19,7 +19,7 @@ from mlflow_history import (
 
 from cse_platform.tracking.events import AnnotationWritten, Event, SweepRequested
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
-from cse_platform.tracking.mlflow.saved_view import VIEW_TAG
+from cse_platform.tracking.mlflow.run_writer import VIEW_TAG
 
 SPEC = {
     "sweep": "s1", "corpus": "wiki1m", "fixed": {"epochs": 3, "batch_size": 64},

@@ -110,7 +110,7 @@ def test_events_of_before_are_still_read(trial_life: Callable[..., list[Event]])
 def test_a_trial_s_process_does_not_get_the_code_that_opens_test_sets() -> None:
     code = (
         "import sys\n"
-        "import cse_platform.runner.processes.worker, cse_platform.tracking.provenance\n"
+        "import cse_platform.runner.worker, cse_platform.tracking.provenance\n"
         "import cse_platform.tracking.packing, cse_platform.tracking.history\n"
         "found = [name for name in sys.modules if name.startswith('cse_methods.evaluation')]\n"
         "assert not found, found\n"

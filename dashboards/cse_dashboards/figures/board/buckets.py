@@ -8,8 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from cse_dashboards.figures.panels import panelled
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.picture import Drawn, Picture, panelled
 from cse_dashboards.figures.rows import TO_EVALUATE, Rows, best_scored_trial, first_rows, left_out
 from cse_dashboards.figures.styles import Style, row_styles
 from cse_methods.evaluation.measures.buckets import in_buckets
@@ -17,7 +16,7 @@ from cse_methods.evaluation.results import Similarities
 from cse_methods.names import task_name
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.row import LeaderboardRow
+from cse_platform.leaderboard.records import LeaderboardRow
 
 
 def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:

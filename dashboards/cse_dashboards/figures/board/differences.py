@@ -3,9 +3,8 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.look import colour, known, make_figure
-from cse_dashboards.figures.naming import score_quantity
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.labels import score_quantity
+from cse_dashboards.figures.picture import Drawn, Picture, colour, known, make_figure
 from cse_methods.names import TASKS, task_name
 from cse_platform.leaderboard.statistics.results import Comparison, TaskComparison
 from cse_platform.render.formats import probability

@@ -6,16 +6,15 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.look import colour, known, make_figure
-from cse_dashboards.figures.naming import Quantity, dev_quantity, score_quantity
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.labels import Quantity, dev_quantity, score_quantity
+from cse_dashboards.figures.picture import Drawn, Picture, colour, known, make_figure
 from cse_dashboards.figures.rows import SENTEVAL, Rows, data_of, dev_data, picture_per_data
 from cse_dashboards.figures.styles import method_style
 from cse_methods.names import backbone_name, method_name
-from cse_platform.leaderboard.published.gaps import source_of
-from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.published.papers import source_of
+from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.records import Estimate, FamilyName, LeaderboardRow, family_of
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.row import Estimate, FamilyName, LeaderboardRow, family_of
 
 KINDS: dict[str, dict[str, Any]] = {
     "mean over seeds, 95 % interval": {"symbol": "circle"},

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.look import colour, known
-from cse_dashboards.figures.naming import score_quantity
-from cse_dashboards.figures.panels import panelled
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.labels import score_quantity
+from cse_dashboards.figures.picture import Drawn, Picture, colour, known, panelled
 from cse_dashboards.figures.rows import (
     TO_EVALUATE,
     Rows,
@@ -20,9 +18,9 @@ from cse_dashboards.figures.rows import (
 )
 from cse_dashboards.figures.styles import Style, row_styles
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.published.gaps import source_of
-from cse_platform.leaderboard.query.board.filters import Filters
-from cse_platform.leaderboard.row import BOARD_FAMILIES, Estimate, LeaderboardRow, estimate
+from cse_platform.leaderboard.filters import Filters
+from cse_platform.leaderboard.published.papers import source_of
+from cse_platform.leaderboard.records import BOARD_FAMILIES, Estimate, LeaderboardRow, estimate
 
 _RANKING = BOARD_FAMILIES["ranking"].averages
 

@@ -8,8 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from scipy.stats import rankdata
 
-from cse_dashboards.encoded.models import Embeddings
-from cse_dashboards.encoded.space import paired_cosines
+from cse_dashboards.encoded import Embeddings, paired_cosines
 from cse_dashboards.figures.embeddings.sentences import (
     Trials,
     dev_name,
@@ -18,9 +17,7 @@ from cse_dashboards.figures.embeddings.sentences import (
     ranked_case,
     vectors_of,
 )
-from cse_dashboards.figures.look import colour, make_figure
-from cse_dashboards.figures.panels import short
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure, short
 from cse_methods.evaluation.measures.ranking import kendall
 
 GOLD = "gold"

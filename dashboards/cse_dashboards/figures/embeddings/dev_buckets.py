@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from cse_dashboards.encoded.models import Embeddings
-from cse_dashboards.encoded.space import paired_cosines
+from cse_dashboards.encoded import Embeddings, paired_cosines
 from cse_dashboards.figures.board.buckets import draw_buckets
 from cse_dashboards.figures.embeddings.sentences import (
     Trials,

@@ -9,18 +9,21 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from cse_dashboards.encoded.choices import some_of
-from cse_dashboards.encoded.models import Embeddings
-from cse_dashboards.encoded.space import Array, by_pca, diversity_of, shuffled_whitening
+from cse_dashboards.encoded import (
+    Array,
+    Embeddings,
+    by_pca,
+    diversity_of,
+    shuffled_whitening,
+    some_of,
+)
 from cse_dashboards.figures.embeddings.sentences import (
     LacksError,
     Trials,
     dev_of,
     embeddings_picture,
 )
-from cse_dashboards.figures.look import colour
-from cse_dashboards.figures.panels import panelled, short
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.picture import Drawn, Picture, colour, panelled, short
 
 WHITENED_TOGETHER = 256
 """Sentences that are whitened together."""

@@ -10,8 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from cse_dashboards.encoded.models import Embeddings
-from cse_dashboards.encoded.space import all_cosines
+from cse_dashboards.encoded import Embeddings, all_cosines
 from cse_dashboards.figures.embeddings.sentences import (
     LacksError,
     Trials,
@@ -22,8 +21,7 @@ from cse_dashboards.figures.embeddings.sentences import (
     usual_pairs,
     vectors_of,
 )
-from cse_dashboards.figures.panels import BETWEEN, ROW, panelled
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.picture import BETWEEN, ROW, Drawn, Picture, panelled
 
 MOST_SENTENCES = len(ascii_uppercase)
 """A letter each."""

@@ -9,8 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from cse_dashboards.encoded.models import Embeddings
-from cse_dashboards.encoded.space import by_pca, by_umap
+from cse_dashboards.encoded import Embeddings, by_pca, by_umap
 from cse_dashboards.figures.embeddings.sentences import (
     LacksError,
     Trials,
@@ -20,9 +19,7 @@ from cse_dashboards.figures.embeddings.sentences import (
     sentences_in_plane,
     vectors_of,
 )
-from cse_dashboards.figures.look import colour
-from cse_dashboards.figures.panels import panelled
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.picture import Drawn, Picture, colour, panelled
 
 SHORT_TO_LONG = [[0, colour(0)], [0.4, colour(1)], [1, colour(5)]]
 """None of them fades into a light or a dark page."""

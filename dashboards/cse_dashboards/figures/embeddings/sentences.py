@@ -6,14 +6,15 @@ side by side. A model that is gone is named in the caption; without any the pict
 
 from collections.abc import Callable, Mapping, Sequence
 
-from cse_dashboards.encoded.choices import (
+from cse_dashboards.encoded import (
     Case,
+    Embeddings,
+    Vectors,
     case_of,
     differing_pairs,
     some_of,
     spread_by_gold,
 )
-from cse_dashboards.encoded.models import Embeddings, Vectors
 from cse_dashboards.errors import DashboardError
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_methods.data.pairs import PairSet

@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.encoded.models import Embeddings
-from cse_dashboards.encoded.space import Plane, by_direction, uniformity_of
+from cse_dashboards.encoded import Embeddings, Plane, by_direction, uniformity_of
 from cse_dashboards.figures.embeddings.sentences import (
     Trials,
     dev_name,
@@ -17,9 +16,7 @@ from cse_dashboards.figures.embeddings.sentences import (
     sentences_in_plane,
     vectors_of,
 )
-from cse_dashboards.figures.look import colour
-from cse_dashboards.figures.panels import panelled
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.picture import Drawn, Picture, colour, panelled
 
 CIRCLE = np.linspace(0, 2 * np.pi, 97)
 EDGE = 1.05

@@ -6,8 +6,7 @@ import plotly.graph_objects as go
 from optuna import visualization
 
 from cse_dashboards.figures.labels import HOVER
-from cse_dashboards.figures.look import LIGHT, colour
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.picture import LIGHT, Drawn, Picture, colour
 from cse_dashboards.figures.search.study import (
     KEY_COLUMN,
     TRIAL_COLUMN,

@@ -6,10 +6,16 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.labels import HOVER, search_notes
-from cse_dashboards.figures.look import colour, faded, known, make_figure
-from cse_dashboards.figures.naming import Quantity, dev_quantity
-from cse_dashboards.figures.picture import Drawn, Picture, file_name
+from cse_dashboards.figures.labels import HOVER, Quantity, dev_quantity, search_notes
+from cse_dashboards.figures.picture import (
+    Drawn,
+    Picture,
+    colour,
+    faded,
+    file_name,
+    known,
+    make_figure,
+)
 from cse_dashboards.figures.search.study import (
     TRIAL_COLUMN,
     nothing_searched,
@@ -26,8 +32,8 @@ from cse_dashboards.figures.search.values import (
     scored_with,
     spread_kind,
 )
-from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
-from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.searches import SearchHistory
 from cse_platform.sweep.space.dimensions import Dimension
 
 MEAN, STD, CONFIGURATIONS = "mean over configurations", "std over seeds", "configurations"

@@ -3,11 +3,10 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.look import colour, faded, make_figure
-from cse_dashboards.figures.naming import Quantity
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.labels import Quantity
+from cse_dashboards.figures.picture import Drawn, Picture, colour, faded, make_figure
 from cse_dashboards.figures.search.study import ReplayedSearch
-from cse_platform.search.findings.findings import LEAST_SEARCHED, SearchFindings
+from cse_platform.search.findings import LEAST_SEARCHED, SearchFindings
 
 TRIALS, EXPECTED, LOW, HIGH = "trials", "expected best", "low", "high"
 

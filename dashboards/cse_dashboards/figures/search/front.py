@@ -5,12 +5,10 @@ from collections.abc import Iterator
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.labels import HOVER, TrialNote
-from cse_dashboards.figures.look import colour, faded, make_figure
-from cse_dashboards.figures.naming import objective_quantity, values_line
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.labels import HOVER, TrialNote, objective_quantity, values_line
+from cse_dashboards.figures.picture import Drawn, Picture, colour, faded, make_figure
 from cse_dashboards.figures.search.study import KEY_COLUMN, TRIAL_COLUMN
-from cse_platform.leaderboard.query.sweeps.front import ParetoFront
+from cse_platform.leaderboard.searches import ParetoFront
 from cse_platform.render.formats import HASH_DIGITS
 
 FRONT, DOMINATED, INFEASIBLE = "on the front", "dominated", "infeasible"

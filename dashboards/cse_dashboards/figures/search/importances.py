@@ -5,11 +5,14 @@ from dataclasses import replace
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.look import colour, make_figure
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure
 from cse_dashboards.figures.search.study import ReplayedSearch, search_picture
-from cse_platform.search.findings.findings import SearchFindings
-from cse_platform.search.findings.importance import EVALUATOR, share_of_best, unsure_importances
+from cse_platform.search.findings import (
+    EVALUATOR,
+    SearchFindings,
+    share_of_best,
+    unsure_importances,
+)
 
 
 def hyperparameter_importances(study: ReplayedSearch) -> Picture:

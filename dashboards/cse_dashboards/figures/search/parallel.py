@@ -8,20 +8,18 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.labels import HOVER
-from cse_dashboards.figures.look import colour, faded, make_figure
-from cse_dashboards.figures.naming import number, value_text
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.labels import HOVER, number, value_text
+from cse_dashboards.figures.picture import Drawn, Picture, colour, faded, make_figure
 from cse_dashboards.figures.search.study import ReplayedSearch, search_picture
 from cse_methods.names import hyperparameter_name
-from cse_platform.leaderboard.query.sweeps.where import (
+from cse_platform.leaderboard.conditions import (
     EVERY_TRIAL,
     Span,
     Where,
     coded,
     named_value,
 )
-from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 
 FEW_LINES, LIGHTEST = 50, 0.4

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from optuna import visualization
 
 from cse_dashboards.figures.labels import HOVER
-from cse_dashboards.figures.look import LIGHT, colour
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.picture import LIGHT, Drawn, Picture, colour
 from cse_dashboards.figures.search.study import (
     KEY_COLUMN,
     TRIAL_COLUMN,
@@ -14,7 +13,7 @@ from cse_dashboards.figures.search.study import (
     search_picture,
 )
 from cse_dashboards.figures.search.values import log_axis
-from cse_platform.search.findings.importance import importances_of
+from cse_platform.search.findings import importances_of
 from cse_platform.search.replay import trial_numbers
 
 MOST_PANELS = 6

@@ -9,14 +9,18 @@ import pandas as pd
 from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from cse_dashboards.figures.labels import search_notes
-from cse_dashboards.figures.naming import Quantity, dev_quantity
+from cse_dashboards.figures.labels import Quantity, dev_quantity, search_notes
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.values import by_value
-from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
-from cse_platform.leaderboard.trial import TrialSummary
-from cse_platform.search.findings.even import even_history, highest_first, spread
-from cse_platform.search.findings.findings import SearchFindings, search_findings
+from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.searches import SearchHistory
+from cse_platform.search.findings import (
+    SearchFindings,
+    even_history,
+    highest_first,
+    search_findings,
+    spread,
+)
 from cse_platform.search.replay import NUMBER, Replay, replayed_study
 
 MOST_MARKS = 200

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy.interpolate import griddata
 from scipy.spatial import QhullError
 
-from cse_dashboards.figures.look import colour, make_figure
-from cse_dashboards.figures.naming import Quantity, dev_quantity
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.labels import Quantity, dev_quantity
+from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure
 from cse_dashboards.figures.search.effect import weighted_note
 from cse_dashboards.figures.search.study import no_pair, pair_of
 from cse_dashboards.figures.search.values import (
@@ -23,8 +22,8 @@ from cse_dashboards.figures.search.values import (
     recur,
     scored_with,
 )
-from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
-from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.searches import SearchHistory
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
 

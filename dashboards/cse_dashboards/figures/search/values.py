@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean, variance
 from typing import Any, Literal
 
-from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_json
 
 TINY = 1e-3

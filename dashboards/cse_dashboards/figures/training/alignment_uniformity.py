@@ -6,8 +6,7 @@ from statistics import fmean
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.look import make_figure
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.picture import Drawn, Picture, make_figure
 from cse_dashboards.figures.rows import Rows, first_rows, left_out, picture_per_dev_data
 from cse_dashboards.figures.styles import Style, row_styles
 from cse_dashboards.figures.training.dev_curves import KEPT, MEAN

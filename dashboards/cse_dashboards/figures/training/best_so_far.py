@@ -3,12 +3,10 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.labels import HOVER, search_notes
-from cse_dashboards.figures.look import colour, faded, make_figure
-from cse_dashboards.figures.naming import dev_quantity
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.labels import HOVER, dev_quantity, search_notes
+from cse_dashboards.figures.picture import Drawn, Picture, colour, faded, make_figure
 from cse_dashboards.figures.search.study import sample_note, trial_record
-from cse_platform.leaderboard.query.sweeps.search_history import SearchHistory
+from cse_platform.leaderboard.searches import SearchHistory
 
 END, BEST = "end of trial (UTC)", "best so far"
 

@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 
-from cse_dashboards.figures.labels import curve_notes
-from cse_dashboards.figures.look import PALETTE
-from cse_dashboards.figures.naming import metric_quantity, values_line
-from cse_dashboards.figures.picture import Picture
+from cse_dashboards.figures.labels import curve_notes, metric_quantity, values_line
+from cse_dashboards.figures.picture import PALETTE, Picture
 from cse_dashboards.figures.styles import Style
 from cse_dashboards.figures.training.dev_curves import draw_dev_curves
 from cse_dashboards.figures.training.seeds import SeedCurves, having
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.leaderboard.records import TrialSummary
 
 NAME, TITLE = "running_curves", "Dev curves of the trials that run"
 

@@ -3,9 +3,8 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.look import colour, faded, make_figure
-from cse_dashboards.figures.picture import Drawn, Picture
-from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
+from cse_dashboards.figures.picture import Drawn, Picture, colour, faded, make_figure
+from cse_platform.leaderboard.sweeps import SweepOverview
 
 COLOURS = {
     "COMPLETE": colour(2),

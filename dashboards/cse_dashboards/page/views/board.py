@@ -12,11 +12,11 @@ from cse_dashboards.page.address import BoardAddress
 from cse_dashboards.page.show import arranged, source_pages
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.names import backbone_name, method_name
-from cse_platform.leaderboard.query.board.sorting import sort_rows
+from cse_platform.leaderboard.filters import sort_rows
+from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_of
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
-from cse_platform.leaderboard.render.document import Document, TextFormat, render_document
-from cse_platform.leaderboard.row import FamilyName, LeaderboardRow, family_of
+from cse_platform.leaderboard.render.documents import Document, TextFormat, render_document
 from cse_platform.leaderboard.statistics.results import Comparison
 
 SHOWN = 200

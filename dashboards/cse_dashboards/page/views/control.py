@@ -16,9 +16,9 @@ from cse_dashboards.errors import AddressError
 from cse_dashboards.page.address import StopAddress
 from cse_dashboards.page.site import read_address, reader, site
 from cse_methods.errors import CseError
-from cse_platform.cli.annotating import annotate
-from cse_platform.cli.requesting import send_request
-from cse_platform.leaderboard.query.annotations import Annotations
+from cse_platform.control.annotations import annotate
+from cse_platform.control.requests import send_request
+from cse_platform.leaderboard.annotations import Annotations
 
 controls = Blueprint("controls", __name__)
 SAID = 1000

@@ -7,7 +7,7 @@ from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.rows import PANELS
 from cse_dashboards.page.address import Encoded, GeometryAddress
 from cse_dashboards.page.site import pages, read_address, reader, site
-from cse_platform.leaderboard.row import LeaderboardRow
+from cse_platform.leaderboard.records import LeaderboardRow
 
 WHAT: dict[Encoded, str] = {
     "heat_map": "Similarities of chosen sentences",
@@ -64,7 +64,7 @@ def geometry_encoded(what: Encoded) -> str:
 
 
 def _drawn(what: Encoded, address: GeometryAddress, trials: dict[str, str]) -> Picture:
-    from cse_dashboards.encoded.models import Embeddings
+    from cse_dashboards.encoded import Embeddings
     from cse_dashboards.figures.embeddings.case_study import case_study
     from cse_dashboards.figures.embeddings.dev_buckets import dev_buckets
     from cse_dashboards.figures.embeddings.diversity import diversity

@@ -10,7 +10,7 @@ from cse_dashboards.page.site import pages, read_address, reader
 from cse_dashboards.page.views.board import DOWNLOADS, document_file
 from cse_methods.names import method_name
 from cse_platform.leaderboard.published.paper_files import PaperProgress
-from cse_platform.leaderboard.render.paper import paper_layout, papers_layout
+from cse_platform.leaderboard.render.documents import paper_layout, papers_layout
 from cse_platform.render.table import Table, TableRow
 
 

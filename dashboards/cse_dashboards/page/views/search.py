@@ -14,7 +14,7 @@ from cse_dashboards.page.address import SweepAddress
 from cse_dashboards.page.memory import Memory
 from cse_dashboards.page.site import SearchPart, pages, read_address, reader, site
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.query.sweeps.overviews import SweepOverview
+from cse_platform.leaderboard.sweeps import SweepOverview
 
 
 @pages.get("/parts/search/sweeps/<name>")
@@ -57,7 +57,7 @@ Make = Callable[[Leaderboard, ReplayedSearch, SweepOverview], Told]
 def _search(address: SweepAddress, studies: Memory[ReplayedSearch]) -> Make:
     def make(board: Leaderboard, study: ReplayedSearch, overview: SweepOverview) -> Told:
         from cse_dashboards.report import search_pictures
-        from cse_platform.search.findings.lines import finding_lines
+        from cse_platform.search.findings import finding_lines
 
         every = _study(studies, board, address.model_copy(update={"where": ""}), overview)
         said = [] if study.findings is None else finding_lines(study.findings)

@@ -1,10 +1,11 @@
-"""Everything about one trial: what `cse-leaderboard show` prints, with its curve as a figure."""
+"""Everything about one trial, and the numbers of a picture as a file."""
 
 import shlex
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
-from flask import render_template
+from flask import Response, current_app, g, render_template, request
 
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.styles import method_style
@@ -13,10 +14,11 @@ from cse_dashboards.page.address import TrialAddress
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import method_name
-from cse_platform.leaderboard.query.trials.details_record import SweepPlace, TrialDetails
-from cse_platform.leaderboard.query.trials.neighbours import Neighbour
+from cse_platform.errors import NotFoundError
+from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.render.trial_page import trial_page
-from cse_platform.leaderboard.trial import TrialSummary
+from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails
+from cse_platform.leaderboard.trial_references import Neighbour
 
 
 @dataclass(frozen=True)
@@ -81,3 +83,33 @@ def _curve(details: TrialDetails, metric: str) -> Picture:
         {label: {details.seed: details.curve}}, metric, styles, {label: {details.seed: details.key}}
     )
     return Picture(name, title, caption, *drawn)
+
+
+def csv_address(picture: Picture) -> str:
+    """Of the picture's numbers. They are not in the page itself, which they would double."""
+    _shown()[picture.name] = picture
+    query = request.query_string.decode()
+    return f"/csv/{picture.name}{quote(request.path)}" + (f"?{query}" if query else "")
+
+
+@pages.get("/csv/<name>/", defaults={"view": ""})
+@pages.get("/csv/<name>/<path:view>")
+def picture_numbers(name: str, view: str) -> Response:
+    """Makes the view again, for its pictures."""
+    addresses = current_app.url_map.bind_to_environ(request.environ)
+    endpoint, path = addresses.match(f"/{view}", "GET")
+    if endpoint != request.endpoint:
+        current_app.view_functions[endpoint](**path)
+    if name not in _shown():
+        raise NotFoundError(f"this view has no figure {name!r} with numbers; load it again")
+    answer = Response(_shown()[name].csv, mimetype="text/csv")
+    answer.headers.set("Content-Disposition", "attachment", filename=f"{name}.csv")
+    return answer
+
+
+def _shown() -> dict[str, Picture]:
+    """By name, the pictures of the view that is being made."""
+    if "pictures" not in g:
+        g.pictures = {}
+    shown: dict[str, Picture] = g.pictures
+    return shown

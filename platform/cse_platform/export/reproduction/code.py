@@ -1,10 +1,21 @@
-"""Which code and packages a trial ran with, and how they can be had again."""
+"""The code and packages that a trial ran with, how to get them again, and what stays unknown."""
 
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from cse_platform.leaderboard.query.trials.details_record import SweepStart, TrialDetails
-from cse_platform.tracking.code_state import can_be_applied
-from cse_platform.tracking.provenance import SWEEP_PACKAGES
+from cse_methods.code_hash import outside_sources
+from cse_methods.contract import Method
+from cse_methods.entry_points import ENTRY_POINT_GROUP, outside_methods
+from cse_methods.errors import UnknownMethodError
+from cse_methods.registry import get_method, own_methods
+from cse_platform.export.reproduction.sweep_file import local_places
+from cse_platform.leaderboard.trial_details import SweepStart, TrialDetails
+from cse_platform.secrets import mask_text
+from cse_platform.sweep.identity import code_hash
+from cse_platform.tracking.provenance import SWEEP_PACKAGES, can_be_applied, normalised
 
 OURS = "cse-platform"
 """This package, among the distributions."""
@@ -95,4 +106,239 @@ def _repository(start: SweepStart | None, name: str) -> Repository | None:
         remote=None if remote is None or "***" in remote else remote,
         dirty=facts.get(f"{name}_dirty") == "true",
         diff=start.diffs.get(name),
+    )
+
+
+def unknowns(trial: TrialDetails, code: Code, sweep: Mapping[str, Any]) -> list[str]:
+    """What is unknown, missing or different; `sweep` is the sweep file of this trial alone."""
+    return [
+        *_about_sweep_file(trial),
+        *_about_packages(code),
+        *_about_code(code),
+        *_about_interruptions(trial),
+        *_about_end(trial),
+        *_about_method(trial),
+        *_about_places(sweep),
+    ]
+
+
+def _about_sweep_file(trial: TrialDetails) -> Iterator[str]:
+    lacking = [name for name in ("corpus", "dev", "resources") if name not in trial.spec]
+    if trial.imported_from is not None:
+        yield (
+            f"It was imported from {trial.imported_from}: sweep.yaml has what the leaderboard "
+            "knows, and gives a trial of another key."
+        )
+    elif lacking:
+        yield (
+            f"The sweep file that it ran from is not known ({', '.join(lacking)} are missing): "
+            "sweep.yaml has what the leaderboard knows, and may give a trial of another key."
+        )
+
+
+def _about_packages(code: Code) -> Iterator[str]:
+    if not code.packages and not code.whole:
+        yield "No version of any package is known; requirements.txt is empty."
+    elif not code.whole:
+        yield "Only the versions of a few packages are known; requirements.txt has no others."
+    builds = [name for name, version in code.packages.items() if "+" in version]
+    if builds:
+        yield (
+            f"Special builds: {', '.join(f'{name} {code.packages[name]}' for name in builds)}. "
+            "reproduce.sh installs the plain version; install the build into venv first where its "
+            "last digits matter."
+        )
+
+
+def _about_code(code: Code) -> Iterator[str]:
+    if code.package is not None:
+        yield from about_repository(code.package, f"The code of {OURS}", "package")
+        if code.package.remote is None:
+            yield (
+                f"Where the code of {OURS} can be cloned from is not known; give reproduce.sh a "
+                "repository in CODE."
+            )
+    elif not code.installed:
+        yield (
+            f"Neither commit nor version of {OURS} is known; give reproduce.sh a folder of its "
+            "code in CODE."
+        )
+    if code.user is not None:
+        place = f" of {code.user.remote}" if code.user.remote else ""
+        changed = ", with code.diff on top" if code.user.diff else ""
+        yield (
+            f"The sweep was started in another repository, at commit {code.user.commit}{place}"
+            f"{changed}. If the method or a file is from there, check it out and install it: "
+            "reproduce.sh does not."
+        )
+        yield from about_repository(code.user, "That repository", "code")
+
+
+def about_repository(repository: Repository, whose: str, name: str) -> Iterator[str]:
+    """What of a repository's changes, `name`.diff, is not known whole."""
+    if repository.dirty and repository.diff is None:
+        yield f"{whose} had changes beside commit {repository.commit}, and nobody recorded them."
+    elif not repository.can_be_had:
+        yield (
+            f"{whose} had more changes than were recorded whole: {name}.diff cannot be applied, "
+            "and its last line says why."
+        )
+
+
+def _about_interruptions(trial: TrialDetails) -> Iterator[str]:
+    if any(_differs(trial, place) for place in range(1, len(trial.starts))):
+        yield (
+            "It was cut off and went on with other code or packages than it began with; "
+            "trial.json has both under starts."
+        )
+
+
+def _differs(trial: TrialDetails, place: int) -> bool:
+    """Whether a later start had other code or other packages than the first."""
+    first, later = trial.starts[0], trial.starts[place]
+    names = ("git_commit", "package_commit")
+    commits = [[start.provenance.get(name) for name in names] for start in (first, later)]
+    same = (first.packages, first.diffs) == (later.packages, later.diffs)
+    return commits[0] != commits[1] or not same
+
+
+def _about_end(trial: TrialDetails) -> Iterator[str]:
+    last = trial.curve[-1].step if trial.curve else None
+    reached = "before its first dev point" if last is None else f"after step {last}"
+    match trial.state:
+        case "PRUNED":
+            yield f"It was pruned {reached}; here it goes on to its end."
+        case "RUNNING":
+            yield f"It is not finished: the leaderboard has it {reached}."
+        case "FAIL":
+            yield f"It failed {reached}: {trial.error}"
+
+
+def _about_method(trial: TrialDetails) -> Iterator[str]:
+    if trial.imported_from is not None:
+        return  # another program trained it
+    try:
+        revision = get_method(trial.method).revision
+    except UnknownMethodError:
+        return  # loading sweep.yaml reports this
+    if revision != trial.revision:
+        yield (
+            f"The method {trial.method!r} is at revision {revision} here, and the trial was of "
+            f"revision {trial.revision}: only the code of that time gives it again."
+        )
+
+
+def _about_places(sweep: Mapping[str, Any]) -> Iterator[str]:
+    # Own dev sets lie in the folder, or are said to be missing there.
+    read = {name: value for name, value in sweep.items() if name != "dev"}
+    for place in dict.fromkeys(local_places(read)):
+        if "://" in place or Path(place).expanduser().exists():
+            yield f"It reads {place}, which must have the same content."
+        else:
+            yield f"It reads {place}, which is not here; sweep.yaml names it."
+
+
+METHOD_DIFF = "method.diff"
+
+_PROJECT = """\
+[project]
+name = "{package}"
+version = "{version}"
+
+[project.entry-points."{group}"]
+{method} = "{module}"
+
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[tool.hatch.build.targets.wheel]
+only-include = ["src"]
+sources = ["src"]
+"""
+
+
+@dataclass(frozen=True)
+class CarriedMethod:
+    """What of a method's own package lies in the folder; nothing for a method of ours."""
+
+    package: str | None = None
+    """The name of its distribution, as indexes write it, if it lies in the folder."""
+    files: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """What is unknown or missing, a sentence each."""
+
+
+def carry_method(trial: TrialDetails, code: Code, folder: Path) -> CarriedMethod:
+    """Copy the source of another package's method into the folder, as a package in `method/`.
+
+    It is carried if it still is the code that the trial ran; else the repository is named that it
+    was in, if there was one.
+    """
+    if trial.method in own_methods() or trial.imported_from is not None:
+        return CarriedMethod()
+    then = trial.configuration.code
+    try:
+        method = get_method(trial.method)
+    except UnknownMethodError:
+        return CarriedMethod(unknown=_elsewhere(trial, code, "it cannot be loaded here"))
+    if not (sources := outside_sources(method)):
+        return CarriedMethod(unknown=_elsewhere(trial, code, "its source cannot be read"))
+    if then is not None and code_hash(method) != then:
+        reason = "it, or what it uses of cse_methods, is other code here than the trial ran"
+        return CarriedMethod(unknown=_elsewhere(trial, code, reason))
+    if secret := _with_a_secret(sources.values()):
+        reason = f"{secret.name} holds what looks like a secret"
+        return CarriedMethod(unknown=_elsewhere(trial, code, reason))
+    for place, file in sources.items():
+        copy = folder / "method" / "src" / place
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
+    package, version = _distribution(method)
+    project = _PROJECT.format(
+        package=package,
+        version=version,
+        group=ENTRY_POINT_GROUP,
+        method=method.name,
+        module=method.train.__module__,
+    )
+    (folder / "method" / "pyproject.toml").write_text(project, encoding="utf-8")
+    files = ("method/pyproject.toml", *(f"method/src/{place.as_posix()}" for place in sources))
+    return CarriedMethod(package, files, () if then else (_UNSURE.format(trial.method),))
+
+
+_UNSURE = (
+    "The code that the method {!r} had is not known: method/ has what it is here, which may give "
+    "another value."
+)
+
+
+def _with_a_secret(files: Iterable[Path]) -> Path | None:
+    """The first of these files that the folder must not hold: it is there to be shared."""
+    for file in files:
+        text = file.read_text(encoding="utf-8", errors="replace")
+        if mask_text(text) != text:
+            return file
+    return None
+
+
+def _distribution(method: Method) -> tuple[str, str]:
+    """Name and version of the package that a method is from."""
+    for entry in outside_methods().get(method.name, ()):
+        if entry.dist is not None:
+            return normalised(entry.dist.name), entry.dist.version
+    return normalised(method.name), "0"
+
+
+def _elsewhere(trial: TrialDetails, code: Code, reason: str) -> tuple[str, ...]:
+    """That its source is not in the folder, and where it is."""
+    missing = f"The code of the method {trial.method!r} is not in this folder, because {reason}."
+    if code.method is None:
+        return (f"{missing} No repository of it is known: install it into venv yourself.",)
+    place = f" of {code.method.remote}" if code.method.remote else ""
+    changed = f", with {METHOD_DIFF} on top" if code.method.diff else ""
+    return (
+        f"{missing} It was commit {code.method.commit}{place}{changed}: check that out and install "
+        "it into venv; reproduce.sh does not.",
+        *about_repository(code.method, f"The repository of {trial.method!r}", "method"),
     )

@@ -1,24 +1,147 @@
-"""A folder that has all it takes to run one trial again, and says what is unknown."""
+"""Writes a folder that has all it takes to run one trial again, and says what is unknown."""
 
-from collections.abc import Sequence
+import shlex
+import shutil
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from cse_methods.data.own.reading import load_own_pairs, local_file
+from cse_methods.data.own.spec import OwnPairs
+from cse_methods.errors import DataError
 from cse_platform.errors import SweepFileError
-from cse_platform.export.folders import make_empty
-from cse_platform.export.reproduction.code import Code, code_of_trial, requirements
-from cse_platform.export.reproduction.outside_method import (
+from cse_platform.export.kept_model import make_empty
+from cse_platform.export.reproduction.code import (
     METHOD_DIFF,
     CarriedMethod,
+    Code,
+    Repository,
     carry_method,
+    code_of_trial,
+    requirements,
+    unknowns,
 )
-from cse_platform.export.reproduction.own_sets import carry_own_sets
-from cse_platform.export.reproduction.script import PACKAGE_DIFF, script
 from cse_platform.export.reproduction.sweep_file import one_trial_sweep, sweep_text
-from cse_platform.export.reproduction.unknowns import unknowns
-from cse_platform.leaderboard.query.trials.details_record import TrialDetails
-from cse_platform.render.serialise import to_json
-from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.leaderboard.trial_details import TrialDetails
+from cse_platform.render.table import to_json
+from cse_platform.sweep.file import load_sweep
+
+
+def carry_own_sets(sweep: dict[str, Any], folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """Copy the files of own dev sets into the folder.
+
+    Returns:
+        The sweep with these files named from the folder, and what could not be carried, a sentence
+        each. A file that is gone, or holds other pairs than the trial was judged by, is not.
+    """
+    dev, missing = sweep["dev"], []
+    files = {name: OwnPairs.model_validate(own) for name, own in dev.get("files", {}).items()}
+    if not files:
+        return sweep, []
+    for name, own in files.items():
+        copy = Path(own.file).name
+        try:
+            load_own_pairs(own)
+            shutil.copyfile(local_file(own), folder / copy)
+        except (DataError, OSError) as problem:
+            missing.append(
+                f"The dev set {name} is not in this folder ({problem}). Put {copy} beside "
+                f"sweep.yaml; its pairs have sha256 {own.sha256}, and others are refused."
+            )
+        files[name] = own.model_copy(update={"file": f"./{copy}"})
+    carried = {name: own.model_dump(mode="json") for name, own in files.items()}
+    return {**sweep, "dev": {**dev, "files": carried}}, missing
+
+
+PACKAGE_DIFF = "package.diff"
+
+_ENVIRONMENT = """\
+test -d venv || "${PYTHON:-python3}" -m venv venv
+venv/bin/pip install --quiet --requirement requirements.txt"""
+
+_COMPARISON = """\
+venv/bin/cse-leaderboard show {key} --runs runs --json > again.json
+venv/bin/python - <<'END'
+import json, sys
+
+then, now = (json.load(open(file, encoding="utf-8")) for file in ("trial.json", "again.json"))
+if now["best_value"] != then["best_value"]:
+    sys.exit(
+        f"Error: dev {{then['dev']['search']}} is {{now['best_value']!r}} at step "
+        f"{{now['best_step']}}, and was {{then['best_value']!r}} at step {{then['best_step']}}; "
+        "README.md says what may be different"
+    )
+print("The same dev value came out.")
+END"""
+
+_OWN_STORES = "unset CSE_STORE CSE_SEARCH_STORE CSE_MLFLOW_URI RAY_ADDRESS"
+
+
+def script(trial: TrialDetails, code: Code, method: CarriedMethod, *, expected: str) -> str:
+    """A shell script for the folder that it lies in; it can be run again after a failure.
+
+    `expected` says in one line what the value must be.
+    """
+    parts = [
+        f"#!/bin/sh\n# Runs trial {trial.key} again.\nset -eu\n"
+        'cd "$(dirname "$0")"\n'
+        f"# A store that others use would give the old trial back.\n{_OWN_STORES}",
+        f"{_python(code)}{_ENVIRONMENT}",
+        *_own_code(code),
+        *(["venv/bin/pip install --quiet --no-deps ./method"] if method.files else []),
+        "\n".join(["venv/bin/cse-sweep sweep.yaml --runs runs", *_outcome(trial, expected)]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _outcome(trial: TrialDetails, expected: str) -> Iterator[str]:
+    """Shows what came out, and compares what should be the same."""
+    if trial.imported_from is not None:  # its key is not that of the trial that was run now
+        yield "venv/bin/cse-leaderboard --runs runs"
+    else:
+        yield f"venv/bin/cse-leaderboard show {trial.key[:8]} --runs runs"
+    yield f"echo {shlex.quote(expected)}"
+    if trial.can_come_out_again:
+        yield _COMPARISON.format(key=trial.key[:8])
+
+
+def _python(code: Code) -> str:
+    known = f"# It ran on Python {code.python}; PYTHON names another than python3.\n"
+    return known if code.python else ""
+
+
+def _own_code(code: Code) -> Iterator[str]:
+    if code.package is not None:
+        yield _checkout(code.package)
+        yield "venv/bin/pip install --quiet --no-deps --editable code"
+    elif not code.installed:
+        yield (
+            ': "${CODE:?name a folder with the code}"\n'
+            'venv/bin/pip install --quiet --editable "$CODE"'
+        )
+
+
+def _checkout(repository: Repository) -> str:
+    """The code of the commit, with the changes; under its name only once it is whole."""
+    asked = f"name a repository that has commit {repository.commit}"
+    source = (
+        f': "${{CODE:?{asked}}}"'
+        if repository.remote is None
+        else f"FROM={shlex.quote(repository.remote)}\nCODE=${{CODE:-$FROM}}"
+    )
+    apply = f"    git -C code.part apply --whitespace=nowarn ../{PACKAGE_DIFF}\n"
+    changes = apply if repository.diff and repository.can_be_had else ""
+    return (
+        f"{source}\n"
+        "if ! test -d code; then\n"
+        "    rm -rf code.part\n"
+        '    git clone --quiet "$CODE" code.part\n'
+        f"    git -C code.part checkout --quiet {repository.commit}\n"
+        f"{changes}"
+        "    mv code.part code\n"
+        "fi"
+    )
 
 
 @dataclass(frozen=True)

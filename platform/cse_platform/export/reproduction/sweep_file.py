@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cse_methods.files.named import is_file_name, kind_of_file
-from cse_platform.leaderboard.query.trials.details_record import TrialDetails
+from cse_platform.leaderboard.trial_details import TrialDetails
 
 
 def sweep_name(trial: TrialDetails) -> str:

@@ -1,27 +1,45 @@
-"""Attempts at one trial by several journals: the best of them stands for it, whole.
-
-A complete attempt does, else the one that came furthest. What decides is what the attempts say, and
-never the order in which journals arrive. The others wait in tables of their own: a sweep that is
-behind today can be the only one to complete the trial tomorrow.
-"""
+"""Attempts at one trial by several journals: the best of them stands for it, whole."""
 
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from math import fsum
 from typing import Any
 
 from sqlalchemy import ColumnElement, delete, func, insert, literal, select
 from sqlalchemy.orm import Session
 
-from cse_platform.leaderboard.ingest.moments import count_complete
-from cse_platform.leaderboard.ingest.own_scores import (
+from cse_platform.leaderboard.ingest.evaluations import (
     drop_foreign_scores,
     own_metrics,
     replace_own_scores,
 )
-from cse_platform.leaderboard.store.attempt import ATTEMPT_COLUMNS, POINT_COLUMNS
-from cse_platform.leaderboard.store.contested_tables import OtherAttemptRecord, OtherPointRecord
-from cse_platform.leaderboard.store.tables import DevPointRecord, TrialRecord
+from cse_platform.leaderboard.tables import (
+    ATTEMPT_COLUMNS,
+    POINT_COLUMNS,
+    ConfigurationRecord,
+    DevPointRecord,
+    OtherAttemptRecord,
+    OtherPointRecord,
+    TrialRecord,
+)
+
+
+def count_complete(session: Session, configuration: int) -> None:
+    """Bring a configuration's count, mean and spread up to date.
+
+    A configuration has few seeds, so their values are read again: a running mean would depend on
+    the order in which trials came, in its last digit.
+    """
+    query = select(TrialRecord.best_value).where(
+        TrialRecord.configuration_id == configuration, TrialRecord.state == "COMPLETE"
+    )
+    values = [value for value in session.scalars(query) if value is not None]
+    record = session.get_one(ConfigurationRecord, configuration)
+    record.n = len(values)
+    record.mean = mean = fsum(values) / len(values) if values else None
+    record.m2 = 0.0 if mean is None else fsum((value - mean) ** 2 for value in values)
+
 
 Attempt = TrialRecord | OtherAttemptRecord
 PointTable = type[DevPointRecord] | type[OtherPointRecord]

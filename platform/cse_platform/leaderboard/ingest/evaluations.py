@@ -1,21 +1,26 @@
-"""Stores evaluations; storing one again changes nothing."""
+"""Stores evaluations and the dev scores of trials; storing one again changes nothing."""
 
 import logging
 import math
+import re
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.upserts import insert_newest, insert_once, upsert
-from cse_platform.leaderboard.store.score_tables import (
+from cse_platform.leaderboard.tables import (
     FREE_METRICS,
+    ConfigurationRecord,
     EvaluationRecord,
+    GroupRecord,
     PairSetRecord,
     PairSimilaritiesRecord,
     ScoreRecord,
+    TrialRecord,
 )
-from cse_platform.leaderboard.store.tables import TrialRecord
 from cse_platform.tracking.events import PairSimilarities, TrialEvaluated, TrialScore
 from cse_platform.tracking.packing import compressed, unpack_gold
 
@@ -78,3 +83,43 @@ def _add_similarities(session: Session, trial: TrialRecord, event: PairSimilarit
     key = {"trial_id": trial.id, "task": event.task, "identity": event.identity}
     values = {"data_sha256": event.data_sha256, "cosines": compressed(event.cosines)}
     upsert(session, PairSimilaritiesRecord, key, values)
+
+
+_DEV_SCORE = re.compile(r"dev/(?P<task>[\w.-]+)_(?P<metric>spearman|accuracy)")
+
+
+def replace_own_scores(
+    session: Session, trial: TrialRecord, metrics: Mapping[str, float | None]
+) -> None:
+    """Store the dev scores among the metrics of a complete trial's best step."""
+    identity = _dev_identity(session, trial)
+    session.execute(delete(ScoreRecord).where(*_own(trial, identity)))
+    for name, value in metrics.items():
+        if value is not None and (named := _DEV_SCORE.fullmatch(name)):
+            measured = {"split": "dev", "value": value, "identity": identity}
+            score = TrialScore.model_validate(named.groupdict() | measured)
+            add_score(session, trial, score, measured=trial.finished or trial.started)
+
+
+def own_metrics(session: Session, trial: TrialRecord) -> dict[str, Any]:
+    """The dev scores of a trial, by the names of metrics."""
+    own = select(ScoreRecord).where(*_own(trial, _dev_identity(session, trial)))
+    return {f"dev/{one.task}_{one.metric}": one.value for one in session.scalars(own)}
+
+
+def drop_foreign_scores(session: Session, trial: TrialRecord) -> None:
+    """Drop all scores but the trial's own: they are of another model than it has from now on."""
+    foreign = ScoreRecord.identity != _dev_identity(session, trial)
+    session.execute(delete(ScoreRecord).where(ScoreRecord.trial_id == trial.id, foreign))
+    similarities = PairSimilaritiesRecord.trial_id == trial.id
+    session.execute(delete(PairSimilaritiesRecord).where(similarities))
+
+
+def _own(trial: TrialRecord, identity: str) -> list[ColumnElement[bool]]:
+    score = ScoreRecord
+    return [score.trial_id == trial.id, score.identity == identity, score.split == "dev"]
+
+
+def _dev_identity(session: Session, trial: TrialRecord) -> str:
+    query = select(GroupRecord.dev_identity).join(GroupRecord.configurations)
+    return session.scalars(query.where(ConfigurationRecord.id == trial.configuration_id)).one()

@@ -1,17 +1,13 @@
-"""Applies journals to the leaderboard, event by event, each event once.
-
-Any two journals, dealt out in any way, leave the same rows.
-"""
+"""Applies journals to the leaderboard, event by event, each event once."""
 
 import logging
 from collections.abc import Sequence
 from itertools import groupby
 
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreLostError
-from cse_platform.leaderboard.ingest.annotations import add_annotation
-from cse_platform.leaderboard.ingest.early_events import hold_back, take_held_back
 from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_identities
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.ingest.requests import take_request
@@ -22,7 +18,6 @@ from cse_platform.leaderboard.ingest.sweep_events import (
     finish_sweep,
     start_sweep,
 )
-from cse_platform.leaderboard.ingest.test_access import add_test_access
 from cse_platform.leaderboard.ingest.trial_events import (
     add_points,
     delete_model,
@@ -32,10 +27,17 @@ from cse_platform.leaderboard.ingest.trial_events import (
     start_trial,
 )
 from cse_platform.leaderboard.ingest.upserts import insert_once, trial_or_none
-from cse_platform.leaderboard.store.opening import Store
-from cse_platform.leaderboard.store.tables import JournalCursorRecord
+from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.tables import (
+    AnnotationRecord,
+    EarlyEventRecord,
+    JournalCursorRecord,
+    TestAccessRecord,
+    TrialRecord,
+)
 from cse_platform.secrets import mask_text
 from cse_platform.tracking.events import (
+    EVENT,
     AnnotationWritten,
     DriverMessage,
     Event,
@@ -53,6 +55,62 @@ from cse_platform.tracking.events import (
 )
 
 _log = logging.getLogger(__name__)
+
+
+def hold_back(
+    session: Session,
+    journal: str,
+    position: int,
+    event: TrialReused | TestAccessed | TrialEvaluated,
+) -> None:
+    """Keep an event until its trial is here."""
+    _log.warning("sweep %s: trial %s is not on this leaderboard yet", event.sweep, event.trial)
+    place = {"journal": journal, "position": position}
+    values = {"trial": event.trial, "event": event.model_dump_json()}
+    insert_once(session, EarlyEventRecord, place, values)
+
+
+def take_held_back(session: Session, trial: str) -> list[tuple[str, int, Event]]:
+    """The events that wait for a trial, with their journals and positions; they wait no more."""
+    of_trial = EarlyEventRecord.trial == trial
+    query = select(EarlyEventRecord.journal, EarlyEventRecord.position, EarlyEventRecord.event)
+    order = EarlyEventRecord.journal, EarlyEventRecord.position
+    held = session.execute(query.where(of_trial).order_by(*order)).all()
+    if held:
+        session.execute(delete(EarlyEventRecord).where(of_trial))
+    return [(row.journal, row.position, EVENT.validate_json(row.event)) for row in held]
+
+
+def add_annotation(session: Session, event: AnnotationWritten) -> None:
+    """Take over what an event changes, where nothing later is known; again changes nothing."""
+    for change in event.changes:
+        new = AnnotationRecord(
+            about=event.about,
+            name=event.name,
+            field=change.field,
+            word=change.word,
+            text=change.text,
+            stands=change.stands,
+            who=event.who,
+            time=event.time,
+        )
+        put_newest(session, new)
+
+
+def put_newest(session: Session, new: AnnotationRecord) -> None:
+    """Put a row in place of an earlier one."""
+    key = new.about, new.name, new.field, new.word
+    known = session.get(AnnotationRecord, key)
+    if known is None or known.time < new.time:
+        session.merge(new)
+        session.flush()
+
+
+def add_test_access(session: Session, trial: TrialRecord, event: TestAccessed) -> None:
+    """Note that the test sets were opened for the trial."""
+    key = {"trial_id": trial.id, "opened": event.time, "who": event.who}
+    what = {"command": event.command, "tasks": list(event.tasks), "source": event.source}
+    insert_once(session, TestAccessRecord, key, what)
 
 
 CONTRADICTIONS = (StoreLostError, LookupError, TypeError, ValueError)

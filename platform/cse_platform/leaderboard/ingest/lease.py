@@ -19,16 +19,16 @@ from sqlalchemy.orm import Session
 
 from cse_platform.errors import LeaseLostError, StoreError, SweepRefusedError
 from cse_platform.leaderboard.ingest.upserts import insert_once
-from cse_platform.leaderboard.query.sweeps.find import sweep_or_none
-from cse_platform.leaderboard.query.sweeps.holders import (
+from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.stored_sweeps import (
     LEASE_SECONDS,
     Holder,
     holder_of,
     server_time,
+    sweep_or_none,
     this_machine,
 )
-from cse_platform.leaderboard.store.driver_tables import SweepLeaseRecord
-from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.tables import SweepLeaseRecord
 from cse_platform.render.formats import utc
 from cse_platform.tracking.journal import Journal
 

@@ -4,9 +4,9 @@ from pydantic import ValidationError
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from cse_platform.leaderboard.query.sweeps.holders import server_time
-from cse_platform.leaderboard.store.driver_tables import SweepRequestRecord
-from cse_platform.leaderboard.store.opening import Store
+from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.stored_sweeps import server_time
+from cse_platform.leaderboard.tables import SweepRequestRecord
 from cse_platform.tracking.events import SweepRequested
 
 

@@ -16,7 +16,7 @@ from cse_platform.leaderboard.ingest.attempts import (
     finite_or_null,
     settle,
 )
-from cse_platform.leaderboard.ingest.sweep_trials import add_gpu_seconds, add_sweep_trials
+from cse_platform.leaderboard.ingest.sweep_events import add_gpu_seconds, add_sweep_trials
 from cse_platform.leaderboard.ingest.upserts import (
     add_searched,
     insert_missing,
@@ -25,12 +25,13 @@ from cse_platform.leaderboard.ingest.upserts import (
     trial_of,
     trials_of,
 )
-from cse_platform.leaderboard.store.base import Base
-from cse_platform.leaderboard.store.contested_tables import OtherAttemptRecord, OtherPointRecord
-from cse_platform.leaderboard.store.tables import (
+from cse_platform.leaderboard.tables import (
+    Base,
     ConfigurationRecord,
     GroupRecord,
     MachineRecord,
+    OtherAttemptRecord,
+    OtherPointRecord,
     SweepTrialRecord,
     TrialRecord,
 )

@@ -8,9 +8,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreLostError
-from cse_platform.leaderboard.query.sweeps.find import sweep_or_none
-from cse_platform.leaderboard.store.base import Base
-from cse_platform.leaderboard.store.tables import ConfigurationRecord, SweepRecord, TrialRecord
+from cse_platform.leaderboard.stored_sweeps import sweep_or_none
+from cse_platform.leaderboard.tables import Base, ConfigurationRecord, SweepRecord, TrialRecord
 
 
 def sweep_of(session: Session, name: str) -> SweepRecord:

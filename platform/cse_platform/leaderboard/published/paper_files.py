@@ -15,13 +15,17 @@ from pathlib import Path
 from cse_methods.registry import available_methods
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, Tasks
 from cse_platform.errors import PublishedError
-from cse_platform.leaderboard.published.gaps import PAPERS, matches
-from cse_platform.leaderboard.published.line import ENDINGS
-from cse_platform.leaderboard.published.paper_tables import can_stand, cost_columns, line_of_row
-from cse_platform.leaderboard.published.row import PublishedRow, PublishedSplit
-from cse_platform.leaderboard.row import ConfigurationSetup, LeaderboardRow
+from cse_platform.leaderboard.published.papers import (
+    PAPERS,
+    can_stand,
+    cost_columns,
+    line_of_row,
+    matches,
+)
+from cse_platform.leaderboard.published.rows import ENDINGS, PublishedRow, PublishedSplit
+from cse_platform.leaderboard.records import ConfigurationSetup, LeaderboardRow
 from cse_platform.render.table import grouped
-from cse_platform.sweep.reading.loader import load_sweep
+from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.spec import SweepSpec
 
 FOLDER = Path("sweeps", "papers")

@@ -1,16 +1,377 @@
-"""Every published row that is known, and those that papers repeat as one."""
+"""The published numbers: rows of the papers' tables, read from CSV files. Scores are fractions."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import csv
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
 from functools import cache
 from importlib.resources import files as resources
+from importlib.resources.abc import Traversable
+from io import StringIO
 from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from cse_methods.settings import Settings
+from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import PublishedError
-from cse_platform.leaderboard.published.reading import read_rows
-from cse_platform.leaderboard.published.row import PublishedRow
-from cse_platform.leaderboard.query.board.filters import backbones_in
-from cse_platform.sweep.reading.problems import did_you_mean
+from cse_platform.leaderboard.filters import backbones_in
+from cse_platform.sweep.problems import (
+    Problem,
+    ProblemsError,
+    did_you_mean,
+    dotted_path,
+    format_value,
+)
+from cse_platform.sweep.pydantic_errors import problems_in
+from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, GPU_MEMORY, TRAIN_MINUTES
+
+PublishedSplit = Literal["test", "dev", "train"]
+
+SEEDS, SELECTED_ON, CORPUS = "seeds", "selected_on", "corpus"
+CORPUS_OF_COSTS = "wiki1m"
+"""What the papers train on whose costs are published; their tables do not say so."""
+HARDWARE = {
+    "compcse": "an NVIDIA A100 (40 GB)",
+    "hicl": "an NVIDIA A40 (48 GB)",
+    "rankcse": "an NVIDIA A100 (40 GB)",
+}
+"""What the costs of a paper were measured on."""
+ABOUT_THE_RUN = frozenset({SEEDS, SELECTED_ON, CORPUS})
+"""Settings that are no hyperparameters: over how many seeds the number is, which dev set chose it,
+and the names of the training corpora with `+` between."""
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """What a paper's table says of one system on one backbone."""
+
+    paper: str
+    table: str
+    backbone: str
+    system: str
+    """What was trained, as the paper names it."""
+    method: str
+    """Ours, where one of ours is the same; else the system."""
+    settings: dict[str, str]
+    """In the words of the paper."""
+    configuration: dict[str, Any] | None
+    """What one of our configurations must have to stand in this row: a value for each name, or
+    `{"not": VALUE}`. None where nothing of ours corresponds."""
+    split: PublishedSplit
+    scores: dict[str, float]
+    """By column, as in `FAMILIES`; those of `COSTS` in their own units."""
+    std: dict[str, float]
+    """Over seeds, of the columns that the table prints one for."""
+    sources: tuple[str, ...]
+    """Paper and table, e.g. `rankcse table2`; several where papers repeat the row."""
+    unstated: tuple[str, ...] = ()
+    """Columns of which the paper does not say how they are measured."""
+    rerun: bool = False
+    """Whether the paper ran another's method anew, instead of citing its numbers."""
+
+    @property
+    def own(self) -> bool:
+        """Whether the paper is the one that the method comes from."""
+        return self.paper == self.method
+
+    @property
+    def corpus(self) -> str | None:
+        """The names of the training corpora, with `+` between; None where any will do."""
+        return self.settings.get(CORPUS, CORPUS_OF_COSTS if self.split == "train" else None)
+
+    @property
+    def seeds(self) -> int | None:
+        """Over how many seeds the numbers are; None where the table does not say."""
+        return int(self.settings[SEEDS]) if SEEDS in self.settings else None
+
+    @property
+    def label(self) -> str:
+        """The settings, as the paper words them."""
+        return ", ".join(f"{name}={value}" for name, value in self.settings.items())
+
+
+NOTHING = "-"
+"""The `configuration` of a row that nothing of ours corresponds to."""
+NOT = "not"
+METHOD, RERUN = "method", "rerun"
+"""What a `configuration` says of the row itself."""
+NOT_STATED = "not stated"
+
+TASK_METRICS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys((*STS_TASKS, AVG_STS), ("spearman", "kendall", "ndcg")),
+    **dict.fromkeys((*TRANSFER_TASKS, AVG_TRANSFER), ("accuracy",)),
+    **dict.fromkeys(LONG_TASKS, ("accuracy", NOT_STATED)),
+    **dict.fromkeys((TRAIN_MINUTES, EPOCH_MINUTES), ("minutes",)),
+    GPU_MEMORY: ("gib",),
+}
+"""What each task is measured by; the first is the one that is not named in its column."""
+ENDINGS = {"kendall": "_kcc", "ndcg": "_ndcg"}
+
+
+def _number(text: str) -> Decimal:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        number = Decimal("nan")
+    if not number.is_finite():
+        raise ValueError(f"expected a number as the paper prints it, e.g. 80.36, got {text!r}")
+    return number
+
+
+def _settings(text: str) -> dict[str, str]:
+    parts = [part.partition("=") for part in text.split(";") if part.strip()]
+    settings = {name.strip(): value.strip() for name, _, value in parts}
+    if not all(name and value for name, value in settings.items()) or len(settings) < len(parts):
+        raise ValueError(f"expected NAME=VALUE;NAME=VALUE, each name once, got {text!r}")
+    if not settings.get(SEEDS, "1").isdecimal():
+        raise ValueError(f"expected a whole number of seeds, got {format_value(settings[SEEDS])}")
+    return settings
+
+
+def _configuration(text: str) -> Any:
+    if text == NOTHING:
+        return text
+    try:
+        configuration = json.loads(text)
+    except json.JSONDecodeError:
+        configuration = None
+    if not isinstance(configuration, dict):
+        raise ValueError(
+            'expected a JSON object such as {"rank_loss": "listnet"}, or - where nothing of ours '
+            f"corresponds, got {format_value(text)}"
+        )
+    if not isinstance(configuration.get(RERUN, True), bool):
+        raise ValueError(
+            f"expected true or false for {RERUN}, got {format_value(configuration[RERUN])}"
+        )
+    for name, value in configuration.items():
+        if isinstance(value, dict) and value.keys() != {NOT}:
+            raise ValueError(
+                f'expected a value or {{"not": VALUE}} for {name}, got {format_value(value)}'
+            )
+    return configuration
+
+
+Name = Annotated[str, Field(min_length=1)]
+Number = Annotated[Decimal, BeforeValidator(_number)]
+
+
+class Line(Settings):
+    """One number of a paper's table."""
+
+    paper: Name
+    table: Name
+    backbone: Name
+    method: Name
+    settings: Annotated[dict[str, str], BeforeValidator(_settings)] = Field({})
+    task: Name
+    split: PublishedSplit
+    metric: Name
+    value: Number
+    std: Annotated[Number, Field(ge=0)] | None = None
+    configuration: Annotated[
+        dict[str, Any] | Literal["-"] | None, BeforeValidator(_configuration)
+    ] = None
+    """None: the settings are names and values of our hyperparameters."""
+
+    @model_validator(mode="after")
+    def _fits_its_task(self) -> Self:
+        if problems := [*_problems(self)]:
+            raise ProblemsError(problems)
+        return self
+
+    @property
+    def column(self) -> str:
+        """The column of the leaderboard that the number belongs to."""
+        return self.task + ENDINGS.get(self.metric, "")
+
+    @property
+    def wanted(self) -> dict[str, Any] | None:
+        """What one of our configurations must have, as `PublishedRow.configuration`."""
+        if self.configuration == NOTHING:
+            return None
+        if isinstance(self.configuration, dict):
+            of_the_row = (METHOD, RERUN)
+            return {name: v for name, v in self.configuration.items() if name not in of_the_row}
+        hyperparameters = self.settings.items()
+        return {name: _scalar(v) for name, v in hyperparameters if name not in ABOUT_THE_RUN}
+
+    @property
+    def our_method(self) -> str:
+        """The method that a configuration of ours must be of."""
+        return str(self._told.get(METHOD, self.method))
+
+    @property
+    def rerun(self) -> bool:
+        """Whether the paper ran another's method anew."""
+        return self._told.get(RERUN) is True
+
+    @property
+    def _told(self) -> dict[str, Any]:
+        return self.configuration if isinstance(self.configuration, dict) else {}
+
+    def as_score(self, number: Decimal) -> float:
+        """The number as a fraction; costs stay what they are."""
+        return float(number if self.task in COSTS else number / 100)
+
+
+def _problems(line: Line) -> list[Problem]:
+    metrics = TASK_METRICS.get(line.task)
+    if metrics is None:
+        hint = did_you_mean(line.task, TASK_METRICS)
+        known = f"known: {', '.join(TASK_METRICS)}"
+        return [Problem(("task",), f"no task {line.task!r}{hint}; {known}")]
+    problems = []
+    if line.metric not in metrics:
+        expected = f"expected {' or '.join(metrics)} for {line.task}, got {line.metric!r}"
+        problems.append(Problem(("metric",), expected + did_you_mean(line.metric, metrics)))
+    if line.task not in COSTS and abs(line.value) > 100:
+        text = f"expected a percentage between -100 and 100, got {line.value}"
+        problems.append(Problem(("value",), text))
+    return problems
+
+
+def _scalar(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+COLUMNS = tuple(Line.model_fields)
+OPTIONAL = {name for name, cell in Line.model_fields.items() if not cell.is_required()}
+
+Cells = dict[str, str]
+Placed = tuple[int, Line]
+"""A line and its number in the file."""
+
+
+def read_rows(file: Path | Traversable) -> list[PublishedRow]:
+    """The rows of a CSV file, in its order.
+
+    Lines that differ in nothing but task, metric, value and std are one row. Each line has one
+    number, in percent as papers print it.
+
+    Raises:
+        PublishedError: names every problem of the file, with its line and column.
+    """
+    lines: list[Placed] = []
+    problems: list[Problem] = []
+    for place, cells in _cells(file):
+        try:
+            lines.append((place, Line.model_validate(cells)))
+        except ValidationError as error:
+            problems += [replace(p, place=place) for p in problems_in(error, cells, model=Line)]
+    problems += [*_repeated(lines), *_fractions(lines)]
+    if problems:
+        raise _malformed(file, problems)
+    return _rows([line for _, line in lines])
+
+
+def _cells(file: Path | Traversable) -> list[tuple[int, Cells]]:
+    """Each line's number and its cells; empty optional ones are left out."""
+    reader = csv.reader(StringIO(_text(file)), strict=True)
+    try:
+        listed = [(reader.line_num, [cell.strip() for cell in line]) for line in reader if line]
+    except csv.Error as error:
+        raise _malformed(file, [Problem((), str(error), reader.line_num)]) from None
+    place, head = listed[0] if listed else (1, [])
+    problems = [Problem((), text, place) for text in _head_problems(head)]
+    for place, line in listed[1:]:
+        if len(line) != len(head):
+            text = f"expected {len(head)} cells, as the head has, got {len(line)}"
+            problems.append(Problem((), text, place))
+    if problems:
+        raise _malformed(file, problems)
+    return [
+        (place, {k: v for k, v in zip(head, line, strict=True) if v or k not in OPTIONAL})
+        for place, line in listed[1:]
+    ]
+
+
+def _text(file: Path | Traversable) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise PublishedError(
+            f"the published numbers {file} cannot be read: {error.strerror}; name a CSV file"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise _malformed(file, [Problem((), f"byte {error.start} is not UTF-8 text")]) from None
+
+
+def _head_problems(head: Sequence[str]) -> Iterator[str]:
+    for name in COLUMNS:
+        if name not in head and name not in OPTIONAL:
+            yield f"the column {name!r} is missing"
+        if head.count(name) > 1:
+            yield f"the column {name!r} is there more than once"
+    for name in head:
+        if name not in COLUMNS:
+            yield f"no such column: {name!r}{did_you_mean(name, COLUMNS)}"
+
+
+def _repeated(lines: Sequence[Placed]) -> Iterator[Problem]:
+    first: dict[tuple[str, str], int] = {}
+    for place, line in lines:
+        before = first.setdefault((_row_of(line), line.column), place)
+        if before != place:
+            yield Problem(("task",), f"line {before} has {line.column} of this row already", place)
+
+
+def _fractions(lines: Sequence[Placed]) -> Iterator[Problem]:
+    scores = [(place, line.value) for place, line in lines if line.task not in COSTS]
+    if scores and all(abs(value) <= 1 for _, value in scores):
+        place, value = scores[0]
+        yield Problem(
+            ("value",),
+            f"expected percent, as papers print it, got {value}, and no value of the file is "
+            "above 1; multiply them by 100",
+            place,
+        )
+
+
+def _row_of(line: Line) -> str:
+    return line.model_dump_json(exclude={"task", "metric", "value", "std"})
+
+
+def _rows(lines: Sequence[Line]) -> list[PublishedRow]:
+    grouped: dict[str, list[Line]] = {}
+    for line in lines:
+        grouped.setdefault(_row_of(line), []).append(line)
+    return [_row(group) for group in grouped.values()]
+
+
+def _row(lines: Sequence[Line]) -> PublishedRow:
+    first = lines[0]
+    return PublishedRow(
+        paper=first.paper,
+        table=first.table,
+        backbone=first.backbone,
+        system=first.method,
+        method=first.our_method,
+        settings=first.settings,
+        configuration=first.wanted,
+        split=first.split,
+        scores={line.column: line.as_score(line.value) for line in lines},
+        std={line.column: line.as_score(line.std) for line in lines if line.std is not None},
+        sources=(f"{first.paper} {first.table}",),
+        unstated=tuple(line.column for line in lines if line.metric == NOT_STATED),
+        rerun=first.rerun,
+    )
+
+
+def _malformed(file: Path | Traversable, problems: Sequence[Problem]) -> PublishedError:
+    lines = [f"{file} is not a file of published numbers:"]
+    for problem in sorted(problems, key=lambda p: (p.place or 0, dotted_path(p.path))):
+        where = [f"line {problem.place}"] if problem.place else []
+        where += [dotted_path(problem.path)] if problem.path else []
+        lines.append(f"  {', '.join(where)}: {problem.text}" if where else f"  {problem.text}")
+    return PublishedError("\n".join(lines))
+
 
 SCORES, ABLATIONS = "scores.csv", "ablations.csv"
 

@@ -6,14 +6,13 @@ from dataclasses import replace
 from operator import methodcaller
 from typing import Any
 
-from cse_platform.leaderboard.published.gaps import source_of
-from cse_platform.leaderboard.published.row import PublishedRow
+from cse_platform.leaderboard.published.papers import source_of
+from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.records import BOARD_FAMILIES, Estimate, LeaderboardRow
 from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.row import BOARD_FAMILIES, Estimate, LeaderboardRow
 from cse_platform.leaderboard.statistics.results import Interval
-from cse_platform.render.serialise import to_record
-from cse_platform.render.table import Column
-from cse_platform.tracking.effort import COSTS
+from cse_platform.render.table import Column, to_record
+from cse_platform.tracking.history import COSTS
 
 AnyRow = LeaderboardRow | PublishedRow
 DataColumn = Column[AnyRow]

@@ -1,20 +1,29 @@
-"""The page of `cse-leaderboard show`: everything about one trial, nothing left out."""
+"""The page of one trial, and a sweep in a few lines of Markdown."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.files.places import is_remote
 from cse_methods.tasks import GEOMETRY_METRICS
-from cse_platform.leaderboard.query.annotations import Annotation, Annotations
-from cse_platform.leaderboard.query.trials.details_record import SweepStart, TrialDetails
-from cse_platform.leaderboard.render.board import STARRED
-from cse_platform.leaderboard.render.cells import COST_HEADS, cost_cell
+from cse_platform.leaderboard.annotations import Annotation, Annotations
+from cse_platform.leaderboard.records import LeaderboardRow
+from cse_platform.leaderboard.render.board import (
+    COST_HEADS,
+    STARRED,
+    cost_cell,
+    score_cell,
+    short_hash,
+)
+from cse_platform.leaderboard.render.columns import searched_settings, short_key
+from cse_platform.leaderboard.sweeps import SweepOverview
+from cse_platform.leaderboard.trial_details import SweepStart, TrialDetails
 from cse_platform.render.formats import HASH_DIGITS, percent, utc
 from cse_platform.render.page import Block, Curve, Heading, Page, Paragraph
-from cse_platform.render.table import Table, text_table
-from cse_platform.tracking.effort import EPOCH_MINUTES, EPOCHS
+from cse_platform.render.table import Cell, Column, Table, text_table, to_table
+from cse_platform.render.text import escape_markdown, to_markdown
+from cse_platform.tracking.history import EPOCH_MINUTES, EPOCHS
 
 IDENTITY_DIGITS = 12
 """So many digits of an identity are shown; --json has them all."""
@@ -240,3 +249,52 @@ def _metric(name: str, metrics: Mapping[str, float | None]) -> str:
     if value is None:
         return "NaN"
     return percent(value) if name.endswith(("_spearman", "_accuracy")) else f"{value:.4g}"
+
+
+_STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running"}
+_NOTE = "By dev mean, ± standard deviation over seeds; a single seed can be a lucky one."
+
+
+def sweep_summary(
+    sweep: SweepOverview, rows: Sequence[LeaderboardRow], *, links: Mapping[str, str]
+) -> str:
+    """A sweep as Markdown.
+
+    The best configuration comes first. Links are the addresses of single trials, by key.
+    """
+    lines = "  \n".join([_state(sweep), *_best(sweep)])
+    return f"{lines}\n\n{to_markdown([_table(sweep, rows, links)])}" if rows else f"{lines}\n"
+
+
+def _state(sweep: SweepOverview) -> str:
+    counts = [f"{sweep.counts[state]} {_STATES[state]}" for state in _STATES if sweep.counts[state]]
+    trials = ", ".join([f"{sweep.ended} of {sweep.planned} trials ended", *counts])
+    method, backbone = escape_markdown(sweep.method), escape_markdown(sweep.backbone)
+    name, state = escape_markdown(sweep.name), sweep.state.lower()
+    return f"Sweep **{name}**, {method} on {backbone}: {state}, {trials}."
+
+
+def _best(sweep: SweepOverview) -> Iterator[str]:
+    if (best := sweep.best) is not None:
+        where = f"at step {best.step}, trial {best.number}, seed {best.seed}"
+        yield f"Best on dev {sweep.dev}: {percent(best.value)} ({where})."
+
+
+def _table(sweep: SweepOverview, rows: Sequence[LeaderboardRow], links: Mapping[str, str]) -> Table:
+    def score(headline: str) -> Column[LeaderboardRow]:
+        return Column(headline, lambda row: row.scores.get(headline), score_cell, align="right")
+
+    def trial(row: LeaderboardRow) -> Cell:
+        return Cell(short_key(row), link=links.get(row.best_trial or "", ""))
+
+    places = {id(row): place for place, row in enumerate(rows, start=1)}
+    columns: list[Column[LeaderboardRow]] = [
+        Column("rank", lambda row: places[id(row)], align="right"),
+        Column("configuration", short_hash),
+        Column("searched", searched_settings),
+        Column("seeds", lambda row: ", ".join(map(str, row.seeds))),
+        Column("dev", lambda row: row.dev_score, score_cell, f"dev {sweep.dev}", "right"),
+        *map(score, dict.fromkeys(row.headline for row in rows if row.headline)),
+        Column("best trial", trial, lambda cell: cell),
+    ]
+    return to_table(columns, [rows], title="Best configurations, x 100", notes=[_NOTE])

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from cse_platform.forecast.pace import Pace
-from cse_platform.leaderboard.statistics.improvement import expected_improvement
+from cse_platform.forecast.time_left import Pace
+from cse_platform.leaderboard.statistics.searches import expected_improvement
 from cse_platform.runner.state import SweepState
-from cse_platform.sweep.durations import format_duration
+from cse_platform.sweep.blocks import format_duration
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import now as this_moment
 

@@ -1,26 +1,138 @@
 """What a sweep runs next: cut-off trials first, then the search, then the confirmation."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from cse_platform.errors import SweepRefusedError
+from cse_methods.contract import MethodConfig
+from cse_platform.errors import StoreError, SweepRefusedError
+from cse_platform.leaderboard.tables import TrialRecord
+from cse_platform.leaderboard.trial_references import stored_trials, trial_of_key
+from cse_platform.leaderboard.trials import DevPoint, dev_curve
 from cse_platform.runner.models import exists
 from cse_platform.runner.planning.budgets import spent_budget
+from cse_platform.runner.planning.compatibility import same_trial
 from cse_platform.runner.planning.confirmation import further_seeds
-from cse_platform.runner.planning.content import same_trial
-from cse_platform.runner.planning.giving_up import common_cause
-from cse_platform.runner.planning.reuse import find_reused
-from cse_platform.runner.planning.starts import accepted_config, facts_of_sweep, start_of
+from cse_platform.runner.planning.failure_policy import common_cause
 from cse_platform.runner.state import SweepState
-from cse_platform.search.proposing.proposals import Proposal
+from cse_platform.search.proposals import Proposal
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.identity import ConfigurationIdentity
-from cse_platform.tracking.events import SearchEnded, TrialFinished, TrialStarted, asked_of
-from cse_platform.tracking.trial_history import TrialHistory
+from cse_platform.sweep.objectives import measure
+from cse_platform.tracking.events import (
+    Role,
+    SearchEnded,
+    TrialFinished,
+    TrialReused,
+    TrialStarted,
+    asked_of,
+)
+from cse_platform.tracking.history import TrialHistory
+
+
+def start_of(
+    state: SweepState,
+    config: MethodConfig,
+    identity: ConfigurationIdentity,
+    role: Role,
+    seed: int,
+    searched: tuple[str, ...],
+    search_number: int | None = None,
+) -> TrialStarted:
+    """The start of a new trial, under the next number."""
+    return TrialStarted(
+        trial=identity.key(seed),
+        number=len(state.history.trials),
+        role=role,
+        search_number=search_number,
+        seed=seed,
+        configuration=identity.hash,
+        code=identity.code,
+        values=config.hyperparameters(),
+        searched=searched,
+        **facts_of_sweep(state),
+    )
+
+
+def facts_of_sweep(state: SweepState) -> dict[str, Any]:
+    """What the first event of every trial says of its sweep."""
+    spec = state.spec
+    return {
+        "sweep": spec.sweep,
+        "method": spec.method,
+        "revision": state.method.revision,
+        "backbone": spec.backbone,
+        "dev": state.identity.dev,
+    }
+
+
+def accepted_config(state: SweepState, trial: TrialHistory) -> MethodConfig | None:
+    """The configuration of a trial; None if the method refuses it by now."""
+    try:
+        return state.spec.config_of(trial.values)
+    except SweepRefusedError:
+        return None
+
 
 _log = logging.getLogger(__name__)
+
+
+def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
+    """The planned trial with the values that the leaderboard has of it; None if it must run."""
+    try:
+        with state.leaderboard.session() as session:
+            for wanted in _acceptable(state, planned):
+                done = trial_of_key(session, wanted.trial)
+                if done is None or done.state != "COMPLETE":
+                    continue
+                if done.step is None or done.value is None:
+                    continue
+                if done.model is None and state.spec.evaluate is not None:
+                    continue  # it was deleted, and the test sets may want it
+                points = dev_curve(session, wanted.trial)
+                reused = TrialReused(
+                    sweep=wanted.sweep,
+                    trial=wanted.trial,
+                    reused_from=done.sweep,
+                    curve={point.step: point.value for point in points if point.value is not None},
+                    best_step=done.step,
+                    best_value=done.value,
+                    best_metrics=_of_best(points),
+                    **_cost(stored_trials(session, [wanted.trial])[wanted.trial]),
+                    model=done.model,
+                    **asked_of(wanted),
+                )
+                if all(measure(reused, name) is not None for name in state.spec.search.measured):
+                    return reused
+    except StoreError as error:
+        _log.warning("%s; trials of other sweeps are not reused", error)
+    return None
+
+
+def _of_best(points: Sequence[DevPoint]) -> dict[str, float]:
+    """The metrics of the kept checkpoint, those that are numbers."""
+    kept = next((point.metrics for point in points if point.kept), {})
+    return {name: value for name, value in kept.items() if value is not None}
+
+
+def _cost(trial: TrialRecord) -> dict[str, Any]:
+    """What it took where it ran."""
+    seconds = trial.wall_seconds
+    return {"wall_seconds": seconds, "gpus": trial.gpu_seconds / seconds if seconds else 0.0}
+
+
+def _acceptable(state: SweepState, planned: TrialStarted) -> Iterator[TrialStarted]:
+    """The trial by its code and, where the user accepts that, the same by unknown code."""
+    if state.reuse == "nothing":
+        return
+    if planned.code is not None:
+        yield planned
+    if state.reuse == "unknown code too":
+        config = state.spec.config_of(planned.values)
+        unknown = state.identity.of(config).with_unknown_code()
+        change = {"trial": unknown.key(planned.seed), "configuration": unknown.hash, "code": None}
+        yield planned.model_copy(update=change)
 
 
 class Planner:

@@ -21,8 +21,8 @@ from cse_platform.search.distributions import distribution
 from cse_platform.search.samplers.cmaes import ReplayedCmaEs
 from cse_platform.search.samplers.gaussian import NoisyGp
 from cse_platform.sweep import samplers
+from cse_platform.sweep.blocks import Search
 from cse_platform.sweep.samplers import chosen
-from cse_platform.sweep.search_block import Search
 from cse_platform.sweep.space.space import Space
 
 

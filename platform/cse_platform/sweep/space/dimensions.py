@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, model_validator
 
 from cse_methods.settings import Settings
-from cse_platform.sweep.reading.problems import Problem, ProblemsError, format_value
+from cse_platform.sweep.problems import Problem, ProblemsError, format_value
 
 CELLS = 100
 """Equal parts of a range of real numbers; to try two values of one part is to repeat a trial."""

@@ -1,20 +1,230 @@
-"""What must hold between hyperparameters: what is wrong with it, and which points satisfy it.
+"""Conditions between hyperparameters: a small grammar, and which points satisfy them."""
 
-An expression with a hyperparameter that takes no part in a trial holds there.
-"""
-
+import ast
 import math
+import operator
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
-from itertools import islice
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import islice, pairwise
 from typing import Any
 
-from cse_platform.sweep.reading.problems import Problem, did_you_mean
+from cse_platform.sweep.problems import Problem, did_you_mean
 from cse_platform.sweep.space.dimensions import Choices, Dimension
-from cse_platform.sweep.space.expression_kinds import kind_problems
-from cse_platform.sweep.space.expressions import Expression
 from cse_platform.sweep.space.space import Space
+
+LONGEST = 500
+"""Characters of an expression; Python's parser takes nothing that is nested without end."""
+
+GRAMMAR = "names, numbers and texts in quotes, with + - * / ( ), < <= == != >= >, and, or, not"
+
+WORDS = {"true": True, "false": False, "null": None}
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+ORDER: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A condition, read from a text.
+
+    Raises:
+        ValueError: if the text is none; it says why, and what an expression is made of.
+    """
+
+    text: str
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names whose values decide."""
+        return _names(self.text)
+
+    @property
+    def tree(self) -> ast.expr:
+        """The text as Python's parser reads it; of the nodes that `_known` lists."""
+        return _read(self.text)
+
+    def __post_init__(self) -> None:
+        _refuse_foreign(self.tree, self.text)
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """Whether it is true of these values, and also where a name has none of them.
+
+        A hyperparameter without a value takes no part in the trial. What divides by 0 is not true.
+        """
+        if not self.names <= values.keys():
+            return True
+        try:
+            return bool(_value(self.tree, values))
+        except ArithmeticError:
+            return False
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str) -> ast.expr:
+    if len(text) > LONGEST:
+        raise ValueError(f"an expression has at most {LONGEST} characters, got {len(text)}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of texts that no expression here is made of
+            return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ValueError(f"no expression: {text!r}; one is made of {GRAMMAR}") from None
+
+
+@lru_cache(maxsize=1024)
+def _names(text: str) -> frozenset[str]:
+    names = {node.id for node in ast.walk(_read(text)) if isinstance(node, ast.Name)}
+    return frozenset(names - WORDS.keys())
+
+
+def _refuse_foreign(tree: ast.expr, text: str) -> None:
+    for node in ast.walk(tree):
+        if not _known(node):
+            part = ast.unparse(node)
+            where = f" in {text!r}" if part and part != text else ""
+            raise ValueError(f"cannot read {part!r}{where}; an expression is made of {GRAMMAR}")
+
+
+def _known(node: ast.AST) -> bool:
+    match node:
+        case ast.Constant(value=value):
+            return value is None or type(value) in (bool, int, float, str)
+        case ast.BinOp(op=op):
+            return type(op) in _ARITHMETIC
+        case ast.UnaryOp(op=op):
+            return isinstance(op, ast.USub | ast.UAdd | ast.Not)
+        case ast.Compare(ops=ops):
+            return all(type(op) in ORDER or isinstance(op, ast.Eq | ast.NotEq) for op in ops)
+    return not isinstance(node, ast.expr) or isinstance(node, ast.Name | ast.BoolOp)
+
+
+def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name):
+            return values[name] if name in values else WORDS[name]
+        case ast.BoolOp(op=op, values=parts):
+            every = all if isinstance(op, ast.And) else any
+            return every(_value(part, values) for part in parts)
+        case ast.UnaryOp(op=op, operand=operand):
+            value = _value(operand, values)
+            if isinstance(op, ast.Not):
+                return not value
+            return -value if isinstance(op, ast.USub) else value
+        case ast.BinOp(left=left, op=op, right=right):
+            return _ARITHMETIC[type(op)](_value(left, values), _value(right, values))
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            sides = [_value(side, values) for side in (left, *others)]
+            return all(map(_compare, ops, sides, sides[1:]))
+    raise AssertionError(node)
+
+
+def _compare(op: ast.cmpop, left: Any, right: Any) -> bool:
+    if type(op) in ORDER:
+        return ORDER[type(op)](left, right)
+    # As in a sweep file, where `true` is not 1.
+    equal = left == right and isinstance(left, bool) == isinstance(right, bool)
+    return equal == isinstance(op, ast.Eq)
+
+
+_KINDS = {bool: "true or false", int: "a number", float: "a number", str: "text"}
+
+Possible = Mapping[str, tuple[Any, ...]]
+"""The values that each name can have; of a range, both bounds."""
+
+
+def kind_problems(expression: Expression, possible: Possible) -> list[str]:
+    """What cannot be compared or reckoned with in an expression."""
+    tree = expression.tree
+    return list(dict.fromkeys([*_problems(tree, possible), *_no_condition(tree, possible)]))
+
+
+def _problems(node: ast.expr, possible: Possible) -> Iterator[str]:
+    match node:
+        case ast.BoolOp(values=parts):
+            for part in parts:
+                yield from _problems(part, possible)
+                yield from _no_condition(part, possible)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            yield from _problems(operand, possible)
+            yield from _no_condition(operand, possible)
+        case ast.UnaryOp(operand=operand):
+            yield from _problems(operand, possible)
+            yield from _no_number(operand, possible)
+        case ast.BinOp(left=left, right=right):
+            for side in (left, right):
+                yield from _problems(side, possible)
+                yield from _no_number(side, possible)
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            sides = [left, *others]
+            for side in sides:
+                yield from _problems(side, possible)
+            for op, (one, other) in zip(ops, pairwise(sides), strict=True):
+                yield from _incomparable(op, one, other, possible)
+
+
+def _incomparable(
+    op: ast.cmpop, one: ast.expr, other: ast.expr, possible: Possible
+) -> Iterator[str]:
+    if type(op) in ORDER:
+        yield from _no_number(one, possible)
+        yield from _no_number(other, possible)
+        return
+    for name, constant in ((one, other), (other, one)):
+        if isinstance(name, ast.Name) and isinstance(constant, ast.Constant):
+            values = possible.get(name.id, ())
+            if isinstance(constant.value, str) and constant.value not in values:
+                texts = [value for value in values if isinstance(value, str)]
+                hint = did_you_mean(constant.value, texts)
+                yield f"{constant.value!r} is not a value of {name.id}{hint}"
+                return
+    kinds = _kinds(one, possible), _kinds(other, possible)
+    if not kinds[0] & kinds[1]:
+        yield f"{_said(one, possible)}, {_said(other, possible)}; they are never equal"
+
+
+def _no_number(node: ast.expr, possible: Possible) -> Iterator[str]:
+    if _kinds(node, possible) != {"a number"}:
+        yield f"expected a number, and {_said(node, possible)}"
+
+
+def _no_condition(node: ast.expr, possible: Possible) -> Iterator[str]:
+    if _kinds(node, possible) != {"true or false"}:
+        yield f"expected a comparison such as a >= b, and {_said(node, possible)}"
+
+
+def _said(node: ast.expr, possible: Possible) -> str:
+    return f"{ast.unparse(node)} is {' or '.join(sorted(_kinds(node, possible)))}"
+
+
+def _kinds(node: ast.expr, possible: Possible) -> set[str]:
+    match node:
+        case ast.Constant(value=value):
+            return {_KINDS.get(type(value), "null")}
+        case ast.Name(id=name):
+            values = possible.get(name, (WORDS.get(name),))
+            return {_kind(value) for value in values}
+        case ast.UnaryOp(op=ast.Not()) | ast.BoolOp() | ast.Compare():
+            return {"true or false"}
+    return {"a number"}
+
+
+def _kind(value: Any) -> str:
+    return "null" if value is None else _KINDS.get(type(value), "a list or mapping")
+
 
 MOST_TRIED = 20_000
 """Points that are tried before it is said that none satisfies."""

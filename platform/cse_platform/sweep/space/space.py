@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from pydantic import ConfigDict, RootModel, model_validator
 
-from cse_platform.sweep.reading.problems import Problem, ProblemsError, did_you_mean, format_value
+from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean, format_value
 from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_json
 
 

@@ -1,4 +1,4 @@
-"""Configurations that a search tries first: a paper's own, the leaderboard's, and given ones."""
+"""The configurations a search tries first: a paper's, the leaderboard's, or given ones."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,21 +8,43 @@ from cse_methods.contract import Method, PublishedSettings
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import reference_problems
 from cse_platform.sweep.best_of import with_examples
-from cse_platform.sweep.reading.problems import (
-    Path,
-    Problem,
-    did_you_mean,
-    format_value,
-    joined_problems,
-)
-from cse_platform.sweep.space.conversion import converted
+from cse_platform.sweep.problems import Problem, Steps, did_you_mean, format_value, joined_problems
 from cse_platform.sweep.space.dimensions import canonical_json
+from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
+
+
+def converted(
+    space: Space, values: Mapping[str, Any], *, whose: str
+) -> tuple[dict[str, Any], list[str]]:
+    """The values of dimensions that lie nearest to these, and what had to be changed, for people.
+
+    What is inactive beside the other values is left out, and what has no near value too: the
+    sampler draws that. `whose` says where the values are from.
+    """
+    found: dict[str, Any] = {}
+    notes = []
+    for name in space.ordered():
+        if name not in values or space.is_excluded(name, found):
+            continue
+        dimension, value = space[name], values[name]
+        try:
+            found[name] = dimension.nearest(value)
+        except LookupError:
+            instead = "the sampler draws it"
+        else:
+            instead = f"{format_value(found[name])} is tried instead"
+        if name not in found or not dimension.has(value):
+            notes.append(
+                f"{whose}: {name}={format_value(value)} is not in space.{name}, which is "
+                f"{dimension}; {instead}"
+            )
+    return found, notes
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    path: Path
+    path: Steps
     values: Mapping[str, Any]
     notes: Sequence[str] = ()
     """What had to be changed of a point that is not the file's own."""
@@ -90,7 +112,7 @@ def _candidates(
     spec: SweepSpec, method: Method, leaders: Leaders = NO_LEADERS
 ) -> Iterator[_Candidate]:
     for position, entry in enumerate(spec.search.start_from):
-        path: Path = ("search", "start_from", position)
+        path: Steps = ("search", "start_from", position)
         if entry == "published":
             yield from _published(spec, method, path)
         elif entry == "leaderboard":
@@ -99,7 +121,7 @@ def _candidates(
             yield _Candidate(path, entry)
 
 
-def _published(spec: SweepSpec, method: Method, path: Path) -> Iterator[_Candidate]:
+def _published(spec: SweepSpec, method: Method, path: Steps) -> Iterator[_Candidate]:
     for column in _columns(spec, method):
         settings = {**column.settings, **column.variant}
         values = {name: settings[name] for name in spec.space if name in settings}
@@ -107,12 +129,12 @@ def _published(spec: SweepSpec, method: Method, path: Path) -> Iterator[_Candida
         yield _nearest(spec, path, _defaults(spec, method) | values, whose)
 
 
-def _leading(spec: SweepSpec, leaders: Leaders, path: Path) -> Iterator[_Candidate]:
+def _leading(spec: SweepSpec, leaders: Leaders, path: Steps) -> Iterator[_Candidate]:
     for whose, values in leaders.items():
         yield _nearest(spec, path, values, whose)
 
 
-def _nearest(spec: SweepSpec, path: Path, values: Mapping[str, Any], whose: str) -> _Candidate:
+def _nearest(spec: SweepSpec, path: Steps, values: Mapping[str, Any], whose: str) -> _Candidate:
     """The nearest point of the space; none where `require` or the method refuses that."""
     point, notes = converted(spec.space, values, whose=whose)
     refusal = _broken(spec, point)

@@ -10,7 +10,6 @@ from mlflow.entities import Metric, RunTag
 
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.mlflow import tags
-from cse_platform.tracking.mlflow.limits import milliseconds
 from cse_platform.tracking.mlflow.metrics import (
     CONSTRAINTS,
     SPACE,
@@ -18,6 +17,7 @@ from cse_platform.tracking.mlflow.metrics import (
     best_metric,
     best_so_far_metrics,
 )
+from cse_platform.tracking.mlflow.tags import milliseconds
 
 _PAGE = 1000
 

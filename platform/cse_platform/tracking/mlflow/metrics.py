@@ -7,8 +7,8 @@ from mlflow.entities import Metric, Param
 
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_platform.tracking import events
-from cse_platform.tracking.effort import TRAIN_MINUTES
-from cse_platform.tracking.mlflow.limits import PARAM_LENGTH, clean_name, milliseconds, text
+from cse_platform.tracking.history import TRAIN_MINUTES
+from cse_platform.tracking.mlflow.tags import PARAM_LENGTH, clean_name, milliseconds, text
 
 _FOLDERS = {"test": "test", "dev": "evaluation"}
 """Where the scores of a split stand; `dev/…` is the dev curve, which follows another protocol."""

@@ -1,18 +1,121 @@
-"""Writes events into MLflow runs. Imports MLflow: only `mirror` imports this, at first use."""
+"""Writes events into MLflow runs, and saves the view of all trials.
 
+It imports MLflow, so that only `mirror` imports it, at first use.
+"""
+
+import base64
+import hashlib
+import json
+import zlib
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
 from mlflow.entities import Metric, RunTag, ViewType
 
+from cse_methods.data.dev_selection import DevSelection
 from cse_platform.tracking import events
+from cse_platform.tracking.events import AnnotationWritten, SweepStarted
 from cse_platform.tracking.mlflow import metrics, tags
-from cse_platform.tracking.mlflow.annotations import write_annotation
 from cse_platform.tracking.mlflow.best_so_far import BestSoFarWriter, MirroredProgress
-from cse_platform.tracking.mlflow.limits import milliseconds
-from cse_platform.tracking.mlflow.saved_view import offer_view
+from cse_platform.tracking.mlflow.metrics import best_metric
 from cse_platform.tracking.mlflow.store import Experiment
+from cse_platform.tracking.mlflow.tags import VIEW, VIEW_OFFERED, clean_name, milliseconds
+
+
+def write_annotation(client: Any, experiment: str, event: AnnotationWritten) -> None:
+    """Put it on every run of what it is about; a run that a user deleted stays as it is."""
+    condition = {
+        "sweep": f"tags.`{tags.IDENTITY}` = '{tags.run_identity(event.name)}'",
+        "trial": f"tags.{tags.TRIAL} = '{event.name}'",
+        "configuration": f"tags.configuration = '{event.name}'",
+    }[event.about]
+    written, taken = tags.annotation_tags(event)
+    added = [RunTag(name, said) for name, said in written.items()]
+    for run in client.search_runs([experiment], condition):
+        client.log_batch(run.info.run_id, tags=added)
+        for name in taken & set(run.data.tags):
+            client.delete_tag(run.info.run_id, name)
+
+
+VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
+"""Of the experiment. MLflow 3.17 keeps a saved view so; an older one passes it over."""
+
+SEARCH_FILTER = "tags.configuration LIKE '%' AND tags.reused IS NULL"
+"""Trials, each once: one that another sweep reuses has a run there too, which would count twice."""
+
+MOST_COLUMNS = 100
+"""MLflow refuses a tag of more than 5,000 characters."""
+
+_PACKED = "deflate;"
+_FIRST = ("tags.`sweep`", "tags.`method`", "tags.`backbone`")
+_LAST = ("metrics.`test/avg_sts_spearman`",)
+_STATE = {
+    "searchFilter": SEARCH_FILTER,
+    "orderByAsc": False,
+    "startTime": "ALL",
+    "lifecycleFilter": "Active",
+    "datasetsFilter": [],
+    "modelVersionFilter": "All Runs",
+    "groupBy": {
+        "aggregateFunction": "average",
+        "groupByKeys": [{"mode": "tag", "groupByData": "configuration"}],
+    },
+    "useGroupedValuesInCharts": True,
+    "hideEmptyCharts": True,
+    "runsHiddenMode": "FIRST_10_RUNS",
+}
+
+
+def offer_view(client: Any, experiment: str, event: SweepStarted) -> None:
+    """Save the view with what this sweep varies; one that a user changed or deleted stays so."""
+    known = client.get_experiment(experiment).tags
+    offered, stored = known.get(VIEW_OFFERED), known.get(VIEW_TAG)
+    if offered is not None and (stored is None or offered != _hash(stored)):
+        return
+    if (view := _renewed(stored, event)) != stored:
+        client.set_experiment_tag(experiment, VIEW_TAG, view)
+        client.set_experiment_tag(experiment, VIEW_OFFERED, _hash(view))
+
+
+def _renewed(stored: str | None, event: SweepStarted) -> str:
+    """The tag's value: trials grouped by configuration, so that seeds are averaged, best first.
+
+    Its columns are scores, and the hyperparameters that this sweep varies, beside those that the
+    stored view has from the sweeps before.
+    """
+    known = [] if stored is None else _state_of(stored)["selectedColumns"]
+    dev = DevSelection.model_validate(event.spec.get("dev") or {})
+    scores = [best_metric(name) for name in dict.fromkeys((dev.search_name, dev.checkpoint))]
+    varied = [clean_name(name) for name in event.spec.get("space") or {}]
+    columns = (
+        *_FIRST,
+        *(f"metrics.`{name}`" for name in scores),
+        *_LAST,
+        *known,
+        *(f"params.`{name}`" for name in varied),
+    )
+    shown = [*dict.fromkeys(columns)][:MOST_COLUMNS]
+    order = f"metrics.`{scores[0]}`" if stored is None else _state_of(stored)["orderByKey"]
+    return _named({**_STATE, "orderByKey": order, "selectedColumns": shown})
+
+
+def _hash(view: str) -> str:
+    """By which a view that a user has changed is known."""
+    return hashlib.sha256(view.encode()).hexdigest()
+
+
+def _named(state: dict[str, Any]) -> str:
+    packed = base64.b64encode(zlib.compress(json.dumps(state).encode())).decode()
+    named = {"name": "Configurations, seeds averaged", "createdAt": 0, "updatedAt": 0}
+    return json.dumps({**named, "state": f"{_PACKED}{packed}"})
+
+
+def _state_of(view: str) -> dict[str, Any]:
+    packed = str(json.loads(view)["state"]).removeprefix(_PACKED)
+    state: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed)))
+    return state
+
 
 _STATUS = {"COMPLETE": "FINISHED", "PRUNED": "KILLED", "FAIL": "FAILED", "INTERRUPTED": "KILLED"}
 

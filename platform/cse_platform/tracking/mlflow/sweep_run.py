@@ -5,10 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cse_platform.tracking.mlflow.limits import TAG_LENGTH, text
-from cse_platform.tracking.mlflow.links import run_link, view_link
 from cse_platform.tracking.mlflow.store import connect, store_errors
-from cse_platform.tracking.mlflow.tags import DESCRIPTION, IDENTITY, USER_LINE, run_identity
+from cse_platform.tracking.mlflow.tags import (
+    DESCRIPTION,
+    IDENTITY,
+    TAG_LENGTH,
+    USER_LINE,
+    run_identity,
+    run_link,
+    text,
+    view_link,
+)
 
 
 @dataclass(frozen=True)

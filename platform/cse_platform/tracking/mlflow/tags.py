@@ -1,12 +1,44 @@
-"""Every tag that the mirror and the model registry write to MLflow: names and values."""
+"""Every tag and link that the mirror and the registry write to MLflow, within MLflow's limits."""
 
 import hashlib
+import json
+import posixpath
+import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
+from urllib.parse import quote
 
 from cse_methods.data.dev_selection import DevSelection
+from cse_platform.secrets import mask_text, mask_values
 from cse_platform.tracking import events
-from cse_platform.tracking.mlflow.limits import TAG_LENGTH, clean_name, text
+
+NAME_LENGTH = 250
+PARAM_LENGTH = 6000
+TAG_LENGTH = 8000
+"""In characters; longer text is cut and ends in an ellipsis."""
+
+
+def milliseconds(time: datetime) -> int:
+    """Milliseconds since 1970, as MLflow keeps time."""
+    return round(time.timestamp() * 1000)
+
+
+def text(value: Any, *, limit: int) -> str:
+    """A string as it is, anything else as canonical JSON; without secrets, cut to `limit`."""
+    if isinstance(value, str):
+        value = mask_text(value)
+    else:
+        kept, short = mask_values(value), (",", ":")
+        value = json.dumps(kept, sort_keys=True, separators=short, ensure_ascii=False)
+    return value if len(value) <= limit else f"{value[: limit - 1]}…"
+
+
+def clean_name(name: str) -> str:
+    """The name in the characters, the path form and the length that MLflow takes."""
+    path = posixpath.normpath(re.sub(r"[^\w\-./ :]", "_", name, flags=re.ASCII)).lstrip("/.")
+    return path[:NAME_LENGTH] or "_"
+
 
 Begun = events.TrialStarted | events.TrialReused
 
@@ -166,3 +198,18 @@ def _provenance_tags(provenance: Mapping[str, str]) -> dict[str, str]:
 def _texts(tags: Mapping[str, Any]) -> dict[str, str]:
     known = {name: value for name, value in tags.items() if value is not None}
     return {clean_name(name): text(value, limit=TAG_LENGTH) for name, value in known.items()}
+
+
+VIEW = "cse.configurations"
+"""The key of the saved view."""
+_TRAINING = "workflowType=machine_learning"
+
+
+def run_link(experiment: str, run: str) -> str:
+    """The page of a run; both are ids."""
+    return f"#/experiments/{quote(experiment)}/runs/{quote(run)}?{_TRAINING}"
+
+
+def view_link(experiment: str) -> str:
+    """The saved view of all trials of an experiment, by its id."""
+    return f"#/experiments/{quote(experiment)}/runs?{_TRAINING}&viewStateShareKey={VIEW}"

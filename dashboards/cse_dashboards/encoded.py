@@ -1,0 +1,313 @@
+"""Sentences, their vectors under kept models, and what is measured and drawn of vectors."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cse_methods.data.dev_sets import load_dev_set
+from cse_methods.data.pairs import PairSet
+from cse_methods.encoders.encoder import Encoder
+from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.whitening import whiten
+from cse_methods.encoders.word_pieces import batched_by_length
+from cse_methods.evaluation.embeddings import OnProgress
+from cse_methods.evaluation.embeddings import StoredEmbeddings as EncodedOnce
+from cse_methods.evaluation.measures.ranking import queries
+from cse_methods.evaluation.models import OwnModel
+from cse_methods.metrics import uniformity
+from cse_platform.export.kept_model import data_setting_of, kept_model
+from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.trial_details import TrialDetails
+
+TARGETS = 8
+"""The most that a case study ranks."""
+RANKED_PAIRS = 6
+"""The same of pairs, which take two lines each."""
+FEWEST = 3
+"""Targets below which there is no ranking to speak of."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Graded pairs to be ranked: the targets of one sentence, or pairs of different ones."""
+
+    query: str | None
+    """The sentence that stands in each pair; None where the pairs have none in common."""
+    pairs: tuple[tuple[str, str], ...]
+    """By gold, highest first; the query stands first in its pairs."""
+    gold: tuple[float, ...]
+
+
+def case_of(dev: PairSet, query: str | None = None) -> Case | None:
+    """What to rank: at most 8 targets of a query, spread over their gold, or 6 pairs.
+
+    Left out, the query is the sentence in most pairs, if it is in more than three; else pairs of
+    different sentences are ranked. None if a query that was named has fewer than 3 targets.
+    """
+    by_default = queries(dev.first, dev.second)
+    if query is None and not by_default:
+        places = spread_by_gold(dev, differing_pairs(dev), RANKED_PAIRS)
+        return _case(None, [(dev.first[n], dev.second[n]) for n in places], dev, places)
+    asked = query or max(by_default, key=lambda one: len(by_default[one]))
+    asked = " ".join(asked.split())
+    targets: dict[str, int] = {}
+    for place, (first, second) in enumerate(zip(dev.first, dev.second, strict=True)):
+        if asked in (first, second) and first != second:
+            targets.setdefault(second if asked == first else first, place)
+    if len(targets) < FEWEST:
+        return None
+    sentence = {place: target for target, place in targets.items()}
+    places = spread_by_gold(dev, list(sentence), TARGETS)
+    return _case(asked, [(asked, sentence[place]) for place in places], dev, places)
+
+
+def differing_pairs(dev: PairSet) -> list[int]:
+    """Numbers of the pairs whose sentences differ in more than capitals and marks."""
+    words = [[re.findall(r"\w+", one.lower()) for one in side] for side in (dev.first, dev.second)]
+    return [place for place, (a, b) in enumerate(zip(*words, strict=True)) if a != b]
+
+
+def spread_by_gold(dev: PairSet, places: Sequence[int], count: int) -> list[int]:
+    """Numbers of `count` of these pairs at even steps of gold, highest first; short ones first."""
+    left = sorted(places, key=lambda n: (len(dev.first[n]) + len(dev.second[n]), n))
+    gold = {place: float(dev.gold[place]) for place in left}
+    chosen: list[int] = []
+    for wanted in np.linspace(max(gold.values()), min(gold.values()), min(count, len(left))):
+        nearest = min(left, key=lambda place: abs(gold[place] - wanted))
+        left.remove(nearest)
+        chosen.append(nearest)
+    return sorted(chosen, key=lambda place: -gold[place])
+
+
+def some_of(sentences: Sequence[str], most: int) -> list[str]:
+    """All of them, or so many at even distances."""
+    count = min(most, len(sentences))
+    return [sentences[place * len(sentences) // count] for place in range(count)]
+
+
+def _case(
+    query: str | None, pairs: Sequence[tuple[str, str]], dev: PairSet, places: Sequence[int]
+) -> Case:
+    return Case(query, tuple(pairs), tuple(float(dev.gold[place]) for place in places))
+
+
+Vectors = NDArray[np.float32]
+AT_ONCE = 4096
+"""Word pieces of a batch under dropout, padding included."""
+
+
+class Embeddings:
+    """Opens models when they are asked for, and remembers the vector of every sentence.
+
+    One model is in memory at a time: the last that was used. Sentences are those of dev sets, or a
+    user's own; no test set is opened. A context manager, which in the end forgets them all.
+    `progress` is called with what is going on, and how many of how many sentences are done. Methods
+    raise a QueryError for what is not one trial, or has no model, and a BackboneError if the model
+    cannot be loaded.
+    """
+
+    def __init__(self, reader: Leaderboard, *, progress: OnProgress = lambda *_: None) -> None:
+        self._reader, self._progress = reader, progress
+        self._details: dict[str, TrialDetails] = {}
+        self._vectors: dict[str, dict[str, Vectors]] = {}
+        self._opened: tuple[str, Encoder] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._opened = None
+        self._vectors.clear()
+
+    def details(self, trial: str) -> TrialDetails:
+        """What the leaderboard knows of a trial, by its key or the first 6 or more digits of it."""
+        if trial not in self._details:
+            self._details[trial] = self._reader.trial(trial)
+        return self._details[trial]
+
+    def dev(self, trial: str) -> PairSet:
+        """The STS-B dev pairs, from where the trial had its data; a DataError if that is gone."""
+        return load_dev_set("stsb", data_setting_of(self.details(trial)))
+
+    def vectors(self, trial: str, sentences: Sequence[str]) -> Vectors:
+        """Vectors as at test time, shape (N, D); an EvaluationError if one is not finite."""
+        details = self.details(trial)
+        known = self._vectors.setdefault(details.key, {})
+        missing = [one for one in dict.fromkeys(sentences) if one not in known]
+        if missing:
+            model, doing = OwnModel(self._encoder(details)), f"encoding {details.key[:8]}"
+            with TemporaryDirectory(prefix="cse-vectors-") as folder:
+                encoded = EncodedOnce(
+                    model,
+                    missing,
+                    folder=Path(folder),
+                    progress=lambda _, done, total: self._progress(doing, done, total),
+                )
+                known.update(zip(missing, encoded(missing).numpy(), strict=True))
+        return np.stack([known[sentence] for sentence in sentences])
+
+    def under_dropout(self, trial: str, sentences: Sequence[str], *, times: int) -> Vectors:
+        """Vectors as in training, shape (times, N, D); the dropout masks are always the same."""
+        details = self.details(trial)
+        encoder = self._encoder(details)
+        views = []
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            for done in range(times):
+                self._progress(f"encoding {details.key[:8]} under dropout", done, times)
+                views.append(_under_dropout(encoder, sentences))
+        return np.stack(views)
+
+    def _encoder(self, details: TrialDetails) -> Encoder:
+        if self._opened is None or self._opened[0] != details.key:
+            self._opened = None  # gives the memory back before the next one takes it
+            with kept_model(details) as folder:
+                encoder = load_encoder(str(folder))
+            encoder.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+            self._opened = details.key, encoder
+        return self._opened[1]
+
+
+def _under_dropout(encoder: Encoder, sentences: Sequence[str]) -> Vectors:
+    rows = encoder.rows(sentences)
+    vectors = torch.empty(len(rows), encoder.width)
+    encoder.train()
+    try:
+        with torch.no_grad():
+            for places in batched_by_length([len(row) for row in rows], at_once=AT_ONCE):
+                vectors[places] = encoder(encoder.pad([rows[place] for place in places])).cpu()
+    finally:
+        encoder.eval()
+    return vectors.numpy()
+
+
+Array = NDArray[Any]
+
+
+class Plane(NamedTuple):
+    """Vectors brought to two numbers each."""
+
+    points: NDArray[np.float64]
+    """Shape (N, 2)."""
+    axes: tuple[str, str]
+    """What the two numbers are."""
+
+
+class Diversity(NamedTuple):
+    """How far apart, in mean cosine distance (1 - cosine, in [0, 2])."""
+
+    positives: NDArray[np.float64]
+    """The positives of one sentence from each other, shape (N,): by sentence."""
+    others: float
+    """Two different sentences."""
+
+
+def all_cosines(vectors: Array) -> NDArray[np.float64]:
+    """Cosine of every row with every other, shape (N, N); a zero vector has cosine 0 with all."""
+    points = unit(vectors)
+    cosines: NDArray[np.float64] = np.clip(points @ points.T, -1, 1)
+    return cosines
+
+
+def paired_cosines(first: Array, second: Array) -> NDArray[np.float64]:
+    """Cosine of each row with its partner, shape (N,); a zero vector has cosine 0."""
+    cosines: NDArray[np.float64] = np.clip((unit(first) * unit(second)).sum(axis=1), -1, 1)
+    return cosines
+
+
+def unit(vectors: Array) -> NDArray[np.float64]:
+    """Rows of length 1, float64; a zero row stays zero."""
+    exact = np.asarray(vectors, dtype=np.float64)
+    lengths = np.linalg.norm(exact, axis=-1, keepdims=True)
+    return exact / np.where(lengths > 0, lengths, 1)
+
+
+def by_pca(vectors: Array) -> Plane:
+    """The two directions in which the vectors, brought to length 1, differ most.
+
+    Vectors have shape (N, D), N >= 2, D >= 2; axes are named with their share of the variance.
+    """
+    from sklearn.decomposition import PCA
+
+    fitted = PCA(n_components=2, svd_solver="full")
+    points = fitted.fit_transform(unit(vectors))
+    first, second = (f"PC {n}, {r:.1%}" for n, r in enumerate(fitted.explained_variance_ratio_, 1))
+    return Plane(points, (f"{first} of variance", f"{second} of variance"))
+
+
+def uniformity_of(vectors: Array) -> float:
+    """How evenly the vectors cover the unit sphere, in [-8, 0]; less is better."""
+    return uniformity(torch.from_numpy(np.asarray(vectors, dtype=np.float32)))
+
+
+def by_direction(vectors: Array) -> Plane:
+    """The two directions in which the vectors, brought to length 1, lie most: nothing is centred.
+
+    They are the first axes of the second moments, the first with the mean on its positive side.
+    Points lie in the unit circle. Vectors have shape (N, D), D >= 2.
+    """
+    lengths_one = unit(vectors)
+    shares, axes = np.linalg.eigh(lengths_one.T @ lengths_one / len(lengths_one))
+    points = lengths_one @ axes[:, [-1, -2]]
+    points *= np.where(points.mean(axis=0) < 0, -1, 1)
+    first, second = (f"direction {n}, {shares[-n]:.1%} of length²" for n in (1, 2))
+    return Plane(points, (first, second))
+
+
+def by_umap(vectors: Array) -> Plane:
+    """A plane in which neighbours by cosine stay neighbours; the same for the same vectors.
+
+    Its axes have no meaning of their own. N is well above the 15 neighbours that it looks at.
+
+    Raises:
+        ImportError: if `umap-learn` is not installed.
+
+    Source:
+        McInnes et al. 2018, with the library's own settings.
+    """
+    from umap import UMAP
+
+    # One job: with more, UMAP would not repeat itself, whatever the seed.
+    points = UMAP(metric="cosine", random_state=0, n_jobs=1).fit_transform(unit(vectors))
+    return Plane(np.asarray(points, dtype=np.float64), ("UMAP 1, no unit", "UMAP 2, no unit"))
+
+
+def shuffled_whitening(views: Array, *, groups: int) -> NDArray[np.float32]:
+    """Each view whitened by itself, in groups of coordinates drawn anew; always the same draws.
+
+    Views have shape (m, N, D), N > D / groups; groups divide D.
+
+    Raises:
+        ValueError: as `whiten`.
+
+    Source:
+        Zhuo et al. 2023 (WhitenedCSE), eq. 6.
+    """
+    drawn = torch.Generator().manual_seed(0)
+    white = []
+    for view in torch.from_numpy(np.asarray(views, dtype=np.float32)):
+        order = torch.randperm(view.shape[1], generator=drawn)
+        white.append(whiten(view, groups=groups, permutation=order))
+    return torch.stack(white).numpy()
+
+
+def diversity_of(views: Array) -> Diversity:
+    """How far apart the positives of a sentence are, and how far different sentences.
+
+    Views have shape (m, N, D), m >= 2, N >= 2.
+    """
+    points = unit(views)
+    pairs = list(combinations(range(len(points)), 2))
+    same = np.mean([1 - (points[a] * points[b]).sum(axis=1) for a, b in pairs], axis=0)
+    count = points.shape[1]
+    # |sum of the points|^2 is the sum over all ordered pairs, each point with itself included.
+    sums = np.square(points.sum(axis=1)).sum(axis=1) - np.square(points).sum(axis=(1, 2))
+    return Diversity(same, float(1 - sums.mean() / (count * (count - 1))))

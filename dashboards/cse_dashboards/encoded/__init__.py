@@ -1,1 +1,0 @@
-"""What figures need an encoder for: dev sentences under the kept models of trials."""

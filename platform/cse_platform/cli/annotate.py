@@ -1,0 +1,58 @@
+"""cse-leaderboard annotate: a note, tags and a star for a trial, a configuration or a sweep."""
+
+from pathlib import Path
+
+import click
+
+from cse_platform.cli.common import CONTEXT, RUNS, leaderboard_url, shows_errors, store_options
+
+
+@click.command("annotate", context_settings=CONTEXT)
+@click.argument("subject")
+@click.option("--note", metavar="TEXT", help="Replace the note; '' removes it.")
+@click.option(
+    "--tag", "tags", multiple=True, metavar="WORD", help="Add a tag, like those of `tags:`."
+)
+@click.option("--untag", "untags", multiple=True, metavar="WORD", help="Remove a tag.")
+@click.option("--star/--no-star", default=None, help="Add or remove the star.")
+@store_options
+@shows_errors
+def annotate_command(
+    *,
+    subject: str,
+    note: str | None,
+    tags: tuple[str, ...],
+    untags: tuple[str, ...],
+    star: bool | None,
+    runs: Path | None,
+    store: str | None,
+) -> None:
+    """Add a note, tags or a star to SUBJECT, for everyone who uses the leaderboard.
+
+    SUBJECT is a sweep, METHOD@CONFIGURATION, a trial's key or its first digits, or SWEEP#NUMBER.
+    `cse-leaderboard`, `show`, `cse-sweep status` and cse-dashboard show them, with who
+    wrote them and when; in MLflow they are tags of the runs.
+
+    \b
+    Examples:
+        cse-leaderboard annotate 10bba02b --note "diverges after step 500" --tag unstable
+        cse-leaderboard annotate rankcse-bert-base --star
+        cse-leaderboard --tag unstable
+    """
+    if note is None and star is None and not tags and not untags:
+        raise click.UsageError("nothing to write: give --note, --tag, --untag or --star")
+    if both := sorted({*tags} & {*untags}):
+        raise click.UsageError(f"--tag {both[0]} and --untag {both[0]} exclude each other")
+    from cse_platform.control.annotations import annotate
+
+    found, lacking = annotate(
+        leaderboard_url(runs, store),
+        runs or RUNS,
+        subject,
+        note=note,
+        star=star,
+        tags=dict.fromkeys(tags, True) | dict.fromkeys(untags, False),
+    )
+    click.echo(f"annotated {found}")
+    for sentence in lacking:
+        click.echo(sentence, err=True)

@@ -1,0 +1,110 @@
+"""What a person asks of a sweep from another terminal, or another machine: the commands."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import click
+
+from cse_platform.cli.common import CONTEXT, leaderboard_url, shows_errors, store_options
+
+if TYPE_CHECKING:
+    from cse_platform.tracking.events import SweepAction
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def about_sweep(command: Callable[_P, _R]) -> click.Command:
+    """A command about the sweep SWEEP of a leaderboard."""
+    named = click.argument("sweep")(store_options(shows_errors(command)))
+    return click.command(context_settings=CONTEXT)(named)
+
+
+@about_sweep
+@click.option(
+    "--trial",
+    "numbers",
+    type=int,
+    multiple=True,
+    metavar="N",
+    help="Stop only this trial; can be given again.",
+)
+def stop(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, ...]) -> None:
+    """Stop SWEEP as one Ctrl-C would, or stop single trials.
+
+    Run the sweep's command again to resume it. A stopped trial counts as pruned; `retry` runs it
+    again.
+
+    \b
+    Examples:
+        cse-sweep stop rankcse-bert-base
+        cse-sweep stop rankcse-bert-base --trial 7
+    """
+    _ask(leaderboard_url(runs, store), sweep, "stop", numbers=numbers)
+
+
+@about_sweep
+def pause(sweep: str, runs: Path | None, store: str | None) -> None:
+    """Let SWEEP start no more trials until `resume`; running trials finish.
+
+    \b
+    Example:
+        cse-sweep pause rankcse-bert-base
+    """
+    _ask(leaderboard_url(runs, store), sweep, "pause")
+
+
+@about_sweep
+@click.option("--trials", type=click.IntRange(min=1), help="New number of trials of the search.")
+def resume(sweep: str, runs: Path | None, store: str | None, trials: int | None) -> None:
+    """Let SWEEP start trials again after `pause`, or raise its budget.
+
+    \b
+    Examples:
+        cse-sweep resume rankcse-bert-base
+        cse-sweep resume rankcse-bert-base --trials 60
+    """
+    _ask(leaderboard_url(runs, store), sweep, "resume", trials=trials)
+
+
+@about_sweep
+@click.argument("numbers", nargs=-1, type=int, metavar="[N]...")
+def retry(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, ...]) -> None:
+    """Retry failed trials of SWEEP: all of them, or those with the numbers N.
+
+    A pruned or stopped trial is retried only if its number is given.
+
+    \b
+    Examples:
+        cse-sweep retry rankcse-bert-base
+        cse-sweep retry rankcse-bert-base 3 7
+    """
+    _ask(leaderboard_url(runs, store), sweep, "retry", numbers=numbers)
+
+
+@about_sweep
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    required=True,
+    metavar="NAME=VALUE",
+    help="Value of a hyperparameter.",
+)
+def enqueue(sweep: str, runs: Path | None, store: str | None, settings: tuple[str, ...]) -> None:
+    """Let SWEEP try a configuration of your own next.
+
+    The sampler draws the hyperparameters that you leave out.
+
+    \b
+    Example:
+        cse-sweep enqueue rankcse-bert-base --set learning_rate=3e-5 --set tau2=0.05
+    """
+    _ask(leaderboard_url(runs, store), sweep, "enqueue", settings=settings)
+
+
+def _ask(url: str, sweep: str, action: "SweepAction", **what: Any) -> None:
+    from cse_platform.control.requests import send_request
+
+    click.echo(send_request(url, sweep, action, **what))

@@ -1,0 +1,48 @@
+"""A sweep that was submitted to a cluster, as its head runs it: `python -m` this module.
+
+It imports nothing but Python's own modules before it knows that the head has the others.
+"""
+
+import json
+import logging
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from cse_platform.runner.cluster.pinned_packages import installed, lacking
+from cse_platform.tracking.submission import EXIT_LACKS, LACKS, ORDER_FILE, SUBMISSION
+
+
+def main() -> None:
+    """Run the sweep of the working directory as `cse-sweep` does."""
+    order = json.loads(Path(ORDER_FILE).read_text())
+    if absent := lacking(order["packages"], installed(order["packages"])):
+        sys.stdout.write(f"{LACKS}{json.dumps(absent)}\n")
+        sys.exit(EXIT_LACKS)
+    _keep_own_environment()
+    folder = Path(order["runs"]) / "submitted" / order["job"]
+    shutil.copytree(Path(), folder, dirs_exist_ok=True)  # there all nodes see the sweep's files
+    os.chdir(folder)
+    os.environ[SUBMISSION] = str(folder / ORDER_FILE)
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("cse_platform.runner.launch").setLevel(logging.INFO)
+    from cse_platform.cli.sweep import main as cse_sweep
+
+    sys.argv = ["cse-sweep", *order["arguments"]]
+    cse_sweep()
+
+
+def _keep_own_environment() -> None:
+    """Let the workers of this sweep get what its driver gives them, and not this job's own.
+
+    Its metadata stay: by these Ray knows that the driver belongs to the job.
+    """
+    from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
+
+    job = json.loads(os.environ.get(RAY_JOB_CONFIG_JSON_ENV_VAR, "{}"))
+    os.environ[RAY_JOB_CONFIG_JSON_ENV_VAR] = json.dumps({"metadata": job.get("metadata") or {}})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What people say to sweeps from elsewhere: requests, and annotations."""

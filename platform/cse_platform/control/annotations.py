@@ -1,0 +1,151 @@
+"""Writes down what a person says of a trial, a configuration or a sweep: a note, tags, a star.
+
+All of it is in a journal of its own, `annotations/journal.jsonl` in the runs folder; the
+leaderboard and MLflow are filled from it, as from a sweep's.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from pydantic import TypeAdapter, ValidationError
+
+from cse_platform.errors import AnnotationRefusedError, JournalError, StoreDownError
+from cse_platform.leaderboard.annotations import Subject, find_subject, last_written
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.secrets import mask_text
+from cse_platform.sweep.blocks import Slug
+from cse_platform.sweep.stores import mlflow_uri
+from cse_platform.tracking.events import AnnotationWritten, now
+from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
+from cse_platform.tracking.provenance import user_and_host
+from cse_platform.tracking.recorder import Recorder, Sink, SinkHealth
+
+NOTE_LENGTH = 4000
+"""Characters of a note."""
+WAIT, MIRROR_WAIT = 20.0, 10.0
+"""Seconds for whoever else writes now and for the leaderboard; for MLflow, which can do without."""
+
+_TAG: TypeAdapter[str] = TypeAdapter(Slug)
+
+
+def annotate(
+    url: str,
+    runs: Path,
+    reference: str,
+    *,
+    note: str | None = None,
+    star: bool | None = None,
+    tags: Mapping[str, bool] | None = None,
+) -> tuple[Subject, list[str]]:
+    """Write about what a reference means; what that is, and a sentence if MLflow lacks it yet.
+
+    Args:
+        url: of the leaderboard.
+        runs: the folder that keeps the journal.
+        reference: as `find_subject` reads it.
+        note: in place of the one before; an empty one takes it away.
+        star: to give or to take away.
+        tags: each word, and whether it is to be there.
+
+    Raises:
+        QueryError: if the reference does not mean one thing.
+        AnnotationRefusedError: if a note or a tag cannot be kept.
+        JournalError: if the journal cannot be written.
+        StoreError: if the leaderboard cannot be opened, or does not take it now.
+    """
+    said = {"note": None if note is None else _checked_note(note), "star": star}
+    words = {_checked_tag(word): stands for word, stands in (tags or {}).items()}
+    with open_store(url, create=False) as board:
+        with board.session() as session:
+            subject = find_subject(session, reference)
+            last = last_written(session, subject.about, subject.name)
+        event = AnnotationWritten(
+            # The latest stands, and the clock of whoever wrote before may be ahead of this one.
+            time=now() if last is None else max(now(), last + timedelta(microseconds=1)),
+            sweep=subject.sweep,
+            about=subject.about,
+            name=subject.name,
+            who=user_and_host(),
+            tags=words,
+            **said,
+        )
+        with _recorder(board, runs, subject.experiment) as recorder:
+            recorder.record(event)
+            for sink in recorder.flush(WAIT, only=LeaderboardSink.name):
+                if sink.name == LeaderboardSink.name and sink.behind:
+                    raise StoreDownError(
+                        f"the leaderboard does not take it now ({sink.error}); it is written "
+                        f"down in {annotations_journal(runs)} and comes with the next annotation"
+                    )
+            behind = [sink for sink in recorder.flush(MIRROR_WAIT) if sink.behind]
+            return subject, [_lacks(sink) for sink in behind]
+
+
+def replay_annotations(url: str, runs: Path, experiment: str) -> None:
+    """Bring what was written in this runs folder into stores that lack it, as new ones do."""
+    if not annotations_journal(runs).exists():
+        return
+    with open_store(url) as board, _recorder(board, runs, experiment) as recorder:
+        recorder.flush(WAIT)
+
+
+def annotations_journal(runs: Path) -> Path:
+    return runs.absolute() / "annotations" / "journal.jsonl"
+
+
+@contextmanager
+def _recorder(board: Store, runs: Path, experiment: str) -> Iterator[Recorder]:
+    """Of the one journal; whoever else has it open is waited for."""
+    path, uri = annotations_journal(runs), mlflow_uri(runs)
+    sinks: list[Sink] = [LeaderboardSink(board)]
+    if os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file():
+        artifacts = runs.absolute() / "artifacts"
+        sinks.append(MLflowMirror(uri, experiment=experiment, artifacts=artifacts))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        turn = FileLock(path.with_name("turn.lock"), timeout=WAIT)
+        turn.acquire()
+    except (OSError, Timeout) as error:
+        why = "others write to it" if isinstance(error, Timeout) else error.strerror
+        raise JournalError(f"cannot write to {path}: {why}") from error
+    try:
+        recorder = Recorder(Journal(path), sinks)
+        try:
+            yield recorder
+        finally:
+            recorder.close(0)  # who asked has waited; what a store lacks waits in the journal
+    finally:
+        turn.release()
+
+
+def _lacks(sink: SinkHealth) -> str:
+    why = sink.error or f"it takes more than {MIRROR_WAIT:.0f} s"
+    return f"{sink.name} lacks it yet ({why}); the next annotation brings it over"
+
+
+def _checked_note(text: str) -> str:
+    """Without secrets, and without what would steer a terminal."""
+    lines = text.strip().replace("\r\n", "\n").split("\n")
+    clean = "\n".join("".join(filter(str.isprintable, line)).rstrip() for line in lines)
+    if len(clean) > NOTE_LENGTH:
+        raise AnnotationRefusedError(
+            f"a note has at most {NOTE_LENGTH} characters, got {len(clean)}; write a shorter one, "
+            "and link to the rest"
+        )
+    return mask_text(clean)
+
+
+def _checked_tag(word: str) -> str:
+    try:
+        return _TAG.validate_python(word)
+    except ValidationError:
+        raise AnnotationRefusedError(
+            f"a tag has at most 100 letters, digits, '-', '_' and '.', the first a letter or "
+            f"digit, got {word!r}"
+        ) from None

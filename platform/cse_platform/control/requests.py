@@ -1,0 +1,115 @@
+"""What is asked of a sweep from elsewhere: checked against what is stored, and left for its driver.
+
+The leaderboard carries it, so that it works from every machine that reaches this.
+"""
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+from pydantic import ValidationError
+
+from cse_platform.errors import SweepRefusedError
+from cse_platform.leaderboard.ingest.requests import add_request
+from cse_platform.leaderboard.store import open_store
+from cse_platform.leaderboard.stored_sweeps import AskedSweep, sweep_to_ask
+from cse_platform.sweep.file import OverrideError, read_setting
+from cse_platform.sweep.space.start_points import point_to_try
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.events import SweepAction, SweepRequested
+from cse_platform.tracking.provenance import user_and_host
+
+_TAKES = {"stop": ("RUNNING",), "retry": ("FAIL", "PRUNED")}
+"""In which states single trials can be asked for."""
+
+
+def send_request(
+    url: str,
+    sweep: str,
+    action: SweepAction,
+    *,
+    trials: int | None = None,
+    numbers: Sequence[int] = (),
+    settings: Sequence[str] = (),
+) -> str:
+    """Leave a request for the driver of a sweep, the one that runs or the next one; who hears it.
+
+    `trials`, `numbers` and `settings` (`NAME=VALUE`) are those of the commands. SweepRefusedError
+    if the request means nothing to the sweep as it is, NotFoundError if there is none.
+    """
+    with open_store(url, create=False) as board:
+        with board.session() as session:
+            asked = sweep_to_ask(session, sweep)
+        if action in ("stop", "pause") and asked.holder is None:
+            raise SweepRefusedError(f"sweep {sweep!r} does not run now, it is {asked.state}")
+        _refuse_other_trials(asked, action, numbers)
+        if trials is not None:
+            _refuse_budget(_spec(asked), trials)
+        values = _values(asked, settings) if settings else {}
+        request = SweepRequested(
+            sweep=sweep,
+            request=str(uuid4()),
+            action=action,
+            who=user_and_host(),
+            trials=trials,
+            numbers=tuple(numbers),
+            values=values,
+        )
+        add_request(board, request)
+    if asked.holder is not None:
+        return f"asked process {asked.holder.pid} on {asked.holder.host}, which runs it"
+    return f"sweep {sweep!r} does not run now; its next start does this: {_command(asked)}"
+
+
+def _refuse_other_trials(sweep: AskedSweep, action: SweepAction, numbers: Sequence[int]) -> None:
+    for number in numbers:
+        if number not in sweep.trials:
+            raise SweepRefusedError(f"sweep {sweep.name!r} has no trial {number}")
+        if (state := sweep.trials[number]) not in _TAKES[action]:
+            wanted = " or ".join(_TAKES[action])
+            raise SweepRefusedError(
+                f"trial {number} of sweep {sweep.name!r} is {state}, expected {wanted}"
+            )
+    if action == "retry" and not numbers and "FAIL" not in sweep.trials.values():
+        raise SweepRefusedError(f"sweep {sweep.name!r} has no failed trial")
+
+
+def _refuse_budget(spec: SweepSpec, trials: int) -> None:
+    if spec.search.trials is None and spec.search.budget is not None:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} takes as many trials as its search.budget allows; give a larger "
+            "one in its file"
+        )
+    if spec.search.trials is None:
+        raise SweepRefusedError(f"sweep {spec.sweep!r} takes every point of its grid")
+    if trials <= spec.search.trials:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} takes {spec.search.trials} trials already, got {trials}; "
+            "expected more"
+        )
+
+
+def _values(sweep: AskedSweep, settings: Sequence[str]) -> dict[str, Any]:
+    try:
+        values = dict(map(read_setting, settings))
+    except OverrideError as error:
+        raise SweepRefusedError(f"--set: {error}") from None
+    return point_to_try(_spec(sweep), values)
+
+
+def _spec(sweep: AskedSweep) -> SweepSpec:
+    try:
+        return SweepSpec.model_validate(sweep.spec)
+    except ValidationError:
+        raise SweepRefusedError(
+            f"the file of sweep {sweep.name!r} is not known: another version ran it, or it was "
+            "imported"
+        ) from None
+
+
+def _command(sweep: AskedSweep) -> str:
+    """The command of its last start, as far as it is known."""
+    last = sweep.started_by
+    where = f"cd {shlex.quote(last['folder'])} && " if "folder" in last else ""
+    return f"{where}{last.get('command', 'cse-sweep FILE')}"

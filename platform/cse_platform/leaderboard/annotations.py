@@ -1,0 +1,200 @@
+"""What people have written about trials, configurations and sweeps: notes, tags and stars."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy.orm import Session
+
+from cse_platform.errors import AmbiguousError, NotFoundError
+from cse_platform.leaderboard.stored_sweeps import find_sweep, sweep_or_none
+from cse_platform.leaderboard.tables import (
+    AnnotationRecord,
+    ConfigurationRecord,
+    GroupRecord,
+    SweepRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+from cse_platform.leaderboard.trial_references import begins_with, find_trial, is_trial_reference
+from cse_platform.render.formats import HASH_DIGITS
+from cse_platform.tracking.events import Annotatable
+
+_BATCH = 500
+"""Names in one query: databases limit its parameters."""
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """One note, tag or star."""
+
+    text: str
+    """The note, or the tag; empty of a star."""
+    who: str
+    time: datetime
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """What stands written about one thing."""
+
+    note: Annotation | None = None
+    star: Annotation | None = None
+    tags: tuple[Annotation, ...] = ()
+    """In order of the alphabet."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The tags alone."""
+        return tuple(tag.text for tag in self.tags)
+
+
+@dataclass(frozen=True)
+class BoardAnnotations:
+    """What stands written about configurations and trials, by their hashes and keys."""
+
+    configurations: Mapping[str, Annotations] = field(default_factory=dict)
+    trials: Mapping[str, Annotations] = field(default_factory=dict)
+
+    def of(self, configuration: str, trials: Iterable[str]) -> list[Annotations]:
+        """About a configuration, then about these trials of it."""
+        found = [self.configurations.get(configuration), *map(self.trials.get, trials)]
+        return [one for one in found if one is not None]
+
+
+def annotations(
+    session: Session, about: Annotatable, names: Collection[str] | None = None
+) -> dict[str, Annotations]:
+    """What stands written, by name; left out, of all things of that kind."""
+    query = select(AnnotationRecord).where(
+        AnnotationRecord.about == about, AnnotationRecord.stands.is_(True)
+    )
+    if names is None:
+        return _by_name(session.scalars(query.order_by(AnnotationRecord.word)))
+    listed, found = [*names], dict[str, Annotations]()
+    for start in range(0, len(listed), _BATCH):
+        some = query.where(AnnotationRecord.name.in_(listed[start : start + _BATCH]))
+        found |= _by_name(session.scalars(some.order_by(AnnotationRecord.word)))
+    return found
+
+
+def annotations_of(session: Session, about: Annotatable, name: str) -> Annotations:
+    """What stands written about one thing."""
+    return annotations(session, about, [name]).get(name, Annotations())
+
+
+def board_annotations(session: Session) -> BoardAnnotations:
+    """All that rows of a board can bear: people write little, and one look is enough."""
+    return BoardAnnotations(annotations(session, "configuration"), annotations(session, "trial"))
+
+
+def last_written(session: Session, about: Annotatable, name: str) -> datetime | None:
+    """When somebody has last written about a thing, or taken something away."""
+    query = select(func.max(AnnotationRecord.time))
+    return session.scalar(
+        query.where(AnnotationRecord.about == about, AnnotationRecord.name == name)
+    )
+
+
+def tagged(about: Annotatable, tag: str) -> Select[str]:
+    """The names of what bears a tag."""
+    return select(AnnotationRecord.name).where(
+        AnnotationRecord.about == about,
+        AnnotationRecord.field == "tag",
+        AnnotationRecord.word == tag,
+        AnnotationRecord.stands.is_(True),
+    )
+
+
+def written_tags(session: Session) -> set[str]:
+    """Every tag that somebody has written."""
+    query = select(AnnotationRecord.word).where(
+        AnnotationRecord.field == "tag", AnnotationRecord.stands.is_(True)
+    )
+    return {*session.scalars(query)}
+
+
+def _by_name(records: Iterable[AnnotationRecord]) -> dict[str, Annotations]:
+    found: dict[str, list[AnnotationRecord]] = defaultdict(list)
+    for record in records:
+        found[record.name].append(record)
+    return {name: _annotations(lines) for name, lines in found.items()}
+
+
+def _annotations(records: Iterable[AnnotationRecord]) -> Annotations:
+    made: dict[str, list[Annotation]] = defaultdict(list)
+    for one in records:
+        made[one.field].append(Annotation(one.word or one.text, one.who, one.time))
+    note, star = (next(iter(made[name]), None) for name in ("note", "star"))
+    return Annotations(note, star, tuple(made["tag"]))
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is written about."""
+
+    about: Annotatable
+    name: str
+    """A trial's key, a configuration's hash, a sweep's name."""
+    sweep: str
+    """One that has it."""
+    experiment: str
+    """The one in MLflow that this sweep is in."""
+
+    def __str__(self) -> str:
+        digits = len(self.name) if self.about == "sweep" else HASH_DIGITS
+        return f"{self.about} {self.name[:digits]}"
+
+
+def find_subject(session: Session, reference: str) -> Subject:
+    """What a reference means: a sweep's name, METHOD@CONFIGURATION, a trial's key, SWEEP#NUMBER.
+
+    The first 6 or more digits of a key or of a configuration's hash are enough; where both begin
+    so, it is the trial.
+
+    Raises:
+        NotFoundError: if it is none of them.
+        AmbiguousError: if several keys or hashes begin so.
+    """
+    if (sweep := sweep_or_none(session, reference)) is not None:
+        return _subject("sweep", sweep.name, sweep)
+    method, at, digits = reference.partition("@")
+    if at:
+        return _configuration(session, digits, GroupRecord.method == method, named=reference)
+    if not is_trial_reference(reference):
+        raise NotFoundError(
+            f"{reference!r} is not a sweep of this leaderboard; name one, METHOD@CONFIGURATION, a "
+            "trial's key or its first digits, or SWEEP#NUMBER"
+        )
+    keys = select(TrialRecord.id).where(begins_with(TrialRecord.key, reference)).limit(1)
+    if "#" in reference or session.scalar(keys):
+        trial = find_trial(session, reference)
+        return _subject("trial", trial.key, find_sweep(session, trial.sweep))
+    return _configuration(session, reference, named=reference)
+
+
+def _configuration(
+    session: Session, digits: str, *conditions: ColumnElement[bool], named: str
+) -> Subject:
+    query = select(ConfigurationRecord).join(ConfigurationRecord.group)
+    begins = begins_with(ConfigurationRecord.hash, digits)
+    found = session.scalars(query.where(begins, *conditions).limit(2)).all() if digits else []
+    if not found:
+        raise NotFoundError(f"{named!r} is neither a configuration nor a trial of this leaderboard")
+    if len(found) > 1:
+        raise AmbiguousError(f"several configurations begin as {named!r}; write more digits")
+    holds = (
+        select(SweepRecord)
+        .join(SweepRecord.places)
+        .join(SweepTrialRecord.trial)
+        .where(TrialRecord.configuration_id == found[0].id)
+        .order_by(SweepRecord.id)
+        .limit(1)
+    )
+    return _subject("configuration", found[0].hash, session.scalars(holds).one())
+
+
+def _subject(about: Annotatable, name: str, sweep: SweepRecord) -> Subject:
+    return Subject(about, name, sweep.name, sweep.spec.get("experiment", "cse"))

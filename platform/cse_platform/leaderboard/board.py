@@ -1,0 +1,403 @@
+"""The ranking that `cse-leaderboard` shows: its configurations and rows.
+
+Scores are fractions.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from sqlalchemy import Row, ScalarSelect, Select, Subquery, case, func, select
+from sqlalchemy.orm import Session, aliased
+
+from cse_platform.leaderboard.annotations import BoardAnnotations, annotations, board_annotations
+from cse_platform.leaderboard.filters import (
+    Filters,
+    best_first,
+    best_of_group,
+    group_conditions,
+    trial_conditions,
+)
+from cse_platform.leaderboard.records import (
+    BOARD_FAMILIES,
+    Configuration,
+    ConfigurationSetup,
+    Estimate,
+    FamilyName,
+    LeaderboardRow,
+    estimate,
+    family_named,
+)
+from cse_platform.leaderboard.tables import (
+    ConfigurationRecord,
+    GroupRecord,
+    MachineRecord,
+    ScoreRecord,
+    SweepRecord,
+    SweepTagRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+from cse_platform.leaderboard.test_scores import Evaluated, scores_by_evaluation
+from cse_platform.leaderboard.trial_details import dev_set
+from cse_platform.leaderboard.trial_references import begins_with
+from cse_platform.leaderboard.trials import BUILTIN, TEST_SOURCES, first_test_accesses
+from cse_platform.tracking.events import IMPORTED
+from cse_platform.tracking.history import COSTS, EPOCHS
+
+
+def selected_configurations(
+    filters: Filters, *, per_configuration: bool, limit: int | None = None
+) -> Subquery:
+    """The configurations to show, with the number and GPU seconds of what each was selected from.
+
+    They are the best of each group by the rule of `best`. With `per_configuration`, they are all
+    that have a complete trial; a limit keeps those with the highest means.
+
+    Returns:
+        Columns `id`, `trials` (of any state) and `gpu_seconds`.
+    """
+    if not filters.keeps_groups_whole:
+        some = _among_some_trials(filters, per_configuration=per_configuration, limit=limit)
+        return some.subquery("selected")
+    if per_configuration:
+        one = ConfigurationRecord
+        query = _with_effort(one.id).join(GroupRecord.configurations).where(one.n > 0)
+        query = _cut(query, limit, one.mean.desc(), GroupRecord.method, one.hash)
+    else:
+        query = _with_effort(best_of_group())
+    return query.where(*group_conditions(filters)).subquery("selected")
+
+
+def _with_effort(configuration: Any) -> Select[Any]:
+    return select(configuration.label("id"), GroupRecord.trials, GroupRecord.gpu_seconds)
+
+
+def _cut(query: Select[Any], limit: int | None, *order: Any) -> Select[Any]:
+    """Only the first so many."""
+    return query if limit is None else query.order_by(*order).limit(limit)
+
+
+def _among_some_trials(
+    filters: Filters, *, per_configuration: bool, limit: int | None
+) -> Select[Any]:
+    tried = _tried(filters).subquery("tried")
+    group = ConfigurationRecord.group_id
+    best = best_first(tried.c.n, tried.c.mean, ConfigurationRecord.hash)
+    ranked = (
+        select(
+            tried.c.id,
+            tried.c.n,
+            tried.c.mean,
+            GroupRecord.method,
+            ConfigurationRecord.hash,
+            func.row_number().over(partition_by=group, order_by=best).label("place"),
+            func.sum(tried.c.trials).over(partition_by=group).label("trials"),
+            func.sum(tried.c.gpu_seconds).over(partition_by=group).label("gpu_seconds"),
+        )
+        .join(ConfigurationRecord, ConfigurationRecord.id == tried.c.id)
+        .join(ConfigurationRecord.group)
+        .where(*group_conditions(filters))
+        .subquery("ranked")
+    )
+    query = select(ranked.c.id, ranked.c.trials, ranked.c.gpu_seconds).where(ranked.c.n > 0)
+    if not per_configuration:
+        return query.where(ranked.c.place == 1)
+    return _cut(query, limit, ranked.c.mean.desc(), ranked.c.method, ranked.c.hash)
+
+
+def _tried(filters: Filters) -> Select[Any]:
+    """Configurations by what the trials that are let through say."""
+    complete = TrialRecord.state == "COMPLETE"
+    query = (
+        select(
+            TrialRecord.configuration_id.label("id"),
+            func.sum(case((complete, 1), else_=0)).label("n"),
+            func.avg(case((complete, TrialRecord.best_value))).label("mean"),
+            func.count().label("trials"),
+            func.sum(TrialRecord.gpu_seconds).label("gpu_seconds"),
+        )
+        .where(*trial_conditions(filters))
+        .group_by(TrialRecord.configuration_id)
+    )
+    if filters.configuration is not None:
+        named = begins_with(ConfigurationRecord.hash, filters.configuration)
+        query = query.where(
+            TrialRecord.configuration_id.in_(select(ConfigurationRecord.id).where(named))
+        )
+    return query
+
+
+def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[int, set[str]]:
+    """Of the sweeps that hold them: from their files, and what people have written."""
+    held = (
+        select(TrialRecord.configuration_id, SweepRecord.id, SweepRecord.name)
+        .join(TrialRecord.places)
+        .join(SweepTrialRecord.sweep)
+        .where(TrialRecord.configuration_id.in_(configurations))
+        .distinct()
+    )
+    lines = session.execute(held).all()
+    in_files: dict[int, set[str]] = defaultdict(set)
+    of_these = SweepTagRecord.sweep_id.in_({line.id for line in lines})
+    for sweep, tag in session.execute(
+        select(SweepTagRecord.sweep_id, SweepTagRecord.tag).where(of_these)
+    ):
+        in_files[sweep].add(tag)
+    written = annotations(session, "sweep")
+    found: dict[int, set[str]] = defaultdict(set)
+    for configuration, sweep, name in lines:
+        said = written[name].words if name in written else ()
+        found[configuration] |= in_files[sweep].union(said)
+    return found
+
+
+_BATCH = 1000
+"""Configurations in one query: databases limit its parameters."""
+
+
+MAIN_FAMILIES: tuple[FamilyName, ...] = ("sts", "transfer", "long")
+"""Each of their tasks has one number, the one that papers report."""
+
+
+class _Known(NamedTuple):
+    """What all rows are told from."""
+
+    opened: Mapping[tuple[str, str, bool], datetime]
+    """When test sets were first opened, by method, backbone and whether they are built-in."""
+    written: BoardAnnotations
+
+
+def board_rows(
+    session: Session,
+    filters: Filters | None = None,
+    *,
+    families: Sequence[FamilyName] = MAIN_FAMILIES,
+    per_configuration: bool = False,
+    limit: int | None = None,
+    among: Callable[[ConfigurationSetup], bool] | None = None,
+) -> list[LeaderboardRow]:
+    """A row per method, backbone, dev and evaluation identity, best dev mean first.
+
+    With `per_configuration`, every configuration with a complete trial has a row. A limit keeps the
+    rows with the highest dev means. `among` lets only those configurations have rows that it says
+    yes to: rows are made of many queries, and a store can hold very many configurations.
+    """
+    filters = filters or Filters()
+    in_sql = limit if filters.identity is None else None  # identities are compared afterwards
+    selected = selected_configurations(filters, per_configuration=per_configuration, limit=in_sql)
+    effort = {one.id: one for one in session.execute(select(selected)) if one.id is not None}
+    known = _Known(first_test_accesses(session), board_annotations(session))
+    ids = list(effort) if among is None else _passing(session, list(effort), among)
+    rows = [
+        row
+        for start in range(0, len(ids), _BATCH)
+        for row in _batch(session, effort, ids[start : start + _BATCH], filters, families, known)
+    ]
+    wanted = [row for row in rows if filters.identity is None or _is_of(row, filters.identity)]
+    order = sorted(
+        wanted, key=lambda row: (-row.dev_score.mean, row.method, row.configuration.hash)
+    )
+    return order[:limit]
+
+
+def _passing(
+    session: Session, configurations: Sequence[int], among: Callable[[ConfigurationSetup], bool]
+) -> list[int]:
+    is_scored = (
+        select(TrialRecord.id)
+        .join(TrialRecord.scores)
+        .where(TrialRecord.configuration_id == ConfigurationRecord.id, ScoreRecord.split == "test")
+        .correlate(ConfigurationRecord)
+        .exists()
+    )
+    query = select(
+        ConfigurationRecord.id,
+        GroupRecord.method,
+        GroupRecord.backbone,
+        ConfigurationRecord.corpus,
+        GroupRecord.dev_search,
+        ConfigurationRecord.values,
+        is_scored.label("is_scored"),
+    ).join(ConfigurationRecord.group)
+    passing = list[int]()
+    for start in range(0, len(configurations), _BATCH):
+        some = ConfigurationRecord.id.in_(configurations[start : start + _BATCH])
+        passing += [
+            identity
+            for identity, *setup in session.execute(query.where(some))
+            if among(ConfigurationSetup(*setup))
+        ]
+    return passing
+
+
+def _batch(
+    session: Session,
+    effort: Mapping[int, Row[Any]],
+    ids: Sequence[int],
+    filters: Filters,
+    families: Sequence[FamilyName],
+    known: _Known,
+) -> Iterator[LeaderboardRow]:
+    scores = scores_by_evaluation(session, ids, [family_named(name) for name in families])
+    tags = tags_of_sweeps(session, ids)
+    for configuration, seeds in groupby(
+        session.execute(_seeds(ids, filters)), lambda line: line[0].id
+    ):
+        yield from _rows(list(seeds), effort[configuration], scores, tags, known)
+
+
+def _seeds(configurations: Sequence[int], filters: Filters) -> Select[*tuple[Any, ...]]:
+    """One line a complete seed."""
+    return (
+        select(
+            ConfigurationRecord,
+            GroupRecord,
+            TrialRecord.seed,
+            TrialRecord.key,
+            TrialRecord.best_value,
+            TrialRecord.start_value,
+            TrialRecord.finished,
+            TrialRecord.wall_seconds,
+            TrialRecord.costs,
+            MachineRecord.host,
+            MachineRecord.hardware,
+            _first_sweep(filters.sweep).label("sweep"),
+            _first_start().label("first_start"),
+        )
+        .join(ConfigurationRecord.group)
+        .join(ConfigurationRecord.seeds)
+        .outerjoin(TrialRecord.machine)
+        .where(
+            ConfigurationRecord.id.in_(configurations),
+            TrialRecord.state == "COMPLETE",
+            *trial_conditions(filters),
+        )
+        .order_by(ConfigurationRecord.id, TrialRecord.seed)
+    )
+
+
+def _first_sweep(sweep: str | None) -> ScalarSelect[str]:
+    tried = aliased(TrialRecord)
+    query = (
+        select(SweepRecord.name)
+        .join(SweepRecord.places)
+        .join(tried, SweepTrialRecord.trial)
+        .where(tried.configuration_id == ConfigurationRecord.id)
+        .order_by(SweepRecord.id)
+        .limit(1)
+        .correlate(ConfigurationRecord)
+    )
+    return (query if sweep is None else query.where(SweepRecord.name == sweep)).scalar_subquery()
+
+
+def _first_start() -> ScalarSelect[datetime]:
+    tried = aliased(TrialRecord)
+    query = select(func.min(tried.started)).where(tried.configuration_id == ConfigurationRecord.id)
+    return query.correlate(ConfigurationRecord).scalar_subquery()
+
+
+def _rows(
+    seeds: Sequence[Row[Any]],
+    effort: Row[Any],
+    scores: Mapping[int, list[Evaluated]],
+    tags: Mapping[int, set[str]],
+    known: _Known,
+) -> list[LeaderboardRow]:
+    """The rows of one configuration: one for each evaluation identity, or one without scores."""
+    configuration = seeds[0].ConfigurationRecord
+    row = _row(seeds, effort)
+    first_start = seeds[0].first_start
+    written = known.written.of(configuration.hash, row.keys.values())
+    row = replace(
+        row,
+        tags=sorted(tags.get(configuration.id, set()).union(*(one.words for one in written))),
+        starred=any(one.star for one in written),
+        notes=[one.note.text for one in written if one.note],
+    )
+    return [
+        replace(
+            row,
+            scores=_estimates(evaluated, set(row.seeds)),
+            test_opened=_opened_before(first_start, row, evaluated, known),
+        )
+        for evaluated in scores.get(configuration.id, [{}])
+    ]
+
+
+def _opened_before(
+    first_start: datetime, row: LeaderboardRow, evaluated: Evaluated, known: _Known
+) -> datetime | None:
+    """When the test sets that a row is about were first opened, if before its first trial.
+
+    They are those of its scores; of a row without scores, those that are like its dev sets.
+    """
+    sources = {score.source or row.dev.source for score in evaluated.values()} or {row.dev.source}
+    kinds = {source == BUILTIN for source in sources & TEST_SOURCES}
+    times = [known.opened.get((row.method, row.backbone, builtin)) for builtin in kinds]
+    return min((at for at in times if at is not None and at < first_start), default=None)
+
+
+def _row(seeds: Sequence[Row[Any]], effort: Row[Any]) -> LeaderboardRow:
+    first = seeds[0]
+    configuration, group = first.ConfigurationRecord, first.GroupRecord
+    starts = [line.start_value for line in seeds if line.start_value is not None]
+    took = [line.wall_seconds for line in seeds if line.wall_seconds is not None]
+    machines = dict.fromkeys(f"{line.host} · {line.hardware}" for line in seeds if line.host)
+    values = {line.seed: line.best_value for line in seeds}
+    return LeaderboardRow(
+        method=group.method,
+        backbone=group.backbone,
+        sweep=first.sweep,
+        configuration=Configuration(
+            configuration.hash, configuration.values, configuration.searched, configuration.code
+        ),
+        seeds=list(values),
+        keys={line.seed: line.key for line in seeds},
+        dev=dev_set(group),
+        dev_score=estimate(values, group.dev_identity, group.dev_source),
+        dev_untrained=math.fsum(starts) / len(starts) if starts else None,
+        trials=int(effort.trials),
+        gpu_hours=None if group.dev_source == IMPORTED else effort.gpu_seconds / 3600,
+        finished=max(line.finished for line in seeds),
+        machines=list(machines),
+        wall_seconds=math.fsum(took) / len(took) if took else None,
+        costs=_costs(seeds),
+        epochs=min((line.costs[EPOCHS] for line in seeds if EPOCHS in line.costs), default=None),
+        tags=[],
+        corpus=configuration.corpus,
+        other_code=configuration.code != group.code,
+    )
+
+
+def _costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:
+    """Over the seeds that know them; where these ran on different hardware, it is all named."""
+    found = {}
+    for name in COSTS:
+        lines = [line for line in seeds if name in line.costs]
+        hardware = sorted({line.hardware or "" for line in lines})
+        if lines:
+            values = {line.seed: line.costs[name] for line in lines}
+            found[name] = estimate(values, " + ".join(hardware), "")
+    return found
+
+
+def _estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimate]:
+    """In the papers' order, of the seeds that the filters let through."""
+    order = [column for family in BOARD_FAMILIES.values() for column in family.columns]
+    found = {}
+    for column in sorted(evaluated, key=order.index):
+        scores = evaluated[column]
+        if kept := {seed: scores.values[seed] for seed in sorted(scores.values) if seed in seeds}:
+            found[column] = estimate(kept, scores.identity, scores.source)
+    return found
+
+
+def _is_of(row: LeaderboardRow, identity: str) -> bool:
+    """Whether its dev sets or one of its scores have an identity that begins so."""
+    identities = [row.dev.identity, *(score.identity for score in row.scores.values())]
+    return any(one.startswith(identity) for one in identities)

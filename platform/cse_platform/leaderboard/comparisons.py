@@ -1,0 +1,264 @@
+"""Compares rows with each other, on test sets or on dev: is the difference more than luck?"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from cse_methods.errors import CseError
+from cse_methods.metrics import spearman
+from cse_platform.errors import ComparisonError
+from cse_platform.leaderboard.ranking import Progress, common_seeds, contenders
+from cse_platform.leaderboard.records import BoardFamily, FamilyName, LeaderboardRow, family_named
+from cse_platform.leaderboard.references import describe_row, shared_tasks
+from cse_platform.leaderboard.statistics.compare import compare, compare_all
+from cse_platform.leaderboard.statistics.contenders import Contender
+from cse_platform.leaderboard.statistics.results import Comparison, Matrix
+from cse_platform.leaderboard.tables import EvaluationRecord
+
+_RESAMPLES = 10_000
+
+
+def compare_rows(
+    session: Session,
+    rows: Mapping[str, LeaderboardRow],
+    *,
+    family: FamilyName,
+    progress: Progress | None = None,
+) -> Comparison:
+    """The first row against the second, on the tasks that both have.
+
+    Raises:
+        ComparisonError: if they have no task in common, or were scored on other data or by another
+            protocol.
+    """
+    tasks, average = shared_tasks(rows, family)
+    _refuse_nothing_shared(rows, tasks, family)
+    notes = _alike(_settings_of(session, rows, tasks), rows, tasks)
+    a, b = contenders(session, rows, tasks)
+    return judged(
+        rows,
+        (a, b),
+        tasks=tasks,
+        average=average,
+        seeds={name: common_seeds(row, tasks) for name, row in rows.items()},
+        notes=sorted(notes),
+        progress=progress,
+    )
+
+
+def judged(
+    rows: Mapping[str, LeaderboardRow],
+    compared: tuple[Contender, Contender],
+    *,
+    tasks: Sequence[str],
+    average: str | None,
+    seeds: Mapping[str, Sequence[int]],
+    notes: Sequence[str],
+    progress: Progress | None,
+) -> Comparison:
+    """What the statistics say of two contenders, and what they are: `seeds` are those compared."""
+    a, b = compared
+    step = _step_of(progress, compared)
+    found = compare(a, b, tasks=tasks, average=average, resamples=_RESAMPLES, progress=step)
+    lines = tuple(
+        f"{side}: {describe_row(row, seeds[name])}"
+        for side, (name, row) in zip("AB", rows.items(), strict=True)
+    )
+    return replace(found, notes=(*found.notes, *notes), told=lines)
+
+
+def compare_all_rows(
+    session: Session,
+    rows: Mapping[str, LeaderboardRow],
+    *,
+    family: FamilyName,
+    progress: Progress | None = None,
+) -> Matrix:
+    """Every row against every other, on the mean over the tasks that all have scores on.
+
+    Rows are left out, and a note names them, if they lack the family's average and others have it,
+    or if they cannot be compared with the first of the others. The rows that matter most come
+    first. Of ranking, the tasks are those of its first metric.
+
+    Raises:
+        ComparisonError: if there are fewer than two rows that can be compared.
+    """
+    columns = family_named(family)
+    headline = next(iter(columns.averages), None)
+    whole = {n: row for n, row in rows.items() if headline in row.scores}
+    kept = whole if len(whole) > 1 else dict(rows)
+    tasks = [task for task in _compared_on(columns) if all(task in r.scores for r in kept.values())]
+    settings = _settings_of(session, kept, tasks)
+    first = next(iter(kept), "")
+    notes: set[str] = set()
+    for name, row in list(kept.items())[1:]:
+        try:
+            notes |= _alike(settings, {first: kept[first], name: row}, tasks)
+        except ComparisonError:
+            del kept[name]
+    if len(kept) < 2 or not tasks:
+        raise ComparisonError(
+            f"a comparison takes two rows with test scores of {family} on the same data, got "
+            f"{len(kept)}"
+        )
+    _refuse_nothing_shared(kept, tasks, family)
+    if left_out := [name for name in rows if name not in kept]:
+        notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
+    compared = contenders(session, kept, tasks)
+    step = _step_of(progress, compared)
+    found = compare_all(compared, tasks=tasks, resamples=_RESAMPLES, progress=step)
+    lines = tuple(
+        f"{name}: {describe_row(row, common_seeds(row, tasks))}" for name, row in kept.items()
+    )
+    return replace(found, notes=(*found.notes, *sorted(notes)), tasks=tuple(tasks), told=lines)
+
+
+def _compared_on(family: BoardFamily) -> tuple[str, ...]:
+    """What the family's first average is over; never a mean over several metrics."""
+    return family.over(family.averages[0]) if family.averages else family.columns
+
+
+def _refuse_nothing_shared(
+    rows: Mapping[str, LeaderboardRow], tasks: Sequence[str], family: FamilyName
+) -> None:
+    if not tasks:
+        raise ComparisonError(
+            f"{' and '.join(rows)} share no task of {family} that they are scored on"
+        )
+    for name, row in rows.items():
+        if not common_seeds(row, tasks):
+            raise ComparisonError(f"no seed of {name} is scored on all of {', '.join(tasks)}")
+
+
+def _step_of(
+    progress: Progress | None, compared: Sequence[Contender]
+) -> Callable[[int], None] | None:
+    if progress is None:
+        return None
+    total = _RESAMPLES * sum(one.seeds * len(one.cosines) for one in compared)
+    return lambda done: progress(done, total)
+
+
+def _settings_of(
+    session: Session, rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """By identity of these scores: the settings that it is the hash of."""
+    names = {row.scores[task].identity for row in rows.values() for task in tasks}
+    query = select(EvaluationRecord.identity, EvaluationRecord.settings)
+    stored = query.where(EvaluationRecord.identity.in_(sorted(names)))
+    return {one.identity: one.settings for one in session.execute(stored)}
+
+
+def _alike(
+    settings: Mapping[str, dict[str, Any]], rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]
+) -> set[str]:
+    """Notes on how two encoders read their texts differently; any other difference is refused."""
+    (a, mine), (b, other) = rows.items()
+    said: set[str] = set()
+    for task in tasks:
+        ids = (mine.scores[task].identity, other.scores[task].identity)
+        if ids[0] != ids[1]:
+            said.add(_difference(a, b, task, *(settings.get(one) for one in ids)))
+    return said
+
+
+def _difference(
+    a: str, b: str, task: str, mine: dict[str, Any] | None, other: dict[str, Any] | None
+) -> str:
+    """Only how texts are read may differ: that is part of an encoder."""
+    if mine is None or other is None:
+        raise ComparisonError(
+            f"{a} and {b} have other evaluation identities on {task}, and of one it is not known "
+            "what it stands for; score both with cse-evaluate"
+        )
+    for name in ("data_sha256", "protocol"):
+        if mine.get(name) != other.get(name):
+            what = "other data" if name == "data_sha256" else "another protocol"
+            raise ComparisonError(
+                f"{a} and {b} were scored on {task} with {what}; narrow it down by backbone or "
+                "identity, or score both alike with cse-evaluate"
+            )
+    theirs = other.get("reading", {})
+    parts = [
+        f"{name} {value} against {theirs.get(name)}"
+        for name, value in mine.get("reading", {}).items()
+        if value != theirs.get(name)
+    ]
+    return f"{a} and {b} read their texts unlike each other: {', '.join(parts)}"
+
+
+SAME_SCORE = 0.005
+"""A kept model scores as its trial did on dev, but for the last digits of another machine."""
+
+
+class DevPairs(NamedTuple):
+    """What a trial's kept model says of the pairs of the dev set that its search climbs."""
+
+    gold: NDArray[np.float64]
+    cosines: NDArray[np.float32]
+
+
+PairsOf = Callable[[str], DevPairs]
+"""By a trial's key; a CseError where its model or its dev data cannot be had any more."""
+
+
+def compare_dev_rows(
+    rows: Mapping[str, LeaderboardRow], pairs_of: PairsOf, *, progress: Progress | None = None
+) -> Comparison:
+    """The first row against the second on the dev set that both searches climb.
+
+    Where the pairs of a row cannot be had, or a kept model does not score as its trial did, the
+    intervals are over seeds only, and a note says why.
+
+    Raises:
+        ComparisonError: if the rows are judged by unlike dev sets.
+    """
+    (a, first), (b, second) = rows.items()
+    if first.dev.identity != second.dev.identity:
+        raise ComparisonError(
+            f"{a} and {b} are judged by other dev sets: {_dev(first)} and {_dev(second)}; narrow "
+            "it down by --identity, or run one of them with the dev sets of the other"
+        )
+    task, notes = f"dev {first.dev.search}", list[str]()
+    compared = [_contender(name, row, task, pairs_of, notes) for name, row in rows.items()]
+    return judged(
+        rows,
+        (compared[0], compared[1]),
+        tasks=[task],
+        average=None,
+        seeds={name: row.seeds for name, row in rows.items()},
+        notes=notes,
+        progress=progress,
+    )
+
+
+def _contender(
+    name: str, row: LeaderboardRow, task: str, pairs_of: PairsOf, notes: list[str]
+) -> Contender:
+    scores = {task: [row.dev_score.values[seed] for seed in row.seeds]}
+    try:
+        found = [_checked(row, seed, pairs_of(row.keys[seed])) for seed in row.seeds]
+    except CseError as problem:
+        notes.append(f"{name} is compared over its seeds only: {problem}")
+        return Contender(name, scores)
+    cosines: NDArray[Any] = np.stack([one.cosines for one in found])
+    return Contender(name, scores, {task: cosines}, {task: found[0].gold})
+
+
+def _checked(row: LeaderboardRow, seed: int, pairs: DevPairs) -> DevPairs:
+    recorded, found = row.dev_score.values[seed], spearman(pairs.cosines, pairs.gold)
+    if not abs(found - recorded) <= SAME_SCORE:
+        raise ComparisonError(
+            f"the kept model of trial {row.keys[seed][:16]} scores {found:.4f} on dev "
+            f"{row.dev.search} here, and {recorded:.4f} is on record"
+        )
+    return pairs
+
+
+def _dev(row: LeaderboardRow) -> str:
+    return f"{row.dev.search} ({row.dev.source}, identity {row.dev.identity[:8]})"

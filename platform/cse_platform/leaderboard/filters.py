@@ -1,0 +1,254 @@
+"""Filters of a leaderboard, the order of its rows, and which configuration is the best."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from operator import methodcaller
+from typing import Any
+
+from sqlalchemy import ColumnElement, CompoundSelect, Select, and_, false, func, or_, select, union
+from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
+
+from cse_methods.published.released import SCORED_BY, names_of_released
+from cse_platform.errors import NotFoundError
+from cse_platform.leaderboard.annotations import tagged, written_tags
+from cse_platform.leaderboard.records import BOARD_FAMILIES, LeaderboardRow
+from cse_platform.leaderboard.tables import (
+    ConfigurationRecord,
+    GroupRecord,
+    MachineRecord,
+    SweepRecord,
+    SweepTagRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+from cse_platform.tracking.history import COSTS
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What a leaderboard is made from; None lets all through."""
+
+    backbone: str | None = None
+    """One, or several with commas between them; encoders that were released from one pass too."""
+    method: str | None = None
+    sweep: str | None = None
+    """Only trials that it holds."""
+    tag: str | None = None
+    """Only trials that bear this tag, or whose configuration or a sweep that holds them does."""
+    configuration: str | None = None
+    """Only configurations whose hash begins so."""
+    identity: str | None = None
+    """Only rows whose dev sets or evaluations have an identity that begins so. It does not change
+    which configuration is selected on dev."""
+    hardware: str | None = None
+    """Only trials on a machine whose GPU, CPU or host has this in its name."""
+    since: datetime | None = None
+    """Only trials that finished then or later."""
+
+    @property
+    def keeps_groups_whole(self) -> bool:
+        """Whether a group is let through with all its trials or not at all."""
+        narrower = (self.sweep, self.tag, self.configuration, self.hardware, self.since)
+        return all(one is None for one in narrower)
+
+
+def group_conditions(filters: Filters) -> list[ColumnElement[bool]]:
+    """The conditions on groups."""
+    conditions: list[ColumnElement[bool]] = []
+    if filters.backbone is not None:
+        conditions.append(_is_of(backbones_in(filters.backbone)))
+    if filters.method is not None:
+        conditions.append(GroupRecord.method == filters.method)
+    return conditions
+
+
+def _is_of(backbones: Sequence[str]) -> ColumnElement[bool]:
+    """The condition on groups of these backbones, or of encoders released from one of them."""
+    released = [
+        part
+        for name in names_of_released(backbones)
+        for part in (GroupRecord.backbone == name, GroupRecord.backbone.startswith(f"{name}@"))
+    ]
+    scored = and_(GroupRecord.method == SCORED_BY, or_(false(), *released))
+    return or_(GroupRecord.backbone.in_(backbones), scored)
+
+
+def backbones_in(text: str) -> list[str]:
+    """The backbones that a filter names, with commas between them."""
+    return [name for part in text.split(",") if (name := part.strip())]
+
+
+def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
+    """The conditions on single trials."""
+    conditions: list[ColumnElement[bool]] = []
+    if filters.hardware is not None:
+        named = or_(
+            MachineRecord.hardware.icontains(filters.hardware, autoescape=True),
+            MachineRecord.host.icontains(filters.hardware, autoescape=True),
+        )
+        conditions.append(TrialRecord.machine_id.in_(select(MachineRecord.id).where(named)))
+    if filters.since is not None:
+        conditions.append(TrialRecord.finished >= filters.since)
+    if filters.sweep is not None:
+        conditions.append(TrialRecord.id.in_(_held_by(SweepRecord.name == filters.sweep)))
+    if filters.tag is not None:
+        conditions.append(TrialRecord.id.in_(_bearing(filters.tag)))
+    return conditions
+
+
+def _held_by(sweeps: ColumnElement[bool]) -> Select[int]:
+    """The trials that sweeps hold, by their ids."""
+    return select(SweepTrialRecord.trial_id).join(SweepTrialRecord.sweep).where(sweeps)
+
+
+def _bearing(tag: str) -> CompoundSelect[int]:
+    """The trials that have a tag, or whose configuration or a sweep that holds them has it."""
+    in_file = select(SweepTagRecord.sweep_id).where(SweepTagRecord.tag == tag)
+    sweeps = or_(SweepRecord.id.in_(in_file), SweepRecord.name.in_(tagged("sweep", tag)))
+    configurations = ConfigurationRecord.hash.in_(tagged("configuration", tag))
+    return union(
+        _held_by(sweeps),
+        select(TrialRecord.id).where(TrialRecord.key.in_(tagged("trial", tag))),
+        select(TrialRecord.id).join(TrialRecord.configuration).where(configurations),
+    )
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The values that filters take, each list in order of the alphabet."""
+
+    backbones: list[str]
+    methods: list[str]
+    sweeps: list[str]
+    tags: list[str]
+    machines: list[str]
+
+
+def catalogue(session: Session) -> Catalogue:
+    """The values of each filter that let something through."""
+
+    def values(column: InstrumentedAttribute[str]) -> set[str]:
+        return {*session.scalars(select(column).distinct())}
+
+    return Catalogue(
+        backbones=sorted(values(GroupRecord.backbone)),
+        methods=sorted(values(GroupRecord.method)),
+        sweeps=sorted(values(SweepRecord.name)),
+        tags=sorted(values(SweepTagRecord.tag) | written_tags(session)),
+        machines=sorted(values(MachineRecord.hardware)),
+    )
+
+
+TEXT_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
+    "method": lambda row: row.shown_method,
+    "backbone": lambda row: row.shown_backbone,
+    "sweep": lambda row: row.sweep,
+    "configuration": lambda row: row.configuration.hash,
+    "corpus": lambda row: row.corpus,
+    "dev_set": lambda row: (row.dev.search, row.dev.source),
+    "machines": lambda row: row.machines or None,
+    "tags": lambda row: row.tags or None,
+    "rank": lambda row: (row.rank.best, row.rank.worst) if row.rank else None,
+}
+"""From the lowest up."""
+NUMBER_COLUMNS: dict[str, Callable[[LeaderboardRow], Any]] = {
+    "dev": lambda row: row.dev_score.mean,
+    "dev_std": lambda row: row.dev_score.std,
+    "untrained": lambda row: row.dev_untrained,
+    "std": lambda row: row.ranked_score.std if row.ranked_score else None,
+    "best": lambda row: row.ranked_score.best if row.ranked_score else None,
+    "n": lambda row: row.n,
+    "trials": lambda row: row.trials,
+    "gpu_hours": lambda row: row.gpu_hours,
+    "wall_seconds": lambda row: row.wall_seconds,
+    **{name: methodcaller("cost", name) for name in COSTS},
+    "finished": lambda row: row.finished,
+    "gap": lambda row: row.gap.difference if row.gap else None,
+}
+"""From the highest down, as test scores are."""
+SCORE_COLUMNS = tuple(column for family in BOARD_FAMILIES.values() for column in family.columns)
+SORT_COLUMNS = (*TEXT_COLUMNS, *NUMBER_COLUMNS, *SCORE_COLUMNS)
+
+
+def sort_rows(rows: Sequence[LeaderboardRow], column: str) -> list[LeaderboardRow]:
+    """Rows by a column; those without a value last, equal ones by dev, the highest first.
+
+    Texts and ranks stand from the lowest up, numbers and dates from the highest down.
+
+    Raises:
+        NotFoundError: if it is none of them.
+    """
+    if column not in SORT_COLUMNS:
+        raise NotFoundError(
+            f"there is no column {column!r} to sort by; expected {', '.join(SORT_COLUMNS)}"
+        )
+    value = TEXT_COLUMNS.get(column) or NUMBER_COLUMNS.get(column) or _score(column)
+    by_dev = sorted(rows, key=lambda row: (-row.dev_score.mean, row.method, row.configuration.hash))
+    known = [row for row in by_dev if value(row) is not None]
+    known.sort(key=value, reverse=column not in TEXT_COLUMNS)
+    return known + [row for row in by_dev if value(row) is None]
+
+
+def _score(column: str) -> Callable[[LeaderboardRow], Any]:
+    return lambda row: row.scores[column].mean if column in row.scores else None
+
+
+_UNIT = 1e12
+"""Means are compared in units of 1e-12. The store updates its means seed by seed, a filtered board
+takes SQL's `avg`, a sweep takes `fmean`. They add in another order, so that their means of equal
+seeds can differ in the last bit. No dev score is known to twelve digits, and a mean of fractions in
+this unit is a whole number that a float holds."""
+
+BestKey = tuple[bool, int, str]
+
+
+def best_key(*, seeds: int, mean: float, configuration: str) -> BestKey:
+    """The best configuration has the highest key.
+
+    The mean is that of the dev scores of its complete seeds.
+    """
+    return seeds > 1, round(mean * _UNIT), configuration
+
+
+def best_first(seeds: Any, mean: Any, configuration: Any) -> tuple[ColumnElement[Any], ...]:
+    """The same rule as the `ORDER BY` of a query; configurations without a seed come last."""
+    return (seeds > 1).desc(), (seeds > 0).desc(), _rounded(mean).desc(), configuration.desc()
+
+
+def _rounded(mean: Any) -> ColumnElement[float]:
+    """A mean dev score in the unit that means are compared in."""
+    return func.round(mean * _UNIT)
+
+
+def best_of_group() -> ColumnElement[Any]:
+    """The same rule for whole groups: the id of each group's best configuration, by an index."""
+    return func.coalesce(
+        _highest_of_group(several_seeds=True), _highest_of_group(several_seeds=False)
+    )
+
+
+def _highest_of_group(*, several_seeds: bool) -> Any:
+    """The best configuration of a group, by the stored means.
+
+    An index has the configurations in order of their means, those with several seeds and all. Two
+    look-ups in it, however many there are: the highest mean, and the means that may equal it, among
+    which `_rounded` decides.
+    """
+    one, other = aliased(ConfigurationRecord), aliased(ConfigurationRecord)
+
+    def of_group(each: Any) -> Any:
+        seeds = each.n > 1 if several_seeds else each.n > 0
+        return (each.group_id == GroupRecord.id) & seeds
+
+    highest = (
+        select(other.mean).where(of_group(other)).order_by(other.mean.desc()).limit(1)
+    ).correlate(GroupRecord)
+    return (
+        select(one.id)
+        .where(of_group(one), one.mean >= highest.scalar_subquery() - 1 / _UNIT)
+        .order_by(_rounded(one.mean).desc(), one.hash.desc())
+        .limit(1)
+        .correlate(GroupRecord)
+        .scalar_subquery()
+    )

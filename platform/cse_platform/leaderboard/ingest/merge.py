@@ -1,0 +1,166 @@
+"""Brings what another leaderboard holds onto this one; doing it again changes nothing."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import RowMapping, func, select
+from sqlalchemy.orm import Session
+
+from cse_platform.errors import ImportRefusedError
+from cse_platform.leaderboard.ingest.evaluations import add_identity
+from cse_platform.leaderboard.ingest.journal_sink import apply_event, apply_held_back, put_newest
+from cse_platform.leaderboard.ingest.merge_sweeps import matched, merge_sweep_trials, merge_sweeps
+from cse_platform.leaderboard.ingest.merge_trials import TakesModel, merge_trials
+from cse_platform.leaderboard.ingest.sweep_events import holds_rehearsals
+from cse_platform.leaderboard.ingest.upserts import insert_missing, trial_or_none
+from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.tables import (
+    AnnotationRecord,
+    Base,
+    EarlyEventRecord,
+    EvaluationRecord,
+    PairSetRecord,
+    TrialRecord,
+)
+from cse_platform.tracking.events import EVENT, TrialFinished
+
+
+def merge_annotations(ours: Session, theirs: Session, rename: Mapping[str, str]) -> None:
+    """Take over what people have written there; `rename` has names of sweeps here by theirs."""
+    for row in theirs.execute(select(*AnnotationRecord.__table__.c)).mappings():
+        name = rename.get(row["name"], row["name"]) if row["about"] == "sweep" else row["name"]
+        put_newest(ours, AnnotationRecord(**{**row, "name": name}))
+
+
+_BATCH = 500
+"""Trials that are in memory at once, with their dev curves and scores."""
+
+MergeProgress = Callable[[int, int], None]
+"""Called with how many trials are done, and of how many."""
+
+
+@dataclass(frozen=True)
+class MergeSummary:
+    """What came, in numbers."""
+
+    sweeps: int
+    """New ones."""
+    trials: int
+    """All that are there."""
+    new: int
+    completed: int
+    """That were here and not complete."""
+    newer: int
+    """Complete on neither side; the attempt that shows, or its latest state, is from there."""
+    differing: int
+    """Complete on both sides with different dev values; the one that was complete first stands."""
+    points: int
+    """Of dev curves."""
+    scores: int
+
+    @property
+    def here(self) -> int:
+        """Trials that were here already, as far as they are there."""
+        return self.trials - self.new - self.completed - self.newer
+
+
+def takes_none(_place: str, _trial: str) -> bool:
+    """Take no model of any trial."""
+    return False
+
+
+def merge(
+    target: Store,
+    source: Store,
+    *,
+    rename: Mapping[str, str] | None = None,
+    takes_model: TakesModel = takes_none,
+    progress: MergeProgress | None = None,
+) -> MergeSummary:
+    """Take over everything in one transaction; the source is only read.
+
+    Of all attempts at a trial on both sides the best one stands for it, as when one leaderboard
+    gets their journals: a complete one, else the one that came furthest. Of one attempt, what was
+    heard of last counts. A complete trial gets the scores that it lacks; where the dev values
+    differ, the other side's are scores of another model and stay away.
+
+    Args:
+        target: the leaderboard that gets them.
+        source: the other one. What it says is not believed where it could do harm.
+        rename: names here by the names there, for sweeps that only share their name.
+        takes_model: whether a place may be that of a trial's model; left out, no models come.
+        progress: of the trials.
+
+    Raises:
+        ImportRefusedError: if sweeps of one name are not one sweep, `rename` means nothing, a sweep
+            or trial has a name that none can have, or one side alone holds rehearsals.
+        StoreError: if one of the databases fails.
+    """
+    with source.session() as theirs, target.writing() as ours:
+        _refuse_rehearsals(ours, theirs)
+        pairs = matched(ours, theirs, rename or {})
+        sweeps, new_sweeps = merge_sweeps(ours, theirs, pairs)
+        for row in _all(theirs, EvaluationRecord):
+            add_identity(ours, **row)
+        for row in _all(theirs, PairSetRecord):
+            insert_missing(ours, PairSetRecord, ["data_sha256"], [row])
+        total = theirs.scalar(select(func.count()).select_from(TrialRecord)) or 0
+        ids: dict[int, int] = {}
+        came: Counter[str] = Counter()
+        for batch in _batches(theirs):
+            taken, counts = merge_trials(ours, theirs, batch, takes_model)
+            ids |= taken
+            came += counts
+            ours.flush()
+            ours.expunge_all()
+            if progress is not None:
+                progress(len(ids), total)
+        merge_sweep_trials(ours, theirs, sweeps, ids)
+        merge_annotations(ours, theirs, rename or {})
+        _merge_early(ours, theirs, rename or {}, takes_model)
+    names = ("new", "completed", "newer", "differing", "points", "scores")
+    return MergeSummary(sweeps=new_sweeps, trials=total, **{name: came[name] for name in names})
+
+
+def _refuse_rehearsals(ours: Session, theirs: Session) -> None:
+    here, there = holds_rehearsals(ours), holds_rehearsals(theirs)
+    if there and not here:
+        raise ImportRefusedError(
+            "that leaderboard holds rehearsals, made by cse-sweep --smoke: their numbers mean "
+            "nothing, and stay there; run the sweeps themselves"
+        )
+    if here and there is False:
+        raise ImportRefusedError(
+            "this leaderboard holds rehearsals, made by cse-sweep --smoke, and the next one "
+            "removes it; name another one by --runs or --store"
+        )
+
+
+def _batches(theirs: Session) -> Iterator[Sequence[TrialRecord]]:
+    last = 0
+    query = select(TrialRecord).order_by(TrialRecord.id).limit(_BATCH)
+    while batch := theirs.scalars(query.where(TrialRecord.id > last)).all():
+        yield batch
+        last = batch[-1].id
+        theirs.expunge_all()
+
+
+def _merge_early(
+    ours: Session, theirs: Session, rename: Mapping[str, str], takes_model: TakesModel
+) -> None:
+    """Apply what waited on either side for a trial that the other one had."""
+    for key in ours.scalars(select(EarlyEventRecord.trial).distinct()).all():
+        if trial_or_none(ours, key) is not None:
+            apply_held_back(ours, key)
+    for held in theirs.scalars(select(EarlyEventRecord)):
+        event = EVENT.validate_json(held.event)
+        event = event.model_copy(update={"sweep": rename.get(event.sweep, event.sweep)})
+        if isinstance(event, TrialFinished) and event.model is not None:
+            taken = event.model if takes_model(event.model, event.trial) else None
+            event = event.model_copy(update={"model": taken})
+        apply_event(ours, held.journal, held.position, event)
+
+
+def _all(theirs: Session, table: type[Base]) -> Iterable[RowMapping]:
+    return theirs.execute(select(*table.__table__.c)).mappings()

@@ -1,0 +1,354 @@
+"""Merges the trials of another leaderboard, a batch at a time, with their attempts and scores."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, TypeVar
+
+from sqlalchemy import RowMapping, delete, func, select
+from sqlalchemy.orm import Session
+from sqlalchemy.orm.attributes import set_committed_value
+
+from cse_platform.errors import ImportRefusedError
+from cse_platform.leaderboard.ingest.attempts import (
+    Attempt,
+    count_complete,
+    curve_of,
+    finish,
+    settle,
+)
+from cse_platform.leaderboard.ingest.evaluations import SCORE_KEY, own_metrics
+from cse_platform.leaderboard.ingest.upserts import (
+    add_searched,
+    insert_missing,
+    insert_newest,
+    insert_once,
+)
+from cse_platform.leaderboard.tables import (
+    ATTEMPT_COLUMNS,
+    POINT_COLUMNS,
+    Base,
+    ConfigurationRecord,
+    DevPointRecord,
+    GroupRecord,
+    MachineRecord,
+    OtherAttemptRecord,
+    OtherPointRecord,
+    PairSimilaritiesRecord,
+    ScoreRecord,
+    TestAccessRecord,
+    TrialRecord,
+)
+from cse_platform.sweep.blocks import slug_problem
+
+MergeOutcome = Literal["new", "completed", "newer", "differing", "here"]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What became of a trial that both sides have."""
+
+    outcome: MergeOutcome
+    points: int
+    """Of dev curves, that came."""
+    same_model: bool
+    """Whether their scores are of the model that stands for the trial here now."""
+
+
+def merge_attempts(
+    ours: Session,
+    theirs: Session,
+    both: Sequence[tuple[TrialRecord, TrialRecord]],
+    others: Mapping[int, Sequence[OtherAttemptRecord]],
+    machines: Mapping[int, int],
+) -> dict[int, Merged]:
+    """Offer their attempts at these trials, pairs of ours and theirs; by the ids there.
+
+    `others` has what does not stand for a trial, by the trial's id there; `machines` has the ids
+    here by the ids there.
+    """
+    merged = {}
+    for here, there in both:
+        before = here.best_value if here.state == "COMPLETE" else None
+        attempts: list[Attempt] = [there, *others[there.id]]
+        came = {
+            attempt.journal: points
+            for attempt in attempts
+            if (points := _offer(ours, theirs, here, attempt, machines)) is not None
+        }
+        if came:
+            settle(ours, here)
+        theirs_value = there.best_value if there.state == "COMPLETE" else None
+        outcome: MergeOutcome = "newer" if here.journal in came else "here"
+        if before is not None:
+            outcome = "here" if theirs_value in (None, before) else "differing"
+        elif here.state == "COMPLETE":
+            outcome = "completed"
+        same_model = theirs_value in (None, here.best_value)
+        merged[there.id] = Merged(outcome, sum(came.values()), same_model)
+    return merged
+
+
+def _offer(
+    ours: Session,
+    theirs: Session,
+    trial: TrialRecord,
+    offered: Attempt,
+    machines: Mapping[int, int],
+) -> int | None:
+    """Take over an attempt unless as much of it is here; then None, else how many points came."""
+    mine = _same(ours, trial, offered)
+    if mine is None:
+        mine = OtherAttemptRecord(
+            trial_id=trial.id,
+            journal=offered.journal,
+            state="RUNNING",
+            started=offered.started,
+            provenance={},
+        )
+        ours.add(mine)
+    elif mine.state == "COMPLETE" or _heard(theirs, offered) <= _heard(ours, mine):
+        return None
+    metrics = (
+        own_metrics(theirs, offered) if isinstance(offered, TrialRecord) else offered.best_metrics
+    )
+    for name in ATTEMPT_COLUMNS:
+        setattr(mine, name, getattr(offered, name))
+    mine.machine_id = None if offered.machine_id is None else machines[offered.machine_id]
+    ours.flush()
+    came = _copy_curve(ours, theirs, offered, mine)
+    if isinstance(mine, OtherAttemptRecord):
+        mine.best_metrics = metrics
+    else:
+        finish(ours, mine, metrics)
+    return came
+
+
+def _same(session: Session, trial: TrialRecord, offered: Attempt) -> Attempt | None:
+    """What is here of that attempt; without journals, one that began at that moment is the one."""
+    if trial.journal == offered.journal:
+        return trial
+    if not (trial.journal and offered.journal) and trial.started == offered.started:
+        return trial
+    return session.get(OtherAttemptRecord, (trial.id, offered.journal))
+
+
+def _heard(session: Session, attempt: Attempt) -> tuple[bool, datetime, datetime, bool]:
+    """Later starts stand before earlier ones; after one start, what was heard of last."""
+    table, which = curve_of(attempt)
+    point = session.scalar(select(func.max(table.reported_at)).where(*which))
+    started, finished = attempt.started, attempt.finished
+    last = max(finished or started, point or started)
+    return attempt.state == "COMPLETE", started, last, finished is not None
+
+
+def _copy_curve(ours: Session, theirs: Session, offered: Attempt, mine: Attempt) -> int:
+    there, at_theirs = curve_of(offered)
+    here, at_ours = curve_of(mine)
+    ours.execute(delete(here).where(*at_ours))
+    of: dict[str, Any] = {"trial_id": mine.id if isinstance(mine, TrialRecord) else mine.trial_id}
+    if isinstance(mine, OtherAttemptRecord):
+        of["journal"] = mine.journal
+    query = select(*(getattr(there, name) for name in POINT_COLUMNS)).where(*at_theirs)
+    rows = [{**point, **of} for point in theirs.execute(query).mappings()]
+    return insert_missing(ours, here, [*of, "step"], rows)
+
+
+TakesModel = Callable[[str, str], bool]
+"""Whether a place may be that of the model of a trial, given by its key."""
+
+Row = RowMapping | Mapping[str, Any]
+Made = TypeVar("Made", bound=Base)
+
+GROUP_KEY = ("method", "backbone", "dev_identity")
+MACHINE_KEY = ("host", "hardware")
+SIMILARITIES_KEY = ("trial_id", "task", "identity")
+RELEASE_KEY = ("trial_id", "opened", "who")
+IDLE = {"trials": 0, "gpu_seconds": 0.0}
+UNTRIED = {**IDLE, "n": 0, "mean": None, "m2": 0.0}
+"""The counters of a group and a configuration that nothing has been added to."""
+
+
+def merge_trials(
+    ours: Session, theirs: Session, batch: Sequence[TrialRecord], takes_model: TakesModel
+) -> tuple[dict[int, int], Counter[str]]:
+    """Take over a batch of trials; the counters of configurations and groups stay right.
+
+    The batch has trials over there. A model that `takes_model` refuses stays away. The ids here by
+    the ids there are returned, and how many trials of each outcome, points and scores came.
+    """
+    _check_keys(theirs, batch)
+    attempts = _their_attempts(theirs, batch, takes_model)
+    known = _by_key(ours, batch)
+    machines = _machines(ours, theirs, batch)
+    configurations, groups = _configurations(ours, theirs, batch)
+    made = {}
+    for row in batch:
+        if row.key not in known:
+            configuration = configurations[row.configuration_id]
+            made[row.key] = _make(ours, row, configuration, machines)
+            groups[configuration.group_id].trials += 1
+    ours.flush()
+    for configuration_id in sorted({trial.configuration_id for trial in made.values()}):
+        count_complete(ours, configuration_id)
+    trials = known | made
+    ids = {row.id: trials[row.key].id for row in batch}
+    new = {row.id: ids[row.id] for row in batch if row.key in made}
+    points = _copy(ours, theirs, DevPointRecord, ("trial_id", "step"), new)
+    _add_attempts(ours, {new[there]: attempts[there] for there in new}, machines)
+    _copy(ours, theirs, OtherPointRecord, ("trial_id", "journal", "step"), new)
+    both = [(known[row.key], row) for row in batch if row.key in known]
+    merged = merge_attempts(ours, theirs, both, attempts, machines)
+    same = new | {there: ids[there] for there, one in merged.items() if one.same_model}
+    scores = _copy_scores(ours, theirs, same, new)
+    _copy(ours, theirs, PairSimilaritiesRecord, SIMILARITIES_KEY, same)
+    _copy(ours, theirs, TestAccessRecord, RELEASE_KEY, ids)
+    points += sum(one.points for one in merged.values())
+    outcomes = Counter[str](one.outcome for one in merged.values())
+    return ids, outcomes + Counter(new=len(new), points=points, scores=scores)
+
+
+def _check_keys(theirs: Session, batch: Sequence[TrialRecord]) -> None:
+    """Refuse keys and hashes that no trial can have: files are called by them."""
+    hashes = select(ConfigurationRecord.hash).where(
+        ConfigurationRecord.id.in_({trial.configuration_id for trial in batch})
+    )
+    for name in (*(trial.key for trial in batch), *theirs.scalars(hashes)):
+        if problem := slug_problem(name):
+            raise ImportRefusedError(f"a trial there has a key that none can have: {problem}")
+
+
+def _their_attempts(
+    theirs: Session, batch: Sequence[TrialRecord], takes_model: TakesModel
+) -> dict[int, list[OtherAttemptRecord]]:
+    """Their other attempts at these trials by the ids there.
+
+    These and the trials are changed in memory: they lose a model that is not theirs.
+    """
+    keys = {trial.id: trial.key for trial in batch}
+    query = select(OtherAttemptRecord).where(OtherAttemptRecord.trial_id.in_(keys))
+    attempts: dict[int, list[OtherAttemptRecord]] = {trial: [] for trial in keys}
+    for attempt in theirs.scalars(query.order_by(OtherAttemptRecord.journal)):
+        attempts[attempt.trial_id].append(attempt)
+    for trial in batch:
+        offered: list[Attempt] = [trial, *attempts[trial.id]]
+        for one in offered:
+            if one.model is not None and not takes_model(one.model, trial.key):
+                set_committed_value(one, "model", None)
+    return attempts
+
+
+def _by_key(ours: Session, batch: Sequence[TrialRecord]) -> dict[str, TrialRecord]:
+    query = select(TrialRecord).where(TrialRecord.key.in_([row.key for row in batch]))
+    return {trial.key: trial for trial in ours.scalars(query)}
+
+
+def _make(
+    ours: Session, row: TrialRecord, configuration: ConfigurationRecord, machines: Mapping[int, int]
+) -> TrialRecord:
+    copied = {name: getattr(row, name) for name in ("key", "seed", *ATTEMPT_COLUMNS)}
+    trial = TrialRecord(**copied, configuration_id=configuration.id, gpu_seconds=0.0)
+    trial.machine_id = None if row.machine_id is None else machines[row.machine_id]
+    ours.add(trial)
+    configuration.trials += 1
+    return trial
+
+
+def _configurations(
+    ours: Session, theirs: Session, trials: Sequence[TrialRecord]
+) -> tuple[dict[int, ConfigurationRecord], dict[int, GroupRecord]]:
+    """Those of the trials, made where they are not here, by their id there; groups by that here."""
+    there = _rows(theirs, ConfigurationRecord, {trial.configuration_id for trial in trials})
+    groups = {
+        row["id"]: _group(ours, row)
+        for row in _rows(theirs, GroupRecord, {row["group_id"] for row in there})
+    }
+    rows = [row | UNTRIED | {"group_id": groups[row["group_id"]].id} for row in there]
+    for row in rows:
+        del row["id"]
+    insert_missing(ours, ConfigurationRecord, ["hash"], rows)
+    hashes = ConfigurationRecord.hash.in_([row["hash"] for row in there])
+    here = {one.hash: one for one in ours.scalars(select(ConfigurationRecord).where(hashes))}
+    for row in there:
+        add_searched(here[row["hash"]], row["searched"])
+    by_id = {group.id: group for group in groups.values()}
+    return {row["id"]: here[row["hash"]] for row in there}, by_id
+
+
+def _group(ours: Session, row: Row) -> GroupRecord:
+    """The group here; whose newest trial is the newer one says by which code."""
+    group = _found_or_made(ours, GroupRecord, GROUP_KEY, {**row, **IDLE})
+    since = row["code_since"]
+    if since is not None and (group.code_since is None or group.code_since < since):
+        group.code, group.code_since = row["code"], since
+    return group
+
+
+def _machines(ours: Session, theirs: Session, batch: Sequence[TrialRecord]) -> dict[int, int]:
+    """The ids here by the ids there."""
+    others = select(OtherAttemptRecord.machine_id).where(
+        OtherAttemptRecord.trial_id.in_([trial.id for trial in batch])
+    )
+    used = {*theirs.scalars(others), *(trial.machine_id for trial in batch)}
+    there = _rows(theirs, MachineRecord, [one for one in used if one is not None])
+    return {row["id"]: _found_or_made(ours, MachineRecord, MACHINE_KEY, row).id for row in there}
+
+
+def _found_or_made(ours: Session, table: type[Made], key: Sequence[str], row: Row) -> Made:
+    which = {name: row[name] for name in key}
+    values = {name: value for name, value in row.items() if name not in ("id", *key)}
+    insert_once(ours, table, which, values)
+    return ours.scalars(select(table).filter_by(**which)).one()
+
+
+def _rows(theirs: Session, table: type[Base], ids: Iterable[int]) -> list[dict[str, Any]]:
+    columns = table.__table__.c
+    query = select(*columns).where(columns.id.in_(ids)).order_by(columns.id)
+    return [dict(zip(columns.keys(), row, strict=True)) for row in theirs.execute(query)]
+
+
+def _add_attempts(
+    ours: Session,
+    attempts: Mapping[int, Sequence[OtherAttemptRecord]],
+    machines: Mapping[int, int],
+) -> None:
+    """Add other attempts at trials that are new here, by the ids here."""
+    rows = [
+        {name: getattr(attempt, name) for name in (*ATTEMPT_COLUMNS, "best_metrics")}
+        | {"trial_id": here, "machine_id": machines.get(attempt.machine_id or 0)}
+        for here, several in attempts.items()
+        for attempt in several
+    ]
+    insert_missing(ours, OtherAttemptRecord, ["trial_id", "journal"], rows)
+
+
+def _copy(
+    ours: Session,
+    theirs: Session,
+    table: type[Base],
+    key: Sequence[str],
+    ids: Mapping[int, int],
+) -> int:
+    """Add the rows that hang on these trials and are not here; how many came."""
+    return insert_missing(ours, table, key, _hanging(theirs, table, ids))
+
+
+def _copy_scores(
+    ours: Session, theirs: Session, ids: Mapping[int, int], new: Mapping[int, int]
+) -> int:
+    """Add or renew scores; how many came. The own ones of trials that were here came with them."""
+    own = [*theirs.scalars(select(GroupRecord.dev_identity))]
+    known = {here for there, here in ids.items() if there not in new}
+    rows = [
+        row
+        for row in _hanging(theirs, ScoreRecord, ids)
+        if row["trial_id"] not in known or row["identity"] not in own
+    ]
+    return insert_newest(ours, ScoreRecord, SCORE_KEY, rows)
+
+
+def _hanging(theirs: Session, table: type[Base], ids: Mapping[int, int]) -> list[dict[str, Any]]:
+    columns = [column for column in table.__table__.c if column.key != "id"]
+    query = select(*columns).where(table.__table__.c.trial_id.in_(ids))
+    return [{**row, "trial_id": ids[row["trial_id"]]} for row in theirs.execute(query).mappings()]

@@ -1,0 +1,9 @@
+"""Where alembic finds the open connection; it runs this file for every command."""
+
+from alembic import context
+
+from cse_platform.leaderboard.upgrade import migration_options
+
+context.configure(connection=context.config.attributes["connection"], **migration_options())
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,123 @@
+"""What earlier sweeps have found and tried, for a new one to start from."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import exists, func, select
+from sqlalchemy.orm import Session
+
+from cse_platform.leaderboard.filters import best_first
+from cse_platform.leaderboard.stored_sweeps import find_sweep
+from cse_platform.leaderboard.tables import (
+    ConfigurationRecord,
+    GroupRecord,
+    SweepRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+
+
+@dataclass(frozen=True)
+class Leading:
+    """A configuration, and how it did."""
+
+    sweep: str
+    """The first that tried it."""
+    backbone: str
+    values: dict[str, Any]
+    """All its hyperparameters."""
+    mean: float
+    """Of the dev scores of its complete seeds, a fraction."""
+    seeds: int
+
+
+def leading_configurations(
+    session: Session, *, method: str, backbone: str, dev_identity: str, but: str, limit: int
+) -> list[Leading]:
+    """The best configurations of a method in sweeps other than `but`, the best first.
+
+    All are of one group, for means of several cannot be compared: of the same backbone if there is
+    any, and then with the same dev data; else of the backbone with the most trials.
+    """
+    for group in _groups(session, method, backbone, dev_identity):
+        if found := list(_best_of(session, group, but=but, limit=limit)):
+            return found
+    return []
+
+
+def _groups(session: Session, method: str, backbone: str, dev_identity: str) -> list[GroupRecord]:
+    """All groups of a method, the most akin first."""
+    groups = session.scalars(select(GroupRecord).where(GroupRecord.method == method))
+
+    def kinship(group: GroupRecord) -> tuple[bool, bool, int, int]:
+        same_data = group.dev_identity == dev_identity
+        return group.backbone == backbone, same_data, group.trials, -group.id
+
+    return sorted(groups, key=kinship, reverse=True)
+
+
+def _best_of(session: Session, group: GroupRecord, *, but: str, limit: int) -> Iterator[Leading]:
+    one = ConfigurationRecord
+    places = (
+        select(SweepRecord.name)
+        .join(SweepRecord.places)
+        .join(SweepTrialRecord.trial)
+        .where(TrialRecord.configuration_id == one.id, SweepRecord.name != but)
+    )
+    first = places.order_by(SweepRecord.id).limit(1).correlate(one).scalar_subquery()
+    query = (
+        select(first, one.values, one.mean, one.n)
+        .where(one.group_id == group.id, one.n > 0, exists(places.correlate(one)))
+        .order_by(*best_first(one.n, one.mean, one.hash))
+        .limit(limit)
+    )
+    for sweep, values, mean, seeds in session.execute(query):
+        if mean is not None:
+            yield Leading(sweep, group.backbone, values, mean, seeds)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A configuration that a sweep has completed."""
+
+    number: int
+    """Of its first trial there."""
+    backbone: str
+    corpus: str
+    dev_identity: str
+    values: dict[str, Any]
+    """All its hyperparameters."""
+    searched: tuple[str, ...]
+    """Those that the sweep varied, or another one that tried this configuration."""
+    value: float
+    """The mean dev score of the sweep's complete trials of it, a fraction."""
+
+
+def tried_configurations(session: Session, name: str) -> tuple[str, list[Tried]]:
+    """The method that a sweep trains, and the configurations that it has completed, by number.
+
+    Raises:
+        NotFoundError: if there is no such sweep; names the nearest.
+    """
+    sweep = find_sweep(session, name)
+    one, group = ConfigurationRecord, GroupRecord
+    first = func.min(SweepTrialRecord.number)
+    query = (
+        select(
+            first, group.backbone, one.corpus, group.dev_identity, one.values, one.searched,
+            func.avg(TrialRecord.best_value),
+        )
+        .select_from(SweepTrialRecord)
+        .join(SweepTrialRecord.trial)
+        .join(TrialRecord.configuration)
+        .join(one.group)
+        .where(SweepTrialRecord.sweep_id == sweep.id, TrialRecord.state == "COMPLETE")
+        .group_by(one.id, group.id)
+        .order_by(first)
+    )  # fmt: skip
+    found = [
+        Tried(number, backbone, corpus, identity, values, tuple(searched), float(mean))
+        for number, backbone, corpus, identity, values, searched, mean in session.execute(query)
+    ]
+    return sweep.method, found

@@ -1,0 +1,362 @@
+"""Ours in the rows and columns of a paper's table, beside what the paper prints."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from cse_methods.published.released import ReleasedEncoder
+from cse_platform.leaderboard.filters import BestKey, best_key
+from cse_platform.leaderboard.published.rows import (
+    ABOUT_THE_RUN,
+    HARDWARE,
+    SELECTED_ON,
+    PublishedRow,
+    PublishedSplit,
+    published_rows,
+    rows_of_table,
+)
+from cse_platform.leaderboard.records import (
+    ConfigurationSetup,
+    DevSets,
+    Estimate,
+    Gap,
+    LeaderboardRow,
+)
+from cse_platform.leaderboard.statistics.intervals import gap_interval
+from cse_platform.leaderboard.statistics.results import Interval
+from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, TRAIN_MINUTES
+
+
+def gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | None:
+    """The difference to the published number that is most like ours, on our headline column.
+
+    Among several, the method's own paper comes first, and one that ran another's method anew last;
+    then the row that says most about the configuration, then the number with most sources, then the
+    order of `published`.
+
+    Args:
+        ours: its headline is a test column; nothing is compared on dev, or on built-in or imported
+            data.
+        published: rows of any method, backbone and split; best before `merged`, which drops what
+            some of the sources say of the configuration.
+
+    Returns:
+        None where our row has no such score, or no published one is like it.
+    """
+    column = ours.headline
+    score = None if column is None else ours.scores.get(column)
+    if column is None or score is None or not comparable(score, ours.dev):
+        return None
+    rows = [
+        row
+        for row in published
+        if row.split == "test"
+        and column in row.scores.keys() - row.unstated
+        and matches(row, ours.setup)
+    ]
+    return _gap(column, score, rows) if rows else None
+
+
+def _gap(column: str, score: Estimate, rows: Sequence[PublishedRow]) -> Gap:
+    def repeated(value: float) -> int:
+        return len(
+            {source for row in rows if row.scores[column] == value for source in row.sources}
+        )
+
+    def credit(row: PublishedRow) -> tuple[bool, bool]:
+        return row.own, not row.rerun
+
+    def likeness(row: PublishedRow) -> tuple[bool, bool, int, int]:
+        return *credit(row), len(row.configuration or ()), repeated(row.scores[column])
+
+    closest = max(rows, key=likeness)
+    value = closest.scores[column]
+    # The first table of such papers to print the number: an ablation may only repeat it.
+    first = next(r for r in rows if credit(r) == credit(closest) and r.scores[column] == value)
+    interval = score.interval
+    return Gap(
+        column=column,
+        published=value,
+        source=f"{first.paper} {first.table}",
+        difference=score.mean - value,
+        inside=None if interval is None else interval.low <= value <= interval.high,
+    )
+
+
+PAPERS_DEV = frozenset({"stsb", "sickr"})
+"""What papers select on that do not say it."""
+PAPERS = frozenset({"hub", "senteval"})
+"""Sources of the data that papers report on."""
+
+
+def source_of(score: Estimate, dev: DevSets) -> str:
+    """Of the data that a score is on; of the dev sets where a store does not know it."""
+    return score.source or dev.source
+
+
+def comparable(score: Estimate, dev: DevSets) -> bool:
+    """Whether a score can be beside a paper's: on built-in or imported data it cannot."""
+    return source_of(score, dev) in PAPERS
+
+
+def matches(published: PublishedRow, ours: ConfigurationSetup) -> bool:
+    """Whether ours is of the method, the backbone and the settings that the row is of.
+
+    A row that does not say on which dev set it was selected takes configurations that were selected
+    on STS-B or SICK-R. One that names no corpus takes any, but for costs.
+    """
+    if ours.released is not None:
+        return _is_of_released(published, ours.released)
+    stated, corpus = published.settings.get(SELECTED_ON), published.corpus
+    return (
+        published.configuration is not None
+        and (published.method, published.backbone) == (ours.method, ours.backbone)
+        and ours.dev_search in (PAPERS_DEV if stated is None else {stated})
+        and (corpus is None or set(corpus.split("+")) == set(ours.corpus.split("+")))
+        and all(
+            _fits(name, wanted, ours.values) for name, wanted in published.configuration.items()
+        )
+    )
+
+
+def _is_of_released(published: PublishedRow, released: ReleasedEncoder) -> bool:
+    """Whether a row is what the encoder's authors report: the paper did not train it anew.
+
+    Settings tell of a variant, unless the row says what they are of our hyperparameters.
+    """
+    is_variant = published.configuration is None and not published.settings.keys() <= ABOUT_THE_RUN
+    return (
+        (published.method, published.backbone) == (released.system, released.trained_from)
+        and published.split == "test"
+        and published.settings.get(SELECTED_ON) == released.selected_on
+        and not (published.rerun or is_variant)
+    )
+
+
+def _fits(name: str, wanted: Any, values: Mapping[str, Any]) -> bool:
+    if name not in values:
+        return False
+    if isinstance(wanted, dict):
+        return bool(values[name] != wanted["not"])
+    return bool(values[name] == wanted)
+
+
+Verdict = Literal["within noise", "above", "below", "noise not known"]
+
+
+@dataclass(frozen=True)
+class CellGap:
+    """How far ours is above a number that the paper prints."""
+
+    value: float
+    """A fraction; of a cost, in its unit."""
+    interval: Interval | None
+    """Of the same over seeds: ours, and the paper's where it prints their standard deviation. None
+    where ours is of one seed."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it is more than seeds differ by."""
+        if self.interval is None:
+            return "noise not known"
+        if self.interval.low > 0:
+            return "above"
+        return "below" if self.interval.high < 0 else "within noise"
+
+
+@dataclass(frozen=True)
+class PaperLine:
+    """A row of the paper's table, and what of ours stands in it."""
+
+    backbone: str
+    method: str
+    """As the paper names it."""
+    label: str
+    """The settings, as the paper words them."""
+    published: dict[str, float]
+    """By column: fractions, and costs in their own units."""
+    published_std: dict[str, float]
+    ours: dict[str, Estimate]
+    """By column; empty where nothing of ours stands here."""
+    configuration: str | None = None
+    """The hash of ours."""
+    published_n: int | None = None
+    """Over how many seeds the paper's numbers are; None where the table does not say."""
+    released: str | None = None
+    """The released encoder that ours is, where none that was trained here stands in the line."""
+
+    @property
+    def gaps(self) -> dict[str, CellGap]:
+        """By column, of each cell that has a number of ours beside the paper's."""
+        return {
+            column: self._gap(ours, self.published[column], self.published_std.get(column))
+            for column, ours in self.ours.items()
+        }
+
+    def _gap(self, ours: Estimate, printed: float, std: float | None) -> CellGap:
+        values = list(ours.values.values())
+        interval = gap_interval(values, printed=printed, std=std, n=self.published_n)
+        return CellGap(ours.mean - printed, interval)
+
+    @property
+    def n(self) -> int:
+        """Seeds of ours, the fewest of any column; 0 where nothing of ours stands here."""
+        return min((estimate.n for estimate in self.ours.values()), default=0)
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table of a paper, in its order, grouped by backbone."""
+
+    paper: str
+    table: str
+    columns: tuple[str, ...]
+    lines: tuple[PaperLine, ...]
+    notes: tuple[str, ...] = ()
+    """What limits the comparison."""
+
+
+def paper_table(
+    paper: str, table: str, ours: Sequence[LeaderboardRow], files: Iterable[str | Path] = ()
+) -> PaperTable:
+    """Our rows laid out as a table of a paper.
+
+    Each line shows the best on dev of our configurations that fit it and have a score in it; how
+    many seeds one has are those of its scores there. A line of dev scores takes them from rows that
+    were selected on that very dev set.
+
+    The table goes by its name in the files, or by its bare number. `ours` has a row for every
+    configuration; scores on built-in or imported data are left out.
+
+    Raises:
+        PublishedError: if there is no such paper or table, with those that there are; or a file is
+            malformed.
+    """
+    rows = rows_of_table(paper, table, published_rows(files=files))
+    columns = tuple(dict.fromkeys(column for row in rows for column in row.scores))
+    backbones = list(dict.fromkeys(row.backbone for row in rows))
+    candidates = {id(row): [one for one in ours if _scores(row, one)] for row in rows}
+    lines = [
+        line_of_row(row, candidates[id(row)])
+        for row in sorted(rows, key=lambda row: backbones.index(row.backbone))
+    ]
+    notes = [
+        *_notes_on_columns(columns, rows),
+        *_notes_on_costs(rows[0].paper, columns, lines, candidates.values()),
+        *_notes_on_ours(columns, lines, candidates.values()),
+    ]
+    if left_out := sum(any(_left_out(row, one) for row in rows) for one in ours):
+        notes.append(
+            f"Scores of {left_out} of our rows left out: they are on built-in or imported data, "
+            "and cannot be compared with a paper."
+        )
+    return PaperTable(rows[0].paper, rows[0].table, columns, tuple(lines), tuple(notes))
+
+
+def can_stand(rows: Sequence[PublishedRow], ours: ConfigurationSetup) -> bool:
+    """Whether a configuration of ours has a score for any of these rows of a paper."""
+    return any((ours.is_scored or row.split != "test") and matches(row, ours) for row in rows)
+
+
+def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
+    """A row of a paper's table, and of ours the best on dev that has a number in it."""
+
+    def key(one: LeaderboardRow) -> tuple[bool, BestKey]:
+        return one.released is None, best_key(
+            seeds=min(estimate.n for estimate in _scores(row, one).values()),
+            mean=one.dev_score.mean,
+            configuration=one.configuration.hash,
+        )
+
+    best = max((one for one in ours if _scores(row, one)), key=key, default=None)
+    return PaperLine(
+        backbone=row.backbone,
+        method=row.system,
+        label=row.label,
+        published=row.scores,
+        published_std=row.std,
+        ours={} if best is None else _scores(row, best),
+        configuration=None if best is None else best.configuration.hash,
+        published_n=row.seeds,
+        released=best.backbone if best and best.released else None,
+    )
+
+
+def _scores(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
+    """Our scores in the columns of a published row that can be compared with it."""
+    known = _known(row, ours)
+    return {column: one for column, one in known.items() if comparable(one, ours.dev)}
+
+
+def _left_out(row: PublishedRow, ours: LeaderboardRow) -> bool:
+    return len(_scores(row, ours)) < len(_known(row, ours))
+
+
+def _known(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
+    """Our numbers in the columns of a published row that ours stands in; none where it does not."""
+    if not matches(row, ours.setup):
+        return {}
+    known = _numbers(ours)[row.split]
+    return {column: known[column] for column in row.scores if column in known}
+
+
+def _numbers(ours: LeaderboardRow) -> dict[PublishedSplit, Mapping[str, Estimate]]:
+    """All that a row of ours can fill in papers' tables, by split and column."""
+    columns = cost_columns(ours.configuration.values)
+    costs = {column: cost for column, cost in ours.costs.items() if column in columns}
+    return {"test": ours.scores, "dev": {ours.dev.search: ours.dev_score}, "train": costs}
+
+
+def cost_columns(values: Mapping[str, Any]) -> set[str]:
+    """The costs that a configuration fills: the minutes of all training only if it is whole."""
+    return set(COSTS) - ({TRAIN_MINUTES} if "max_steps" in values else set())
+
+
+def _notes_on_columns(columns: Sequence[str], rows: Sequence[PublishedRow]) -> Iterator[str]:
+    if unstated := {column for row in rows for column in row.unstated}:
+        named = " and ".join(column for column in columns if column in unstated)
+        yield f"The paper does not state how it measures {named}; ours are accuracies."
+
+
+def _notes_on_costs(
+    paper: str,
+    columns: Sequence[str],
+    lines: Sequence[PaperLine],
+    candidates: Iterable[Sequence[LeaderboardRow]],
+) -> Iterator[str]:
+    """What costs were measured on, and how: on other hardware they are shown, and not compared."""
+    costs = [column for column in columns if column in COSTS]
+    if not costs:
+        return
+    theirs = HARDWARE.get(paper, "hardware that is not known")
+    ours = {one.identity for line in lines for name, one in line.ours.items() if name in costs}
+    hardware = "; ".join(sorted(filter(None, ours))) or "hardware that is not known"
+    beside = f", ours of {hardware}: a difference is one of machines too"
+    yield f"{' and '.join(costs)}: the paper's are of {theirs}{beside if ours else ''}."
+    if ours and TRAIN_MINUTES in costs:
+        yield (
+            "Our minutes are those of optimiser steps, without evaluations and the start of a "
+            "trial; the paper does not say what its minutes include."
+        )
+    if any(one.epoch_is_extrapolated for rows in candidates for one in rows):
+        yield f"Some of our {EPOCH_MINUTES} are extrapolated, from trials of a part of an epoch."
+
+
+def _notes_on_ours(
+    columns: Sequence[str],
+    lines: Sequence[PaperLine],
+    candidates: Iterable[Sequence[LeaderboardRow]],
+) -> Iterator[str]:
+    if any(len({one.dev.identity for one in ours}) > 1 for ours in candidates):
+        yield (
+            "Our row of some lines could be selected on several dev sets, and is the one with the "
+            "highest mean on any; filter by identity to settle it."
+        )
+    for column in (one for one in columns if one not in COSTS):
+        n = len({line.ours[column].identity for line in lines if column in line.ours})
+        if n > 1:
+            yield (
+                f"Our scores of {column} are of {n} evaluation identities: filter by one to "
+                "compare them."
+            )

@@ -1,1 +1,0 @@
-"""Every question to the store, as a SELECT and the record that answers it."""

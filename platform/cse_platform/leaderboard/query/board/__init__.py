@@ -1,1 +1,0 @@
-"""The board: which configurations it shows, their scores, ranks and comparisons."""

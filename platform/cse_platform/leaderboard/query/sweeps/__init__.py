@@ -1,1 +1,0 @@
-"""Sweeps: how far they are, what runs, and what they have tried."""

@@ -1,1 +1,0 @@
-"""Single trials: found by key, their curves, scores and all their details."""

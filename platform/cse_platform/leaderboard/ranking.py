@@ -1,0 +1,226 @@
+"""Rank intervals of rows, and the scores by seed and pair that they are computed from."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session
+
+from cse_methods.tasks import STS_TASKS
+from cse_platform.leaderboard.records import BoardFamily, Estimate, LeaderboardRow
+from cse_platform.leaderboard.statistics.contenders import Contender, Sampled, sample
+from cse_platform.leaderboard.statistics.intervals import pairs_interval
+from cse_platform.leaderboard.statistics.ranks import Ranked, joint_ranks
+from cse_platform.leaderboard.statistics.resampling import Floats
+from cse_platform.leaderboard.statistics.results import RankInterval
+from cse_platform.leaderboard.tables import (
+    ConfigurationRecord,
+    PairSetRecord,
+    PairSimilaritiesRecord,
+    TrialRecord,
+)
+from cse_platform.tracking.packing import unpack_cosines, unpack_gold
+
+PAIRED_AT_ONCE = 500
+"""Configurations in one query: databases limit its parameters."""
+
+Place = tuple[str, int, str, str]
+"""Configuration's hash, seed, task and identity."""
+
+
+def contenders(
+    session: Session,
+    rows: Mapping[str, LeaderboardRow],
+    tasks: Sequence[str],
+    *,
+    scored_on: Sequence[str] = (),
+) -> list[Contender]:
+    """What is compared, with the cosines of those tasks where every seed has them.
+
+    Each row has a score for each of the tasks, columns of one family without averages, and a seed
+    that has all of them. `scored_on` has further columns that the seeds must have.
+    """
+    cosines, gold = _similarities(session, list(rows.values()), tasks)
+    made = []
+    for name, row in rows.items():
+        seeds = common_seeds(row, [*tasks, *scored_on])
+        places = {task: _places(row, seeds, task) for task in tasks}
+        paired = {task: ps for task, ps in places.items() if all(place in cosines for place in ps)}
+        made.append(
+            Contender(
+                name,
+                {task: [row.scores[task].values[seed] for seed in seeds] for task in tasks},
+                {task: np.stack([cosines[p][1] for p in ps]) for task, ps in paired.items()},
+                {task: gold[cosines[ps[0]][0]] for task, ps in paired.items()},
+            )
+        )
+    return made
+
+
+def common_seeds(row: LeaderboardRow, tasks: Sequence[str]) -> list[int]:
+    """The seeds that have a score for every one of these tasks."""
+    scored = [row.scores[task].values.keys() for task in tasks]
+    return [seed for seed in row.seeds if all(seed in one for one in scored)]
+
+
+def _places(row: LeaderboardRow, seeds: Sequence[int], task: str) -> list[Place]:
+    return [(row.configuration.hash, seed, task, row.scores[task].identity) for seed in seeds]
+
+
+def _similarities(
+    session: Session, rows: Sequence[LeaderboardRow], tasks: Sequence[str]
+) -> tuple[dict[Place, tuple[str, NDArray[np.float32]]], dict[str, NDArray[Any]]]:
+    """By place, the checksum of the pairs and their cosines; by checksum, gold."""
+    hashes = sorted({row.configuration.hash for row in rows})
+    wanted = {(row.configuration.hash, row.scores[task].identity) for row in rows for task in tasks}
+    cosines: dict[Place, tuple[str, NDArray[np.float32]]] = {}
+    for start in range(0, len(hashes), PAIRED_AT_ONCE):
+        stored = _stored(hashes[start : start + PAIRED_AT_ONCE], tasks)
+        for configuration, seed, task, identity, data, packed in session.execute(stored):
+            if (configuration, identity) in wanted:
+                cosines[configuration, seed, task, identity] = (data, unpack_cosines(packed))
+    checksums = sorted({data for data, _ in cosines.values()})
+    sets = select(PairSetRecord.data_sha256, PairSetRecord.gold)
+    sets = sets.where(PairSetRecord.data_sha256.in_(checksums))
+    return cosines, {data: unpack_gold(gold) for data, gold in session.execute(sets)}
+
+
+def _stored(
+    configurations: Sequence[str], tasks: Sequence[str]
+) -> Select[str, int, str, str, str, bytes]:
+    return (
+        select(
+            ConfigurationRecord.hash,
+            TrialRecord.seed,
+            PairSimilaritiesRecord.task,
+            PairSimilaritiesRecord.identity,
+            PairSimilaritiesRecord.data_sha256,
+            PairSimilaritiesRecord.cosines,
+        )
+        .select_from(PairSimilaritiesRecord)
+        .join(PairSimilaritiesRecord.trial)
+        .join(TrialRecord.configuration)
+        .where(ConfigurationRecord.hash.in_(configurations), PairSimilaritiesRecord.task.in_(tasks))
+    )
+
+
+def group_by_identity(rows: Sequence[LeaderboardRow]) -> dict[tuple[str | None, str], list[int]]:
+    """Places of the rows that can be ranked together: by their ranked column and its identity."""
+    groups: dict[tuple[str | None, str], list[int]] = defaultdict(list)
+    for place, row in enumerate(rows):
+        if (score := row.ranked_score) is not None:
+            groups[row.headline, score.identity].append(place)
+    return groups
+
+
+_RESAMPLES = 2000
+_SEED = 0
+
+Progress = Callable[[int, int], None]
+"""Called with how many correlations were computed since the last call, and with their total."""
+
+
+def with_rank_intervals(
+    session: Session,
+    rows: Sequence[LeaderboardRow],
+    family: BoardFamily,
+    *,
+    progress: Progress | None = None,
+) -> list[LeaderboardRow]:
+    """The same rows with their headline, their rank and the intervals of single seeds."""
+    headline, made = headline_of(rows, family), with_headline(rows, family)
+    sampled: list[Sampled | None] = [None] * len(made)
+    for places in group_by_identity(made).values():
+        group = [made[place] for place in places]
+        drawn = _sampled(session, group, family, headline, progress)
+        ranks = _ranks(group, drawn)
+        for place, one, rank in zip(places, drawn, ranks, strict=True):
+            sampled[place], made[place] = one, replace(made[place], rank=rank)
+    return [
+        replace(row, scores=_with_intervals(session, row, one))
+        for row, one in zip(made, sampled, strict=True)
+    ]
+
+
+def with_headline(rows: Sequence[LeaderboardRow], family: BoardFamily) -> list[LeaderboardRow]:
+    """The same rows with the column that their rank and gap are of."""
+    headline = headline_of(rows, family)
+    return [replace(row, headline=headline) for row in rows]
+
+
+def headline_of(rows: Sequence[LeaderboardRow], family: BoardFamily) -> str | None:
+    """The column that a board is about: the family's average, or else its first task that any row
+    has; None for dev."""
+    order = (*family.averages, *family.columns)
+    return next((column for column in order if any(column in row.scores for row in rows)), None)
+
+
+def _sampled(
+    session: Session,
+    rows: Sequence[LeaderboardRow],
+    family: BoardFamily,
+    headline: str | None,
+    progress: Progress | None,
+) -> list[Sampled | None]:
+    """Draws over pairs of what the headline is made of; None for rows that lack some of it."""
+    if headline is None:
+        return [None] * len(rows)
+    tasks = family.over(headline) if headline in family.averages else (headline,)
+    whole = {str(n): row for n, row in enumerate(rows) if _scored_alike(row, tasks, headline)}
+    compared = contenders(session, whole, tasks, scored_on=[headline])
+    paired = [one for one in compared if one.cosines.keys() == set(tasks)]
+    total = _RESAMPLES * sum(one.seeds for one in paired) * len(tasks)
+    step = None if progress is None else lambda done: progress(done, total)
+    drawn = sample(paired, tasks, resamples=_RESAMPLES, seed=_SEED, progress=step)
+    by_name = {one.contender.name: one for one in drawn}
+    return [by_name.get(str(n)) for n in range(len(rows))]
+
+
+def _scored_alike(row: LeaderboardRow, tasks: Sequence[str], headline: str) -> bool:
+    """Whether every seed of the headline has every task."""
+    seeds = row.scores[headline].values.keys()
+    return all(task in row.scores and seeds <= row.scores[task].values.keys() for task in tasks)
+
+
+def _ranks(
+    rows: Sequence[LeaderboardRow], sampled: Sequence[Sampled | None]
+) -> list[RankInterval | None]:
+    ranked = [
+        Ranked(
+            values=list(score.values.values()),
+            pairs=None if one is None else np.mean(list(one.over_pairs.values()), axis=0),
+        )
+        for row, one in zip(rows, sampled, strict=True)
+        if (score := row.ranked_score) is not None
+    ]
+    return joint_ranks(ranked, resamples=_RESAMPLES, seed=_SEED)
+
+
+def _with_intervals(
+    session: Session, row: LeaderboardRow, sampled: Sampled | None
+) -> dict[str, Estimate]:
+    """Intervals over pairs for what has one seed and cosines."""
+    draws = {} if sampled is None else dict(sampled.over_pairs)
+    if sampled is not None and row.headline is not None:
+        draws[row.headline] = np.mean(list(sampled.over_pairs.values()), axis=0)
+    single = [column for column, score in row.scores.items() if score.n == 1]
+    for column in single:
+        if column not in draws and column in STS_TASKS:
+            draws |= _draws_of_one(session, row, column)
+    return {
+        column: replace(score, interval=pairs_interval(draws[column]))
+        if column in single and column in draws
+        else score
+        for column, score in row.scores.items()
+    }
+
+
+def _draws_of_one(session: Session, row: LeaderboardRow, task: str) -> Mapping[str, Floats]:
+    [one] = contenders(session, {"": row}, [task])
+    if task not in one.cosines:
+        return {}
+    return sample([one], [task], resamples=_RESAMPLES, seed=_SEED)[0].over_pairs

@@ -1,0 +1,339 @@
+"""The records that the leaderboard answers with: rows and trials.
+
+Scores are fractions.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from math import inf
+from typing import Any, Literal, NamedTuple
+
+from cse_methods.published.released import ReleasedEncoder, released_encoder
+from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
+from cse_platform.errors import NotFoundError
+from cse_platform.leaderboard.statistics.intervals import seed_interval
+from cse_platform.leaderboard.statistics.results import Interval, RankInterval
+from cse_platform.render.formats import HASH_DIGITS
+from cse_platform.tracking.history import MEMORY
+
+FamilyName = Literal["sts", "transfer", "ranking", "long"]
+
+RANKING_METRICS = ("kcc", "ndcg")
+
+
+@dataclass(frozen=True)
+class BoardFamily:
+    """Tasks whose scores are shown together."""
+
+    name: FamilyName
+    columns: tuple[str, ...]
+    """Task ids in the papers' order; of ranking, task and metric: `stsb_kcc`."""
+    averages: tuple[str, ...]
+    """Columns that are means over the others; the first is the family's headline."""
+
+    def over(self, average: str) -> tuple[str, ...]:
+        """The columns that an average is over, of its own metric."""
+        suffix = average.removeprefix(AVG_STS) if self.name == "ranking" else ""
+        return tuple(c for c in self.columns if c not in self.averages and c.endswith(suffix))
+
+
+BOARD_FAMILIES = {
+    family.name: family
+    for family in (
+        BoardFamily("sts", (*STS_TASKS, AVG_STS), (AVG_STS,)),
+        BoardFamily("transfer", (*TRANSFER_TASKS, AVG_TRANSFER), (AVG_TRANSFER,)),
+        BoardFamily(
+            "ranking",
+            tuple(
+                f"{task}_{metric}" for metric in RANKING_METRICS for task in (*STS_TASKS, AVG_STS)
+            ),
+            tuple(f"{AVG_STS}_{metric}" for metric in RANKING_METRICS),
+        ),
+        BoardFamily("long", LONG_TASKS, ()),
+    )
+}
+
+
+@dataclass(frozen=True)
+class DevSets:
+    """The dev sets behind a value."""
+
+    checkpoint: str
+    search: str
+    identity: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One assignment of hyperparameters."""
+
+    hash: str
+    values: dict[str, Any]
+    searched: list[str]
+    """The names among `values` that a sweep varied."""
+    code: str | None = None
+    """Hash of the code of the method that its trials ran by; None where it is not known."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One score over seeds."""
+
+    values: dict[int, float]
+    """By seed."""
+    mean: float
+    std: float | None
+    """With n - 1; None for a single seed."""
+    best: float
+    """The highest of the seeds: what a paper reports that picks its seed."""
+    interval: Interval | None = None
+    """Of the mean; None where one seed and no pairs say nothing."""
+    identity: str = ""
+    """Of the evaluation or, of a dev score, of the dev sets: equal ones can be compared."""
+    source: str = ""
+    """Of its data: `builtin`, `hub`, `senteval` or `imported`; empty where it is not known."""
+
+    @property
+    def n(self) -> int:
+        """How many seeds."""
+        return len(self.values)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How far a row is above the published number, on `column`."""
+
+    column: str
+    published: float
+    """A fraction."""
+    source: str
+    """Paper and table, e.g. `rankcse table2`."""
+    difference: float
+    inside: bool | None
+    """Whether the published number lies inside our interval; None where there is no interval."""
+
+
+class ConfigurationSetup(NamedTuple):
+    """What a configuration was trained with: what decides in which rows of a paper it stands."""
+
+    method: str
+    backbone: str
+    corpus: str
+    dev_search: str
+    """The dev set that its search climbs."""
+    values: Mapping[str, Any]
+    """All hyperparameters."""
+    is_scored: bool
+    """Whether any of its trials has a test score."""
+
+    @property
+    def released(self) -> ReleasedEncoder | None:
+        """The released encoder that it scores, where it trains nothing of its own."""
+        return released_encoder(self.method, self.backbone, self.values)
+
+
+@dataclass(frozen=True)
+class LeaderboardRow:
+    """One configuration over its seeds, under one evaluation identity.
+
+    By default it is the best configuration on dev of its group: method, backbone and dev sets.
+    """
+
+    method: str
+    backbone: str
+    sweep: str
+    """The first sweep that holds the configuration."""
+    configuration: Configuration
+    seeds: list[int]
+    """Complete ones, as the filters let them through."""
+    keys: dict[int, str]
+    """Of their trials, by seed."""
+    dev: DevSets
+    dev_score: Estimate
+    dev_untrained: float | None
+    """Mean at step 0: the backbone before training."""
+    trials: int
+    """How many trials, of any state, the choice was made from."""
+    gpu_hours: float | None
+    """What these trials took, in hours of whole GPUs; 0 on CPUs, None of imported ones."""
+    finished: datetime
+    """When its last seed did."""
+    machines: list[str]
+    """Where its seeds ran: host and hardware."""
+    tags: list[str]
+    """Its own, of its trials, and of the sweeps that hold it."""
+    corpus: str = ""
+    """Names of the training corpora, with `+` between."""
+    scores: dict[str, Estimate] = field(default_factory=dict)
+    """On test, by column (see `BOARD_FAMILIES`)."""
+    wall_seconds: float | None = None
+    """What a trial took by the clock: the mean over its seeds; None where none is known."""
+    costs: dict[str, Estimate] = field(default_factory=dict)
+    """What its trials cost, by name as in `COSTS`; unknown ones are left out. Costs of one
+    identity, the hardware, can be compared."""
+    epochs: float | None = None
+    """The fewest epochs that one of its seeds went through; None where that is not known."""
+    test_opened: datetime | None = None
+    """When test sets, built-in or real as those of its scores, were first opened for the method on
+    the backbone, if that was before this configuration's first trial started: they may have helped
+    to pick it. One that was tried before that and promoted later has None."""
+    starred: bool = False
+    """Whether somebody has given a star to it or to one of its trials."""
+    notes: list[str] = field(default_factory=list)
+    """What people have written about it, then about its trials."""
+    other_code: bool = False
+    """Whether the newest trial of its group ran by other code than its own."""
+    headline: str | None = None
+    """The column that `rank` and `gap` are of; None for dev."""
+    rank: RankInterval | None = None
+    """Among the shown rows whose headline has the same identity."""
+    gap: Gap | None = None
+
+    @property
+    def n(self) -> int:
+        """How many seeds."""
+        return len(self.seeds)
+
+    @property
+    def reference(self) -> str:
+        """METHOD@CONFIGURATION, as commands and the page take it."""
+        return f"{self.method}@{self.configuration.hash[:HASH_DIGITS]}"
+
+    @property
+    def released(self) -> ReleasedEncoder | None:
+        """The released encoder that the row is of; None where its trials were trained here."""
+        return self.setup.released
+
+    @property
+    def shown_method(self) -> str:
+        """What tables for people call the method: of a released encoder its system, marked."""
+        return self.released.label if self.released else self.method
+
+    @property
+    def shown_backbone(self) -> str:
+        """The backbone; of a released encoder the one that it was trained from."""
+        return self.released.trained_from if self.released else self.backbone
+
+    @property
+    def setup(self) -> ConfigurationSetup:
+        """What it was trained with."""
+        values = self.configuration.values
+        scored = bool(self.scores)
+        return ConfigurationSetup(
+            self.method, self.backbone, self.corpus, self.dev.search, values, scored
+        )
+
+    @property
+    def best_trial(self) -> str | None:
+        """The key of the seed with the highest dev score."""
+        values = self.dev_score.values
+        best = max(self.keys, key=lambda seed: values.get(seed, -inf), default=None)
+        return None if best is None else self.keys[best]
+
+    def cost(self, name: str) -> float | None:
+        """One of `COSTS`: of memory the most of any seed, else the mean; None where unknown."""
+        known = self.costs.get(name)
+        return None if known is None else known.best if name in MEMORY else known.mean
+
+    @property
+    def epoch_is_extrapolated(self) -> bool:
+        """Whether one of its seeds trained through a part of an epoch alone."""
+        return self.epochs is not None and self.epochs < 1
+
+    @property
+    def ranked_score(self) -> Estimate | None:
+        """The headline's score, or dev; None where the row has no such score."""
+        return self.dev_score if self.headline is None else self.scores.get(self.headline)
+
+
+def family_named(name: str) -> BoardFamily:
+    """The family of that name.
+
+    Raises:
+        NotFoundError: if there is none.
+    """
+    found = next((family for family in BOARD_FAMILIES.values() if family.name == name), None)
+    if found is None:
+        raise NotFoundError(f"there are no tasks {name!r}; expected {', '.join(BOARD_FAMILIES)}")
+    return found
+
+
+def family_of(rows: Sequence[LeaderboardRow]) -> FamilyName:
+    """The first family that any row has scores of; `sts` where there are none."""
+    for name, family in BOARD_FAMILIES.items():
+        if any(column in row.scores for row in rows for column in family.columns):
+            return name
+    return "sts"
+
+
+def estimate(values: Mapping[int, float], identity: str, source: str) -> Estimate:
+    """One score over seeds, with Student's interval where there are several."""
+    mean = math.fsum(values.values()) / len(values)
+    squares = math.fsum((value - mean) ** 2 for value in values.values())
+    return Estimate(
+        values=dict(values),
+        mean=mean,
+        std=math.sqrt(squares / (len(values) - 1)) if len(values) > 1 else None,
+        best=max(values.values()),
+        interval=seed_interval(list(values.values())),
+        identity=identity,
+        source=source,
+    )
+
+
+def single_seed(row: LeaderboardRow, seed: int) -> LeaderboardRow:
+    """The same row, of one of its seeds."""
+
+    def of_seed(estimates: Mapping[str, Estimate]) -> dict[str, Estimate]:
+        return {
+            name: estimate({seed: one.values[seed]}, one.identity, one.source)
+            for name, one in estimates.items()
+            if seed in one.values
+        }
+
+    dev = estimate({seed: row.dev_score.values[seed]}, row.dev.identity, row.dev.source)
+    return replace(
+        row,
+        seeds=[seed],
+        keys={seed: row.keys[seed]},
+        dev_score=dev,
+        scores=of_seed(row.scores),
+        costs=of_seed(row.costs),
+    )
+
+
+@dataclass(frozen=True)
+class TrialSummary:
+    """A trial and its place in a sweep."""
+
+    number: int
+    """In the sweep."""
+    key: str
+    state: str
+    """RUNNING, COMPLETE, PRUNED or FAIL."""
+    seed: int
+    role: str
+    """`search`; `confirm` and `repeat` are further seeds of what the search has tried."""
+    configuration: str
+    """Its hash: equal for all seeds."""
+    values: dict[str, Any]
+    """The searched hyperparameters that took part."""
+    value: float | None
+    """The dev score of the best checkpoint. For a pruned trial, the best until it was stopped; for
+    a running one, the last that was reported, where the query asks for it."""
+    step: int | None
+    """The step that `value` is of."""
+    started: datetime
+    finished: datetime | None
+    sweep: str
+    """The sweep that `number` and `role` are of; where none was asked for, the first."""
+    method: str
+    backbone: str
+    model: str | None = None
+    """Folder of the best checkpoint."""
+    error: str | None = None
+    weight: float = 1.0
+    """How many trials of the sweep it stands for: more than 1 where it is one of a sample."""

@@ -1,0 +1,156 @@
+"""Finds the row for METHOD, METHOD@CONFIGURATION, a trial's key (its first digits) or SWEEP#N."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from cse_platform.errors import AmbiguousError, NotFoundError
+from cse_platform.leaderboard.board import board_rows
+from cse_platform.leaderboard.filters import Filters
+from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_named, single_seed
+from cse_platform.leaderboard.tables import GroupRecord
+from cse_platform.leaderboard.trial_references import find_trial, is_trial_reference
+from cse_platform.render.formats import HASH_DIGITS
+
+
+def find_row(
+    session: Session,
+    reference: str,
+    filters: Filters,
+    *,
+    family: FamilyName | None,
+    scored: bool = True,
+) -> tuple[str, LeaderboardRow]:
+    """The one row that a reference names, with test scores of the family, and a name for it.
+
+    A method stands for its best configuration on dev. For a trial, the row holds its seed only. A
+    reference is METHOD, METHOD@CONFIGURATION (the hash or how it begins), the first 6 or more
+    digits of a trial's key, or SWEEP#NUMBER. Unless `scored`, a row without test scores is found if
+    there is no other. Without a family, rows have no test scores, and evaluations do not part them.
+
+    Raises:
+        NotFoundError: if there is no such row.
+        AmbiguousError: if there are several; names them, and the way out.
+    """
+    name, rows = candidates(session, reference, filters, family=family)
+    return name, _only(reference, rows, family, scored=scored)
+
+
+def candidates(
+    session: Session, reference: str, filters: Filters, *, family: FamilyName | None
+) -> tuple[str, list[LeaderboardRow]]:
+    """All rows that a reference can mean, as `find_row` takes it, and a name for the one.
+
+    Rows without test scores are left out where others have some.
+
+    Raises:
+        NotFoundError: if there is no such method, configuration or trial.
+        AmbiguousError: if it is how the keys of several trials begin.
+    """
+    families = [] if family is None else [family]
+    method, at, configuration = reference.partition("@")
+    if at:
+        asked = replace(filters, method=method, configuration=configuration)
+        rows = board_rows(session, asked, families=families, per_configuration=True)
+        name = f"{method}@{configuration[:HASH_DIGITS]}"
+    elif method in (methods := _methods(session)):
+        rows = board_rows(session, replace(filters, method=method), families=families)
+        name = method
+    elif is_trial_reference(reference):
+        rows = _of_trial(session, reference, filters, families)
+        name = reference if "#" in reference else reference[:HASH_DIGITS]
+    else:
+        raise NotFoundError(
+            f"{reference!r} is not a method of this leaderboard; name one of "
+            f"{', '.join(methods) or 'none'}, METHOD@CONFIGURATION, a trial's key or SWEEP#NUMBER"
+        )
+    return name, [row for row in rows if row.scores] or rows
+
+
+def _methods(session: Session) -> list[str]:
+    return sorted(session.scalars(select(GroupRecord.method).distinct()))
+
+
+def _of_trial(
+    session: Session, reference: str, filters: Filters, families: Sequence[FamilyName]
+) -> list[LeaderboardRow]:
+    trial = find_trial(session, reference)
+    asked = replace(filters, configuration=trial.configuration)
+    rows = board_rows(session, asked, families=families, per_configuration=True)
+    return [single_seed(row, trial.seed) for row in rows if trial.seed in row.seeds]
+
+
+def _only(
+    reference: str, rows: Sequence[LeaderboardRow], family: FamilyName | None, *, scored: bool
+) -> LeaderboardRow:
+    found = [row for row in rows if row.scores] or ([] if scored else rows)
+    if not rows:
+        raise NotFoundError(
+            f"{reference!r} is not a complete configuration among the rows that the filters let "
+            "through; cse-leaderboard --all lists them"
+        )
+    if not found:
+        raise NotFoundError(
+            f"{reference!r} has no test scores of {family}; `evaluate:` in its sweep file or "
+            "cse-evaluate on its trials makes them, and --tasks asks for others"
+        )
+    if len(found) > 1:
+        listed = "; ".join(map(_describe_with_evaluation, found))
+        raise AmbiguousError(
+            f"{reference!r} stands in several rows: {listed}; narrow it down by --backbone, "
+            "--identity or METHOD@CONFIGURATION"
+        )
+    return found[0]
+
+
+def describe_row(row: LeaderboardRow, compared: Sequence[int] | None = None) -> str:
+    """A row in words: method and configuration, backbone, dev set and seeds.
+
+    Where only some of its seeds are compared, those are its seeds, and the others are named.
+    """
+    used = row.seeds if compared is None else compared
+    left = [seed for seed in row.seeds if seed not in used]
+    without = f"; not scored: {_seeds(left)}" if left else ""
+    return (
+        f"{row.reference} on {row.backbone}, "
+        f"{row.dev.search} ({row.dev.source}), {_seeds(used)}{without}"
+    )
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {' '.join(map(str, seeds))}"
+
+
+def _describe_with_evaluation(row: LeaderboardRow) -> str:
+    first = next(iter(row.scores.values()), None)
+    evaluation = f", evaluation {first.identity[:HASH_DIGITS]}" if first else ""
+    return describe_row(row) + evaluation
+
+
+def shared_tasks(
+    rows: Mapping[str, LeaderboardRow], family: FamilyName
+) -> tuple[list[str], str | None]:
+    """The tasks that all of these rows have a score on, and the average over exactly these tasks.
+
+    Ranking has an average for each of its two metrics: its tasks come with no average.
+    """
+    known = family_named(family)
+    single = [column for column in known.columns if column not in known.averages]
+    shared = [task for task in single if all(task in row.scores for row in rows.values())]
+    whole = shared == single and len(known.averages) == 1
+    return shared, known.averages[0] if whole else None
+
+
+def named_rows(rows: Sequence[LeaderboardRow]) -> Mapping[str, LeaderboardRow]:
+    """Rows by method, or by the shortest longer name that differs for each of them."""
+    for name in (
+        lambda row: row.method,
+        lambda row: f"{row.method} {row.backbone}",
+        lambda row: row.reference,
+    ):
+        named = {name(row): row for row in rows}
+        if len(named) == len(rows):
+            return named
+    return {f"{row.reference} {n}": row for n, row in enumerate(rows, 1)}

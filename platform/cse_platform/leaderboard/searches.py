@@ -1,0 +1,301 @@
+"""What a search has tried and measured, and the Pareto front of its objectives."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import Select, case, func, or_, select
+from sqlalchemy.orm import Session
+
+from cse_platform.errors import QueryError
+from cse_platform.leaderboard.conditions import Where
+from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.statistics.pareto import non_dominated
+from cse_platform.leaderboard.stored_sweeps import find_sweep, sampler_of, search_dev, space_of
+from cse_platform.leaderboard.tables import (
+    ConfigurationRecord,
+    DevPointRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+from cse_platform.leaderboard.trials import select_trials, summarize
+from cse_platform.leaderboard.trials_table import passing_trials
+from cse_platform.sweep.objectives import ConstraintText, SearchObjective, is_feasible, measure
+from cse_platform.sweep.space.space import Space
+
+
+class TrialOutcome(NamedTuple):
+    """What came of a trial, without its hyperparameters; the fields are as of `TrialSummary`."""
+
+    number: int
+    role: str
+    state: str
+    configuration: str
+    value: float | None
+
+
+@dataclass(frozen=True)
+class SearchHistory:
+    """The trials of one sweep, or a selection of them."""
+
+    sweep: str
+    dev: str
+    """The dev set that the search climbs, or several, e.g. `stsb+sickr`."""
+    space: Space
+    """Empty where the sweep's file is not known, as of an imported sweep."""
+    trials: tuple[TrialSummary, ...]
+    """By number. Where there are more than were asked for, half of these are the best complete
+    ones on dev, and the others an even sample of the rest by their numbers."""
+    total: int
+    """How many trials the sweep holds, or how many of them pass."""
+    sampler: str = ""
+    """What proposed them; empty where the sweep's file is not known."""
+    sampled_from: tuple[TrialOutcome, ...] = ()
+    """Where trials were left out: what came of each of all, by number."""
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether some trials were left out."""
+        return len(self.trials) < self.total
+
+    @property
+    def outcomes(self) -> Sequence[TrialOutcome | TrialSummary]:
+        """What came of each trial, by number, none left out: statistics are taken from these."""
+        return self.sampled_from or self.trials
+
+
+def search_history(
+    session: Session, name: str, *, limit: int, where: Where | None = None
+) -> SearchHistory:
+    """What a sweep has tried, and what came of it; with `where`, of the trials that pass alone.
+
+    The limit is at least 2; `SearchHistory.trials` says which trials are left out.
+
+    Raises:
+        NotFoundError: if there is no such sweep, or it has no such hyperparameter.
+    """
+    sweep = find_sweep(session, name)
+    space = space_of(sweep.spec)
+    held = select(SweepTrialRecord.trial_id).where(SweepTrialRecord.sweep_id == sweep.id)
+    if where:
+        held = held.where(SweepTrialRecord.trial_id.in_(passing_trials(session, sweep, where)))
+    total = session.scalar(held.with_only_columns(func.count())) or 0
+    query = select_trials().where(SweepTrialRecord.sweep_id == sweep.id)
+    query = query.order_by(SweepTrialRecord.number)
+    outcomes: tuple[TrialOutcome, ...] = ()
+    if total > limit:
+        outcomes = _outcomes(session, held)
+        query = _some(session, query, held, limit=limit, total=total)
+    elif where:
+        query = query.where(SweepTrialRecord.trial_id.in_(held))
+    trials = tuple(summarize(line, space) for line in session.execute(query))
+    sampler = sampler_of(sweep.spec)
+    return SearchHistory(name, search_dev(sweep.spec), space, trials, total, sampler, outcomes)
+
+
+def _outcomes(session: Session, held: Select[int]) -> tuple[TrialOutcome, ...]:
+    columns = (
+        SweepTrialRecord.number,
+        SweepTrialRecord.role,
+        TrialRecord.state,
+        ConfigurationRecord.hash,
+        TrialRecord.best_value,
+    )
+    query = held.join(SweepTrialRecord.trial).join(TrialRecord.configuration)
+    lines = session.execute(query.with_only_columns(*columns).order_by(SweepTrialRecord.number))
+    return tuple(TrialOutcome(*line) for line in lines)
+
+
+def _some(
+    session: Session, query: Select[*tuple[Any, ...]], held: Select[int], *, limit: int, total: int
+) -> Select[*tuple[Any, ...]]:
+    """The best half, and of the others every so many-th, which stands for those left out."""
+    complete = held.join(SweepTrialRecord.trial).where(TrialRecord.state == "COMPLETE")
+    best_first = complete.order_by(TrialRecord.best_value.desc(), SweepTrialRecord.number)
+    best = select(best_first.limit(limit // 2).cte("best").c.trial_id)
+    found = session.scalar(select(func.count()).select_from(best.subquery())) or 0
+    wanted, others = limit - found, total - found
+    place = func.row_number().over(order_by=SweepTrialRecord.number).label("place")
+    rest = held.where(SweepTrialRecord.trial_id.not_in(best)).add_columns(place).subquery()
+    sampled = select(rest.c.trial_id).where(rest.c.place * wanted % others < wanted)
+    is_best = SweepTrialRecord.trial_id.in_(best)
+    weight = case((is_best, 1.0), else_=others / wanted).label("weight")
+    return query.where(or_(is_best, SweepTrialRecord.trial_id.in_(sampled))).add_columns(weight)
+
+
+_OBJECTIVES = TypeAdapter(tuple[SearchObjective, ...])
+_CONSTRAINTS = TypeAdapter(tuple[ConstraintText, ...])
+
+
+@dataclass(frozen=True)
+class Aims:
+    """What a search is after beside the dev score, by its stored file."""
+
+    objectives: tuple[SearchObjective, ...] = ()
+    constraints: tuple[str, ...] = ()
+
+
+def aims_of(spec: Mapping[str, Any]) -> Aims:
+    """Objectives and constraints of a sweep's stored file; none where it says nothing of them."""
+    search = spec.get("search") or {}
+    try:
+        return Aims(
+            _OBJECTIVES.validate_python(search.get("objectives") or ()),
+            _CONSTRAINTS.validate_python(search.get("constraints") or ()),
+        )
+    except ValidationError:  # of another version
+        return Aims()
+
+
+@dataclass(frozen=True)
+class MeasuredTrial:
+    """A complete trial of a sweep."""
+
+    number: int
+    key: str
+    seed: int
+    configuration: str
+    """Its hash."""
+    values: dict[str, Any]
+    """All hyperparameters of the configuration."""
+    best_value: float | None
+    best_metrics: dict[str, float]
+    """Those that are numbers."""
+    wall_seconds: float | None
+    gpus: float
+
+
+def measured_trials(session: Session, sweep: int) -> list[MeasuredTrial]:
+    """The complete trials of a sweep, by its id, in the order of their numbers."""
+    at_best = (DevPointRecord.trial_id == TrialRecord.id) & (
+        DevPointRecord.step == TrialRecord.best_step
+    )
+    query = (
+        select(
+            SweepTrialRecord.number,
+            TrialRecord.key,
+            TrialRecord.seed,
+            ConfigurationRecord.hash,
+            ConfigurationRecord.values.label("hyperparameters"),
+            TrialRecord.best_value,
+            DevPointRecord.metrics,
+            TrialRecord.wall_seconds,
+            TrialRecord.gpu_seconds,
+        )
+        .select_from(SweepTrialRecord)
+        .join(SweepTrialRecord.trial)
+        .join(TrialRecord.configuration)
+        .outerjoin(DevPointRecord, at_best)
+        .where(SweepTrialRecord.sweep_id == sweep, TrialRecord.state == "COMPLETE")
+        .order_by(SweepTrialRecord.number)
+    )
+    return [
+        MeasuredTrial(
+            number=line.number,
+            key=line.key,
+            seed=line.seed,
+            configuration=line.hash,
+            values=line.hyperparameters,
+            best_value=line.best_value,
+            best_metrics={name: v for name, v in (line.metrics or {}).items() if v is not None},
+            wall_seconds=line.wall_seconds,
+            gpus=line.gpu_seconds / line.wall_seconds if line.wall_seconds else 0.0,
+        )
+        for line in session.execute(query)
+    ]
+
+
+@dataclass(frozen=True)
+class FrontRow:
+    """A configuration of a search, by the means over its complete seeds."""
+
+    configuration: str
+    """Its hash."""
+    trial: int
+    """The number of its first one in the sweep."""
+    key: str
+    """Of that trial."""
+    seeds: tuple[int, ...]
+    values: dict[str, Any]
+    """The searched hyperparameters that took part."""
+    measured: dict[str, float]
+    """Each objective, by its name; correlations and accuracies are fractions."""
+    feasible: bool
+    """Whether it keeps the search's constraints."""
+    on_front: bool
+    """Whether no other feasible one is better in all objectives, or better in one and equal in the
+    others."""
+
+
+@dataclass(frozen=True)
+class ParetoFront:
+    """The configurations of a search with several objectives."""
+
+    sweep: str
+    dev: str
+    """What the search climbs by itself, e.g. `stsb`: the objective `dev`."""
+    objectives: tuple[SearchObjective, ...]
+    constraints: tuple[str, ...]
+    rows: tuple[FrontRow, ...]
+    """Those on the front first, and each part by the first objective, the best first. Those that
+    did not measure an objective are left out."""
+
+
+def sweep_front(session: Session, name: str) -> ParetoFront:
+    """The configurations of a sweep, and which of them are on its Pareto front.
+
+    Raises:
+        NotFoundError: if there is no such sweep.
+        QueryError: if its search has one objective alone.
+    """
+    sweep = find_sweep(session, name)
+    aims = aims_of(sweep.spec)
+    if not aims.objectives:
+        raise QueryError(
+            f"sweep {name!r} has one objective, its dev score, and so no Pareto front; "
+            "`search: {objectives: […]}` names several"
+        )
+    seeds: dict[str, list[MeasuredTrial]] = defaultdict(list)
+    for trial in measured_trials(session, sweep.id):
+        seeds[trial.configuration].append(trial)
+    space = space_of(sweep.spec)
+    every = (_row(aims, space, trials) for trials in seeds.values())
+    rows = _with_front([row for row in every if row is not None], aims)
+    first = aims.objectives[0]
+    sign = -1 if first.direction == "maximize" else 1
+    rows.sort(key=lambda row: (not row.on_front, sign * row.measured[first.name], row.trial))
+    return ParetoFront(name, search_dev(sweep.spec), aims.objectives, aims.constraints, tuple(rows))
+
+
+def _row(aims: Aims, space: Space, trials: Sequence[MeasuredTrial]) -> FrontRow | None:
+    """A configuration by its trials; None where one of them did not measure an objective."""
+    means = {}
+    for objective in aims.objectives:
+        values = [measure(trial, objective.name) for trial in trials]
+        known = [value for value in values if value is not None]
+        if len(known) < len(values):
+            return None
+        means[objective.name] = fmean(known)
+    first = trials[0]
+    return FrontRow(
+        configuration=first.configuration,
+        trial=first.number,
+        key=first.key,
+        seeds=tuple(trial.seed for trial in trials),
+        values=space.active(first.values),
+        measured=means,
+        feasible=is_feasible(aims.constraints, trials),
+        on_front=False,
+    )
+
+
+def _with_front(rows: Sequence[FrontRow], aims: Aims) -> list[FrontRow]:
+    """The same rows; those on the front say so."""
+    feasible = [row for row in rows if row.feasible]
+    points = [list(row.measured.values()) for row in feasible]
+    places = non_dominated(points, [one.direction for one in aims.objectives])
+    front = {feasible[place].configuration for place in places}
+    return [replace(row, on_front=row.configuration in front) for row in rows]

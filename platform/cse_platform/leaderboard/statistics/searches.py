@@ -1,0 +1,210 @@
+"""Statistics of a search: what more trials would add, and how far its best value can be trusted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, fsum, sqrt
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtrc, gammaln, stdtrit
+
+from cse_platform.leaderboard.statistics.intervals import TAILS
+
+BorderSide = Literal["low", "high"]
+
+_BEST = 5
+"""Trials that are looked at."""
+_LEVEL = 0.01
+"""How often so many of them may lie at one side by chance alone."""
+
+
+def border_side(
+    sides: Sequence[BorderSide | None], *, chances: dict[BorderSide, float], level: float = _LEVEL
+) -> tuple[BorderSide, int] | None:
+    """The side of a dimension at which the best trials lie, and how many of them.
+
+    It is told where the best trial lies there and so many of the best five that trials spread
+    evenly over the dimension would do so in at most 1 of 100 searches. With a tenth of a range at
+    each side these are three of five; with the last of three choices, all five. A list of two
+    choices has no border by this rule.
+
+    Args:
+        sides: where each trial that has the dimension lies, the best one first.
+        chances: the share of the dimension that counts as each side.
+        level: see above.
+
+    Returns:
+        None where they do not, or fewer than five trials have the dimension.
+    """
+    best = sides[:_BEST]
+    if len(best) < _BEST or (side := best[0]) is None:
+        return None
+    there = sum(one == side for one in best)
+    by_chance = float(bdtrc(there - 1, _BEST, chances[side])) if there else 1.0
+    return (side, there) if by_chance <= level else None
+
+
+_RESAMPLES = 1000
+_LEAST, _DRAWN = 100, 10_000_000
+"""The fewest resamples, and the values in all of them together: of more values fewer do."""
+
+
+@dataclass(frozen=True)
+class ExpectedBest:
+    """What so many trials reach, in the unit of the values."""
+
+    trials: int
+    mean: float
+    low: float
+    high: float
+    """The ends of a 95 % interval, of a bootstrap over the trials."""
+
+
+def expected_best(
+    values: Sequence[float], sizes: Sequence[int], *, resamples: int = _RESAMPLES, seed: int = 0
+) -> list[ExpectedBest]:
+    r"""Expected validation performance of n of N trials, for each n of `sizes`.
+
+    .. math:: U(n) = \sum_{i=n}^{N} v_{(i)} \binom{i - 1}{n - 1} \Big/ \binom{N}{n}
+
+    for the values in rising order: the mean, over all sets of n of the trials, of the best of a
+    set. For trials that do not depend on each other, as those of random search, it is without bias
+    the expected best of n. The estimate of Dodge et al. draws the n with replacement, and so is too
+    low, by a tenth of a standard deviation at half of 40 normal trials.
+
+    A sampler that learns draws later trials elsewhere: of its trials this is what n reach that are
+    taken in any order.
+
+    The interval is a percentile interval of a bootstrap of the trials, of the estimate with
+    replacement, moved by the difference of the two estimates. How often it holds is in
+    docs/statistics.md: less than 95 %, and the less the nearer n is to N.
+
+    Returns:
+        In the order of `sizes`.
+
+    Raises:
+        ValueError: if a size is below 1 or above the number of values.
+
+    Source:
+        Dodge et al. 2019, Show your work: improved reporting of experimental results, eq. 4;
+        Tang et al. 2020, Showing your work doesn't always work, on its bias.
+    """
+    count = len(values)
+    if any(not 1 <= size <= count for size in sizes):
+        raise ValueError(f"expected sizes from 1 to {count}, as many as values, got {list(sizes)}")
+    asked = np.asarray(sizes, dtype=np.float64)
+    observed = np.sort(np.asarray(values, dtype=np.float64))
+    places = np.arange(count + 1, dtype=np.float64)[:, None]
+    with_replacement = np.diff((places / count) ** asked, axis=0)
+    inside = _log_binomial(places[1:] - 1, asked - 1) - _log_binomial(count, asked)
+    means = observed @ np.exp(inside)
+    rng = np.random.default_rng(seed)
+    resamples = min(resamples, max(_LEAST, _DRAWN // count))
+    drawn = np.sort(observed[rng.integers(0, count, (resamples, count))], axis=1) @ with_replacement
+    shift = means - observed @ with_replacement
+    low, high = np.quantile(drawn, TAILS, axis=0) + shift
+    found = zip(sizes, means.tolist(), low.tolist(), high.tolist(), strict=True)
+    return [ExpectedBest(*one) for one in found]
+
+
+def _log_binomial(above: Any, below: Any) -> NDArray[np.float64]:
+    """Of `above` over `below`; minus infinity where there is no such set."""
+    fits = below <= above
+    least = np.where(fits, above - below, 0)
+    logs = gammaln(above + 1) - gammaln(below + 1) - gammaln(least + 1)
+    found: NDArray[np.float64] = np.where(fits, logs, -np.inf)
+    return found
+
+
+LEAST_TRIALS = 20
+"""Trials before which nothing is said."""
+_TOP = 5
+"""Values that the tail is taken from."""
+
+
+def expected_improvement(values: Sequence[float]) -> float | None:
+    r"""How far another trial is expected to raise the best value, in the unit of the values.
+
+    Beyond the sixth highest value u of the later half of the trials, but of at least 20, the tail
+    is taken as exponential:
+
+    .. math:: \mathrm{E}[(V - b)^+] \approx \frac{k + 1}{m} \, s \, e^{-(b - u) / s}, \quad
+              s = \Big(1 + \frac{1}{\sqrt k}\Big) \frac 1 k \sum_{i=1}^{k} (v_{(i)} - u)
+
+    for the best value b of all, m values and k = 5. The later half stands for what is proposed
+    now, because a sampler that learns proposes better ones than at first. The factor is a standard
+    error of the mean excess: a search asks after each trial and stops at the first low answer.
+
+    A value includes the luck of its seed, and so does its improvement: noise makes a search go on.
+    How well it holds is in docs/statistics.md.
+
+    Args:
+        values: what the trials of the search reached, in their order.
+
+    Returns:
+        None for fewer than 20 values. 0 where the highest are equal.
+    """
+    if len(values) < LEAST_TRIALS:
+        return None
+    recent = np.sort(np.asarray(values[-max(LEAST_TRIALS, len(values) // 2) :], dtype=np.float64))
+    tail, threshold = recent[-_TOP:], recent[-_TOP - 1]
+    scale = float((tail - threshold).mean()) * (1 + 1 / sqrt(_TOP))
+    if scale == 0:
+        return 0.0
+    return (_TOP + 1) / len(recent) * scale * exp(-(max(values) - float(threshold)) / scale)
+
+
+@dataclass(frozen=True)
+class WinnersCurse:
+    """The best value of a search, and what its configuration reaches with other seeds."""
+
+    best: float
+    """The highest of the search: chosen, and so too high."""
+    fresh: float
+    """The mean over seeds that did not choose it."""
+    seeds: int
+    """How many these are."""
+    excess: float
+    """The best minus that mean: luck that does not come again."""
+    low: float | None
+    high: float | None
+    """The ends of a 95 % interval of the excess; None where no configuration has two such seeds."""
+
+
+def winners_curse(
+    best: float, fresh: Sequence[float], others: Sequence[Sequence[float]] = ()
+) -> WinnersCurse | None:
+    r"""How far the best value of a search is above its configuration's mean over fresh seeds.
+
+    .. math:: b - \bar x \pm t_{\nu, 0.975} \, s / \sqrt m
+
+    for m fresh seeds with mean :math:`\bar x`. s is pooled over all configurations that have
+    several fresh seeds, with :math:`\nu` degrees of freedom: it takes seeds to vary alike. The best
+    value itself is taken as it is: it has happened, and the question is what it hides.
+
+    Args:
+        best: the highest value of the search.
+        fresh: what its configuration reached with seeds that were begun after it was chosen.
+        others: the same of other configurations.
+
+    Returns:
+        None without a fresh seed: then nothing is known of it.
+    """
+    if not fresh:
+        return None
+    groups = [group for group in (fresh, *others) if len(group) > 1]
+    freedom = sum(len(group) - 1 for group in groups)
+    mean = fsum(fresh) / len(fresh)
+    excess = best - mean
+    if not freedom:
+        return WinnersCurse(best, mean, len(fresh), excess, None, None)
+    reach = float(stdtrit(freedom, TAILS[1])) * sqrt(
+        fsum(map(_squares, groups)) / freedom / len(fresh)
+    )
+    return WinnersCurse(best, mean, len(fresh), excess, excess - reach, excess + reach)
+
+
+def _squares(group: Sequence[float]) -> float:
+    mean = fsum(group) / len(group)
+    return fsum((value - mean) ** 2 for value in group)

@@ -1,0 +1,381 @@
+"""Opens the SQL store of the leaderboard: SQLite on a laptop, PostgreSQL in a lab."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from sqlite3 import Connection as SQLiteConnection
+from tempfile import TemporaryDirectory
+from typing import Any, Self, cast
+
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    ExceptionContext,
+    column,
+    create_engine,
+    event,
+    inspect,
+    make_url,
+    select,
+    table,
+    text,
+)
+from sqlalchemy.exc import (
+    ArgumentError,
+    DatabaseError,
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    SQLAlchemyError,
+    TimeoutError,
+)
+from sqlalchemy.orm import Session
+
+from cse_platform.errors import NoStoreError, QueryError, StoreDownError, StoreError, StoreLostError
+from cse_platform.postgres import patience
+from cse_platform.secrets import escape_text, mask_url
+
+VERSION_TABLE = "cse_schema_version"
+"""Not `alembic_version`, which Optuna and MLflow both claim."""
+
+HEAD_REVISION = "0011"
+"""The last of the migrations: this version's schema."""
+
+
+def stored_revision(connection: Connection) -> str | None:
+    """The schema of a store; None where there is no leaderboard."""
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    found: str | None = connection.scalar(
+        select(column("version_num")).select_from(table(VERSION_TABLE))
+    )
+    return found
+
+
+BUSY_SECONDS = 30
+"""How long a SQLite writer waits for another one."""
+
+STATEMENT_SECONDS = 60
+"""How long a statement on a limited store of PostgreSQL may take."""
+
+STATEMENT_STEPS = 300_000_000
+"""How many steps of its virtual machine SQLite may take for such a statement: more than reading any
+table takes, and some ten seconds."""
+_STEPS_AT_ONCE = 100_000
+
+WRITING_LOCK = 0x0C5E_B0A4
+"""Any number that no other program on the server locks."""
+
+
+class Store:
+    """An open store; safe to use from all threads.
+
+    Raises:
+        StoreError: within its sessions, for whatever the database says, without its password.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._has_written = False
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """For reading; what is changed is rolled back."""
+        with _translated(self._engine.url), Session(self._engine) as session:
+            yield session
+
+    @contextmanager
+    def writing(self, *, alone: bool = True) -> Iterator[Session]:
+        """One transaction that is committed at the end, or not at all; one at a time.
+
+        Not `alone`, it does not wait on PostgreSQL for those who write other rows.
+        """
+        engine = self._engine.execution_options(writes=True)
+        self._has_written = True
+        with _translated(self._engine.url), Session(engine) as session, session.begin():
+            if alone and session.get_bind().dialect.name == "postgresql":  # SQLite does of itself
+                session.execute(text(f"SELECT pg_advisory_xact_lock({WRITING_LOCK})"))
+            yield session
+
+    def close(self) -> None:
+        """Close all connections; a second call does nothing."""
+        if self._has_written and self._engine.dialect.name == "sqlite":
+            self._has_written = False
+            _keep_statistics(self._engine)
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def open_store(url: str, *, create: bool = True, limited: bool = False) -> Store:
+    """Open a store and bring it to this version's schema.
+
+    A SQLite file in a folder that cannot be written to can be read all the same, unless it is to be
+    created. `limited` is for what strangers wrote: a statement that does not end is broken off. The
+    URL is `sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`.
+
+    Raises:
+        NoStoreError: if there is none, and it must not be created.
+        StoreError: if the URL is none of the two, the store cannot be reached, is of a newer
+            schema, or of an older one and cannot be written to.
+    """
+    place = _parse(url)
+    reads_only = not create and _is_read_only(place)
+    engine = _reading_engine(place) if reads_only else _engine(place)
+    if limited:
+        _limit_statements(engine)
+    revision = _revision(engine)
+    if revision is None and not create:
+        raise NoStoreError(f"no leaderboard at {redacted(place)}; a finished cse-sweep creates it")
+    if revision != HEAD_REVISION:
+        with _translated(place):
+            _upgrade(engine, reads_only=reads_only)
+    return Store(engine)
+
+
+def open_read_only(url: str) -> Store:
+    """Open a store of any schema that is not to be changed; a session sees it at one moment.
+
+    A statement that does not end is broken off: a stranger's views can recur for ever.
+
+    Raises:
+        NoStoreError: if there is none.
+        StoreError: if the URL is none of the two, or the store cannot be reached.
+    """
+    place = _parse(url)
+    engine = _reading_engine(place)
+    _limit_statements(engine)
+    if _revision(engine) is None:
+        raise NoStoreError(f"no leaderboard at {redacted(place)}")
+    return Store(engine)
+
+
+def redacted(url: URL) -> str:
+    """A URL for people and logs: without password and options."""
+    return url.set(query={}).render_as_string(hide_password=True)
+
+
+def _parse(url: str) -> URL:
+    try:
+        place = make_url(url)
+    except (ArgumentError, ValueError):
+        # It is not repeated: where it cannot be parsed, its password cannot be hidden.
+        raise StoreError(
+            "the leaderboard's URL cannot be read; write sqlite:///FILE or "
+            "postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
+        ) from None
+    if escape_text(url) != url:
+        raise StoreError(
+            f"the leaderboard's URL {mask_url(url)} is not UTF-8, which no database takes; "
+            "rename the folder, or name another one by --runs"
+        )
+    if place.get_backend_name() not in {"sqlite", "postgresql"}:
+        raise StoreError(
+            f"a leaderboard cannot live at {redacted(place)}; "
+            "write sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
+        )
+    if place.get_backend_name() == "sqlite" and place.database in {None, "", ":memory:"}:
+        raise StoreError(f"{redacted(place)} would be lost at the end; write sqlite:///FILE")
+    return place
+
+
+def _engine(place: URL) -> Engine:
+    sqlite = place.get_backend_name() == "sqlite"
+    options = {"timeout": BUSY_SECONDS} if sqlite else patience(place)
+    try:
+        engine = create_engine(place, connect_args=options, pool_pre_ping=True)
+    except (SQLAlchemyError, ImportError) as error:
+        raise StoreError(
+            f"{redacted(place)} needs a driver that is not here ({error}); "
+            "write postgresql+psycopg:// and install cse-platform[postgres]"
+        ) from error
+    if sqlite:
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _reading_engine(place: URL) -> Engine:
+    if place.get_backend_name() != "sqlite":
+        return _engine(place).execution_options(isolation_level="REPEATABLE READ")
+    file = _read_only_uri(place)
+
+    def connect() -> SQLiteConnection:
+        return sqlite3.connect(
+            file, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+
+    engine = create_engine(place, creator=connect)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _read_only_uri(place: URL) -> str:
+    """SQLite keeps files beside a store, even to read it; where it cannot, it need not:
+    nobody writes. What was written and not yet put into the store would then be missed."""
+    file = Path(str(place.database)).absolute()
+    left = file.with_name(f"{file.name}-wal")
+    whole = not left.exists() or left.stat().st_size == 0
+    immutable = "&immutable=1" if _is_read_only(place) and whole else ""
+    return f"{file.as_uri()}?mode=ro{immutable}"
+
+
+def _is_read_only(place: URL) -> bool:
+    """Whether a store is a file that is there, in a folder that cannot be written to."""
+    file = Path(str(place.database))
+    sqlite = place.get_backend_name() == "sqlite"
+    return sqlite and file.is_file() and not os.access(file.parent, os.W_OK)
+
+
+def _prepare_sqlite(connection: SQLiteConnection, _record: Any) -> None:
+    connection.isolation_level = None  # we begin transactions ourselves
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A writer takes the lock before it reads: two that read first could not both go on.
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _limit_statements(engine: Engine) -> None:
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _limit_steps)
+    else:
+        event.listen(engine, "begin", _limit_time)
+    event.listen(engine, "handle_error", _explain_limit)
+
+
+def _limit_steps(connection: SQLiteConnection, _record: Any) -> None:
+    """Count by statement: what runs between two rows that are fetched takes no step."""
+    steps = 0
+
+    def is_too_much() -> bool:
+        nonlocal steps
+        steps += _STEPS_AT_ONCE
+        return steps > STATEMENT_STEPS
+
+    def start_anew(_statement: str) -> None:
+        nonlocal steps
+        steps = 0
+
+    connection.set_trace_callback(start_anew)
+    connection.set_progress_handler(is_too_much, _STEPS_AT_ONCE)
+
+
+def _limit_time(connection: Connection) -> None:
+    connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")
+
+
+def _explain_limit(context: ExceptionContext) -> None:
+    error = context.original_exception
+    if str(error) == "interrupted" or getattr(error, "sqlstate", None) == "57014":
+        asked = " ".join((context.statement or "").split())
+        raise StoreError(
+            "reading it was broken off, because a statement does not end in reasonable time; a "
+            f"table of it may be a view that recurs. The statement: {asked[:200]}"
+        ) from error
+
+
+def _keep_statistics(engine: Engine) -> None:
+    """Let SQLite count what a writer leaves behind, which its query planner goes by.
+
+    This is what `PRAGMA optimize` runs; that one skips tables which this connection has not read.
+    Statistics are no reason to wait or to fail: while somebody else writes there are none.
+    """
+    with suppress(SQLAlchemyError), engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA busy_timeout = 0")
+        connection.exec_driver_sql("PRAGMA analysis_limit = 400")
+        connection.exec_driver_sql("ANALYZE")
+        connection.commit()
+
+
+def _revision(engine: Engine) -> str | None:
+    """The schema of the store; None where there is none."""
+    place = engine.url
+    if place.get_backend_name() == "sqlite" and not Path(str(place.database)).is_file():
+        return None
+    with _translated(place), engine.connect() as connection:
+        return stored_revision(connection)
+
+
+def _upgrade(engine: Engine, *, reads_only: bool) -> None:
+    if reads_only:
+        raise StoreError(
+            "of another schema than this version's, in a folder that cannot be written to; copy "
+            "the file to one that can, where it is upgraded"
+        )
+    from cse_platform.leaderboard.upgrade import migrate, migrating  # alembic: 0.2 s
+
+    if engine.url.get_backend_name() == "sqlite":
+        file = Path(str(engine.url.database))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()  # SQLite would keep a group out that may write to the folder
+    with migrating(engine) as connection:
+        migrate(connection)
+
+
+@contextmanager
+def _translated(place: URL) -> Iterator[None]:
+    try:
+        yield
+    except (StoreError, QueryError) as error:
+        raise type(error)(f"{redacted(place)}: {error}") from error
+    except SQLAlchemyError as error:
+        reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+        raise _kind_of(error)(f"{redacted(place)}: {' '.join(reason.split())}") from error
+    except OSError as error:
+        raise StoreError(f"{redacted(place)}: {error.strerror}") from error
+
+
+def _kind_of(error: SQLAlchemyError) -> type[StoreError]:
+    """What an error of the database means for whoever asked."""
+    if isinstance(error, OperationalError | InterfaceError | TimeoutError):
+        return StoreDownError
+    damaged = type(error) is DatabaseError  # such as "file is not a database"
+    if damaged or isinstance(error, IntegrityError | DataError):
+        return StoreLostError
+    return StoreError
+
+
+@contextmanager
+def open_other_store(url: str) -> Iterator[Store]:
+    """A store to read from; of a SQLite file of an older schema, a copy that is upgraded.
+
+    Raises:
+        NoStoreError: if there is none.
+        StoreError: if it cannot be reached, or is on PostgreSQL and of another schema.
+    """
+    with open_read_only(url) as board, TemporaryDirectory(prefix="cse-leaderboard-") as folder:
+        copy = _copy_of_older(board, Path(folder) / "leaderboard.db")
+        if copy is None:
+            yield board
+        else:
+            with open_store(copy, limited=True) as upgraded:
+                yield upgraded
+
+
+def _copy_of_older(board: Store, file: Path) -> str | None:
+    """URL of the copy; None where the store is of this version's schema."""
+    with board.session() as session:
+        connection = session.connection()
+        if stored_revision(connection) == HEAD_REVISION:
+            return None
+        if connection.dialect.name != "sqlite":
+            raise StoreError(
+                "of another schema than this version's; cse-leaderboard --store with this URL, "
+                "of the newer version, upgrades it"
+            )
+        with closing(sqlite3.connect(file)) as copy:
+            cast("Any", connection.connection.driver_connection).backup(copy)
+    return f"sqlite:///{file}"

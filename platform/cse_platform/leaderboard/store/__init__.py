@@ -1,1 +1,0 @@
-"""The store: its tables, its schema and migrations, and how it is opened."""

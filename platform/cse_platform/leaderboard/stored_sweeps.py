@@ -1,0 +1,223 @@
+"""Finds a sweep by its name: its file, the driver that holds it, and what was asked of it."""
+
+import os
+import socket
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+from pydantic import ValidationError
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from cse_methods.data.dev_selection import DevSelection
+from cse_platform.errors import NotFoundError
+from cse_platform.leaderboard.tables import (
+    SweepLeaseRecord,
+    SweepRecord,
+    SweepRequestRecord,
+    SweepStartRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+from cse_platform.sweep.problems import did_you_mean
+from cse_platform.sweep.space.space import Space
+
+
+def sweep_or_none(session: Session, name: str) -> SweepRecord | None:
+    """The sweep of that name, if there is one."""
+    return session.scalars(select(SweepRecord).where(SweepRecord.name == name)).one_or_none()
+
+
+def find_sweep(session: Session, name: str) -> SweepRecord:
+    """The sweep of that name.
+
+    Raises:
+        NotFoundError: if there is none; names the nearest.
+    """
+    sweep = sweep_or_none(session, name)
+    if sweep is not None:
+        return sweep
+    names = session.scalars(select(SweepRecord.name).order_by(SweepRecord.id)).all()
+    if not names:
+        raise NotFoundError(f"there is no sweep {name!r}: this leaderboard holds none yet")
+    hint = did_you_mean(name, names) or f"; the last ones are {', '.join(names[-5:])}"
+    raise NotFoundError(f"there is no sweep {name!r} on this leaderboard{hint}")
+
+
+def count_sweeps(session: Session) -> int:
+    """How many sweeps there are."""
+    return session.scalar(select(func.count()).select_from(SweepRecord)) or 0
+
+
+def next_number(session: Session, sweep: str) -> int:
+    """The number that the next trial of a sweep gets; 0 where there is none of that name."""
+    query = select(func.max(SweepTrialRecord.number)).join(SweepTrialRecord.sweep)
+    last = session.scalar(query.where(SweepRecord.name == sweep))
+    return 0 if last is None else last + 1
+
+
+def search_dev(spec: Mapping[str, Any]) -> str:
+    """What a sweep climbs, by its stored file."""
+    try:
+        return DevSelection.model_validate(spec.get("dev") or {}).search_name
+    except ValidationError:  # of another version
+        return DevSelection().search_name
+
+
+def sampler_of(spec: Mapping[str, Any]) -> str:
+    """What proposes a sweep's trials, by its stored file; empty where that does not say so."""
+    search = spec.get("search")
+    sampler = search.get("sampler", "") if isinstance(search, Mapping) else ""
+    return str(sampler.get("kind", "") if isinstance(sampler, Mapping) else sampler)
+
+
+def space_of(spec: Mapping[str, Any]) -> Space:
+    """What a sweep searches, by its stored file; empty where that says nothing we can read."""
+    try:
+        return Space.model_validate(spec.get("space") or {})
+    except ValidationError:  # of another version
+        return Space({})
+
+
+LEASE_SECONDS = 60.0
+"""A driver that has not been heard of for so long has lost its sweep."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The driver that holds a sweep, or held it last."""
+
+    host: str
+    pid: int
+    folder: str
+    """With the sweep's journal, on the host."""
+    since: datetime
+    silent: float
+    """Seconds since its last heartbeat."""
+    lives: bool
+    """Whether the sweep is its own still: not given back, and the driver neither dead nor silent
+    for too long."""
+
+
+def holders(session: Session, sweep: str | None = None) -> dict[str, Holder]:
+    """Who holds each sweep, by its name, or the one of this name; one never run here lacks."""
+    query = select(SweepLeaseRecord)
+    if sweep is not None:
+        query = query.where(SweepLeaseRecord.sweep == sweep)
+    now = server_time(session)
+    return {record.sweep: holder_of(record, now) for record in session.scalars(query)}
+
+
+def holder_of(record: SweepLeaseRecord, now: datetime) -> Holder:
+    """Who holds a sweep by its lease, at a moment of the server's."""
+    # After the clock was set back, too, a heartbeat of long ago is none.
+    silent = abs((now - record.heartbeat).total_seconds())
+    gone = record.machine == this_machine() and not _runs(record.pid)
+    return Holder(
+        host=record.host,
+        pid=record.pid,
+        folder=record.folder,
+        since=record.since,
+        silent=silent,
+        lives=record.holder is not None and silent < LEASE_SECONDS and not gone,
+    )
+
+
+def server_time(session: Session) -> datetime:
+    """What the clock of the database's machine says: all drivers are judged by the same one."""
+    if session.get_bind().dialect.name == "sqlite":  # a file on this machine
+        return datetime.now(UTC)
+    told: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
+    return told.astimezone(UTC)
+
+
+def this_machine() -> str:
+    """What processes share that know each other by number: a boot of a kernel, and a container."""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
+    return socket.gethostname()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    with suppress(psutil.Error):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return True
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked of one sweep."""
+
+    waiting: tuple[str, ...] = ()
+    """What its driver has not heard yet, in the order in which it was asked."""
+    paused: bool = False
+    """Whether it was paused, and not resumed since."""
+    enqueued: int = 0
+    """Configurations that were put in beside those that its search takes."""
+
+
+def requests_by_sweep(session: Session) -> Mapping[str, Asked]:
+    """What was asked of each sweep, by its name."""
+    found: dict[str, Asked] = defaultdict(Asked)
+    for record in session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id)):
+        known, action = found[record.sweep], record.event["action"]
+        if record.taken is None:
+            found[record.sweep] = replace(known, waiting=(*known.waiting, action))
+        elif action in ("pause", "resume"):
+            found[record.sweep] = replace(known, paused=action == "pause")
+        elif action == "enqueue":
+            found[record.sweep] = replace(known, enqueued=known.enqueued + 1)
+    return found
+
+
+@dataclass(frozen=True)
+class AskedSweep:
+    """A sweep of which something is to be asked."""
+
+    name: str
+    state: str
+    """As its journal says."""
+    spec: dict[str, Any]
+    """Its file, as JSON."""
+    trials: dict[int, str]
+    """The state of each by its number."""
+    holder: Holder | None
+    """Its driver, if that lives."""
+    started_by: dict[str, str]
+    """Provenance of its last start."""
+
+
+def sweep_to_ask(session: Session, name: str) -> AskedSweep:
+    """What has to be known of a sweep.
+
+    Raises:
+        NotFoundError: if there is none of that name.
+    """
+    sweep, holder = find_sweep(session, name), holders(session, name).get(name)
+    held = select(SweepTrialRecord.number, TrialRecord.state).join(SweepTrialRecord.trial)
+    starts = select(SweepStartRecord.provenance).where(SweepStartRecord.sweep_id == sweep.id)
+    last = starts.order_by(SweepStartRecord.started.desc()).limit(1)
+    return AskedSweep(
+        name=name,
+        state=sweep.state,
+        spec=sweep.spec,
+        trials={
+            row.number: row.state
+            for row in session.execute(held.where(SweepTrialRecord.sweep_id == sweep.id))
+        },
+        holder=holder if holder is not None and holder.lives else None,
+        started_by=session.scalars(last).first() or {},
+    )

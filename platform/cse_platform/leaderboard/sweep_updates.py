@@ -1,0 +1,203 @@
+"""What is new of a sweep, put together from the store for those who follow it."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy import Select, func, or_, select
+from sqlalchemy.orm import Session, aliased
+
+from cse_methods.data.dev_selection import DevSelection
+from cse_platform.leaderboard.searches import aims_of
+from cse_platform.leaderboard.stored_sweeps import find_sweep, holders, space_of
+from cse_platform.leaderboard.sweeps import SweepOverview, state_of, sweep_overview
+from cse_platform.leaderboard.tables import (
+    ConfigurationRecord,
+    DevPointRecord,
+    DriverMessageRecord,
+    JournalCursorRecord,
+    SweepRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+from cse_platform.sweep.space.space import Space
+from cse_platform.tracking.events import DriverMessage, TrialPoint
+from cse_platform.tracking.history import TrialHistory
+
+_ENDED = func.coalesce(SweepTrialRecord.reused, TrialRecord.finished)
+
+
+@dataclass(frozen=True)
+class SweepNews:
+    """A sweep as it is, and what has happened in it."""
+
+    overview: SweepOverview
+    constraints: tuple[str, ...]
+    checkpoint: str
+    """The dev set that picks checkpoints."""
+    trials: tuple[TrialHistory, ...]
+    """Those that run, without dev curves, and those that have ended, with the last point."""
+    points: tuple[TrialPoint, ...]
+    """Of the trials that run, in the order of their steps."""
+    messages: tuple[DriverMessage, ...]
+    """What its driver has said, oldest first."""
+
+
+def sweep_news(session: Session, name: str, *, since: datetime | None = None) -> SweepNews:
+    """How far a sweep is, and what has happened `since` that time, or since its first start.
+
+    Raises:
+        NotFoundError: if there is none of that name.
+    """
+    sweep = find_sweep(session, name)
+    return SweepNews(
+        overview=sweep_overview(session, name),
+        constraints=aims_of(sweep.spec).constraints,
+        checkpoint=_checkpoint(sweep.spec),
+        trials=tuple(_trials(session, sweep, since)),
+        points=tuple(_running_points(session, sweep, since)),
+        messages=tuple(driver_messages(session, sweep, since=since)),
+    )
+
+
+def driver_messages(
+    session: Session, sweep: SweepRecord, *, since: datetime | None = None
+) -> list[DriverMessage]:
+    """What the driver of a sweep has said since a time, or ever; oldest first."""
+    query = select(DriverMessageRecord).where(DriverMessageRecord.sweep_id == sweep.id)
+    if since is not None:
+        query = query.where(DriverMessageRecord.time >= since)
+    found = session.scalars(query.order_by(DriverMessageRecord.time, DriverMessageRecord.position))
+    return [
+        DriverMessage.model_validate(
+            {"sweep": sweep.name, "time": said.time, "level": said.level, "text": said.text}
+        )
+        for said in found
+    ]
+
+
+def _trials(session: Session, sweep: SweepRecord, since: datetime | None) -> Iterator[TrialHistory]:
+    query = _select().where(SweepTrialRecord.sweep_id == sweep.id)
+    if since is not None:
+        query = query.where(or_(TrialRecord.state == "RUNNING", since <= _ENDED))
+    space = space_of(sweep.spec)
+    for line in session.execute(query.order_by(SweepTrialRecord.number)):
+        yield _trial(line._mapping, space)
+
+
+def _select() -> Select[*tuple[Any, ...]]:
+    """Trials with the metrics of their best steps, and their last points."""
+    best, last = aliased(DevPointRecord), aliased(DevPointRecord)
+    last_step = (
+        select(func.max(DevPointRecord.step))
+        .where(DevPointRecord.trial_id == TrialRecord.id)
+        .correlate(TrialRecord)
+        .scalar_subquery()
+    )
+    link, trial, configuration = SweepTrialRecord, TrialRecord, ConfigurationRecord
+    return (
+        select(
+            *(link.number, link.role, link.search_number, link.reused_from),
+            *(trial.key, trial.seed, trial.state, trial.started, _ENDED.label("finished")),
+            *(trial.best_step, trial.best_value, trial.error, trial.why),
+            *(trial.wall_seconds, trial.gpu_seconds),
+            configuration.hash.label("configuration"),
+            *(configuration.code, configuration.searched),
+            configuration.values.label("hyperparameters"),
+            best.metrics,
+            last.step.label("last_step"),
+            last.value.label("last_value"),
+        )
+        .select_from(link)
+        .join(link.trial)
+        .join(trial.configuration)
+        .outerjoin(best, (best.trial_id == trial.id) & (best.step == trial.best_step))
+        .outerjoin(last, (last.trial_id == trial.id) & (last.step == last_step))
+    )
+
+
+def _trial(line: Mapping[Any, Any], space: Space) -> TrialHistory:
+    fields = dict(line)
+    values, metrics = fields.pop("hyperparameters"), fields.pop("metrics") or {}
+    spent, seconds = fields.pop("gpu_seconds"), fields["wall_seconds"]
+    step, value = fields.pop("last_step"), fields.pop("last_value")
+    has_ended = fields["state"] != "RUNNING" and step is not None
+    active = space.active(values)
+    searched = [name for name in space if name in active] if len(space) else fields["searched"]
+    measured = {name: value for name, value in metrics.items() if value is not None}
+    return TrialHistory(
+        **fields
+        | {
+            "values": values,
+            "searched": tuple(searched),
+            "curve": {step: _number(value)} if has_ended else {},
+            "best_metrics": measured,
+            "gpus": spent / seconds if seconds else 0.0,
+        }
+    )
+
+
+def _running_points(
+    session: Session, sweep: SweepRecord, since: datetime | None
+) -> Iterator[TrialPoint]:
+    query = (
+        select(TrialRecord.key, DevPointRecord)
+        .join(TrialRecord.points)
+        .join(TrialRecord.places)
+        .where(SweepTrialRecord.sweep_id == sweep.id, TrialRecord.state == "RUNNING")
+        .order_by(DevPointRecord.trial_id, DevPointRecord.step)
+    )
+    if since is not None:
+        query = query.where(DevPointRecord.reported_at >= since)
+    for key, point in session.execute(query):
+        yield TrialPoint(
+            sweep=sweep.name,
+            trial=key,
+            time=point.reported_at,
+            step=point.step,
+            value=_number(point.value),
+            metrics={name: _number(value) for name, value in point.metrics.items()},
+        )
+
+
+def _number(stored: float | None) -> float:
+    return math.nan if stored is None else stored
+
+
+def _checkpoint(spec: Mapping[str, Any]) -> str:
+    try:
+        return DevSelection.model_validate(spec.get("dev") or {}).checkpoint
+    except ValidationError:  # of another version
+        return DevSelection().checkpoint
+
+
+@dataclass(frozen=True)
+class SweepStamp:
+    """Equal to an earlier one as long as nothing was heard of a sweep."""
+
+    state: str
+    """As in `SweepOverview`."""
+    position: int
+    """How far its journal has been applied."""
+
+
+def sweep_stamps(session: Session, name: str | None = None) -> dict[str, SweepStamp]:
+    """The stamp of each sweep by its name, or of the one of this name.
+
+    Raises:
+        NotFoundError: if there is none of that name.
+    """
+    columns = (SweepRecord.name, SweepRecord.state, JournalCursorRecord.position)
+    query = select(*columns).outerjoin(
+        JournalCursorRecord, JournalCursorRecord.journal == SweepRecord.journal
+    )
+    if name is not None:
+        query = query.where(SweepRecord.id == find_sweep(session, name).id)
+    held = holders(session, name)
+    return {
+        sweep: SweepStamp(state_of(state, held.get(sweep)), position or 0)
+        for sweep, state, position in session.execute(query.order_by(SweepRecord.id))
+    }

@@ -1,0 +1,386 @@
+"""What sweeps are doing: how far they are, how long they will take, and which trials run."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy import ScalarSelect, Select, func, select
+from sqlalchemy.orm import Session, aliased, selectinload
+
+from cse_platform.forecast.time_left import Pace
+from cse_platform.leaderboard.annotations import Annotations, annotations
+from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.searches import Aims, MeasuredTrial, aims_of, measured_trials
+from cse_platform.leaderboard.stored_sweeps import (
+    Asked,
+    Holder,
+    find_sweep,
+    holders,
+    requests_by_sweep,
+    search_dev,
+    space_of,
+)
+from cse_platform.leaderboard.tables import (
+    DevPointRecord,
+    SweepRecord,
+    SweepStartRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+from cse_platform.leaderboard.trials import select_trials, summarize
+from cse_platform.sweep.objectives import is_feasible
+from cse_platform.sweep.spec import SweepSpec
+
+
+@dataclass(frozen=True)
+class News:
+    """What was heard of a running sweep."""
+
+    ended: int
+    """Trials since its start."""
+    last: datetime
+
+
+def count_by_state(session: Session, sweeps: Sequence[int]) -> dict[int, dict[str, int]]:
+    """How many trials each of these sweeps has in each state; states without a trial are absent."""
+    query = (
+        select(SweepTrialRecord.sweep_id, TrialRecord.state, func.count())
+        .join(SweepTrialRecord.trial)
+        .where(SweepTrialRecord.sweep_id.in_(sweeps))
+        .group_by(SweepTrialRecord.sweep_id, TrialRecord.state)
+    )
+    counts: dict[int, dict[str, int]] = defaultdict(dict)
+    for sweep, state, trials in session.execute(query):
+        counts[sweep][state] = trials
+    return counts
+
+
+def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, TrialSummary]:
+    """The complete trial with the highest dev score of each of these sweeps, by the sweep's name.
+
+    Of equal trials it is the first.
+    """
+    query = select(SweepRecord.name, _best_of_sweep()).where(SweepRecord.id.in_(sweeps))
+    best = {name: key for name, key in session.execute(query) if key is not None}
+    lines = session.execute(select_trials().where(TrialRecord.key.in_(set(best.values()))))
+    return {line.sweep: summarize(line) for line in lines if best.get(line.sweep) == line.key}
+
+
+def _best_of_sweep() -> ScalarSelect[str | None]:
+    """The key of a sweep's best complete trial; NULL where it has none.
+
+    SQLite does not reorder an outer join. So it reads the sweep's own trials and looks each of them
+    up, whatever statistics it has; an inner join without statistics makes it scan all sweeps.
+    """
+    held, trial = aliased(SweepTrialRecord), aliased(TrialRecord)
+    return (
+        select(trial.key)
+        .select_from(held)
+        .outerjoin(trial, (trial.id == held.trial_id) & (trial.state == "COMPLETE"))
+        .where(held.sweep_id == SweepRecord.id)
+        .order_by(trial.best_value.desc().nulls_last(), held.number)
+        .limit(1)
+        .correlate(SweepRecord)
+        .scalar_subquery()
+    )
+
+
+def news(session: Session, sweep: int, *, since: datetime) -> News:
+    """What was heard of a sweep since it was started."""
+    held = (
+        select(func.max(TrialRecord.started))
+        .join(TrialRecord.places)
+        .where(SweepTrialRecord.sweep_id == sweep)
+    )
+    ended, finished = session.execute(
+        held.with_only_columns(func.count(), func.max(TrialRecord.finished)).where(
+            TrialRecord.finished >= since
+        )
+    ).one()
+    runs = held.where(TrialRecord.state == "RUNNING")
+    of_running = DevPointRecord.trial_id.in_(runs.with_only_columns(TrialRecord.id))
+    reported = session.scalar(select(func.max(DevPointRecord.reported_at)).where(of_running))
+    times = (since, finished, session.scalar(runs), reported)
+    return News(ended, max(time for time in times if time is not None))
+
+
+def room_left(
+    session: Session, sweep: int, spec: SweepSpec, *, pace: float, now: datetime
+) -> float | None:
+    """Trials of the search within its budgets, and the further seeds; None without such budgets.
+
+    `pace` is the time from the end of one trial to that of the next, in seconds. What a trial took
+    of a GPU is taken from those that have ended.
+    """
+    budget = spec.search.budget
+    if budget is None or budget.time is budget.gpu_hours is None:
+        return None
+    query = (
+        select(
+            SweepTrialRecord.role,
+            SweepTrialRecord.gpu_seconds,
+            TrialRecord.started,
+            TrialRecord.finished,
+        )
+        .join(SweepTrialRecord.trial)
+        .where(SweepTrialRecord.sweep_id == sweep, SweepTrialRecord.reused.is_(None))
+    )
+    rows = session.execute(query).all()
+    searched = [row for row in rows if row.role != "confirm"]
+    ended = [row.gpu_seconds for row in searched if row.finished is not None]
+    gpu_seconds = sum(ended)
+    room = Pace(pace, at_once=1, gpu=gpu_seconds / len(ended) / pace if ended else 0.0)
+    within = room.trials_within(
+        budget,
+        count=None,
+        seconds=_covered([(row.started, row.finished or now) for row in searched]),
+        gpu_seconds=gpu_seconds,
+    )
+    if within is None:
+        return None
+    return within + max(spec.confirming - (len(rows) - len(searched)), 0)
+
+
+def _covered(spans: list[tuple[datetime, datetime]]) -> float:
+    """Seconds that lie in one of the spans, or in several."""
+    total, until = 0.0, None
+    for begin, end in sorted(spans):
+        begin = begin if until is None else max(begin, until)
+        if end > begin:
+            total += (end - begin).total_seconds()
+            until = end
+    return total
+
+
+_BATCH = 500
+"""Sweeps in one query: databases limit its parameters."""
+
+
+@dataclass(frozen=True)
+class SweepOverview:
+    """How far one sweep is."""
+
+    name: str
+    method: str
+    backbone: str
+    tags: tuple[str, ...]
+    """Of its file, and those that people have written."""
+    written: Annotations
+    dev: str
+    """The dev set that the search climbs, or several, e.g. `stsb+sickr`."""
+    state: str
+    """`RUNNING`, `COMPLETE` or `INTERRUPTED`."""
+    holder: Holder | None
+    """The driver that holds it or held it last; None of one that was never run here."""
+    paused: bool
+    """Whether it starts no trials until a person says so."""
+    asked: tuple[str, ...]
+    """What was asked of it, and its driver has not heard yet: `stop`, `retry` and so on."""
+    started: datetime
+    restarted: datetime
+    """Its last start."""
+    finished: datetime | None
+    counts: dict[str, int]
+    """Trials by state: RUNNING, COMPLETE, PRUNED, FAIL, each there, maybe 0."""
+    ended_by: str | None
+    """The budget that ended its search, in words, where it was not the number of trials."""
+    planned: int
+    """How many trials there will be, further seeds included; of a complete sweep, and where its
+    file does not say, how many there are."""
+    best: TrialSummary | None
+    """The complete trial with the highest dev score, of those that keep its constraints."""
+    objectives: tuple[str, ...]
+    """What its search is after, if that is more than the dev score, e.g. `seconds (minimize)`."""
+    constraints: tuple[str, ...]
+    infeasible: int
+    """How many complete trials break its constraints."""
+    elapsed: float
+    """Seconds from the last start to the end, or until now."""
+    left: float | None
+    """Seconds that the rest takes at the pace since the last start, within the budgets of time and
+    of GPU-hours; None unless it runs, a trial has ended since, and its file limits the search."""
+    quiet: float | None
+    """Seconds since anything was heard of it; None unless it runs."""
+
+    @property
+    def trials(self) -> int:
+        """How many there are, of any state."""
+        return sum(self.counts.values())
+
+    @property
+    def ended(self) -> int:
+        """How many trials have ended, however."""
+        return self.trials - self.counts["RUNNING"]
+
+
+def sweep_overviews(
+    session: Session,
+    *,
+    limit: int | None = None,
+    offset: int = 0,
+    now: datetime | None = None,
+) -> list[SweepOverview]:
+    """How far sweeps are; the one that was started last comes first.
+
+    Args:
+        session: of the leaderboard.
+        limit: so many of them.
+        offset: after so many others.
+        now: the time that running sweeps are judged at.
+    """
+    last_start = (
+        select(func.max(SweepStartRecord.started))
+        .where(SweepStartRecord.sweep_id == SweepRecord.id)
+        .correlate(SweepRecord)
+        .scalar_subquery()
+    )
+    restarted = func.coalesce(last_start, SweepRecord.started)
+    query = select(SweepRecord.id).order_by(restarted.desc(), SweepRecord.name.desc())
+    ids = session.scalars(query.limit(limit).offset(offset)).all()
+    overviews = dict[int, SweepOverview]()
+    for start in range(0, len(ids), _BATCH):
+        overviews |= _overviews(session, ids[start : start + _BATCH], now)
+    return [overviews[sweep] for sweep in ids]
+
+
+def sweep_overview(session: Session, name: str, *, now: datetime | None = None) -> SweepOverview:
+    """How far a sweep is.
+
+    Raises:
+        NotFoundError: if there is none of that name.
+    """
+    sweep = find_sweep(session, name).id
+    return _overviews(session, [sweep], now)[sweep]
+
+
+def _overviews(
+    session: Session, sweeps: Sequence[int], now: datetime | None
+) -> dict[int, SweepOverview]:
+    """How far these sweeps are, by their ids."""
+    now = now or datetime.now(UTC)
+    states, best = count_by_state(session, sweeps), best_trials(session, sweeps)
+    held, asked = holders(session), requests_by_sweep(session)
+    written = annotations(session, "sweep")
+    starts = selectinload(SweepRecord.starts).load_only(SweepStartRecord.started)
+    query = select(SweepRecord).options(starts, selectinload(SweepRecord.tags))
+    overviews = dict[int, SweepOverview]()
+    for record in session.scalars(query.where(SweepRecord.id.in_(sweeps))):
+        said = written.get(record.name, Annotations())
+        counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
+        trials, spec = sum(counts.values()), _spec(record)
+        plan = None if spec is None else _planned(spec, asked[record.name])
+        restarted = record.starts[-1].started if record.starts else record.started
+        state = state_of(record.state, held.get(record.name))
+        runs = state == "RUNNING"
+        elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
+        heard = news(session, record.id, since=restarted) if runs else None
+        pace = elapsed / heard.ended if heard and heard.ended else None
+        aims = aims_of(record.spec)
+        feasible = _feasible(session, record.id, aims) if aims.constraints else None
+        top = best.get(record.name) if feasible is None else _best(session, record, feasible)
+        missing = list[float]()
+        if plan is not None:
+            missing.append(max(plan, trials) - trials + counts["RUNNING"])
+        if pace and spec and record.ended_by is None:
+            room = room_left(session, record.id, spec, pace=pace, now=now)
+            missing += [room] if room is not None else []
+        overviews[record.id] = SweepOverview(
+            name=record.name,
+            method=record.method,
+            backbone=record.backbone,
+            tags=tuple(sorted({one.tag for one in record.tags}.union(said.words))),
+            written=said,
+            dev=search_dev(record.spec),
+            state=state,
+            holder=held.get(record.name),
+            paused=asked[record.name].paused,
+            asked=asked[record.name].waiting,
+            started=record.started,
+            restarted=restarted,
+            finished=record.finished,
+            counts=counts,
+            ended_by=record.ended_by,
+            planned=trials if record.state == "COMPLETE" else max(plan or 0, trials),
+            best=top,
+            objectives=tuple(map(str, aims.objectives)),
+            constraints=aims.constraints,
+            infeasible=0 if feasible is None else counts["COMPLETE"] - len(feasible),
+            elapsed=elapsed,
+            left=pace * min(missing) if pace and missing else None,
+            quiet=(now - heard.last).total_seconds() if heard else None,
+        )
+    return overviews
+
+
+def _feasible(session: Session, sweep: int, aims: Aims) -> list[MeasuredTrial]:
+    """The complete trials that keep the constraints."""
+    every = measured_trials(session, sweep)
+    return [trial for trial in every if is_feasible(aims.constraints, [trial])]
+
+
+def _best(
+    session: Session, record: SweepRecord, feasible: Sequence[MeasuredTrial]
+) -> TrialSummary | None:
+    best = max(feasible, key=lambda trial: (trial.best_value or 0.0, -trial.number), default=None)
+    if best is None:
+        return None
+    query = select_trials().where(
+        SweepTrialRecord.sweep_id == record.id, SweepTrialRecord.number == best.number
+    )
+    return summarize(session.execute(query).one())
+
+
+def state_of(stored: str, holder: Holder | None) -> str:
+    """The state of a sweep; a driver that was killed has left RUNNING behind.
+
+    A sweep that came from another leaderboard, or from an older version, has had no holder here.
+    """
+    if stored == "RUNNING" and holder is not None and not holder.lives:
+        return "INTERRUPTED"
+    return stored
+
+
+def _spec(record: SweepRecord) -> SweepSpec | None:
+    """Its file; None of one of another version, or imported."""
+    try:
+        return SweepSpec.model_validate(record.spec)
+    except ValidationError:
+        return None
+
+
+def _planned(spec: SweepSpec, asked: Asked) -> int | None:
+    """How many trials it is to have; None where no number limits it."""
+    return None if spec.planned is None else spec.planned + asked.enqueued
+
+
+def running_trials(session: Session, name: str) -> list[TrialSummary]:
+    """The trials of a sweep that have not ended, the newest first, at most 50.
+
+    Their `value` and `step` are of the last report; None before the first one.
+
+    Raises:
+        NotFoundError: if there is no such sweep.
+    """
+    sweep = find_sweep(session, name)
+    space = space_of(sweep.spec)
+    return [summarize(line, space) for line in session.execute(_running(sweep.id))]
+
+
+def _running(sweep: int) -> Select[Any]:
+    last = (
+        select(func.max(DevPointRecord.step))
+        .where(DevPointRecord.trial_id == TrialRecord.id)
+        .correlate(TrialRecord)
+        .scalar_subquery()
+    )
+    at_last = (DevPointRecord.trial_id == TrialRecord.id) & (DevPointRecord.step == last)
+    return (
+        select_trials(value=DevPointRecord.value, step=DevPointRecord.step)
+        .outerjoin(DevPointRecord, at_last)
+        .where(SweepTrialRecord.sweep_id == sweep, TrialRecord.state == "RUNNING")
+        .order_by(SweepTrialRecord.number.desc())
+        .limit(50)
+    )

@@ -1,0 +1,498 @@
+"""The tables of the leaderboard. They refuse nonsense, whoever writes."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    CheckConstraint,
+    DateTime,
+    Dialect,
+    Double,
+    ForeignKey,
+    Index,
+    MetaData,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+NAMES = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """A moment in UTC; SQLite forgets the zone, which is put back on reading."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """To UTC, because SQLite compares as text."""
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Always with its zone."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Base(DeclarativeBase):
+    """What all tables share."""
+
+    metadata = MetaData(naming_convention=NAMES)
+    type_annotation_map = {  # noqa: RUF012 -- SQLAlchemy reads it from the class
+        float: Double(),
+        str: Text(),
+        datetime: UtcTime(),
+        dict[str, Any]: JSON(),
+        list[str]: JSON(),
+    }
+
+
+def read_only(**options: Any) -> Any:
+    """A relationship that queries join or load by; what is not loaded with its row is refused."""
+    return relationship(viewonly=True, lazy="raise", **options)
+
+
+class AttemptColumns:
+    """One attempt at a trial: a journal has one, which goes on where the sweep resumes it."""
+
+    journal: Mapped[str] = mapped_column(default="")
+    """The journal that tells of it; empty where it was stored before attempts were told apart."""
+    state: Mapped[str]
+    started: Mapped[datetime]
+    finished: Mapped[datetime | None]
+    best_step: Mapped[int | None]
+    best_value: Mapped[float | None]
+    start_value: Mapped[float | None]
+    """The dev score at step 0: the untrained backbone."""
+    model: Mapped[str | None]
+    model_deleted: Mapped[datetime | None]
+    """When the sweep deleted its model, to save disk; `model` is NULL then."""
+    error: Mapped[str | None]
+    why: Mapped[str | None]
+    """Why it was stopped early, where it was and that is known."""
+    wall_seconds: Mapped[float | None]
+    costs: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    """What else it took, by name, as far as it is known."""
+    machine_id: Mapped[int | None] = mapped_column(ForeignKey("machines.id"))
+    provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)
+
+
+class PointColumns:
+    """One point of a dev curve."""
+
+    reported_at: Mapped[datetime]
+    value: Mapped[float | None]
+    metrics: Mapped[dict[str, Any]]
+
+
+ATTEMPT_COLUMNS = tuple(AttemptColumns.__annotations__)
+POINT_COLUMNS = ("step", *PointColumns.__annotations__)
+
+
+def _best_first_index(name: str, which: str) -> Index:
+    """An index of those configurations of a group that meet a condition, by their dev means."""
+    condition = text(which)
+    columns = ("group_id", "mean", "hash")
+    return Index(name, *columns, sqlite_where=condition, postgresql_where=condition)
+
+
+class SweepRecord(Base):
+    """One sweep file."""
+
+    __tablename__ = "sweeps"
+    __table_args__ = (CheckConstraint("state IN ('RUNNING', 'COMPLETE', 'INTERRUPTED')", "state"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    method: Mapped[str]
+    backbone: Mapped[str]
+    spec: Mapped[dict[str, Any]]
+    state: Mapped[str]
+    started: Mapped[datetime]
+    finished: Mapped[datetime | None]
+    ended_by: Mapped[str | None]
+    """The budget that ended its search, in words, where it was not the number of trials."""
+    journal: Mapped[str] = mapped_column(default="")
+    """The one that has its last start: that decides the file and the state."""
+
+    starts: Mapped[list["SweepStartRecord"]] = read_only(order_by="SweepStartRecord.started")
+    tags: Mapped[list["SweepTagRecord"]] = read_only(order_by="SweepTagRecord.tag")
+    places: Mapped[list["SweepTrialRecord"]] = read_only(order_by="SweepTrialRecord.number")
+
+
+class SweepStartRecord(Base):
+    """One start of a sweep: the code and the machine that its trials from then on ran with."""
+
+    __tablename__ = "sweep_starts"
+
+    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"), primary_key=True)
+    started: Mapped[datetime] = mapped_column(primary_key=True)
+    provenance: Mapped[dict[str, Any]]
+    packages: Mapped[dict[str, Any]]
+    """Version of every installed distribution, by name."""
+    diffs: Mapped[dict[str, Any]]
+    """What the code differed by from its commit, by repository."""
+
+
+class DriverMessageRecord(Base):
+    """What a sweep's driver has said."""
+
+    __tablename__ = "driver_messages"
+    __table_args__ = (
+        CheckConstraint("level IN ('note', 'warning', 'error')", "level"),
+        Index("ix_driver_messages_newest", "sweep_id", "time"),
+    )
+
+    journal: Mapped[str] = mapped_column(primary_key=True)
+    position: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"))
+    time: Mapped[datetime]
+    level: Mapped[str]
+    text: Mapped[str]
+
+
+class SweepTagRecord(Base):
+    """A tag that a sweep file gives to its sweep."""
+
+    __tablename__ = "sweep_tags"
+
+    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"), primary_key=True)
+    tag: Mapped[str] = mapped_column(primary_key=True, index=True)
+
+
+class GroupRecord(Base):
+    """What a leaderboard compares inside: all trials of a method, a backbone and its dev sets."""
+
+    __tablename__ = "contests"
+    __table_args__ = (
+        UniqueConstraint("method", "backbone", "dev_identity"),
+        CheckConstraint("trials >= 0 AND gpu_seconds >= 0", "effort"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    method: Mapped[str]
+    backbone: Mapped[str]
+    dev_identity: Mapped[str]
+    dev_checkpoint: Mapped[str]
+    dev_search: Mapped[str]
+    dev_source: Mapped[str]
+    code: Mapped[str | None]
+    """Hash of the method's code that the newest trial ran by; None where it is not known."""
+    code_since: Mapped[datetime | None]
+    """When that trial was started."""
+    trials: Mapped[int] = mapped_column(default=0)
+    """Of any state."""
+    gpu_seconds: Mapped[float] = mapped_column(default=0.0)
+    """What these trials took, in seconds of whole GPUs."""
+
+    configurations: Mapped[list["ConfigurationRecord"]] = read_only()
+
+
+class ConfigurationRecord(Base):
+    """One assignment of hyperparameters, and how it did over its complete seeds."""
+
+    __tablename__ = "configurations"
+    __table_args__ = (
+        CheckConstraint("n >= 0 AND n <= trials AND m2 >= 0", "moments"),
+        CheckConstraint("(n = 0) = (mean IS NULL)", "mean_of_something"),
+        _best_first_index("ix_configurations_confirmed", "n > 1"),
+        _best_first_index("ix_configurations_complete", "n > 0"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    group_id: Mapped[int] = mapped_column("contest_id", ForeignKey("contests.id"), key="group_id")
+    hash: Mapped[str] = mapped_column(unique=True)
+    revision: Mapped[int]
+    code: Mapped[str | None]
+    """Hash of the method's code; None where it is not known."""
+    corpus: Mapped[str]
+    values: Mapped[dict[str, Any]]
+    searched: Mapped[list[str]]
+    trials: Mapped[int] = mapped_column(default=0)
+    """Trials of any state."""
+    n: Mapped[int] = mapped_column(default=0)
+    """Complete ones; `mean` and `m2` are over these."""
+    mean: Mapped[float | None]
+    m2: Mapped[float] = mapped_column(default=0.0)
+    """Sum of squared distances to the mean."""
+    gpu_seconds: Mapped[float] = mapped_column(default=0.0)
+    """What its trials took."""
+
+    group: Mapped[GroupRecord] = read_only()
+    seeds: Mapped[list["TrialRecord"]] = read_only(order_by="TrialRecord.seed")
+
+
+class MachineRecord(Base):
+    """Where trials ran."""
+
+    __tablename__ = "machines"
+    __table_args__ = (UniqueConstraint("host", "hardware"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    host: Mapped[str]
+    hardware: Mapped[str]
+    """The GPU, or else the CPU, by its maker's name."""
+
+
+class TrialRecord(AttemptColumns, Base):
+    """One configuration with one seed, and the attempt that stands for it."""
+
+    __tablename__ = "trials"
+    __table_args__ = (
+        UniqueConstraint("configuration_id", "seed"),
+        CheckConstraint("state IN ('RUNNING', 'COMPLETE', 'PRUNED', 'FAIL')", "state"),
+        CheckConstraint("state <> 'COMPLETE' OR best_value IS NOT NULL", "complete_has_a_value"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(unique=True)
+    configuration_id: Mapped[int] = mapped_column(ForeignKey("configurations.id"))
+    seed: Mapped[int] = mapped_column(BigInteger)
+    finished: Mapped[datetime | None] = mapped_column(index=True)
+    machine_id: Mapped[int | None] = mapped_column(ForeignKey("machines.id"), index=True)
+    gpu_seconds: Mapped[float] = mapped_column(default=0.0)
+    """What all attempts took in all sweeps together."""
+
+    configuration: Mapped[ConfigurationRecord] = read_only()
+    machine: Mapped[MachineRecord | None] = read_only()
+    places: Mapped[list["SweepTrialRecord"]] = read_only(order_by="SweepTrialRecord.sweep_id")
+    points: Mapped[list["DevPointRecord"]] = read_only(order_by="DevPointRecord.step")
+    scores: Mapped[list["ScoreRecord"]] = read_only()
+    test_accesses: Mapped[list["TestAccessRecord"]] = read_only()
+
+
+class SweepTrialRecord(Base):
+    """Which sweep holds which trial; a complete trial can be in several."""
+
+    __tablename__ = "sweep_trials"
+    __table_args__ = (
+        UniqueConstraint("sweep_id", "number"),
+        CheckConstraint("role IN ('search', 'confirm', 'repeat')", "role"),
+    )
+
+    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"), primary_key=True)
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True, index=True)
+    number: Mapped[int]
+    role: Mapped[str]
+    search_number: Mapped[int | None]
+    gpu_seconds: Mapped[float] = mapped_column(default=0.0)
+    """What it took in this sweep: wall seconds by its share of a GPU."""
+    reused: Mapped[datetime | None]
+    """When this sweep took it over; NULL where it ran here, or that is not known."""
+    reused_from: Mapped[str | None]
+    """The sweep that had completed it."""
+
+    sweep: Mapped[SweepRecord] = read_only()
+    trial: Mapped[TrialRecord] = read_only()
+
+
+class DevPointRecord(PointColumns, Base):
+    """One point of a trial's dev curve."""
+
+    __tablename__ = "dev_points"
+    __table_args__ = (CheckConstraint("step >= 0", "step"),)
+
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True)
+    step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+
+
+class JournalCursorRecord(Base):
+    """How far a journal has been applied."""
+
+    __tablename__ = "journal_cursors"
+
+    journal: Mapped[str] = mapped_column(primary_key=True)
+    position: Mapped[int] = mapped_column(BigInteger)
+
+
+FREE_METRICS = ("alignment", "effective_rank", "uniformity")
+"""Those that can lie outside [-1, 1]."""
+
+
+class ScoreRecord(Base):
+    """One number of one finished trial on one task and split."""
+
+    __tablename__ = "scores"
+    __table_args__ = (
+        CheckConstraint(f"metric IN {FREE_METRICS} OR value BETWEEN -1 AND 1", "fraction"),
+    )
+
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True)
+    task: Mapped[str] = mapped_column(primary_key=True)
+    split: Mapped[str] = mapped_column(primary_key=True)
+    metric: Mapped[str] = mapped_column(primary_key=True)
+    identity: Mapped[str] = mapped_column(primary_key=True)
+    """Of the evaluation; of a trial's own dev scores it is that of the dev sets."""
+    value: Mapped[float]
+    measured: Mapped[datetime]
+
+
+class EvaluationRecord(Base):
+    """What an evaluation's identity is the hash of."""
+
+    __tablename__ = "evaluations"
+
+    identity: Mapped[str] = mapped_column(primary_key=True)
+    settings: Mapped[dict[str, Any]]
+    source: Mapped[str | None]
+    """Of the data: builtin, hub, senteval or imported; None where it is not known."""
+
+
+class PairSetRecord(Base):
+    """The gold scores of the pairs of one task, kept once for all trials."""
+
+    __tablename__ = "pair_sets"
+    __table_args__ = (CheckConstraint("pairs > 0", "pairs"),)
+
+    data_sha256: Mapped[str] = mapped_column(primary_key=True)
+    task: Mapped[str]
+    split: Mapped[str]
+    pairs: Mapped[int]
+    subsets: Mapped[dict[str, Any]]
+    """Pairs of each subset, in order."""
+    gold: Mapped[bytes]
+    """zlib of little-endian float64."""
+
+
+class PairSimilaritiesRecord(Base):
+    """The cosines that a trial gives to the pairs of one task."""
+
+    __tablename__ = "pair_similarities"
+
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True)
+    task: Mapped[str] = mapped_column(primary_key=True)
+    identity: Mapped[str] = mapped_column(primary_key=True)
+    data_sha256: Mapped[str] = mapped_column(ForeignKey("pair_sets.data_sha256"))
+    cosines: Mapped[bytes]
+    """zlib of little-endian float32."""
+
+    trial: Mapped[TrialRecord] = read_only()
+    pair_set: Mapped[PairSetRecord] = read_only()
+
+
+class TestAccessRecord(Base):
+    """The test sets were opened for a trial, whether or not a score came of it."""
+
+    __tablename__ = "test_releases"
+    __table_args__ = (
+        UniqueConstraint("trial_id", "opened", "who"),
+        CheckConstraint("source IN ('builtin', 'hub', 'senteval')", "source"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), index=True)
+    opened: Mapped[datetime]
+    who: Mapped[str]
+    command: Mapped[str]
+    tasks: Mapped[list[str]]
+    source: Mapped[str]
+
+
+class OtherAttemptRecord(AttemptColumns, Base):
+    """An attempt at a trial whose row shows another one. It can still come to stand for it."""
+
+    __tablename__ = "other_attempts"
+    __table_args__ = (
+        CheckConstraint("state IN ('RUNNING', 'COMPLETE', 'PRUNED', 'FAIL')", "state"),
+    )
+
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True)
+    journal: Mapped[str] = mapped_column(primary_key=True)
+    best_metrics: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    """All metrics of `best_step`; in the row of a trial these are its dev scores."""
+
+
+class OtherPointRecord(PointColumns, Base):
+    """One point of the dev curve of such an attempt."""
+
+    __tablename__ = "other_points"
+    __table_args__ = (CheckConstraint("step >= 0", "step"),)
+
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True)
+    journal: Mapped[str] = mapped_column(primary_key=True)
+    step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+
+
+class EarlyEventRecord(Base):
+    """An event on a trial that no journal has brought yet; it is applied when one does."""
+
+    __tablename__ = "early_events"
+
+    journal: Mapped[str] = mapped_column(primary_key=True)
+    position: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    trial: Mapped[str] = mapped_column(index=True)
+    """Its key."""
+    event: Mapped[str]
+    """As JSON."""
+
+
+class SweepLeaseRecord(Base):
+    """Which driver holds a sweep, or held it last. Times are the database server's."""
+
+    __tablename__ = "sweep_leases"
+
+    sweep: Mapped[str] = mapped_column(primary_key=True)
+    """Its name: a lease is taken before the sweep has a row."""
+    holder: Mapped[str | None]
+    """What this driver alone knows; None once it has given the sweep back."""
+    journal: Mapped[str]
+    """Identity of the journal that the sweep goes on from."""
+    folder: Mapped[str]
+    """Where the journal lies on the host."""
+    host: Mapped[str]
+    machine: Mapped[str]
+    """Equal where a process number means the same process; a host's name is not enough."""
+    pid: Mapped[int]
+    since: Mapped[datetime]
+    heartbeat: Mapped[datetime]
+
+
+class SweepRequestRecord(Base):
+    """What a person has asked of a sweep from elsewhere. The driver takes it into its journal."""
+
+    __tablename__ = "sweep_requests"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    sweep: Mapped[str] = mapped_column(index=True)
+    event: Mapped[dict[str, Any]]
+    """As the journal gets it."""
+    taken: Mapped[datetime | None]
+    """When it came here from the driver's journal; None before."""
+
+
+class AnnotationRecord(Base):
+    """A note, a star or a tag, as it was written last.
+
+    It refers to no other row: trials and sweeps that a journal brings anew find theirs again.
+    """
+
+    __tablename__ = "annotations"
+    __table_args__ = (
+        CheckConstraint("about IN ('trial', 'configuration', 'sweep')", "about"),
+        CheckConstraint("field IN ('note', 'star', 'tag')", "field"),
+    )
+
+    about: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True)
+    """A trial's key, a configuration's hash, a sweep's name."""
+    field: Mapped[str] = mapped_column(primary_key=True)
+    word: Mapped[str] = mapped_column(primary_key=True)
+    """The tag; empty of a note or a star."""
+    text: Mapped[str]
+    """Of a note."""
+    stands: Mapped[bool]
+    """What was taken away stays as a row, so that an older copy cannot bring it back."""
+    who: Mapped[str]
+    time: Mapped[datetime]

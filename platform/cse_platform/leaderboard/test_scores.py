@@ -1,0 +1,260 @@
+"""Test scores of configurations by their evaluation, and the cosines behind them."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import zip_longest
+from typing import TYPE_CHECKING, cast
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session, contains_eager
+
+from cse_platform.errors import AmbiguousError, NotFoundError
+from cse_platform.leaderboard.records import RANKING_METRICS, BoardFamily
+from cse_platform.leaderboard.tables import (
+    EvaluationRecord,
+    PairSetRecord,
+    PairSimilaritiesRecord,
+    ScoreRecord,
+    TrialRecord,
+)
+from cse_platform.tracking.events import MAIN_METRICS
+from cse_platform.tracking.packing import unpack_cosines, unpack_gold
+
+LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class SeedScores:
+    """One column under one identity, over the seeds of one configuration."""
+
+    values: dict[int, float] = field(default_factory=dict)
+    """By seed."""
+    last: datetime = LONG_AGO
+
+    @property
+    def weight(self) -> tuple[int, datetime]:
+        """More seeds stand before fewer, later measurements before earlier ones."""
+        return len(self.values), self.last
+
+
+@dataclass(frozen=True)
+class EvaluationFacts:
+    """What an identity stands for."""
+
+    source: str = ""
+    """Where the data is from; empty where it is not known."""
+    reading: str = ""
+    """How the encoder read its texts."""
+    members: frozenset[str] = frozenset()
+    """Of an average: the identities that it is over."""
+
+
+@dataclass(frozen=True)
+class ColumnScores:
+    """One column of one row."""
+
+    identity: str
+    source: str
+    values: dict[int, float]
+    """By seed."""
+
+
+Evaluated = dict[str, ColumnScores]
+"""What one row shows."""
+
+
+def scores_by_evaluation(
+    session: Session, configurations: Sequence[int], families: Sequence[BoardFamily]
+) -> dict[int, list[Evaluated]]:
+    """By configuration, its scores on test, once for each evaluation identity.
+
+    An average is in one row with the scores that it is the mean of. A seed that has all of these
+    and lacks the average gets it. Scores without an average are in one row if the encoder read its
+    texts alike and the data is of one source. Where a task was scored under several identities,
+    there are several rows: the identity with the most seeds comes first, and of equal ones the one
+    that was measured last.
+    """
+    found = _measured(session, configurations, families)
+    facts = _facts(session, {identity for one in found.values() for _, identity in one})
+    return {configuration: _rows(one, families, facts) for configuration, one in found.items()}
+
+
+Scored = dict[tuple[str, str], SeedScores]
+"""By column and identity."""
+Facts = Mapping[str, EvaluationFacts]
+"""By identity."""
+UNKNOWN = EvaluationFacts()
+
+
+def _measured(
+    session: Session, configurations: Sequence[int], families: Sequence[BoardFamily]
+) -> dict[int, Scored]:
+    columns = {column for family in families for column in family.columns}
+    query = (
+        select(
+            TrialRecord.configuration_id,
+            TrialRecord.seed,
+            ScoreRecord.task,
+            ScoreRecord.metric,
+            ScoreRecord.identity,
+            ScoreRecord.value,
+            ScoreRecord.measured,
+        )
+        .select_from(TrialRecord)
+        .join(TrialRecord.scores)
+        .where(
+            TrialRecord.configuration_id.in_(configurations),
+            TrialRecord.state == "COMPLETE",
+            ScoreRecord.split == "test",
+            ScoreRecord.metric.in_(sorted(MAIN_METRICS | set(RANKING_METRICS))),
+        )
+    )
+    found: dict[int, Scored] = defaultdict(lambda: defaultdict(SeedScores))
+    for configuration, seed, task, metric, identity, value, measured in session.execute(query):
+        column = task if metric in MAIN_METRICS else f"{task}_{metric}"
+        if column in columns:
+            one = found[configuration][column, identity]
+            one.values[seed], one.last = value, max(one.last, measured)
+    return found
+
+
+def _facts(session: Session, identities: Iterable[str]) -> dict[str, EvaluationFacts]:
+    query = select(EvaluationRecord).where(EvaluationRecord.identity.in_(sorted(identities)))
+    return {
+        one.identity: EvaluationFacts(
+            source=one.source or "",
+            reading=repr(sorted(one.settings.get("reading", {}).items())),
+            members=frozenset(one.settings.get("protocol", {}).get("mean over", ())),
+        )
+        for one in session.scalars(query)
+    }
+
+
+def _rows(scored: Scored, families: Sequence[BoardFamily], facts: Facts) -> list[Evaluated]:
+    alike: dict[object, list[list[Scored]]] = {}
+    for place, family in enumerate(families):
+        for kind, group in _groups(scored, family, facts):
+            alike.setdefault(kind, [[] for _ in families])[place].append(group)
+    return [
+        {
+            column: ColumnScores(identity, facts.get(identity, UNKNOWN).source, measured.values)
+            for group in groups
+            for (column, identity), measured in (group or {}).items()
+        }
+        for by_family in alike.values()
+        for groups in zip_longest(*by_family)
+    ]
+
+
+def _groups(scored: Scored, family: BoardFamily, facts: Facts) -> list[tuple[object, Scored]]:
+    """Scores of one family that stand together, and what they are alike in; best first."""
+    mine = {key: one for key, one in scored.items() if key[0] in family.columns}
+    groups: list[tuple[object, Scored]] = []
+    averages = [key for key in mine if key[0] in family.averages]
+    placed: set[tuple[str, str]] = set(averages)
+    for identity in dict.fromkeys(identity for _, identity in averages):
+        members = facts.get(identity, UNKNOWN).members
+        group = {k: one for k, one in mine.items() if k[1] in members or k[1] == identity}
+        _fill_averages(group, family, identity)
+        known = next((member for member in sorted(members) if member in facts), identity)
+        groups.append((_kind(facts, known), group))
+        placed |= group.keys()
+    groups += _alone({key: one for key, one in mine.items() if key not in placed}, facts)
+    return sorted(groups, key=lambda group: _weight(group[1], family), reverse=True)
+
+
+def _fill_averages(group: Scored, family: BoardFamily, identity: str) -> None:
+    """Give the average to seeds that have a score of each task and no average."""
+    for average in family.averages:
+        over = family.over(average)
+        members = [one for (column, _), one in group.items() if column in over]
+        if (average, identity) not in group or len(members) < len(over):
+            continue
+        values = group[average, identity].values
+        for seed in set.intersection(*(set(one.values) for one in members)) - values.keys():
+            values[seed] = math.fsum(one.values[seed] for one in members) / len(members)
+
+
+def _alone(scored: Scored, facts: Facts) -> list[tuple[object, Scored]]:
+    by_column: dict[tuple[object, str], list[tuple[str, SeedScores]]] = defaultdict(list)
+    for (column, identity), one in scored.items():
+        by_column[_kind(facts, identity), column].append((identity, one))
+    groups: dict[tuple[object, int], Scored] = defaultdict(dict)
+    for (kind, column), several in by_column.items():
+        several.sort(key=lambda one: (one[1].weight, one[0]), reverse=True)
+        for place, (identity, one) in enumerate(several):
+            groups[kind, place][column, identity] = one
+    return [(kind, group) for (kind, _), group in groups.items()]
+
+
+def _kind(facts: Facts, identity: str) -> object:
+    one = facts.get(identity, UNKNOWN)
+    return one.reading, one.source
+
+
+def _weight(group: Scored, family: BoardFamily) -> tuple[bool, tuple[int, datetime], str]:
+    """Those with an average come first."""
+    whole = any(column in family.averages for column, _ in group)
+    heaviest = max(one.weight for one in group.values())
+    return whole, heaviest, min(identity for _, identity in group)
+
+
+if TYPE_CHECKING:
+    from cse_methods.evaluation.results import Similarities, Split
+
+
+def similarities(
+    session: Session, trial_key: str, task: str, identity: str | None = None
+) -> "Similarities":
+    """The cosines that a trial gives to the pairs of a task, and their gold scores.
+
+    Without an identity, it is the only evaluation on the task's test pairs.
+
+    Raises:
+        NotFoundError: if there are none.
+        AmbiguousError: if there are several and no identity is given.
+    """
+    which = (
+        PairSetRecord.split == "test"  # the geometry may have stored STS-B's dev pairs too
+        if identity is None
+        else PairSimilaritiesRecord.identity == identity
+    )
+    query = (
+        select(PairSimilaritiesRecord)
+        .join(PairSimilaritiesRecord.trial)
+        .join(PairSimilaritiesRecord.pair_set)
+        .options(contains_eager(PairSimilaritiesRecord.pair_set))
+        .where(TrialRecord.key == trial_key, PairSimilaritiesRecord.task == task, which)
+        .order_by(PairSimilaritiesRecord.identity)
+    )
+    found = session.scalars(query).all()
+    if not found:
+        under = "" if identity is None else f" under identity {identity!r}"
+        raise NotFoundError(
+            f"trial {trial_key!r} has no similarities on {task!r}{under}; "
+            "cse-evaluate on the trial stores them"
+        )
+    if len(found) > 1:
+        raise AmbiguousError(
+            f"trial {trial_key!r} has similarities on {task!r} under several identities; "
+            f"name one of {', '.join(one.identity for one in found)}"
+        )
+    return _unpacked(found[0])
+
+
+def _unpacked(stored: PairSimilaritiesRecord) -> "Similarities":
+    from cse_methods.evaluation.results import Similarities
+
+    pairs = stored.pair_set
+    return Similarities(
+        task=stored.task,
+        split=cast("Split", pairs.split),
+        identity=stored.identity,
+        cosines=unpack_cosines(stored.cosines),
+        gold=unpack_gold(pairs.gold),
+        subsets=pairs.subsets,
+        data_sha256=pairs.data_sha256,
+    )

@@ -1,0 +1,287 @@
+"""Everything that the leaderboard knows about one trial. Scores are fractions."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session, joinedload, selectinload
+
+from cse_platform.leaderboard.annotations import Annotations, annotations, annotations_of
+from cse_platform.leaderboard.records import RANKING_METRICS, Configuration, DevSets, TrialSummary
+from cse_platform.leaderboard.tables import (
+    ConfigurationRecord,
+    GroupRecord,
+    ScoreRecord,
+    SweepRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+from cse_platform.leaderboard.trial_references import find_trial
+from cse_platform.leaderboard.trials import (
+    DevPoint,
+    TestAccess,
+    as_test_access,
+    dev_point,
+    find_summaries,
+)
+from cse_platform.sweep.space.dimensions import canonical_json
+from cse_platform.tracking.events import MAIN_METRICS, TrialScore
+
+MAIN = MAIN_METRICS | set(RANKING_METRICS)
+
+_WHY_NO_MODEL = {
+    "RUNNING": "it is not finished",
+    "PRUNED": "it was pruned",
+    "FAIL": "it failed",
+    "COMPLETE": "its best checkpoint was not kept",
+}
+
+
+@dataclass(frozen=True)
+class SweepPlace:
+    """A sweep that holds the trial."""
+
+    sweep: str
+    number: int
+    role: str
+
+
+@dataclass(frozen=True)
+class SweepStart:
+    """One start of a sweep: the code and the machine that its trials ran with."""
+
+    sweep: str
+    started: datetime
+    provenance: dict[str, str]
+    packages: dict[str, str]
+    """Version of every installed distribution, by name; empty where nobody recorded them."""
+    diffs: dict[str, str]
+    """What the code differed by from its commit: `git`, the user's repository, and `package`."""
+
+
+@dataclass(frozen=True)
+class TrialDetails:
+    """Everything that the leaderboard knows of one trial."""
+
+    key: str
+    method: str
+    revision: int
+    """Of the method."""
+    backbone: str
+    corpus: str
+    configuration: Configuration
+    seed: int
+    dev: DevSets
+    state: str
+    error: str | None
+    started: datetime
+    finished: datetime | None
+    wall_seconds: float | None
+    costs: dict[str, float]
+    """What else it took, by name as in `COSTS`, and `epochs`; what is unknown is left out."""
+    gpu_hours: float
+    machine: str | None
+    """Host and hardware."""
+    best_step: int | None
+    best_value: float | None
+    untrained: float | None
+    """The dev score at step 0."""
+    model: str | None
+    """Place of the best checkpoint."""
+    model_deleted: datetime | None
+    """When the sweep deleted it; None where it did not."""
+    provenance: dict[str, str]
+    """Of the worker."""
+    sweeps: tuple[SweepPlace, ...]
+    """In the order in which they were first started."""
+    tags: tuple[str, ...]
+    """Its own, of its configuration and of its sweeps."""
+    written: Annotations
+    """About this trial."""
+    of_configuration: Annotations
+    """About its configuration."""
+    starts: tuple[SweepStart, ...]
+    """Of the sweep that ran it: the last at or before its own start, then those before its end:
+    it was cut off, and went on. Empty where no start is known."""
+    spec: dict[str, Any]
+    """The sweep file, as JSON, of the sweep that ran it."""
+    curve: tuple[DevPoint, ...]
+    scores: tuple[TrialScore, ...]
+    """On dev at the best step, and on test."""
+    test_accesses: tuple[TestAccess, ...]
+    """When test sets were opened for this trial."""
+    siblings: tuple[TrialSummary, ...]
+    """The same configuration with other seeds, by seed."""
+
+    @property
+    def imported_from(self) -> str | None:
+        """Where it was logged, by another program; None for a trial of our own."""
+        return self.starts[0].provenance.get("imported_from") if self.starts else None
+
+    @property
+    def why_no_model(self) -> str:
+        """Why `model` is None, in a few words."""
+        if self.imported_from is not None:
+            return "it was imported, without its model"
+        if self.model_deleted is not None:
+            day = f"{self.model_deleted:%Y-%m-%d}"
+            return (
+                f"it was deleted on {day}, because its sweep keeps those of the best trials alone"
+            )
+        return _WHY_NO_MODEL[self.state]
+
+    @property
+    def again(self) -> str:
+        """What reproducing it gives, in a few words."""
+        if self.imported_from is not None:
+            return "a sweep file of what is known of it, for a trial of another key"
+        return "what trains it again"
+
+    @property
+    def can_come_out_again(self) -> bool:
+        """Whether there is a dev value that running it again should give."""
+        return self.state == "COMPLETE" and self.imported_from is None
+
+    @property
+    def main_scores(self) -> tuple[TrialScore, ...]:
+        """The scores that tables of papers have: Spearman's rho, accuracy, KCC, NDCG."""
+        return tuple(score for score in self.scores if score.metric in MAIN)
+
+    @property
+    def complete_values(self) -> dict[int, float]:
+        """The dev value of each complete seed of the configuration, this one's among them."""
+        values = {one.seed: one.value for one in self.siblings if one.state == "COMPLETE"}
+        if self.state == "COMPLETE":
+            values[self.seed] = self.best_value
+        return {seed: value for seed, value in sorted(values.items()) if value is not None}
+
+    def as_record(self) -> dict[str, Any]:
+        """What `cse-leaderboard show --json` prints."""
+        names = {"test_accesses": "openings"}
+        fields = {names.get(name, name): value for name, value in asdict(self).items()}
+        siblings = [
+            {name: getattr(one, name) for name in ("key", "seed", "value", "state")}
+            for one in self.siblings
+        ]
+        return fields | {"scores": [one.model_dump() for one in self.scores], "siblings": siblings}
+
+
+_WITH_ALL = (
+    joinedload(TrialRecord.configuration).joinedload(ConfigurationRecord.group),
+    joinedload(TrialRecord.machine),
+    selectinload(TrialRecord.places)
+    .joinedload(SweepTrialRecord.sweep)
+    .options(selectinload(SweepRecord.starts), selectinload(SweepRecord.tags)),
+    selectinload(TrialRecord.points),
+    selectinload(TrialRecord.scores),
+    selectinload(TrialRecord.test_accesses),
+)
+
+
+def trial_details(session: Session, key: str) -> TrialDetails:
+    """Everything about a trial.
+
+    Raises:
+        NotFoundError: if it names no trial.
+        AmbiguousError: if it names several.
+    """
+    key = find_trial(session, key).key
+    query = select(TrialRecord).where(TrialRecord.key == key).options(*_WITH_ALL)
+    trial = session.scalars(query).one()
+    configuration, sweeps = trial.configuration, [place.sweep for place in trial.places]
+    starts = _starts(trial, sweeps)
+    written = annotations_of(session, "trial", trial.key)
+    of_configuration = annotations_of(session, "configuration", configuration.hash)
+    of_sweeps = annotations(session, "sweep", [sweep.name for sweep in sweeps])
+    tags = {tag.tag for sweep in sweeps for tag in sweep.tags}
+    tags.update(written.words, of_configuration.words, *(one.words for one in of_sweeps.values()))
+    return TrialDetails(
+        **_copied(trial),
+        method=configuration.group.method,
+        revision=configuration.revision,
+        backbone=configuration.group.backbone,
+        corpus=configuration.corpus,
+        configuration=Configuration(
+            configuration.hash, configuration.values, configuration.searched, configuration.code
+        ),
+        dev=dev_set(configuration.group),
+        gpu_hours=trial.gpu_seconds / 3600,
+        machine=f"{trial.machine.host} · {trial.machine.hardware}" if trial.machine else None,
+        untrained=trial.start_value,
+        sweeps=tuple(SweepPlace(one.sweep.name, one.number, one.role) for one in trial.places),
+        tags=tuple(sorted(tags)),
+        written=written,
+        of_configuration=of_configuration,
+        starts=starts,
+        spec=_spec(sweeps, starts),
+        curve=tuple(dev_point(one, best_step=trial.best_step) for one in trial.points),
+        scores=_scores(trial.scores),
+        test_accesses=tuple(as_test_access(key, one) for one in trial.test_accesses),
+        siblings=_siblings(session, trial),
+    )
+
+
+def dev_set(group: GroupRecord) -> DevSets:
+    """The dev sets that all trials of a group share."""
+    return DevSets(group.dev_checkpoint, group.dev_search, group.dev_identity, group.dev_source)
+
+
+def _copied(trial: TrialRecord) -> dict[str, Any]:
+    names = (
+        *("key", "seed", "state", "error", "started", "finished", "wall_seconds", "costs"),
+        *("best_step", "best_value", "model", "model_deleted", "provenance"),
+    )
+    copied = {name: getattr(trial, name) for name in names}
+    return copied | {"provenance": _texts(trial.provenance)}
+
+
+def _texts(stored: Any) -> dict[str, str]:
+    """Facts by name. They may come from another leaderboard, so they can be any JSON."""
+    facts = stored if isinstance(stored, dict) else {"stored": stored}
+    return {k: v if isinstance(v, str) else canonical_json(v) for k, v in facts.items()}
+
+
+def _starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepStart, ...]:
+    """The starts that the trial ran under; `TrialDetails.starts` says which.
+
+    Of the sweeps that hold the trial, the last one started before it is the one that ran it.
+    """
+    starts = sorted(
+        (
+            SweepStart(
+                sweep.name,
+                one.started,
+                _texts(one.provenance),
+                _texts(one.packages),
+                _texts(one.diffs),
+            )
+            for sweep in sweeps
+            for one in sweep.starts
+            if trial.finished is None or one.started <= trial.finished
+        ),
+        key=lambda start: start.started,
+    )
+    before = [start for start in starts if start.started <= trial.started]
+    if not before:
+        return ()
+    later = starts[len(before) :]
+    return (before[-1], *(start for start in later if start.sweep == before[-1].sweep))
+
+
+def _spec(sweeps: Sequence[SweepRecord], starts: Sequence[SweepStart]) -> dict[str, Any]:
+    """The file of the sweep that ran it; where that is unknown, of the first."""
+    ran = starts[0].sweep if starts else sweeps[0].name
+    return next(sweep.spec for sweep in sweeps if sweep.name == ran)
+
+
+def _scores(stored: Sequence[ScoreRecord]) -> tuple[TrialScore, ...]:
+    ordered = sorted(stored, key=lambda one: (one.split, one.task, one.metric, one.identity))
+    return tuple(TrialScore.model_validate(one, from_attributes=True) for one in ordered)
+
+
+def _siblings(session: Session, trial: TrialRecord) -> tuple[TrialSummary, ...]:
+    same = TrialRecord.configuration_id == trial.configuration_id
+    found = find_summaries(session, same, TrialRecord.id != trial.id)
+    return tuple(sorted(found, key=lambda one: one.seed))

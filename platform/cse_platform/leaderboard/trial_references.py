@@ -1,0 +1,164 @@
+"""Finds the trial that a person or a program means, and those beside it."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from cse_platform.errors import AmbiguousError, NotFoundError
+from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.stored_sweeps import find_sweep, next_number
+from cse_platform.leaderboard.tables import (
+    ConfigurationRecord,
+    GroupRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+from cse_platform.leaderboard.trials import find_summaries
+
+_BATCH = 500
+"""Keys in one query: databases limit its parameters."""
+
+_NAMED = 3
+"""How many keys an error names of those that begin alike."""
+
+_KEY = re.compile(r"[0-9a-f]{6,64}")
+_IN_SWEEP = re.compile(r"(?P<sweep>[^#/]+)#(?P<number>\d{1,9})")
+
+
+def is_trial_reference(text: str) -> bool:
+    """Whether a text has the form of a trial's key, of its beginning, or of SWEEP#NUMBER."""
+    return bool(_KEY.fullmatch(text) or _IN_SWEEP.fullmatch(text))
+
+
+def find_trial(session: Session, reference: str) -> TrialSummary:
+    """The one trial whose key begins so, or that has this number in its sweep, as SWEEP#NUMBER.
+
+    Raises:
+        NotFoundError: if there is no such trial or sweep, or the reference is something else.
+        AmbiguousError: if several trials' keys begin so, or it is a configuration's hash.
+    """
+    if place := _IN_SWEEP.fullmatch(reference):
+        return _numbered(session, place["sweep"], int(place["number"]))
+    prefix = reference.lower()
+    if not _KEY.fullmatch(prefix):
+        raise NotFoundError(
+            f"a trial goes by the first 6 or more of its key's hexadecimal digits or by "
+            f"SWEEP#NUMBER, got {prefix!r}"
+        )
+    trial = TrialRecord
+    keys = session.scalars(
+        select(trial.key).where(begins_with(trial.key, prefix)).order_by(trial.key).limit(_NAMED)
+    ).all()
+    if not keys:
+        raise _no_trial(session, prefix)
+    if len(keys) > 1:
+        longer = ", ".join(f"{key[: len(prefix) + 4]}…" for key in keys)
+        raise AmbiguousError(f"{prefix!r} begins the keys of several trials ({longer}); write more")
+    return find_summaries(session, trial.key == keys[0])[0]
+
+
+def begins_with(column: InstrumentedAttribute[str], digits: str) -> ColumnElement[bool]:
+    """Whether a key or hash begins with these digits, as a range that its index answers.
+
+    No index answers LIKE, neither in SQLite nor under most collations of PostgreSQL.
+    """
+    digits = digits.lower()
+    return (column >= digits) & (column < f"{digits}g")  # hexadecimal digits end with f
+
+
+def _no_trial(session: Session, prefix: str) -> NotFoundError | AmbiguousError:
+    """Why no trial's key begins so: it may be a configuration's hash."""
+    configurations = session.scalars(
+        select(ConfigurationRecord.id)
+        .where(begins_with(ConfigurationRecord.hash, prefix))
+        .order_by(ConfigurationRecord.hash)
+        .limit(_NAMED)
+    ).all()
+    seeds = session.execute(
+        select(TrialRecord.key, TrialRecord.seed)
+        .where(TrialRecord.configuration_id.in_(configurations))
+        .order_by(TrialRecord.configuration_id, TrialRecord.seed)
+        .limit(10)
+    ).all()
+    if not seeds:
+        return NotFoundError(f"no trial's key begins with {prefix!r}")
+    named = ", ".join(f"{key[:8]} (seed {seed})" for key, seed in seeds)
+    return AmbiguousError(f"{prefix!r} is a configuration; its trials are {named}")
+
+
+def _numbered(session: Session, sweep: str, number: int) -> TrialSummary:
+    found = find_sweep(session, sweep)
+    key = session.scalar(
+        select(TrialRecord.key)
+        .join(TrialRecord.places)
+        .where(SweepTrialRecord.sweep_id == found.id, SweepTrialRecord.number == number)
+    )
+    if key is None:
+        count = next_number(session, sweep)
+        there = f"its last one is {sweep}#{count - 1}" if count else "it has none yet"
+        raise NotFoundError(f"sweep {sweep!r} has no trial {number}; {there}")
+    return find_summaries(session, TrialRecord.key == key)[0]
+
+
+def trial_of_key(session: Session, key: str) -> TrialSummary | None:
+    """The trial of that whole key; None where it is not on this leaderboard."""
+    found = find_summaries(session, TrialRecord.key == key)
+    return found[0] if found else None
+
+
+def stored_trials(session: Session, keys: Sequence[str]) -> dict[str, TrialRecord]:
+    """Those of these trials that are on the leaderboard, by key."""
+    found: dict[str, TrialRecord] = {}
+    for start in range(0, len(keys), _BATCH):
+        query = select(TrialRecord).where(TrialRecord.key.in_(keys[start : start + _BATCH]))
+        found |= {trial.key: trial for trial in session.scalars(query)}
+    return found
+
+
+def best_kept_trial(
+    session: Session, *, method: str, backbone: str, dev_identity: str
+) -> TrialSummary | None:
+    """The complete trial with the highest dev score that kept its model; the older of equals."""
+    best = (
+        select(TrialRecord.id)
+        .join(TrialRecord.configuration)
+        .join(ConfigurationRecord.group)
+        .where(
+            GroupRecord.method == method,
+            GroupRecord.backbone == backbone,
+            GroupRecord.dev_identity == dev_identity,
+            TrialRecord.state == "COMPLETE",
+            TrialRecord.model.is_not(None),
+        )
+        .order_by(TrialRecord.best_value.desc(), TrialRecord.id)
+        .limit(1)
+    )
+    found = find_summaries(session, TrialRecord.id.in_(best))
+    return found[0] if found else None
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """Another trial of the same sweep."""
+
+    number: int
+    key: str
+
+
+def neighbours(
+    session: Session, sweep: str, number: int
+) -> tuple[Neighbour | None, Neighbour | None]:
+    """The trial with the next lower and the one with the next higher number; None at an end.
+
+    Raises:
+        NotFoundError: if there is no such sweep.
+    """
+    held, place = find_sweep(session, sweep), SweepTrialRecord.number
+    query = select(place, TrialRecord.key).join(SweepTrialRecord.trial)
+    query = query.where(SweepTrialRecord.sweep_id == held.id).limit(1)
+    before = session.execute(query.where(place < number).order_by(place.desc())).first()
+    after = session.execute(query.where(place > number).order_by(place)).first()
+    return (before and Neighbour(*before), after and Neighbour(*after))

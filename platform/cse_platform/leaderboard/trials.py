@@ -1,0 +1,292 @@
+"""Queries of trials: lists, curves, durations, kept models and test access."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Row, ScalarSelect, Select, Text, cast, func, select
+from sqlalchemy.orm import Session, aliased
+
+from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.tables import (
+    ConfigurationRecord,
+    DevPointRecord,
+    GroupRecord,
+    SweepRecord,
+    SweepTrialRecord,
+    TestAccessRecord,
+    TrialRecord,
+)
+from cse_platform.sweep.space.space import Space
+from cse_platform.tracking.events import MODEL_DIGITS
+
+ANY_SPACE = Space({})
+"""Of a sweep whose file is not asked or not known: then the values are those that the first sweep
+with this configuration searched."""
+
+
+def select_trials(
+    value: Any = TrialRecord.best_value, step: Any = TrialRecord.best_step
+) -> Select[*tuple[Any, ...]]:
+    """Trials in all their sweeps, to be narrowed down; `summarize` reads its lines.
+
+    `value` and `step` are the columns of the summary's fields of that name.
+    """
+    return (
+        select(
+            SweepTrialRecord.number,
+            TrialRecord.key,
+            TrialRecord.state,
+            TrialRecord.seed,
+            SweepTrialRecord.role,
+            ConfigurationRecord.hash.label("configuration"),
+            value.label("value"),
+            step.label("step"),
+            TrialRecord.started,
+            TrialRecord.finished,
+            SweepRecord.name.label("sweep"),
+            GroupRecord.method,
+            GroupRecord.backbone,
+            TrialRecord.model,
+            TrialRecord.error,
+            ConfigurationRecord.values.label("all_values"),
+            ConfigurationRecord.searched,
+        )
+        .select_from(SweepTrialRecord)
+        .join(SweepTrialRecord.sweep)
+        .join(SweepTrialRecord.trial)
+        .join(TrialRecord.configuration)
+        .join(ConfigurationRecord.group)
+    )
+
+
+def summarize(line: Row[Any], space: Space = ANY_SPACE) -> TrialSummary:
+    """A line of `select_trials` as a summary.
+
+    It may have further columns of `TrialSummary`, such as `weight`.
+    """
+    fields = dict(line._mapping)
+    values, searched = fields.pop("all_values"), fields.pop("searched")
+    known = {name: values[name] for name in searched if name in values}
+    return TrialSummary(**fields, values=space.active(values) if len(space) else known)
+
+
+def find_summaries(session: Session, *conditions: ColumnElement[bool]) -> list[TrialSummary]:
+    """The trials that meet these conditions, each in the first sweep that holds it."""
+    query = select_trials().where(SweepTrialRecord.sweep_id == _first_sweep(), *conditions)
+    return [summarize(line) for line in session.execute(query.order_by(TrialRecord.id))]
+
+
+def _first_sweep() -> ScalarSelect[int]:
+    place = aliased(SweepTrialRecord)
+    query = select(func.min(place.sweep_id)).where(place.trial_id == TrialRecord.id)
+    return query.correlate(TrialRecord).scalar_subquery()
+
+
+@dataclass(frozen=True)
+class DevPoint:
+    """One point of a dev curve."""
+
+    step: int
+    value: float | None
+    """The dev score, a fraction; None where it was NaN."""
+    metrics: dict[str, float | None]
+    kept: bool = False
+    """Whether it is of the best checkpoint, as `dev: {checkpoint: …}` chose it."""
+
+
+def dev_curve(session: Session, trial: str) -> list[DevPoint]:
+    """The dev curve of a trial, by its key, in order of steps; empty where there is none."""
+    return dev_curves(session, [trial])[trial]
+
+
+def dev_curves(session: Session, trials: Sequence[str]) -> dict[str, list[DevPoint]]:
+    """The dev curves of trials, by their keys, in order of steps; empty where there is none."""
+    query = (
+        select(TrialRecord.key, TrialRecord.best_step, DevPointRecord)
+        .join(TrialRecord.points)
+        .where(TrialRecord.key.in_(trials))
+        .order_by(DevPointRecord.trial_id, DevPointRecord.step)
+    )
+    found: dict[str, list[DevPoint]] = {trial: [] for trial in trials}
+    for key, best, one in session.execute(query):
+        found[key].append(dev_point(one, best_step=best))
+    return found
+
+
+def dev_point(stored: DevPointRecord, *, best_step: int | None) -> DevPoint:
+    """A stored point of the curve of a trial with that best step."""
+    return DevPoint(stored.step, stored.value, stored.metrics, kept=stored.step == best_step)
+
+
+@dataclass(frozen=True)
+class CompleteCurve:
+    """The dev curve of a complete trial, and nothing else of it."""
+
+    trial: str
+    """Its key."""
+    configuration: str
+    """Its hash: equal for all seeds."""
+    values: dict[int, float]
+    """The dev score by step, a fraction; steps where it was NaN are left out."""
+
+
+def complete_curves(
+    session: Session, *, method: str, backbone: str, dev_identity: str, corpus: str, limit: int
+) -> list[CompleteCurve]:
+    """The curves of the newest complete trials of a method on a backbone, in all sweeps.
+
+    Only trials that were trained on that corpus, and whose dev scores can be compared.
+    """
+    newest = (
+        select(TrialRecord.id)
+        .join(TrialRecord.configuration)
+        .join(ConfigurationRecord.group)
+        .where(
+            GroupRecord.method == method,
+            GroupRecord.backbone == backbone,
+            GroupRecord.dev_identity == dev_identity,
+            ConfigurationRecord.corpus == corpus,
+            TrialRecord.state == "COMPLETE",
+        )
+        .order_by(TrialRecord.finished.desc(), TrialRecord.id.desc())
+        .limit(limit)
+        .subquery()
+    )
+    query = (
+        select(TrialRecord.key, ConfigurationRecord.hash, DevPointRecord.step, DevPointRecord.value)
+        .join(TrialRecord.points)
+        .join(TrialRecord.configuration)
+        .where(TrialRecord.id.in_(select(newest.c.id)))
+        .order_by(TrialRecord.id, DevPointRecord.step)
+    )
+    found: dict[str, CompleteCurve] = {}
+    for trial, configuration, step, value in session.execute(query):
+        curve = found.setdefault(trial, CompleteCurve(trial, configuration, {}))
+        if value is not None:
+            curve.values[step] = value
+    return list(found.values())
+
+
+NEWEST = 50
+"""So many trials are asked."""
+
+
+class PastTrial(NamedTuple):
+    """What a complete trial took."""
+
+    seconds: float
+    """From its start to its end, on all machines that it has run on."""
+    to_first_point: float
+    """Of these until its first dev point: its process starts, and reads encoder and data."""
+    steps: int
+    values: dict[str, Any]
+    """Its hyperparameters."""
+
+
+def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> list[PastTrial]:
+    """The newest complete trials of a method on a backbone, on a GPU or without one."""
+    steps, first = func.max(DevPointRecord.step), func.min(DevPointRecord.reported_at)
+    query = (
+        select(
+            *(TrialRecord.wall_seconds, TrialRecord.started, first),
+            *(steps, ConfigurationRecord.values),
+        )
+        .join(TrialRecord.configuration)
+        .join(ConfigurationRecord.group)
+        .join(TrialRecord.points)
+        .where(
+            GroupRecord.method == method,
+            GroupRecord.backbone == backbone,
+            TrialRecord.state == "COMPLETE",
+            TrialRecord.wall_seconds > 0,
+            (TrialRecord.gpu_seconds > 0) == gpu,
+        )
+        .group_by(TrialRecord.id, ConfigurationRecord.id)
+        .order_by(TrialRecord.id.desc())
+        .limit(NEWEST)
+    )
+    return [
+        PastTrial(seconds, min((first - started).total_seconds(), seconds), steps, values)
+        for seconds, started, first, steps, values in session.execute(query)
+        if steps
+    ]
+
+
+_BATCH = 500
+_FOLDER = re.compile(rf"models/([0-9a-f]{{{MODEL_DIGITS}}})")
+
+
+def used_elsewhere(session: Session, keys: Sequence[str], *, sweep: str) -> set[str]:
+    """Which of these trials of a sweep other sweeps need the models of.
+
+    These are trials that other sweeps hold too, and models that a stored configuration names, as
+    its teacher, or that trials have as their backbone.
+    """
+    named = set(_named(session)) if keys else set()
+    return {key for key in keys if key[:MODEL_DIGITS] in named} | _held(session, keys, sweep)
+
+
+def _held(session: Session, keys: Sequence[str], sweep: str) -> set[str]:
+    # By name: the leaderboard may be behind the journal, and not have this sweep yet.
+    places = select(TrialRecord.key).join(TrialRecord.places).join(SweepTrialRecord.sweep)
+    query = places.where(SweepRecord.name != sweep)
+    found: set[str] = set()
+    for start in range(0, len(keys), _BATCH):
+        some = keys[start : start + _BATCH]
+        found.update(session.scalars(query.where(TrialRecord.key.in_(some))))
+    return found
+
+
+def _named(session: Session) -> Iterator[str]:
+    values = cast(ConfigurationRecord.values, Text)
+    for column in (values, GroupRecord.backbone):
+        for text in session.scalars(select(column).where(column.contains("models/"))):
+            yield from _FOLDER.findall(text)
+
+
+BUILTIN = "builtin"
+"""The source of the project's own sets: what they show says nothing about real ones."""
+TEST_SOURCES = frozenset({BUILTIN, "hub", "senteval"})
+"""Where the test sets are from that can be opened."""
+
+
+@dataclass(frozen=True)
+class TestAccess:
+    """One opening of test sets."""
+
+    trial: str
+    opened: datetime
+    who: str
+    command: str
+    tasks: list[str]
+    source: str
+
+
+def as_test_access(trial: str, stored: TestAccessRecord) -> TestAccess:
+    """A stored opening of test sets for the trial of that key."""
+    return TestAccess(trial, stored.opened, stored.who, stored.command, stored.tasks, stored.source)
+
+
+def first_test_accesses(session: Session) -> dict[tuple[str, str, bool], datetime]:
+    """When test sets were first opened for a trial of a method on a backbone.
+
+    What they showed may have helped to pick any configuration whose first trial started later. A
+    configuration that was tried before, and promoted since, counts as picked before. The key is
+    the method, the backbone and whether the sets were the built-in ones, whatever the trial's dev
+    sets were.
+    """
+    first = func.min(TestAccessRecord.opened)
+    query = (
+        select(GroupRecord.method, GroupRecord.backbone, TestAccessRecord.source, first)
+        .join(GroupRecord.configurations)
+        .join(ConfigurationRecord.seeds)
+        .join(TrialRecord.test_accesses)
+        .group_by(GroupRecord.method, GroupRecord.backbone, TestAccessRecord.source)
+        .order_by(first.desc())
+    )
+    # Hub and folder are one kind: of the two, the earlier comes last and overwrites the later.
+    lines = session.execute(query)
+    return {(method, backbone, source == BUILTIN): at for method, backbone, source, at in lines}

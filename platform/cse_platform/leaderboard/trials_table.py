@@ -1,0 +1,405 @@
+"""The trials of a sweep as a table, which the database filters, sorts, counts and cuts."""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Double,
+    Select,
+    Text,
+    and_,
+    case,
+    cast,
+    false,
+    func,
+    or_,
+    select,
+)
+from sqlalchemy.orm import Session
+from sqlalchemy.types import NullType
+
+from cse_platform.errors import NotFoundError
+from cse_platform.leaderboard.conditions import (
+    EVERY_TRIAL,
+    NONE,
+    Condition,
+    Span,
+    Where,
+    named_value,
+)
+from cse_platform.leaderboard.stored_sweeps import find_sweep, space_of
+from cse_platform.leaderboard.tables import (
+    ConfigurationRecord,
+    DevPointRecord,
+    SweepRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+from cse_platform.sweep.problems import did_you_mean
+from cse_platform.sweep.space.space import Space
+
+_OF_TRIAL = (DevPointRecord.trial_id == TrialRecord.id,)
+BEST_SCORE = func.coalesce(
+    TrialRecord.best_value,
+    select(func.max(DevPointRecord.value))
+    .where(*_OF_TRIAL)
+    .correlate(TrialRecord)
+    .scalar_subquery(),
+)
+"""The dev score of the best checkpoint; of a trial that runs, the best so far."""
+LAST_STEP = (
+    select(func.max(DevPointRecord.step)).where(*_OF_TRIAL).correlate(TrialRecord).scalar_subquery()
+)
+NUMBERS: dict[str, ColumnElement[Any]] = {
+    "number": SweepTrialRecord.number.expression,
+    "score": BEST_SCORE,
+    "seed": TrialRecord.seed.expression,
+    "step": LAST_STEP,
+    "seconds": TrialRecord.wall_seconds.expression,
+}
+TEXTS: dict[str, ColumnElement[Any]] = {
+    "state": TrialRecord.state.expression,
+    "error": func.coalesce(TrialRecord.error, TrialRecord.why),
+    "key": TrialRecord.key.expression,
+}
+OWN_COLUMNS = NUMBERS | TEXTS
+"""Those that every sweep's trials have; the others are hyperparameters."""
+PERCENT = ("score",)
+"""Shown and asked for x 100."""
+
+
+class TrialColumns:
+    """The columns of one sweep's trials, hyperparameters among them, on one kind of database.
+
+    A hyperparameter has no value where its condition in the sweep's space does not hold. SQL reads
+    its JSON anew for each mention, which is most of the time that a filter takes.
+    """
+
+    def __init__(self, session: Session, space: Space) -> None:
+        self._sqlite = session.get_bind().dialect.name == "sqlite"
+        self._space = space
+
+    def order(self, name: str) -> list[ColumnElement[Any]]:
+        """What trials are sorted by, to be sorted by the column: numbers come before texts."""
+        if name in OWN_COLUMNS:
+            return [OWN_COLUMNS[name]]
+        every = [self._value(name)] if self._sqlite else [self._number(name), self._value(name)]
+        active = self._active(name)
+        return every if active is None else [case((active, one)) for one in every]
+
+    def conditions(self, where: Where) -> list[ColumnElement[bool]]:
+        """What all trials that pass have in common."""
+        return [
+            or_(*(self._allows(one, value) for value in one.allowed)) for one in where.conditions
+        ]
+
+    def _allows(self, condition: Condition, allowed: Span | str) -> ColumnElement[bool]:
+        name, scale = condition.name, 100 if condition.name in PERCENT else 1
+        if isinstance(allowed, Span):
+            return self._within(name, allowed.low / scale, allowed.high / scale)
+        if name in OWN_COLUMNS:
+            return _is_own(name, allowed, scale)
+        return self._is(name, allowed)
+
+    def _within(self, name: str, low: float, high: float) -> ColumnElement[bool]:
+        if name in TEXTS:
+            return false()
+        number = OWN_COLUMNS[name] if name in OWN_COLUMNS else self._number(name)
+        if math.isinf(low) or math.isinf(high):
+            found = number <= high if math.isinf(low) else number >= low
+        else:
+            found = number.between(low, high)
+        # In SQLite a text is above every number, and a truth is one.
+        return found if name in OWN_COLUMNS else self._where(name, found & self._is_number(name))
+
+    def _is(self, name: str, value: str) -> ColumnElement[bool]:
+        ways: list[ColumnElement[bool]] = [self._value(name).in_(_spellings(value))]
+        with suppress(ValueError):
+            ways.append((self._number(name) == float(value)) & self._is_number(name))
+        if value in ("true", "false"):  # 1 and 0 in SQLite
+            ways.append(self._kind(name) == value)
+        found = self._where(name, or_(*ways))
+        if value != NONE:
+            return found
+        active, absent = self._active(name), func.coalesce(self._kind(name), "null") == "null"
+        return or_(found, absent if active is None else absent | ~active)
+
+    def _where(self, name: str, condition: ColumnElement[bool]) -> ColumnElement[bool]:
+        active = self._active(name)
+        return condition if active is None else condition & active
+
+    def _active(self, name: str) -> ColumnElement[bool] | None:
+        """Whether the hyperparameter takes part; None where it always does."""
+        when = self._space[name].when if name in self._space else {}
+        parents = [
+            or_(*(self._is(parent, named_value(value)) for value in values))
+            for parent, values in when.items()
+        ]
+        return and_(*parents) if parents else None
+
+    def _kind(self, name: str) -> ColumnElement[Any]:
+        """What the JSON value of a hyperparameter is; NULL where it has none."""
+        values = ConfigurationRecord.values
+        if self._sqlite:
+            return func.json_type(values, _path(name))
+        return func.json_typeof(values[name])
+
+    def _is_number(self, name: str) -> ColumnElement[bool]:
+        return self._kind(name).in_(("integer", "real", "number"))
+
+    def _value(self, name: str) -> ColumnElement[Any]:
+        """Lists and mappings as JSON; PostgreSQL makes everything a text."""
+        values = ConfigurationRecord.values
+        if self._sqlite:
+            return func.json_extract(values, _path(name), type_=NullType())
+        text: ColumnElement[Any] = values[name].as_string()
+        return text
+
+    def _number(self, name: str) -> ColumnElement[Any]:
+        value = self._value(name)
+        return value if self._sqlite else case((self._is_number(name), cast(value, Double)))
+
+
+def _path(name: str) -> str:
+    return '$."{}"'.format(name.replace('"', ""))  # SQLite finds no name that has a quote in it
+
+
+def _is_own(name: str, value: str, scale: int) -> ColumnElement[bool]:
+    column = OWN_COLUMNS[name]
+    ways: list[ColumnElement[bool]] = [column.is_(None)] if value == NONE else []
+    if name in TEXTS:
+        ways.append(column == value)
+    else:
+        with suppress(ValueError):
+            ways.append(column == float(value) / scale)
+    return or_(false(), *ways)
+
+
+def _spellings(value: str) -> list[str]:
+    """A text; of a list or a mapping also as each database spells it."""
+    if value[:1] not in ("[", "{"):
+        return [value]
+    with suppress(ValueError):
+        found = json.loads(value)
+        return [value, json.dumps(found), json.dumps(found, separators=(",", ":"))]
+    return [value]
+
+
+_AT_ONCE = 500
+"""Trials in one query: databases limit its parameters."""
+
+
+@dataclass(frozen=True)
+class TrialChoice:
+    """Which trials of a sweep are shown, and in which order."""
+
+    where: Where = EVERY_TRIAL
+    state: str | None = None
+    sort: str = "number"
+    """A hyperparameter, or one of `OWN_COLUMNS`."""
+    descending: bool = False
+    """Trials without a value come last, whichever way."""
+
+
+@dataclass(frozen=True)
+class TrialLine:
+    """One line of the table. Scores are fractions."""
+
+    number: int
+    key: str
+    state: str
+    seed: int
+    role: str
+    configuration: str
+    """Its hash."""
+    values: dict[str, Any]
+    """All hyperparameters that took part."""
+    score: float | None
+    """On dev, of the best checkpoint; of a trial that runs, the best so far."""
+    step: int | None
+    """The last that was reported."""
+    seconds: float | None
+    started: datetime
+    finished: datetime | None
+    error: str | None
+    """Why it failed, or was stopped early."""
+
+
+@dataclass(frozen=True)
+class SweepHyperparameters:
+    """The hyperparameters of a sweep's trials."""
+
+    varying: tuple[str, ...] = ()
+    """Those of which two trials have different values, in the order of the sweep file."""
+    same: tuple[tuple[str, Any], ...] = ()
+    """The others, with the value that all trials have."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.varying, *(name for name, _ in self.same))
+
+
+def varying_hyperparameters(session: Session, name: str) -> SweepHyperparameters:
+    """Which hyperparameters vary among the trials of a sweep, and what the others are.
+
+    Only what a sweep searches is looked at: trials cannot differ in anything else.
+
+    Raises:
+        NotFoundError: if there is no such sweep.
+    """
+    sweep = find_sweep(session, name)
+    space = space_of(sweep.spec)
+    columns = TrialColumns(session, space)
+    first = session.scalar(
+        _joined(ConfigurationRecord.values)
+        .where(_held(sweep))
+        .order_by(SweepTrialRecord.number)
+        .limit(1)
+    )
+    if first is None:
+        return SweepHyperparameters()
+    searched = [*space] or _searched(session, sweep)
+    varying = tuple(one for one in searched if _varies(session, sweep, columns, one))
+    values = _active(space, first)
+    return SweepHyperparameters(
+        varying, tuple((one, value) for one, value in values.items() if one not in varying)
+    )
+
+
+def count_trials(session: Session, name: str, choice: TrialChoice) -> int:
+    """How many trials of a sweep pass.
+
+    Raises:
+        NotFoundError: if there is no such sweep, or it has no such hyperparameter.
+    """
+    sweep = find_sweep(session, name)
+    if choice.where or choice.state:
+        query = _chosen(session, sweep, choice).with_only_columns(func.count())
+    else:
+        query = select(func.count()).select_from(SweepTrialRecord).where(_held(sweep))
+    return session.scalar(query) or 0
+
+
+def trial_lines(
+    session: Session,
+    name: str,
+    choice: TrialChoice,
+    *,
+    limit: int | None = None,
+    offset: int = 0,
+) -> Iterator[TrialLine]:
+    """The trials of a sweep that pass, in order: `limit` of them, after `offset` others.
+
+    Raises:
+        NotFoundError: if there is no such sweep, or it has no such hyperparameter.
+    """
+    sweep = find_sweep(session, name)
+    query = _sorted(session, sweep, choice).limit(limit).offset(offset)
+    ids = session.scalars(query).all()
+    space = space_of(sweep.spec)
+    for start in range(0, len(ids), _AT_ONCE):
+        yield from _lines(session, sweep, space, ids[start : start + _AT_ONCE])
+
+
+def passing_trials(session: Session, sweep: SweepRecord, where: Where) -> Select[int]:
+    """The ids of a sweep's trials that pass.
+
+    Raises:
+        NotFoundError: if the sweep has no such hyperparameter.
+    """
+    return _chosen(session, sweep, TrialChoice(where))
+
+
+def _chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
+    _check_names(session, sweep, [one.name for one in choice.where.conditions])
+    columns = TrialColumns(session, space_of(sweep.spec))
+    query = _joined(TrialRecord.id).where(_held(sweep), *columns.conditions(choice.where))
+    return query if choice.state is None else query.where(TrialRecord.state == choice.state)
+
+
+def _sorted(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
+    query, number = _chosen(session, sweep, choice), SweepTrialRecord.number
+    if choice.sort != "number":
+        _check_names(session, sweep, [choice.sort])
+        columns = TrialColumns(session, space_of(sweep.spec))
+        for one in columns.order(choice.sort):
+            query = query.order_by((one.desc() if choice.descending else one).nulls_last())
+        return query.order_by(number)
+    return query.order_by(number.desc() if choice.descending else number)
+
+
+def _check_names(session: Session, sweep: SweepRecord, names: Sequence[str]) -> None:
+    asked = [name for name in names if name not in OWN_COLUMNS]
+    known = varying_hyperparameters(session, sweep.name).names if asked else ()
+    for name in asked:
+        if name not in known:
+            every = [*known, *OWN_COLUMNS]
+            raise NotFoundError(
+                f"{name!r} is not a hyperparameter of {sweep.name}"
+                f"{did_you_mean(name, every)}; expected one of {', '.join(every)}"
+            )
+
+
+def _lines(
+    session: Session, sweep: SweepRecord, space: Space, ids: Sequence[int]
+) -> Iterator[TrialLine]:
+    link, trial, configuration = SweepTrialRecord, TrialRecord, ConfigurationRecord
+    query = _joined(
+        trial.id,
+        *(link.number, link.role, trial.key, trial.state, trial.seed),
+        configuration.hash.label("configuration"),
+        configuration.values.label("hyperparameters"),
+        *(BEST_SCORE.label("score"), LAST_STEP.label("step"), trial.wall_seconds.label("seconds")),
+        *(trial.started, trial.finished, trial.error, trial.why),
+    ).where(_held(sweep), trial.id.in_(ids))
+    found = {line.id: dict(line._mapping) for line in session.execute(query)}
+    for one in ids:
+        fields = found[one]
+        del fields["id"]
+        why = fields.pop("why")
+        values = _active(space, fields.pop("hyperparameters"))
+        yield TrialLine(**fields | {"values": values, "error": fields["error"] or why})
+
+
+def _joined(*columns: Any) -> Select[Any]:
+    return (
+        select(*columns)
+        .select_from(SweepTrialRecord)
+        .join(SweepTrialRecord.trial)
+        .join(TrialRecord.configuration)
+    )
+
+
+def _held(sweep: SweepRecord) -> Any:
+    return SweepTrialRecord.sweep_id == sweep.id
+
+
+def _searched(session: Session, sweep: SweepRecord) -> list[str]:
+    """What the trials' own sweeps searched, where this one's file does not say."""
+    lists = _joined(cast(ConfigurationRecord.searched, Text)).where(_held(sweep)).distinct()
+    return sorted({name for names in session.scalars(lists) for name in json.loads(names)})
+
+
+def _varies(session: Session, sweep: SweepRecord, columns: TrialColumns, name: str) -> bool:
+    """Whether any trial has another value than the first; most searches show it at once."""
+    value = columns.order(name)[-1]
+    every = _joined(value).where(_held(sweep))
+    first = session.execute(every.order_by(SweepTrialRecord.number).limit(1)).one()
+    other = every.where(value.is_distinct_from(first[0])).limit(1)
+    return session.execute(other).first() is not None
+
+
+def _active(space: Space, values: dict[str, Any]) -> dict[str, Any]:
+    """Without what took no part; the order stays."""
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in space or space.is_active(name, values)
+    }

@@ -1,0 +1,331 @@
+"""Which nodes of a joined cluster get trials, where each trial runs, and what more could run."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+import ray
+from ray import tune
+from ray.air.execution.resources.placement_group import PlacementGroupAcquiredResources
+from ray.exceptions import RuntimeEnvSetupError
+from ray.util.placement_group import (
+    PlacementGroup,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
+
+from cse_methods.contract import Method
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.cluster.facts import (
+    Fact,
+    differences,
+    find_facts,
+    questions_of,
+    why_no_trials,
+    write_mark,
+)
+from cse_platform.runner.cluster.pinned_packages import installed, lacking, named
+from cse_platform.runner.cluster.slots import (
+    NODE,
+    ask,
+    free_slots,
+    nodes_with_room,
+    setup_problem,
+    trial_environment,
+    wanted_of,
+)
+from cse_platform.runner.failures import one_line
+from cse_platform.sweep.blocks import Slot
+from cse_platform.sweep.spec import SweepSpec
+
+_EVERY = 1.0
+"""Seconds between two looks for nodes that have joined."""
+_OTHERS = 10.0
+"""Seconds that a start waits for further nodes once it has one."""
+_PATIENCE = 60.0
+"""Seconds after which a node is said to be slow to answer."""
+
+_NEEDED = {"Python", "torch"}
+"""What a node has to have itself."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Inquiry:
+    """A node that has been asked, and has not answered yet."""
+
+    answer: Any
+    since: float = field(default_factory=time.monotonic)
+    is_last: bool = True
+    """Rather than about the packages that the node lacks."""
+    lacks: str = ""
+    """What Ray installs there before the node can answer."""
+
+
+class NodeChecks:
+    """Asks each node of a cluster before its first trial; `storage` is where checkpoints lie.
+
+    A node that lacks one of the packages, versions by name, gets them from Ray. Without any, nodes
+    are taken as they are.
+    """
+
+    def __init__(
+        self, spec: SweepSpec, method: Method, *, storage: str, packages: Mapping[str, str]
+    ) -> None:
+        mark = f"{storage}/nodes"
+        write_mark(mark)
+        self._questions = questions_of(spec, method, storage=mark)
+        self._here = find_facts(self._questions)
+        self._slot = spec.resources.slot
+        self._packages = packages
+        self._asked: dict[str, _Inquiry] = {}
+        self._equipped: set[str] = set()
+        """The nodes to which Ray gives the packages."""
+        self._slow: set[str] = set()
+        self._told: set[str] = set()
+        self._looked = -_EVERY
+        self.passed: set[str] = set()
+        """By Ray's ids; also those that have left since."""
+        self.refused: dict[str, str] = {}
+        """By node, why it gets no trials."""
+
+    def look(self) -> bool:
+        """Ask the nodes that have joined, and hear those that answer; True if one has passed.
+
+        Why another one has not is said in a warning.
+        """
+        if time.monotonic() < self._looked + _EVERY:
+            return False
+        before = len(self.passed)
+        self._see()
+        self._tell()
+        self._looked = time.monotonic()
+        return len(self.passed) > before
+
+    def _see(self) -> None:
+        there = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
+        for name in nodes_with_room(self._slot) & there.keys():
+            if name not in self.passed | self.refused.keys() | self._asked.keys():
+                self._asked[name] = self._first_question(name)
+        for name, inquiry in list(self._asked.items()):
+            if name not in there:
+                del self._asked[name]
+            elif ray.wait([inquiry.answer], timeout=0)[0]:
+                del self._asked[name]
+                self._hear(name, inquiry, _name_of(there[name]))
+            elif name not in self._slow and time.monotonic() > inquiry.since + _PATIENCE:
+                self._slow.add(name)
+                said = "has not answered for a minute, and gets no trials until it does"
+                _log.warning("%s %s", _name_of(there[name]), said)
+
+    def wait(self) -> None:
+        """Return when all nodes have answered, or one has passed and the others take long.
+
+        SweepRefusedError, with the sentences of all, if none passes.
+        """
+        passed_at = float("inf")
+        while not (self.passed or self.refused) or self._asked:
+            if self.passed:
+                passed_at = min(passed_at, time.monotonic())
+                if time.monotonic() > passed_at + _OTHERS:
+                    break
+            time.sleep(0.1)
+            self._see()
+        if not self.passed:
+            why = "; ".join(self.refused.values())
+            raise SweepRefusedError(f"no node of the cluster can run this sweep: {why}")
+        self._tell()
+
+    def avoid(self, node: str, why: str) -> bool:
+        """Give a node that has passed no further trials, and say why.
+
+        False, and nothing is done, where that would leave no other node.
+        """
+        if not nodes_with_room(self._slot) & (self.passed - {node}):
+            return False
+        self.passed.discard(node)
+        there = {one["NodeID"]: one for one in ray.nodes()}
+        wayout = "mend it, and start its Ray anew"
+        self.refused[node] = f"{_name_of(there[node])} gets no more trials: {why}; {wayout}"
+        self._tell()
+        return True
+
+    def environment_on(self, node: str) -> dict[str, Any]:
+        """The runtime environment of a trial on a node that has passed."""
+        return trial_environment(self._packages if node in self._equipped else None)
+
+    def task_options(self) -> dict[str, Any]:
+        """Ray's options of a task that runs on any of several nodes that have passed."""
+        there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+        passed = self.passed & there or self.passed
+        same = passed - self._equipped or passed  # as one task has one environment
+        others = there - same
+        return {
+            "label_selector": {NODE: f"!in({','.join(sorted(others))})"} if others else {},
+            "runtime_env": self.environment_on(next(iter(same))),
+        }
+
+    def _tell(self) -> None:
+        """Warn of each refused node, once."""
+        for node in self.refused.keys() - self._told:
+            _log.warning("%s", self.refused[node])
+            self._told.add(node)
+
+    def _first_question(self, node: str) -> _Inquiry:
+        if not self._packages:
+            return self._last_question(node)
+        return _Inquiry(ask(node, installed, [*self._packages], trial_environment()), is_last=False)
+
+    def _last_question(self, node: str, lacks: str = "") -> _Inquiry:
+        answer = ask(node, find_facts, self._questions, self.environment_on(node))
+        return _Inquiry(answer, lacks=lacks)
+
+    def _hear(self, node: str, inquiry: _Inquiry, name: str) -> None:
+        try:
+            answer = ray.get(inquiry.answer)
+        except Exception as error:  # whatever a node without this package raises
+            self.refused[node] = f"{name} gets no trials: {self._no_answer(inquiry, error)}"
+            return
+        if not inquiry.is_last:
+            self._equip(node, answer, name)
+        elif found := differences(answer, self._here):
+            self.refused[node] = why_no_trials(name, found)
+        else:
+            self.passed.add(node)
+
+    def _equip(self, node: str, there: Mapping[str, str], name: str) -> None:
+        """Give a node the packages that it lacks; Python and torch it has to have itself."""
+        facts = {package: Fact("version", number) for package, number in there.items()}
+        needed = {package: self._here[package] for package in _NEEDED & self._here.keys()}
+        if found := differences(facts, needed):
+            self.refused[node] = why_no_trials(name, found)
+            return
+        lacks = lacking(self._packages, there)
+        if lacks:
+            self._equipped.add(node)
+            _log.warning("%s lacks %s; Ray installs that there", name, named(lacks))
+        self._asked[node] = self._last_question(node, named(lacks))
+
+    def _no_answer(self, inquiry: _Inquiry, error: Exception) -> str:
+        if not isinstance(error, RuntimeEnvSetupError):
+            return f"{one_line(error)}; install cse-platform {version('cse-platform')} there"
+        why = setup_problem(error)
+        if inquiry.lacks:
+            return (
+                f"it lacks {inquiry.lacks}, and Ray cannot install that there ({why}); let "
+                "the node have ray[default] and reach a package index, or give --no-ship, if it is "
+                "to be taken as it is"
+            )
+        return (
+            f"the code cannot travel there ({why}); install ray[default] there, or install there "
+            "what is installed here and give --no-ship"
+        )
+
+
+def _name_of(node: dict[str, Any]) -> str:
+    return f"node {node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
+
+
+_NO_NODE = "none"
+
+
+class OnCheckedNodes(tune.PlacementGroupFactory):  # type: ignore[misc]  # Ray is untyped
+    """The place of a trial: a node that has passed, by the time that Ray asks for it.
+
+    No node while the sweep yields to another one.
+    """
+
+    def __init__(
+        self, asked: tune.PlacementGroupFactory, checks: NodeChecks, yields: Callable[[], bool]
+    ) -> None:
+        super().__init__(asked.bundles)
+        self.checks = checks
+        self.yields = yields
+
+    def to_placement_group(self) -> PlacementGroup:
+        nodes = [_NO_NODE] if self.yields() else sorted(self.checks.passed)
+        labels = {NODE: f"in({','.join(nodes)})"}
+        return placement_group(self.bundles, bundle_label_selector=[labels] * len(self.bundles))
+
+    def __reduce__(self) -> Any:
+        """Ray's own: Ray pickles its trials for its restore, which no sweep uses."""
+        return tune.PlacementGroupFactory, (self.bundles,)
+
+
+class InItsEnvironment(PlacementGroupAcquiredResources):  # type: ignore[misc]  # Ray is untyped
+    """A place that Ray has found; the trial's process there gets the environment of its node.
+
+    Ray knows one environment for all trials, and finds the place of each later.
+    """
+
+    def _annotate_remote_entity(self, entity: Any, bundle: Any, bundle_index: int) -> Any:
+        node = placement_group_table(self.placement_group)["bundles_to_node_id"][bundle_index]
+        environment = self.resource_request.checks.environment_on(node)
+        return super()._annotate_remote_entity(_In(entity, environment), bundle, bundle_index)
+
+
+@dataclass(frozen=True)
+class _In:
+    """A class of Ray's that takes its options together with an environment."""
+
+    entity: Any
+    environment: dict[str, Any]
+
+    def options(self, **others: Any) -> Any:
+        return self.entity.options(runtime_env=self.environment, **others)
+
+
+_DEMAND_EVERY = 5.0
+"""Seconds between two looks at what is wanted; what is let go is free again by the next one."""
+_MOST = 100
+"""Slots that are asked for at a time; as nodes join, further ones are."""
+
+
+class Demand:
+    """Slots that only nodes yet to come can give: placement groups that wait for such nodes.
+
+    The trials themselves wait for nodes that have passed their checks, and none is begun without a
+    slot. By both, the autoscaler would see no reason to start a node.
+    """
+
+    def __init__(self, slot: Slot, nodes: NodeChecks) -> None:
+        self._slot, self._nodes = slot, nodes
+        self._there: set[str] = set()
+        self._waiting: list[PlacementGroup] = []
+        self._looked = -_DEMAND_EVERY
+
+    def follow(self, trials: Callable[[], int]) -> None:
+        """Ask for as many slots as trials could begin and have none; looks seldom."""
+        if time.monotonic() < self._looked + _DEMAND_EVERY:
+            return
+        self._looked = time.monotonic()
+        there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+        if there != self._there:  # what waits names the nodes of then, and may lie on a new one
+            self._drop(to=0)
+            self._there = there
+            return
+        refused = self._nodes.refused.keys()
+        doubtful = len(refused) > len(self._nodes.passed)  # further nodes would be refused, too
+        # Those that are not checked yet will have room, too.
+        lacking = 0 if doubtful else trials() - free_slots(self._slot, among=there - refused)
+        self._ask_for(min(max(lacking, 0), _MOST))
+
+    def end(self) -> None:
+        """Ask for none any more."""
+        self._drop(to=0)
+
+    def _ask_for(self, slots: int) -> None:
+        self._drop(to=slots)
+        others = {NODE: f"!in({','.join(sorted(self._there))})"}
+        while len(self._waiting) < slots:
+            bundle = wanted_of(self._slot)
+            self._waiting.append(placement_group([bundle], bundle_label_selector=[others]))
+
+    def _drop(self, *, to: int) -> None:
+        while len(self._waiting) > to:
+            remove_placement_group(self._waiting.pop())

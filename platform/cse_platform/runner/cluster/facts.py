@@ -1,0 +1,213 @@
+"""What a machine has that a sweep's numbers follow from, and how nodes differ in it."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from uuid import uuid4
+
+import cse_platform.errors
+from cse_methods import code_hash
+from cse_methods.contract import Method
+from cse_methods.data.corpora import load_corpus
+from cse_methods.data.corpus_spec import CorpusSpec
+from cse_methods.data.dev_identity import identify_dev_set
+from cse_methods.data.dev_selection import DevSelection
+from cse_methods.files.digest import file_sha256
+from cse_methods.files.places import filesystem
+from cse_methods.registry import get_method
+from cse_platform.errors import OutputError, SweepRefusedError
+from cse_platform.runner.cluster.pinned_packages import installed
+from cse_platform.runner.failures import one_line
+from cse_platform.secrets import mask_url
+from cse_platform.sweep.checks import representatives
+from cse_platform.sweep.identity import encoder_sha256
+from cse_platform.sweep.spec import SweepSpec
+
+Kind = Literal["version", "code", "data", "storage"]
+
+WAYS_OUT: Mapping[Kind, str] = {
+    "version": "install there what is installed here",
+    "code": "install the same code there",
+    "data": "put the same files there",
+    "storage": "let `storage:` name a place that every node can read and write",
+}
+_MOST_NAMED = 3
+"""Of one kind: a whole other version of a package has dozens of other modules."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing that numbers follow from, or that a trial needs, as it is on one machine."""
+
+    kind: Kind
+    value: str | None
+    """A version, or a hash of what is there; None if it cannot be had."""
+    problem: str = ""
+    """Why it cannot be had."""
+
+
+def differences(there: Mapping[str, Fact], here: Mapping[str, Fact]) -> dict[Kind, list[str]]:
+    """What of the facts of the driver, `here`, is not so on a node, by kind, a few words each.
+
+    What cannot be had here either is no difference.
+    """
+    found: dict[Kind, list[str]] = {}
+    for name, fact in here.items():
+        other = there.get(name, Fact(fact.kind, None, "not known there"))
+        if fact.value is not None and other.value != fact.value:
+            found.setdefault(fact.kind, []).append(_difference(name, other, fact))
+    return found
+
+
+def why_no_trials(node: str, found: Mapping[Kind, list[str]]) -> str:
+    """The sentence that names the node, what differs there, and the way out."""
+    what = "; ".join(_listed(words) for words in found.values())
+    return f"{node} gets no trials: {what}; {', and '.join(WAYS_OUT[kind] for kind in found)}"
+
+
+def _difference(name: str, there: Fact, here: Fact) -> str:
+    if there.value is None:
+        return f"{name}: {there.problem}"
+    if here.kind == "version":
+        return f"{name} is {there.value} and not {here.value}"
+    return f"{name} is another one"
+
+
+def _listed(words: list[str]) -> str:
+    more = len(words) - _MOST_NAMED
+    return "; ".join(words[:_MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
+
+
+_PACKAGES = ("cse-platform", "transformers")
+"""Whose versions are looked up, besides those of Python and torch."""
+
+
+@dataclass(frozen=True)
+class NodeQuestions:
+    """What is looked up; without the addresses of stores, which no worker knows."""
+
+    method: str
+    corpus: tuple[CorpusSpec, ...]
+    data: str | None
+    dev: DevSelection
+    encoders: tuple[str, ...]
+    """The backbone first."""
+    files: tuple[str, ...]
+    settings: tuple[dict[str, Any], ...]
+    """Of configurations whose numbers depend on something else that is installed."""
+    storage: str
+    """A file of the driver's at the place for checkpoints."""
+
+
+def questions_of(spec: SweepSpec, method: Method, *, storage: str) -> NodeQuestions:
+    """What the trials of a sweep need; `storage` is the file or URI that the driver has written."""
+    configs = [spec.config(assignment) for assignment in representatives(spec, method)]
+    further = {json.dumps(c.ingredients(), sort_keys=True): c for c in configs if c.ingredients()}
+    encoders = (name for config in configs for name in config.encoders())
+    return NodeQuestions(
+        method=method.name,
+        corpus=tuple(spec.corpus),
+        data=spec.data,
+        dev=spec.dev,
+        encoders=tuple(dict.fromkeys([spec.backbone, *encoders])),
+        files=tuple(dict.fromkeys(name for config in configs for name in config.files())),
+        settings=tuple(config.model_dump(mode="json") for config in further.values()),
+        storage=storage,
+    )
+
+
+def find_facts(asked: NodeQuestions) -> dict[str, Fact]:
+    """All of it on this machine, by names for people; whatever is wrong with one is its problem.
+
+    What the hub has and is not here yet is fetched, as a trial would.
+    """
+    facts = {name: Fact("version", value) for name, value in installed(_PACKAGES).items()}
+    facts["the code of cse-platform"] = _look("code", _package_code)
+    facts |= _code(asked)
+    facts["the corpus"] = _look("data", _corpus, asked)
+    for task in asked.dev.tasks:
+        facts[f"the dev set {task}"] = _look("data", _dev_set, asked, task)
+    for name in asked.encoders:
+        facts[f"the encoder {name}"] = _look("data", encoder_sha256, name)
+    for name in asked.files:
+        facts[f"the file {name}"] = _look("data", file_sha256, Path(name))
+    place = mask_url(asked.storage.rpartition("/")[0])
+    facts[f"the storage {place}"] = _look("storage", _read_back, asked.storage)
+    return facts
+
+
+def write_mark(file: str) -> None:
+    """Write the word by which a node sees that it reads the same storage as the driver.
+
+    SweepRefusedError if it cannot be written.
+    """
+    try:
+        files, path = filesystem(file)
+        files.create_dir(path.rpartition("/")[0], recursive=True)
+        with files.open_output_stream(path) as stream:
+            stream.write(uuid4().hex.encode())
+    except OSError as error:
+        raise SweepRefusedError(
+            f"{mask_url(file)} cannot be written: {one_line(error)}; let `storage:` name a place "
+            "that can be"
+        ) from error
+
+
+def _look(kind: Kind, find: Callable[..., str], *arguments: Any) -> Fact:
+    try:
+        return Fact(kind, find(*arguments))
+    except Exception as error:  # whatever a node lacks, and however that shows
+        return Fact(kind, None, one_line(error))
+
+
+def _corpus(asked: NodeQuestions) -> str:
+    return load_corpus(asked.corpus, asked.data, backbone=asked.encoders[0]).sha256
+
+
+def _dev_set(asked: NodeQuestions, task: str) -> str:
+    return identify_dev_set(asked.dev, task, asked.data).sha256
+
+
+def _package_code() -> str:
+    """The hash of all modules of the platform and of `cse_methods`."""
+    digest = hashlib.sha256()
+    for folder in (Path(cse_platform.errors.__file__).parent, Path(code_hash.__file__).parent):
+        for file in sorted(folder.rglob("*.py")):
+            digest.update(f"{file.relative_to(folder)} {file_sha256(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def _code(asked: NodeQuestions) -> dict[str, Fact]:
+    """The method with its modules, and what else its configurations need installed."""
+    known = _look("code", lambda: str(get_method(asked.method).revision))
+    facts = {f"the method {asked.method}": known}
+    if known.value is None:  # it is not installed, or its import fails
+        return facts
+    method = get_method(asked.method)
+    for module, sha256 in code_hash.code_hashes(method).items():
+        facts[f"the code of {module}"] = Fact("code", sha256)
+    for settings in asked.settings:
+        config = method.config.model_validate(settings)
+        for name in config.ingredients():
+            facts[f"the {name}"] = Fact("version", config.ingredients()[name])
+    return facts
+
+
+def _read_back(file: str) -> str:
+    """The driver's word, once another file with it has been written beside, and read."""
+    files, path = filesystem(file)
+    own = f"{path}-{uuid4().hex}"
+    try:
+        with files.open_input_stream(path) as stream:
+            word = stream.read()
+    except FileNotFoundError:
+        raise OutputError("it does not hold there what the driver has written to it") from None
+    with files.open_output_stream(own) as stream:
+        stream.write(word)
+    with files.open_input_stream(own) as stream:
+        back: bytes = stream.read()
+    files.delete_file(own)
+    return back.decode()

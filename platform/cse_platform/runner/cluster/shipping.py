@@ -1,0 +1,163 @@
+"""What travels to the nodes of a cluster: our code, the packages of outside methods, and versions.
+
+Each package is an archive of its own, with the metadata by which Python knows its version and its
+methods. Ray unpacks it on a node once, and Python finds it there before all that is installed.
+"""
+
+import hashlib
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from packaging.requirements import Requirement
+
+import cse_methods
+import cse_platform
+from cse_methods.code_hash import outside_sources
+from cse_methods.contract import Method
+from cse_methods.entry_points import outside_methods
+from cse_methods.registry import get_method
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.cluster.pinned_packages import TAGGER_PACKAGES, TRIAL_PACKAGES, pinned
+from cse_platform.sweep.checks import representatives
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.provenance import normalised
+
+OUR_PACKAGE = "cse-platform"
+_LARGEST = 200 << 20
+"""Bytes of a package that travels; Ray's own limit is that of a message, about twice as much."""
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The time of all files, so that an archive changes with their content alone."""
+
+Content = Mapping[str, Path | str]
+"""Files of an archive by their names in it: where each is, or its text."""
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """What the nodes of a cluster get from the driver's machine."""
+
+    archives: Mapping[str, bytes]
+    """Zip files, by the URIs under which Ray is to keep them: equal content has an equal URI."""
+    packages: Mapping[str, str]
+    """The packages that this code needs beside Python, torch and Ray, with the versions here."""
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """The runtime environment of Ray in which workers have this code."""
+        return {"py_modules": list(self.archives)}
+
+
+def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
+    """What the trials of these sweeps need of this machine.
+
+    SweepRefusedError if the package of an outside method is too large to travel.
+    """
+    archives, packages = [_our_archive()], list(TRIAL_PACKAGES)
+    for spec in specs:
+        method = get_method(spec.method)
+        if sources := outside_sources(method):
+            archives.append(_archive_of(method, sources))
+            packages += _requirements(method)
+        if _uses_tagger(spec, method):
+            packages += TAGGER_PACKAGES
+    return Shipment({_uri(data): data for data in archives}, pinned(packages))
+
+
+def archive(content: Content) -> tuple[str, bytes]:
+    """The URI of an archive of these files, and the archive."""
+    data = _zipped(content)
+    return _uri(data), data
+
+
+def _our_archive() -> bytes:
+    folders = (Path(package.__file__ or "").parent for package in (cse_methods, cse_platform))
+    content: dict[str, Path | str] = {}
+    for folder in folders:
+        content |= _tree(folder)
+    with suppress(PackageNotFoundError):  # it is on Python's path and was never installed
+        content |= _metadata(distribution(OUR_PACKAGE))
+    return _zipped(content)
+
+
+def _archive_of(method: Method, sources: Mapping[Path, Path]) -> bytes:
+    """An outside method's package with all that the method imports of what lies beside it."""
+    content: dict[str, Path | str] = {}
+    for inside, file in sources.items():
+        top = file.parents[len(inside.parts) - 1] / inside.parts[0]
+        content |= _tree(top) if top.is_dir() else {top.name: top}
+    size = sum(file.stat().st_size for file in content.values() if isinstance(file, Path))
+    if size > _LARGEST:
+        raise SweepRefusedError(
+            f"the package of method {method.name!r} has {size >> 20} MiB, and at most "
+            f"{_LARGEST >> 20} travel to the nodes of a cluster; move its data elsewhere, or "
+            "install the package on every node and give --no-ship"
+        )
+    return _zipped(content | (_metadata(dist) if (dist := _distribution(method)) else {}))
+
+
+def _tree(folder: Path) -> dict[str, Path | str]:
+    """The files of a package, by their names below the folder around it."""
+    return {str(file.relative_to(folder.parent)): file for file in _files(folder)}
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for entry in folder.iterdir():
+        if entry.name == "__pycache__" or entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            yield from _files(entry)
+        else:
+            yield entry
+
+
+def _metadata(of: Distribution) -> dict[str, Path | str]:
+    """What Python is to know of a distribution; not where it is installed here."""
+    folder = f"{re.sub('[-_.]+', '_', of.metadata['Name'])}-{of.version}.dist-info"
+    texts = {
+        "METADATA": of.read_text("METADATA") or of.read_text("PKG-INFO"),
+        "entry_points.txt": of.read_text("entry_points.txt"),
+    }
+    return {f"{folder}/{name}": text for name, text in texts.items() if text is not None}
+
+
+def _zipped(content: Content) -> bytes:
+    stream = io.BytesIO()
+    with ZipFile(stream, "w", ZIP_DEFLATED) as zipped:
+        for name, file in sorted(content.items()):
+            entry = ZipInfo(name, _EPOCH)
+            entry.external_attr = 0o644 << 16
+            entry.compress_type = ZIP_DEFLATED
+            zipped.writestr(entry, file.read_bytes() if isinstance(file, Path) else file)
+    return stream.getvalue()
+
+
+def _uri(data: bytes) -> str:
+    """As Ray itself names what it is given of files."""
+    return f"gcs://_ray_pkg_{hashlib.sha1(data).hexdigest()}.zip"
+
+
+def _distribution(method: Method) -> Distribution | None:
+    entries = outside_methods().get(method.name, [])
+    return entries[0].dist if entries else None
+
+
+def _requirements(method: Method) -> Iterator[str]:
+    """The packages that an outside method's own names as its requirements."""
+    dist = _distribution(method)
+    for text in (dist.requires if dist else None) or ():
+        requirement = Requirement(text)
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            yield normalised(requirement.name)
+
+
+def _uses_tagger(spec: SweepSpec, method: Method) -> bool:
+    """Whether numbers of the sweep follow from something else that is installed."""
+    configs = (spec.config(assignment) for assignment in representatives(spec, method))
+    return any(config.ingredients() for config in configs)

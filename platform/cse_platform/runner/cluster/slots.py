@@ -1,0 +1,110 @@
+"""The nodes of a Ray cluster: how many trials fit on them, and single tasks on one of them."""
+
+import os
+from collections.abc import Callable, Container, Mapping
+from typing import Any
+
+import ray
+from ray._private.state import actors, available_resources_per_node, total_resources_per_node
+from ray.exceptions import RuntimeEnvSetupError
+from ray.tune.execution.class_cache import DEFAULT_ENV_VARS, ENV_VARS_TO_PROPAGATE
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from cse_platform.errors import SweepRefusedError
+from cse_platform.secrets import mask_text
+from cse_platform.sweep.blocks import Slot
+
+
+def capacity(slot: Slot, *, among: Container[str] | None = None) -> int:
+    """How many trials the cluster, as large as it is now, runs at once; 0 while nodes are lost.
+
+    `among` has the ids of the nodes that count; without it all do.
+    """
+    return _room(slot, total_resources_per_node(), among)
+
+
+def free_slots(slot: Slot, *, among: Container[str] | None = None) -> int:
+    """How many more trials fit beside all that runs on the cluster, as it was a moment ago."""
+    return _room(slot, available_resources_per_node(), among)
+
+
+def nodes_with_room(slot: Slot) -> set[str]:
+    """The ids of the nodes that are large enough for a trial."""
+    return {node for node, has in total_resources_per_node().items() if _fitting(slot, has) > 0}
+
+
+def node_of(actor: Any) -> str:
+    """The id of the node on which an actor runs."""
+    return str(actors(actor._actor_id.hex())["Address"]["NodeID"])
+
+
+def refuse_too_small(slot: Slot) -> None:
+    """Raise SweepRefusedError, with the way out, unless one trial fits on a node."""
+    nodes = list(total_resources_per_node().values())
+    for name, wanted in wanted_of(slot).items():
+        most = max((has.get(name, 0) for has in nodes), default=0)
+        if wanted > most:
+            where = "the cluster has" if len(nodes) == 1 else "no node of the cluster has more than"
+            wayout = f"--set resources.{name.lower()}={most:g} runs it with what is there"
+            if name == "CPU" and most == 0:  # the head of a cluster that has no other node yet
+                wayout = "let a node join it first"
+            raise SweepRefusedError(
+                f"a trial asks for {wanted:g} {name} and {where} {most:g}; {wayout}"
+            )
+
+
+def _room(
+    slot: Slot, nodes: Mapping[str, Mapping[str, float]], among: Container[str] | None
+) -> int:
+    return sum(_fitting(slot, has) for node, has in nodes.items() if among is None or node in among)
+
+
+def _fitting(slot: Slot, has: Mapping[str, float]) -> int:
+    """How many trials fit on a node, none of which may be spread over two nodes."""
+    return min(int(has.get(name, 0) / each + 1e-9) for name, each in wanted_of(slot).items())
+
+
+def wanted_of(slot: Slot) -> dict[str, float]:
+    """What a trial occupies, by Ray's names."""
+    wanted = {"CPU": slot.cpu, "GPU": slot.gpu}
+    return {name: each for name, each in wanted.items() if each > 0}
+
+
+NODE = "ray.io/node-id"
+"""The label that Ray gives to every node."""
+_SETUP_SECONDS = 1800
+"""For a copy of a Python with torch on a slow disk; Ray's own patience is a third of that."""
+_PIP_OPTIONS = ["--disable-pip-version-check", "--retries=2", "--timeout=15"]
+
+
+def trial_environment(packages: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The runtime environment of a trial's process, with the keys of an object store.
+
+    `packages`, versions by name, are installed by Ray, into a copy of the node's own Python.
+    """
+    variables = DEFAULT_ENV_VARS | {
+        name: os.environ[name] for name in ENV_VARS_TO_PROPAGATE & os.environ.keys()
+    }
+    environment: dict[str, Any] = {"env_vars": variables}
+    if packages is not None:
+        pins = [f"{name}=={version}" for name, version in packages.items()]
+        environment["pip"] = {"packages": pins, "pip_install_options": _PIP_OPTIONS}
+        environment["config"] = {"setup_timeout_seconds": _SETUP_SECONDS}
+    return environment
+
+
+def setup_problem(error: RuntimeEnvSetupError) -> str:
+    """Why Ray could not make an environment, in one line of the pages that it tells."""
+    lines = [line.strip() for line in mask_text(str(error)).splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR: ")]
+    return (errors or lines or ["it does not say why"])[-1].removeprefix("ERROR: ")
+
+
+def ask(node: str, question: Callable[[Any], Any], about: Any, environment: dict[str, Any]) -> Any:
+    """Call a function on one node, where nothing has to be free for it; its answer to come."""
+    task = ray.remote(question).options(
+        num_cpus=0,
+        scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+        runtime_env=environment,
+    )
+    return task.remote(about)

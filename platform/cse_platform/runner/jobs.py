@@ -1,0 +1,202 @@
+"""The job server of a Ray cluster, which is its dashboard: asked by HTTP, from any machine."""
+
+import os
+import re
+import shlex
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import requests
+from ray._private.authentication.authentication_token_setup import AuthenticationTokenLoader
+from ray.job_submission import JobDetails, JobSubmissionClient
+
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.ray_cluster import has_token, token_refusal
+from cse_platform.tracking.submission import BEGUN, ENDED
+
+DASHBOARD_PORT = 8265
+SWEEP = "sweep"
+"""Of a job's metadata: the name of what it runs."""
+_PATIENCE = 4.0
+"""Seconds in which a server is to say that it is there."""
+_LONG_PATIENCE = 60.0
+"""Seconds for every other answer, and to send what travels."""
+_SILENCE = 60.0
+"""Seconds without an answer after which a job is not followed any longer."""
+_ENDING = 5.0
+"""Seconds for the driver of a sweep that was stopped to give it back."""
+_LOOK_SECONDS = 0.5
+_WANTS_TOKEN = (401, 403)
+_HEADS_PYTHON = re.compile(r"--python_worker_command=(.+?) \S*/ray/_private/workers/")
+
+
+@dataclass(frozen=True)
+class JobState:
+    """How far a job is."""
+
+    has_ended: bool
+    exit_code: int | None
+    """Of its command; None before its end, and where it was never started."""
+    lines: tuple[str, ...]
+    """All that it has said."""
+    why: str
+    """What Ray says of it."""
+
+
+class JobServer:
+    """The job server at an address: http://HOST:PORT, HOST:PORT or HOST.
+
+    Every question is refused by a SweepRefusedError, in one sentence, where there is no answer.
+
+    Raises:
+        SweepRefusedError: within ten seconds, if none answers there, or it does not let us in.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.url = _url_of(address)
+        headers = _headers(self.url)
+        # Ray takes this variable, or RAY_ADDRESS, for the address that it is given.
+        os.environ["RAY_API_SERVER_ADDRESS"] = self.url
+        self._client = _Client(self.url, headers=headers)
+
+    def running(self, sweep: str) -> str | None:
+        """The job that runs a sweep now, by its id; one that is about to end may do so first."""
+        until = time.monotonic() + _ENDING
+        while (job := self._running(sweep)) is not None and time.monotonic() < until:
+            time.sleep(_LOOK_SECONDS)
+        return job
+
+    def _running(self, sweep: str) -> str | None:
+        with self._answering("does not tell its jobs"):
+            jobs = self._client.list_jobs()
+            for job in jobs:
+                named = (job.metadata or {}).get(SWEEP) == sweep
+                if named and not job.status.is_terminal() and not self._is_done(job.submission_id):
+                    return str(job.submission_id)
+        return None
+
+    def _is_done(self, job: str) -> bool:
+        """Whether what is left of a job has no sweep any longer: it may still publish a report."""
+        lines = str(self._client.get_job_logs(job)).splitlines()
+        told = [line for line in lines if line.endswith((BEGUN, ENDED))]
+        return bool(told) and told[-1].endswith(ENDED)
+
+    def python(self) -> str:
+        """The Python of the head's Ray, for a shell; it need not be the first on the PATH there."""
+        try:
+            answer = self._client._do_request("GET", "/nodes?view=summary")
+            nodes = answer.json()["data"]["summary"]
+            [head] = [node for node in nodes if node["raylet"].get("isHeadNode")]
+            found = _HEADS_PYTHON.search(" ".join(head["cmdline"]))
+        except (requests.RequestException, ValueError, LookupError, TypeError, AttributeError):
+            found = None  # another version of Ray tells it elsewhere
+        return shlex.quote(found[1]) if found else "python"
+
+    def put(self, archives: Mapping[str, bytes]) -> None:
+        """Let the cluster have these archives, by their URIs."""
+        with self._answering("does not take the code"):
+            for uri, data in archives.items():
+                place = f"/api/packages/gcs/{uri.rpartition('/')[2]}"
+                if self._client._do_request("GET", place).status_code == 404:
+                    self._client._do_request("PUT", place, data=data).raise_for_status()
+
+    def submit(
+        self, job: str, command: str, *, environment: dict[str, Any], metadata: dict[str, str]
+    ) -> None:
+        """Let the head run a command as a job of this id."""
+        with self._answering("does not take the job"):
+            self._client.submit_job(
+                entrypoint=command, submission_id=job, runtime_env=environment, metadata=metadata
+            )
+
+    def states(self, job: str) -> Iterator[JobState]:
+        """How far a job is, time and again, until it has ended."""
+        has_ended, heard = False, time.monotonic()
+        while not has_ended:
+            try:
+                info: JobDetails = self._client.get_job_info(job)
+                has_ended = info.status.is_terminal()
+                lines = tuple(str(self._client.get_job_logs(job)).splitlines())
+            except (requests.RequestException, RuntimeError) as error:
+                if time.monotonic() > heard + _SILENCE:
+                    raise SweepRefusedError(
+                        f"the Ray cluster at {self.url} has not answered for a minute; its job "
+                        f"{job} may run on, which cse-sweep status tells"
+                    ) from error
+            else:
+                heard = time.monotonic()
+                yield JobState(has_ended, info.driver_exit_code, lines, info.message or "")
+            time.sleep(_LOOK_SECONDS)
+
+    @contextmanager
+    def _answering(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (requests.RequestException, RuntimeError) as error:
+            raise SweepRefusedError(_no_answer(self.url, what, str(error))) from error
+
+
+class _Client(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
+    """Ray's own, which waits for answers for ever."""
+
+    def _do_request(self, method: str, endpoint: str, **more: Any) -> requests.Response:
+        answer: requests.Response = super()._do_request(
+            method, endpoint, timeout=_LONG_PATIENCE, **more
+        )
+        return answer
+
+
+def _url_of(address: str) -> str:
+    if "://" not in address:
+        has_port = re.search(r":\d+$", address)
+        return f"http://{address}" if has_port else f"http://{address}:{DASHBOARD_PORT}"
+    if not address.startswith(("http://", "https://")):
+        raise SweepRefusedError(
+            f"--address {address}: expected that of Ray's dashboard, http://HOST:{DASHBOARD_PORT}"
+        )
+    return address.rstrip("/")
+
+
+def _headers(url: str) -> dict[str, str]:
+    """What the server wants to see of us: nothing, or the token that is known here."""
+    if _lets_in(url, {}):
+        return {}
+    known = has_token()
+    if known:
+        loader = AuthenticationTokenLoader.instance()
+        headers: dict[str, str] = loader.get_token_for_http_header(ignore_auth_mode=True)
+        if _lets_in(url, headers):
+            return headers
+    raise SweepRefusedError(token_refusal(url, known=known))
+
+
+def _lets_in(url: str, headers: Mapping[str, str]) -> bool:
+    """Whether the server answers to that; False if it wants a token, or another one."""
+    try:
+        answer = requests.get(f"{url}/api/version", headers=headers, timeout=_PATIENCE)
+        if answer.status_code in _WANTS_TOKEN:
+            return False
+        answer.raise_for_status()
+        answer.json()["ray_version"]
+    except (requests.RequestException, ValueError, LookupError, TypeError) as error:
+        raise SweepRefusedError(
+            f"no dashboard of a Ray cluster answers at {url} ({type(error).__name__}); its head "
+            "needs ray[default], and is heard on itself alone unless it was started with "
+            f"--dashboard-host=0.0.0.0; through a tunnel, ssh -L {DASHBOARD_PORT}:127.0.0.1:"
+            f"{DASHBOARD_PORT} HOST, the address is http://127.0.0.1:{DASHBOARD_PORT}, and "
+            f"otherwise http://HOST:{DASHBOARD_PORT}"
+        ) from error
+    return True
+
+
+def _no_answer(url: str, what: str, why: str) -> str:
+    wayout = "look into dashboard.log of its head, in /tmp/ray/session_latest/logs"
+    if "No available agent" in why:
+        wayout = (
+            "the agent of its head does not run, as where another Ray there has its port; start it "
+            "with --dashboard-agent-listen-port=0"
+        )
+    return f"the Ray cluster at {url} {what}: {' '.join(why.split())[:300]}; {wayout}"

@@ -1,0 +1,78 @@
+"""Processes that train a few steps beside each other, on a node; they need what a trial needs."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import ray
+
+from cse_methods.contract import TrainingConfig
+from cse_methods.data.corpora import load_corpus
+from cse_platform.runner.worker import prepared
+from cse_platform.runner.worker_process import as_found
+from cse_platform.tracking.provenance import peak_memory
+
+_STEPS = 20
+"""The first half warms up, the second is measured."""
+
+
+class StartLine:
+    """Where trials wait for each other."""
+
+    def __init__(self, trials: int) -> None:
+        self._barrier = asyncio.Barrier(trials)
+
+    async def wait(self) -> None:
+        await self._barrier.wait()
+
+
+class TimedTrial:
+    """A process that trains a few steps, beside others of its kind."""
+
+    def train(
+        self, method: str, settings: dict[str, Any], threads: int, line: Any
+    ) -> tuple[float, tuple[float, float]]:
+        """Sentences a second; the share of the machine's memory, and of the GPU's, that is used."""
+        from cse_platform.forecast.measured import train_some  # imports torch
+
+        found, config = prepared(method, settings, threads=threads)
+        assert isinstance(config, TrainingConfig)  # the driver has looked
+        corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
+        with as_found():
+            run = _Paced(line)
+            train_some(found, config, run, corpus=corpus, steps=_STEPS, eval_steps=_STEPS // 2)
+            return run.sentences_per_second, _memory()
+
+
+class _Paced:
+    """A `Run` that starts with the others, and keeps the speed of the last steps."""
+
+    def __init__(self, line: Any) -> None:
+        self.seed = 0
+        self.resume_from: Path | None = None
+        self.sentences_per_second = 0.0
+        self._line = line
+
+    def report(
+        self, *, step: int, metrics: Mapping[str, float], save: Callable[[Path], None] | None = None
+    ) -> None:
+        del save
+        if step == 0:
+            ray.get(self._line.wait.remote())
+        speed = metrics.get("perf/sentences_per_second", self.sentences_per_second)
+        self.sentences_per_second = speed
+
+
+def _memory() -> tuple[float, float]:
+    """The share of the machine's memory that this process took at most, of what it could have; the
+    share of the GPU's that all processes take."""
+    own = int(peak_memory("cpu")["peak_memory_mib"]) << 20
+    share = own / (own + psutil.virtual_memory().available)
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return share, 0.0
+    free, total = torch.cuda.mem_get_info()
+    return share, 1 - free / total

@@ -1,0 +1,174 @@
+"""When a trial, a node or a sweep is given up: limits of time, and failures that are alike."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from cse_platform.render.formats import clock
+from cse_platform.runner.results import STOPPED
+from cse_platform.runner.state import SweepState
+from cse_platform.sweep.blocks import Resources
+
+RHYTHM = 20
+"""So many times the longest time between two reports is no rhythm any more."""
+LEAST_SILENCE = 600.0
+"""Seconds of silence that are never too long, where the file does not say so."""
+STALLED = 0.5
+"""The share of the allowed silence after which a trial is shown as stalled."""
+AWAY = 10.0
+"""Seconds between two looks after which it was the driver that did nothing."""
+
+
+@dataclass
+class _Watch:
+    """The times of one trial, in seconds of the clock."""
+
+    begun: float
+    heard: float
+    longest: float = 0.0
+    """Between two signs of life."""
+    has_reported: bool = False
+
+
+class TrialLimits:
+    """Watches the running trials of one sweep, each by a name.
+
+    Without `silent_for`, a trial's own rhythm says how long it may be silent; until it has one, the
+    slowest that the sweep has seen; and before that, nothing does. While the driver is held up, as
+    on a full disk, no trial can be heard, and that time does not count.
+    """
+
+    def __init__(
+        self, resources: Resources, *, seconds: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._resources, self._seconds = resources, seconds
+        self._watches: dict[str, _Watch] = {}
+        self._longest, self._looked = 0.0, seconds()
+
+    def follow(self, running: Collection[str]) -> None:
+        """Watch these trials, the new ones from now on, and no others."""
+        now = self._now()
+        kept = {name: watch for name, watch in self._watches.items() if name in running}
+        self._watches = {name: kept.get(name) or _Watch(now, now) for name in running}
+
+    def hear(self, name: str) -> None:
+        """Note a sign of life."""
+        if watch := self._watches.get(name):
+            now = self._now()
+            if watch.has_reported:  # how long a process takes to start is no rhythm
+                watch.longest = max(watch.longest, now - watch.heard)
+                self._longest = max(self._longest, watch.longest)
+            watch.heard, watch.has_reported = now, True
+
+    def broken(self) -> dict[str, str]:
+        """Why trials are to be ended, by name."""
+        now, found = self._now(), {}
+        for name, watch in self._watches.items():
+            limit, silence = self._allowed_silence(watch), self._resources.silent_for
+            timeout = self._resources.timeout
+            if timeout is not None and now - watch.begun > timeout:
+                found[name] = f"it took longer than {clock(timeout)} (`resources: {{timeout: …}}`)"
+            elif limit is not None and now - watch.heard > limit:
+                why = "" if silence else f", {RHYTHM} times as long as ever before"
+                found[name] = (
+                    f"it has said nothing for {clock(limit)}{why} (`resources: {{silent_for: …}}`)"
+                )
+        return found
+
+    def stalled(self) -> set[str]:
+        """The trials that are silent for so long that they will probably be ended."""
+        now = self._now()
+        return {
+            name
+            for name, watch in self._watches.items()
+            if (limit := self._allowed_silence(watch)) and now - watch.heard > STALLED * limit
+        }
+
+    def _allowed_silence(self, watch: _Watch) -> float | None:
+        if self._resources.silent_for is not None:
+            return self._resources.silent_for
+        rhythm = watch.longest or self._longest
+        return max(RHYTHM * rhythm, LEAST_SILENCE) if rhythm else None
+
+    def _now(self) -> float:
+        """The time, after which the time that the driver was away is taken out of all watches."""
+        now = self._seconds()
+        if (away := now - self._looked) > AWAY:
+            for watch in self._watches.values():
+                watch.begun, watch.heard = watch.begun + away, watch.heard + away
+        self._looked = now
+        return now
+
+
+def common_cause(state: SweepState) -> str | None:
+    """The error of every trial that has ended, once enough of them have failed alike.
+
+    What a person has stopped has not failed by itself.
+    """
+    retried = {trial.key for trial in state.to_retry}
+    trials = state.history.trials.values()
+    ended = [t for t in trials if t.state != "RUNNING" and t.key not in retried]
+    by_itself = {t.key for t in ended if t.state == "FAIL" and t.error != STOPPED}
+    causes = {trial.error if trial.key in by_itself else None for trial in ended}
+    enough = len(ended) >= state.spec.search.give_up_after
+    return causes.pop() if enough and len(causes) == 1 else None
+
+
+SURE = 0.00001
+"""A node is bad once its failures in a row would be as unlikely as this on the other nodes. Of
+sweeps in which every third trial fails by chance, not one in a hundred loses a node."""
+
+
+@dataclass
+class _Node:
+    """How trials did on one node."""
+
+    well: set[str] = field(default_factory=set)
+    """Trials that have reported a trained step there."""
+    failed: set[str] = field(default_factory=set)
+    in_a_row: list[str] = field(default_factory=list)
+    """Trials that have failed there since the last one that did well, each once."""
+
+
+class BadNodes:
+    """Follows on which node each trial runs. All trials are known by key, and nodes by Ray's id."""
+
+    def __init__(self) -> None:
+        self._nodes: defaultdict[str, _Node] = defaultdict(_Node)
+        self._place: dict[str, str] = {}
+        self._bad: set[str] = set()
+
+    def begins(self, trial: str, node: str) -> None:
+        """A trial begins on a node, or goes on there."""
+        self._place[trial] = node
+
+    def does_well(self, trial: str) -> None:
+        """A trial has reported a trained step."""
+        if place := self._place.get(trial):
+            self._nodes[place].well.add(trial)
+            self._nodes[place].in_a_row.clear()
+
+    def fails(self, trial: str) -> tuple[str, list[str]] | None:
+        """A trial has failed. If that makes its node bad: the node, and what failed in a row there.
+
+        That can do well elsewhere.
+        """
+        if (place := self._place.pop(trial, None)) is None:
+            return None
+        node = self._nodes[place]
+        node.failed.add(trial)
+        if trial not in node.in_a_row:
+            node.in_a_row.append(trial)
+        if place in self._bad or self._chance(place) > SURE:
+            return None
+        self._bad.add(place)
+        return place, [*node.in_a_row]
+
+    def _chance(self, place: str) -> float:
+        """Of so many failures in a row on a node, if it failed trials as often as the others do."""
+        others = [node for other, node in self._nodes.items() if other != place]
+        well = sum(len(node.well) for node in others)
+        failed = sum(len(node.failed) for node in others)
+        rate = (failed + 1) / (well + failed + 2) if well else 1.0
+        return float(rate ** len(self._nodes[place].in_a_row))

@@ -1,0 +1,262 @@
+"""What a sweep takes over from earlier sweeps when it starts. It is looked up once."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import Any
+
+from pydantic import ValidationError
+
+from cse_methods.contract import MethodConfig
+from cse_methods.registry import get_method
+from cse_platform.errors import SweepRefusedError
+from cse_platform.leaderboard.prior_trials import (
+    Leading,
+    Tried,
+    leading_configurations,
+    tried_configurations,
+)
+from cse_platform.leaderboard.store import Store
+from cse_platform.render.formats import counted, percent
+from cse_platform.runner.planning.confirmation import chosen_trials
+from cse_platform.search.learning import evenly
+from cse_platform.sweep.best_of import BestOf, values_to_find
+from cse_platform.sweep.checks import rule_problems, value_problems
+from cse_platform.sweep.problems import format_value, joined_problems
+from cse_platform.sweep.space.require import require_problems
+from cse_platform.sweep.space.start_points import Leaders, leader_notes
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.stores import SweepStores
+from cse_platform.tracking.events import LearnedTrial
+from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.journal import read_journal
+
+MOST_LEADERS = 3
+"""So many configurations `leaderboard` stands for."""
+MOST_LEARNED = 50
+"""So many configurations of each sweep the sampler learns from."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a search knows of earlier sweeps."""
+
+    leaders: Leaders | None = None
+    """What `start_from: [leaderboard]` stands for; None where it is not asked for."""
+    learned: tuple[LearnedTrial, ...] = ()
+    """What the sampler learns from the sweeps that `learn_from` names."""
+
+    def notes(self, spec: SweepSpec) -> list[str]:
+        """What was taken over, a line each."""
+        return [*leader_notes(spec, self.leaders), *_learned_notes(self.learned)]
+
+
+def gather(
+    history: History, spec: SweepSpec, leaderboard: Store, *, dev: Mapping[str, str]
+) -> Evidence:
+    """What a search takes over: what it took at the sweep's first start, by its journal.
+
+    While a sweep runs, the best of the leaderboard changes and other sweeps go on, so a later start
+    must not look again, unless it asks for something else. `dev` is as in TrialStarted.
+
+    Raises:
+        NotFoundError: if there is no sweep of a name in `learn_from`; names the nearest.
+        SweepRefusedError: if such a sweep trains another method.
+    """
+    return Evidence(
+        leaders=_leaders(history, spec, leaderboard, dev_identity=dev["identity"]),
+        learned=_learned(history, spec, leaderboard, dev),
+    )
+
+
+def with_found_values(
+    spec: SweepSpec, history: History, places: SweepStores
+) -> tuple[SweepSpec, dict[str, str]]:
+    """Put in the values that earlier stages of the file have found.
+
+    Returns the sweep with them, and the origin of each by its setting. A stage that is not complete
+    in this folder of runs has found nothing yet: a setting that waits for it has the value that the
+    sweep was started with, or keeps its reference.
+
+    Raises:
+        SweepRefusedError: if a stage has no best configuration, its value means nothing here, or
+            the sweep was started with another one.
+    """
+    started = (history.spec or {}).get("fixed") or {}
+    fixed, origins = dict(spec.fixed), dict[str, str]()
+    for name, wanted in values_to_find(spec.fixed).items():
+        if (trial := _best_of_stage(spec, wanted, places.journal_of(wanted.stage))) is not None:
+            fixed[name] = trial.values[wanted.hyperparameter]
+            origins[name] = f"{wanted}, trial {trial.number}"
+            if name in started and started[name] != fixed[name]:
+                raise SweepRefusedError(
+                    f"sweep {spec.sweep!r} was started with fixed.{name} = "
+                    f"{format_value(started[name])}, and now {wanted} is "
+                    f"{format_value(fixed[name])} (trial {trial.number}); write {name}: "
+                    f"{format_value(started[name])} under its 'fixed' to go on with that, or "
+                    "another name after its 'sweep' to run it with the new value"
+                )
+        elif name in started:
+            fixed[name], origins[name] = started[name], f"{wanted} when it was started"
+    found = spec.model_copy(update={"fixed": fixed})
+    if origins and not values_to_find(fixed):
+        _refuse_values(found, origins)
+    return found, origins
+
+
+def value_notes(spec: SweepSpec, origins: Mapping[str, str]) -> list[str]:
+    """What earlier stages have found for this one, a line each."""
+    return [
+        f"{name}={format_value(spec.fixed[name])} is {whose}" for name, whose in origins.items()
+    ]
+
+
+def _best_of_stage(spec: SweepSpec, wanted: BestOf, journal: Path) -> TrialHistory | None:
+    """A trial of the configuration that a complete stage takes for the best, by its own rule."""
+    past = History(event for _, event in read_journal(journal)) if journal.exists() else History()
+    if not past.complete:
+        return None
+    try:
+        chosen = chosen_trials(past, SweepSpec.model_validate(past.spec), top=1)
+    except ValidationError:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} takes {wanted}, which another version has run, and its file can "
+            "no longer be read; run that stage again under another name"
+        ) from None
+    if not chosen:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} takes {wanted}, and no complete configuration there keeps its "
+            "constraints; let it search on, or give the value itself under 'fixed'"
+        )
+    if wanted.hyperparameter not in chosen[0].values:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} takes {wanted}, and it has no effect in the best configuration "
+            f"there (trial {chosen[0].number}); give the value itself under 'fixed'"
+        )
+    return chosen[0]
+
+
+def _refuse_values(spec: SweepSpec, origins: Mapping[str, str]) -> None:
+    """Raise SweepRefusedError if what earlier stages have found means nothing in this one."""
+    method = get_method(spec.method)
+    problems = [
+        *require_problems(spec.require, spec.space, spec.fixed),
+        *value_problems(spec, method),
+        *rule_problems(spec, method, known=()),
+    ]
+    if problems:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} cannot be run, for {' and '.join(value_notes(spec, origins))}: "
+            f"{joined_problems(problems)}"
+        )
+
+
+def _leaders(
+    history: History, spec: SweepSpec, leaderboard: Store, *, dev_identity: str
+) -> Leaders | None:
+    if "leaderboard" not in spec.search.start_from:
+        return None
+    if history.leaders is not None:
+        return history.leaders
+    with leaderboard.session() as session:
+        found = leading_configurations(
+            session,
+            method=spec.method,
+            backbone=spec.backbone,
+            dev_identity=dev_identity,
+            but=spec.sweep,
+            limit=MOST_LEADERS,
+        )
+    return {_whose(one, place): one.values for place, one in enumerate(found, start=1)}
+
+
+def _whose(one: Leading, place: int) -> str:
+    seeds = counted(one.seeds, "seed")
+    return f"number {place} on {one.backbone}, of {one.sweep} (dev {percent(one.mean)}, {seeds})"
+
+
+def _learned(
+    history: History, spec: SweepSpec, leaderboard: Store, dev: Mapping[str, str]
+) -> tuple[LearnedTrial, ...]:
+    before = ((history.spec or {}).get("search") or {}).get("learn_from", ())
+    if list(before) == list(spec.search.learn_from):
+        return history.learned
+    found: list[LearnedTrial] = []
+    for name in spec.search.learn_from:
+        with leaderboard.session() as session:
+            method, tried = tried_configurations(session, name)
+        if method != spec.method:
+            raise SweepRefusedError(
+                f"sweep {spec.sweep!r} cannot learn from {name!r}, which trains {method}, and not "
+                f"{spec.method}; leave it out of search.learn_from"
+            )
+        found += _usable(name, tried, spec, dev)
+    return tuple(found)
+
+
+def _learned_notes(found: Sequence[LearnedTrial]) -> list[str]:
+    sweeps = Counter(one.source.rpartition("#")[0] for one in found)
+    alike = Counter(one.source.rpartition("#")[0] for one in found if one.alike)
+    return [
+        f"learn_from: {counted(count, 'configuration')} of {name}, {alike[name]} of them under the "
+        "same conditions as here"
+        for name, count in sweeps.items()
+    ]
+
+
+def _usable(
+    sweep: str, tried: Sequence[Tried], spec: SweepSpec, dev: Mapping[str, str]
+) -> list[LearnedTrial]:
+    """Those configurations that lie in the space, evenly from the best to the worst."""
+    mean = fmean(one.value for one in tried) if tried else 0.0
+    spread = (pstdev([one.value for one in tried], mean) if tried else 0.0) or 1.0
+    found = []
+    for one in sorted(tried, key=lambda each: each.value, reverse=True):
+        config = _in_space(one, spec)
+        if config is not None:
+            assignment, here = config
+            found.append(
+                LearnedTrial(
+                    source=f"{sweep}#{one.number}",
+                    values=assignment,
+                    value=one.value,
+                    score=(one.value - mean) / spread,
+                    alike=_alike(one, here, spec, dev),
+                )
+            )
+    if not found:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} has nothing to learn from {sweep!r}: none of its {len(tried)} "
+            "complete configurations lies in the space and agrees with 'fixed'; leave it out of "
+            "search.learn_from"
+        )
+    return evenly(found, min(len(found), MOST_LEARNED))
+
+
+def _in_space(one: Tried, spec: SweepSpec) -> tuple[dict[str, Any], MethodConfig] | None:
+    """A configuration as this space has it; None where a value lies outside, or is fixed here.
+
+    What both sweeps have fixed may differ: then all values of the other one are told by their order
+    alone. What the other has searched, and this one has fixed, must be as here.
+    """
+    assignment: dict[str, Any] = {}
+    try:
+        for name in spec.space.ordered():
+            if spec.space.is_active(name, assignment):
+                assignment[name] = spec.space[name].find(one.values[name])
+        config = spec.config(assignment)
+    except (LookupError, SweepRefusedError):
+        return None
+    here = config.hyperparameters()
+    searched = [name for name in one.searched if name not in spec.space]
+    varied = any(one.values.get(name) != here.get(name) for name in searched)
+    broken = spec.requirements.broken_by(assignment) is not None
+    return None if varied or broken else (assignment, config)
+
+
+def _alike(one: Tried, config: MethodConfig, spec: SweepSpec, dev: Mapping[str, str]) -> bool:
+    """Whether the configuration would be the same here, with comparable scores."""
+    same = one.values == config.hyperparameters() and one.backbone == spec.backbone
+    return same and (one.corpus, one.dev_identity) == (dev["corpus"], dev["identity"])

@@ -1,1 +1,0 @@
-"""Ray, started or joined, and the process in which a trial runs."""

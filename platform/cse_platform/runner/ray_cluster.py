@@ -1,0 +1,244 @@
+"""Ray: started on this machine or joined, and given trials to run."""
+
+import logging
+import os
+import shlex
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray import tune
+from ray._private.authentication.authentication_token_setup import (
+    AUTH_MODE_ENV_VAR,
+    AuthenticationTokenLoader,
+    Config,
+)
+from ray._private.services import GcsClient, canonicalize_bootstrap_address_or_die
+from ray.core.generated.gcs_pb2 import GcsNodeInfo
+from ray.exceptions import AuthenticationError, RayError
+
+from cse_methods.allocator import ONE_ARENA
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.cluster.shipping import Shipment
+from cse_platform.runner.ray_process import shut_down_ray, start_own, without_noise
+from cse_platform.runner.tune import Hooks
+from cse_platform.runner.worker import trainable
+from cse_platform.runner.worker_process import reusable
+from cse_platform.signals import heed_sigterm, interrupt_handler_kept
+from cse_platform.sweep.blocks import Slot
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.stores import SweepStores
+
+_ALIVE = GcsNodeInfo.GcsNodeState.ALIVE
+_TOKEN, _TOKEN_FILE = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+_PATIENCE = 3.0
+"""Seconds for a machine to take a connection."""
+_UNTIL_JOINED = 60
+"""Seconds that an archive stays without a user."""
+_QUICKLY = '{"py_gcs_connect_timeout_s": 3, "gcs_rpc_server_connect_timeout_s": 2}'
+"""Ray's own patience with a machine that takes connections and says nothing is 40 s."""
+
+
+def prepare_to_join(address: str) -> str:
+    """Let this process join a cluster: with the token where that wants one, and else without.
+
+    To an address that somebody gives, Ray itself sends a token only where RAY_AUTH_MODE says so,
+    whatever the cluster wants.
+
+    Returns:
+        HOST:PORT, also for `auto`.
+
+    Raises:
+        SweepRefusedError: within ten seconds, if nothing answers, the token is not known here, or
+            this machine is no node of the cluster.
+    """
+    try:
+        place: str = canonicalize_bootstrap_address_or_die(address)
+        host, _, port = place.rpartition(":")
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+        client = _enter(place, with_token=False) or _enter_with_token(place)
+        nodes = client.get_all_node_info(timeout=_PATIENCE).values()
+    except (OSError, ValueError, RayError) as error:
+        raise SweepRefusedError(
+            f"no Ray cluster answers at {address}: {error}; give the address that `ray start "
+            "--head` has printed there, and let its port be reached from here"
+        ) from error
+    if not any(Path(node.raylet_socket_name).exists() for node in nodes if node.state == _ALIVE):
+        raise SweepRefusedError(
+            f"this machine is not a node of the Ray cluster at {place}, and a sweep's driver runs "
+            "on one; hand it over by cse-sweep submit, give the same command there, or first here: "
+            f"ray start --address={place}"
+        )
+    return place
+
+
+def upload(shipment: Shipment, place: str) -> None:
+    """Put what travels into a cluster that can be joined; Ray deletes it with its last user."""
+    client = GcsClient(address=place)
+    for uri, data in shipment.archives.items():
+        client.pin_runtime_env_uri(uri, _UNTIL_JOINED)  # another user may be the last, and end now
+        client.internal_kv_put(uri.encode(), data, True, None)
+
+
+def _enter(place: str, *, with_token: bool) -> GcsClient | None:
+    """A connection to a cluster, with which this process sends a token, or none, from then on.
+
+    None if the cluster does not take it so.
+    """
+    os.environ.pop(AUTH_MODE_ENV_VAR, None)
+    if with_token:
+        os.environ[AUTH_MODE_ENV_VAR] = "token"
+    try:
+        Config.initialize(_QUICKLY)
+        with _stderr_closed():
+            return GcsClient(address=place)
+    except AuthenticationError:
+        return None
+    finally:
+        Config.initialize("")
+
+
+@contextmanager
+def _stderr_closed() -> Iterator[None]:
+    """Keep Ray's native code, which knows no other way, from writing what it is refused for."""
+    kept = os.dup(2)
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _enter_with_token(place: str) -> GcsClient:
+    known = has_token()  # without one, Ray would end this process
+    if known and (client := _enter(place, with_token=True)):
+        return client
+    raise SweepRefusedError(token_refusal(place, known=known))
+
+
+def token_refusal(place: str, *, known: bool) -> str:
+    """What is said where a cluster wants a token, and none, or another one, is `known` here."""
+    wants = "wants another token than that of" if known else "wants a token, and there is none in"
+    named = os.environ.get(_TOKEN_FILE) or "~/.ray/auth_token"
+    looked = _TOKEN if os.environ.get(_TOKEN) else named
+    return (
+        f"the Ray cluster at {place} {wants} {looked}; copy the file ~/.ray/auth_token of its head "
+        f"node to here, or set {_TOKEN} to what it holds"
+    )
+
+
+def has_token() -> bool:
+    """Whether a token is known here, whichever cluster it is of."""
+    try:
+        return bool(AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True))
+    except AuthenticationError:  # the file that is named cannot be read, or is empty
+        return False
+
+
+RAY_SETTINGS = {
+    **ONE_ARENA,  # for the workers that this process starts
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean the same in a trial as in the file
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_idle_worker_killing_time_threshold_ms": "600000",  # for the next stage to score in
+    "RAY_prestart_worker_first_driver": "false",  # trials need processes of another environment
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # results go through the journal alone
+    "TUNE_FUNCTION_THREAD_TIMEOUT_S": "60",  # for a stopped trial to leave its worker
+    "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal resumes a sweep, not Ray's snapshot
+    "TUNE_STATE_REFRESH_PERIOD": "86400",  # Tune asks for resources to print them, and it is silent
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # told in one line, and whole in the sweep's folder
+    "TUNE_MAX_PENDING_TRIALS_PG": "100000",  # the searcher decides how many
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+}
+
+
+def join_cluster(address: str | None, shipment: Shipment | None = None) -> None:
+    """Join the Ray cluster at `address`, whose workers get the shipment; else start one here.
+
+    One that this process has joined before is kept, unless with another shipment; the end of the
+    process leaves it.
+    SweepRefusedError if nothing answers at the address, or what answers does not let this in.
+    """
+    for name, value in RAY_SETTINGS.items():
+        os.environ.setdefault(name, value)
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+    if ray.is_initialized():
+        if not _has_other_code(shipment):
+            return
+        shut_down_ray()  # the environment of a cluster that was joined cannot be changed
+    environment: dict[str, Any] = {}
+    if address is not None:
+        address = prepare_to_join(address)
+        if shipment is not None:
+            upload(shipment, address)
+            environment = shipment.environment
+    init = partial(
+        ray.init,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        runtime_env=worker_environment(address) | environment,
+    )
+    try:
+        with without_noise():
+            if address is None:
+                start_own(init)
+            else:
+                init(address=address)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        why = " ".join(str(error).split())
+        raise SweepRefusedError(f"cannot join the Ray cluster at {address}: {why}") from error
+    finally:
+        heed_sigterm()  # Ray has set its own handler, which ends the process at once
+
+
+def _has_other_code(shipment: Shipment | None) -> bool:
+    """Whether what was joined gives its workers another shipment."""
+    there = ray.get_runtime_context().runtime_env.get("py_modules")
+    return bool(there and shipment and there != shipment.environment["py_modules"])
+
+
+def worker_environment(address: str | None) -> dict[str, Any]:
+    """The environment of a cluster's workers, where this Python's path has a blank or the like.
+
+    Ray writes the path into a shell command as it is, so that no worker would ever start. On a
+    cluster elsewhere the path is its own and may be another.
+    """
+    host = "localhost" if address is None else address.rpartition(":")[0]
+    here = host in {"localhost", "127.0.0.1", ray.util.get_node_ip_address()}
+    quoted = shlex.quote(sys.executable)
+    return {"py_executable": quoted} if here and quoted != sys.executable else {}
+
+
+def run_tuner(spec: SweepSpec, slot: Slot, places: SweepStores, hooks: Hooks) -> None:
+    """Run trials until the searcher has no more; returns early on Ctrl-C.
+
+    Ray is not asked to delete older checkpoints. It would write a snapshot of all trials for each
+    new one, and a search would slow down as it grows.
+    """
+    tuner = tune.Tuner(
+        tune.with_resources(reusable(trainable(spec.method)), asdict(slot)),
+        tune_config=tune.TuneConfig(
+            search_alg=hooks.searcher,
+            scheduler=hooks.scheduler,
+            num_samples=-1,
+            reuse_actors=not spec.resources.fresh_process,
+            trial_dirname_creator=lambda trial: str(trial.trial_id),
+        ),
+        run_config=tune.RunConfig(
+            name=Path(places.checkpoints).name,
+            storage_path=places.checkpoints.rpartition("/")[0],
+            verbose=0,
+            callbacks=[hooks.listener],
+            failure_config=tune.FailureConfig(max_failures=0),  # restarts are the planner's
+        ),
+    )
+    with interrupt_handler_kept():  # Ray's own would swallow a Ctrl-C that comes later
+        tuner.fit()

@@ -1,0 +1,30 @@
+"""Scores a model on test sets, in a process that trains nothing."""
+
+from typing import TYPE_CHECKING
+
+from cse_methods.tasks import Tasks
+from cse_platform.gc_settings import collect_rarely
+from cse_platform.runner.models import local_copy
+
+if TYPE_CHECKING:
+    from cse_methods.evaluation.results import Evaluation
+
+
+def score_kept_model(
+    place: str,
+    trial: str,
+    tasks: Tasks,
+    data: str | None,
+    slicing_length: int | None,
+    threads: int,
+) -> "Evaluation":
+    """Runs in a worker, which writes to no store."""
+    collect_rarely()
+    import torch
+
+    from cse_methods.evaluation.evaluate import evaluate
+    from cse_methods.evaluation.models import open_model
+
+    torch.set_num_threads(threads)
+    with local_copy(place, trial) as folder:
+        return evaluate(open_model(str(folder), slicing_length=slicing_length), tasks, data=data)

@@ -1,0 +1,202 @@
+"""How many trials share a device where `resources:` says `auto`: the first trials measure it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from cse_methods.contract import MethodConfig, TrainingConfig
+from cse_methods.files.cache import cache_folder, cache_key, written_once
+from cse_platform.runner.measuring import StartLine, TimedTrial
+from cse_platform.runner.state import SweepState
+from cse_platform.sweep.blocks import Resources, Slot
+from cse_platform.sweep.checks import representatives
+from cse_platform.sweep.identity import code_hash
+
+TRIED_AT_ONCE = (1, 2, 4, 8)
+"""So many trials at once are tried."""
+NEAR_BEST = 0.95
+"""Fewer trials at once are taken where they have this share of the best throughput: a search learns
+more from trials that run one after another."""
+ROOM = 0.9
+"""The share of a device's memory that trials may fill."""
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """What so many trials get done on one device at the same time."""
+
+    trials: int
+    sentences_per_second: float
+    """Of all of them together."""
+    memory: float
+    """The share of the memory that they filled, in [0, 1]."""
+
+    def fit(self, trials: int) -> bool:
+        """Whether another number of them has room too."""
+        return self.memory / self.trials * trials <= ROOM
+
+
+def fewest_near_best(measured: Sequence[Throughput]) -> Throughput:
+    """The fewest trials at once that get done nearly as much as any number of them."""
+    best = max(one.sentences_per_second for one in measured)
+    near = [one for one in measured if one.sentences_per_second >= NEAR_BEST * best]
+    return min(near, key=lambda one: one.trials)
+
+
+def slots_of(resources: Resources, *, cores: float, gpus: float) -> dict[int, Slot]:
+    """What a trial can occupy, by how many trials then share a GPU; or the machine, without GPUs.
+
+    What the file leaves open is divided. Cores and GPUs are those of a machine; with fewer cores
+    than trials, each trial still gets one.
+    """
+    if resources.gpu == "auto":
+        gpu = {trials: 1 / trials for trials in TRIED_AT_ONCE}
+    elif resources.gpu > 0:
+        gpu = {int(1 / resources.gpu + 1e-9): resources.gpu}
+    else:
+        gpu = dict.fromkeys(TRIED_AT_ONCE, 0.0)
+    devices = max(int(gpus), 1) if any(gpu.values()) else 1
+    found = {}
+    for trials, share in gpu.items():
+        cpu = cores // (trials * devices) if resources.cpu == "auto" else resources.cpu
+        if cpu > 0 and cpu * trials * devices <= cores:
+            found[trials] = Slot(cpu, share)
+    least = min(gpu)
+    return found or {least: Slot(1.0 if resources.cpu == "auto" else resources.cpu, gpu[least])}
+
+
+_PATIENCE = 600.0
+"""Seconds after which trials at once count as too many."""
+
+
+def share_devices(state: SweepState) -> None:
+    """Measure what a trial is to occupy, if the file leaves it open; once for each kind of machine.
+
+    Trials at once that run out of memory, fail or hang are too many. Where a single one does, it
+    gets a whole device, and says itself what is wrong.
+    """
+    resources = state.spec.resources
+    if not resources.measured:
+        return
+    node = _smallest_node(state)
+    has = node["Resources"]
+    slots = slots_of(resources, cores=has["CPU"], gpus=has.get("GPU", 0))
+    config = _largest(state)
+    if len(slots) > 1 and isinstance(config, TrainingConfig):
+        found = _known_or_measured(state, config, node, slots)
+        state.slot = slots[fewest_near_best(found).trials] if found else slots[min(slots)]
+        if found:
+            state.say(_in_words(found, state.slot))
+    else:
+        state.slot = slots[min(slots)]
+
+
+def _in_words(found: Sequence[Throughput], slot: Slot) -> str:
+    """How fast so many trials at once are, and what a trial occupies for that."""
+    speeds = ", ".join(f"{one.sentences_per_second:,.0f} by {one.trials}" for one in found)
+    gpu = f", gpu: {slot.gpu:g}" if slot.gpu else ""
+    return f"sentences a second: {speeds} at once; resources: cpu: {slot.cpu:g}{gpu}"
+
+
+def _smallest_node(state: SweepState) -> Mapping[str, Any]:
+    """The machine with the fewest cores, of those with a GPU if there are any."""
+    alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    if state.nodes is not None:
+        alive = [node for node in alive if node["NodeID"] in state.nodes.passed]
+    with_gpu = [node for node in alive if node["Resources"].get("GPU")]
+    return min(with_gpu or alive, key=lambda node: node["Resources"]["CPU"])
+
+
+def _largest(state: SweepState) -> MethodConfig:
+    """The configuration that takes the most memory, by the size of its batches."""
+    spec = state.spec
+    configs = [spec.config(assignment) for assignment in representatives(spec, state.method)]
+    return max(configs, key=lambda c: getattr(c, "batch_size", 0) * getattr(c, "max_length", 0))
+
+
+def _known_or_measured(
+    state: SweepState, config: TrainingConfig, node: Mapping[str, Any], slots: Mapping[int, Slot]
+) -> tuple[Throughput, ...]:
+    settings = config.model_dump(mode="json")
+    asked = {
+        "method": state.method.name,
+        "code": code_hash(state.method),
+        "settings": settings,
+        "machine": {name: n for name, n in node["Resources"].items() if _is_hardware(name)},
+        "slots": {trials: asdict(slot) for trials, slot in slots.items()},
+    }
+
+    def write(stream: IO[bytes]) -> None:
+        nodes = state.nodes
+        environment = {} if nodes is None else nodes.environment_on(node["NodeID"])
+        measured = _measured(state.method.name, settings, node, slots, environment)
+        if not measured:
+            raise _NothingMeasuredError
+        stream.write(json.dumps([asdict(one) for one in measured]).encode())
+
+    file = cache_folder("throughput") / f"{cache_key(asked)}.json"
+    try:
+        return written_once(file, read=_read, write=write)
+    except _NothingMeasuredError:
+        return ()  # a trial says itself what is wrong, and the next start tries again
+
+
+class _NothingMeasuredError(Exception):
+    """Not even a single trial has come to its end."""
+
+
+def _is_hardware(resource: str) -> bool:
+    """Whether it is the same at every start; how much memory Ray manages is not."""
+    return resource in ("CPU", "GPU") or resource.startswith("accelerator_type:")
+
+
+def _read(file: Path) -> tuple[Throughput, ...] | None:
+    try:
+        return tuple(Throughput(**one) for one in json.loads(file.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _measured(
+    method: str,
+    settings: dict[str, Any],
+    node: Mapping[str, Any],
+    slots: Mapping[int, Slot],
+    environment: dict[str, Any],
+) -> list[Throughput]:
+    """The throughput of so many trials at once, up to where there is no room for more."""
+    actors: list[Any] = []
+    found: list[Throughput] = []
+    start = ray.remote(TimedTrial).options(
+        runtime_env=environment,
+        num_cpus=0,
+        num_gpus=min(slot.gpu for slot in slots.values()),
+        scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+    )
+    try:
+        for trials, slot in slots.items():
+            if found and not found[-1].fit(trials):
+                break
+            actors += [start.remote() for _ in range(trials - len(actors))]
+            line = ray.remote(StartLine).options(num_cpus=0).remote(trials)
+            done = [actor.train.remote(method, settings, slot.threads, line) for actor in actors]
+            speeds, filled = zip(*ray.get(done, timeout=_PATIENCE), strict=True)
+            found.append(Throughput(trials, sum(speeds), _together(filled)))
+    except (RayError, TimeoutError):
+        pass  # so many are too many
+    finally:
+        for actor in actors:
+            ray.kill(actor)
+    return found
+
+
+def _together(filled: tuple[tuple[float, float], ...]) -> float:
+    """The share of memory that trials fill together, of the machine's or of the GPU's."""
+    own, on_gpu = zip(*filled, strict=True)
+    return float(max(sum(own), *on_gpu))

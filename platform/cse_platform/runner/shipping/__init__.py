@@ -1,1 +1,0 @@
-"""What travels to the nodes of a cluster: the code, and which packages it needs."""

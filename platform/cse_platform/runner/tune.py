@@ -1,0 +1,328 @@
+"""What Ray Tune calls: a searcher and a scheduler, which pass every decision on."""
+
+import signal
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.tune import Callback
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+from ray.tune.search import Searcher
+
+from cse_methods.contract import checked_report
+from cse_platform.runner.cluster.checks import Demand, InItsEnvironment, OnCheckedNodes
+from cse_platform.runner.cluster.fair_share import IdleWorkers, Turns
+from cse_platform.runner.cluster.slots import free_slots, node_of
+from cse_platform.runner.failures import Failure, is_report_of_failure, reported, unreported
+from cse_platform.runner.planning.failure_policy import BadNodes, TrialLimits
+from cse_platform.runner.planning.planner import Planner
+from cse_platform.runner.planning.requests import Requests
+from cse_platform.runner.ray_process import check_own
+from cse_platform.runner.results import Results
+from cse_platform.runner.worker import KEPT_MODEL, WAITS
+from cse_platform.runner.worker_process import FAILURE
+
+
+class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
+    """Receives every report of every trial; Ray calls it before any other code of the driver."""
+
+    def __init__(self, hooks: "Hooks") -> None:
+        super().__init__()
+        self.hooks = hooks
+        self._told: dict[str, dict[str, Any]] = {}
+        """By Ray's trial id, what its worker has told of its failure."""
+        self._killed: dict[str, str] = {}
+        """By Ray's trial id, why its process was killed."""
+        self._limits = TrialLimits(hooks.results.state.spec.resources)
+        self._bad_nodes = BadNodes()
+
+    def on_trial_add(self, controller: Any, trial: Trial) -> None:
+        """On a cluster, the trial is placed where nodes have passed their checks."""
+        hooks = self.hooks
+        if hooks.controller is None:
+            hooks.controller = controller._tune_controller  # what Ray passes only reads it
+            hooks.controller._actor_cache = IdleWorkers(hooks.yields)
+        if (nodes := hooks.planner.state.nodes) is not None:
+            place = OnCheckedNodes(trial.placement_group_factory, nodes, hooks.yields)
+            trial.update_resources(place)
+            manager = hooks.controller._actor_manager._resource_manager
+            manager._resource_cls = InItsEnvironment
+
+    def begins(self, trial: Trial) -> None:
+        """A trial has a process, on a node."""
+        actor = trial.temporary_state.ray_actor
+        if self.hooks.results.state.nodes is not None:
+            self._guarded(lambda key: self._bad_nodes.begins(key, node_of(actor)), trial)
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """A trial without a slot; Ray asks several times a second, also while no trial reports.
+
+        Not one whose process is starting: Ray would give it an idle process, and end its own.
+        """
+        try:
+            self._enforce_limits(tune_controller.get_live_trials())
+        except Exception as error:
+            self.hooks.broken = error
+        return next(iter(self.hooks.waiting()), None)
+
+    def _enforce_limits(self, trials: Iterable[Trial]) -> None:
+        running = {trial.trial_id: trial for trial in trials if trial.status == Trial.RUNNING}
+        self._limits.follow(running.keys() - self._killed.keys())
+        for name, why in self._limits.broken().items():
+            self._killed[name] = why
+            ray.kill(running[name].temporary_state.ray_actor)  # even where no Python runs
+        stalled = self._limits.stalled() | (self._killed.keys() & running.keys())
+        self.hooks.results.state.stalled = {self.hooks.keys[name] for name in stalled}
+
+    def on_trial_result(self, controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        self._limits.hear(trial.trial_id)
+        try:
+            stop = self._hear(trial, result)
+        except Exception as error:
+            self.hooks.broken, stop = error, True
+        return str(TrialScheduler.STOP if stop else TrialScheduler.CONTINUE)
+
+    def _hear(self, trial: Trial, result: dict[str, Any]) -> bool:
+        """Take what a worker has sent, which a method can have made up; True ends the trial."""
+        key, results = self.hooks.keys[trial.trial_id], self.hooks.results
+        if is_report_of_failure(told := _below(FAILURE, result)):
+            self._told[trial.trial_id] = told
+        if WAITS in result:
+            results.waits(key, str(result[WAITS]))
+        if KEPT_MODEL in result:
+            problem = result[KEPT_MODEL]
+            results.model_kept(key, problem=None if problem is None else str(problem))
+        if "step" not in result:
+            return False
+        try:
+            step, metrics = checked_report(result["step"], result)
+        except ValueError as error:
+            results.refuse(key, str(error))
+            return True
+        if step > 0:
+            self._bad_nodes.does_well(key)
+        return results.point(
+            key,
+            step=step,
+            metrics=metrics,
+            checkpoint=_checkpoint(trial, result, results.checkpoints),
+            provenance={n: str(v) for n, v in _below("provenance", result).items()},
+        )
+
+    def on_trial_remove(self, controller: Any, trial: Trial) -> None:
+        """A trial is stopped before Ray has started it."""
+        self._guarded(self.hooks.results.ended, trial)
+
+    def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+        if self.hooks.broken is None:
+            self._guarded(self.hooks.results.ended, trial)
+
+    def on_trial_error(self, controller: Any, trial: Trial) -> None:
+        # Ray pickles the error into the sweep's storage. At the end it would read that again.
+        trial.run_metadata.pickled_error_filename = None
+        self._guarded(lambda key: self._fails(key, self._failure(trial)), trial)
+
+    def _fails(self, key: str, failure: Failure) -> None:
+        """Take the end of a trial; a node that keeps failing trials is avoided."""
+        self.hooks.results.failed(key, failure)
+        state = self.hooks.results.state
+        if state.nodes is None or (bad := self._bad_nodes.fails(key)) is None:
+            return
+        node, keys = bad
+        why = f"the last {len(keys)} trials failed there and others do well elsewhere"
+        if state.nodes.avoid(node, f"{why} ({failure.said})"):
+            failed = [state.history.trials[one] for one in keys]
+            state.to_retry += [trial for trial in failed if trial.state == "FAIL"]
+
+    def _failure(self, trial: Trial) -> Failure:
+        if why := self._killed.pop(trial.trial_id, None):
+            return Failure(why, traceback=why, end="limit")
+        if told := self._told.pop(trial.trial_id, None):
+            return reported(told, self.hooks.results.state.method)
+        text = ""
+        with suppress(OSError, TypeError):  # on a full disk there is none
+            text = Path(trial.error_file).read_text(errors="replace")
+        return unreported(text)
+
+    def _guarded(self, call: Callable[[str], None], trial: Trial) -> None:
+        try:
+            call(self.hooks.keys[trial.trial_id])
+        except Exception as error:
+            self.hooks.broken = error
+
+
+def _below(name: str, result: dict[str, Any]) -> dict[str, Any]:
+    """A mapping inside a result, which Ray flattens."""
+    start = f"{name}/"
+    return {
+        name[len(start) :]: value
+        for name, value in result.items()
+        if isinstance(name, str) and name.startswith(start)
+    }
+
+
+def _checkpoint(trial: Trial, result: dict[str, Any], place: str) -> str | None:
+    """The place of this result's checkpoint, which the worker writes before it reports.
+
+    Below that of all checkpoints, because Ray's own path of a trial lacks the store that it is in.
+    """
+    name = result.get("checkpoint_dir_name")
+    return f"{place}/{trial.storage.trial_dir_name}/{name}" if name else None
+
+
+class Hooks:
+    """The searcher and the scheduler of one sweep, and the trials that both work on."""
+
+    def __init__(self, planner: Planner, results: Results, requests: Requests) -> None:
+        self.planner, self.results, self.requests = planner, results, requests
+        self.controller: Any = None
+        """Ray's; None before the first trial."""
+        self.keys: dict[str, str] = {}
+        """Ray's trial id -> our key."""
+        self.broken: Exception | None = None
+        self.rays_handler: Any = None
+        """Of a Ctrl-C, while Ray's loop runs."""
+        nodes = planner.state.nodes
+        self.demand = None if nodes is None else Demand(planner.state.slot, nodes)
+        self.yields = Turns.of_this_driver().yields if nodes is not None else lambda: False
+        """Whether another sweep on the cluster comes first."""
+        self._yielded = False
+        self.searcher = PlannedSearcher(self)
+        self.scheduler = ReportingScheduler(self)
+        self.listener = Listener(self)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether Ray's loop has heard a Ctrl-C: it then puts the former handler back."""
+        return signal.getsignal(signal.SIGINT) is not self.rays_handler
+
+    def has_room(self) -> bool:
+        """Whether one more trial has a free slot or an idle process.
+
+        Where others use the cluster too, one trial waits for its turn. A Ray of our own is not
+        asked: the planner knows its slots, and where its GCS has died, Ray waits for an answer for
+        a minute and then ends this process.
+        """
+        state = self.planner.state
+        if state.nodes is None:
+            return True
+        waiting = len(self.waiting())
+        free = free_slots(state.slot, among=state.checked) if waiting else 1
+        return waiting < max(1, free + self._idle_workers())
+
+    def waiting(self) -> list[Trial]:
+        """The trials that have no slot yet; others that are pending have one, and its process."""
+        if self.controller is None:
+            return []
+        pending = [t for t in self.controller.get_live_trials() if t.status == Trial.PENDING]
+        process, manager = self.controller._trial_to_actor, self.controller._actor_manager
+        return [t for t in pending if not manager.is_actor_started(process.get(t))]
+
+    def _idle_workers(self) -> int:
+        if self.controller is None:
+            return 0
+        return int(self.controller._actor_cache.num_cached_objects)
+
+    def heed(self) -> None:
+        """Do what was asked of the sweep since the last call."""
+        if self.broken is not None:
+            return
+        try:
+            self.requests.heed(self.planner.state, stop_trial=self._stop)
+            self._heed_nodes()
+        except Exception as error:
+            self.broken = error
+
+    def _heed_nodes(self) -> None:
+        """Check the nodes that have joined, and ask again for the places of trials that wait."""
+        nodes = self.planner.state.nodes
+        if self.demand is not None:
+            self.demand.follow(lambda: self.planner.could_begin() + len(self.waiting()))
+        if nodes is None:
+            return
+        passed, yields = nodes.look(), self.yields()
+        if not passed and yields == self._yielded:
+            return  # as they were
+        self._yielded = yields
+        if self.controller is None:
+            return
+        manager = self.controller._actor_manager._resource_manager
+        waiting = [t for t in self.controller.get_live_trials() if t.status == Trial.PENDING]
+        for _, trial in zip(manager.get_resource_futures(), waiting, strict=False):
+            manager.cancel_resource_request(trial.placement_group_factory)
+            manager.request_resources(trial.placement_group_factory)
+
+    def _stop(self, key: str) -> None:
+        self.results.stop(key)
+        if key not in self.planner.state.live:
+            self.results.ended(key)
+            return
+        for trial in self.controller.get_trials():
+            if self.keys.get(trial.trial_id) == key:
+                self.controller.stop_trial(trial)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Empty: Ray pickles its searcher for Ray's own restore, which no sweep uses."""
+        return {}
+
+
+class Listener(Callback):  # type: ignore[misc]  # Ray is untyped
+    """Hears what is asked of the sweep, at every turn of Ray's loop."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        self.hooks = hooks
+
+    def setup(self, **info: Any) -> None:
+        self.hooks.rays_handler = signal.getsignal(signal.SIGINT)
+
+    def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        check_own()
+        self.hooks.heed()
+
+    def on_trial_start(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        self.hooks.scheduler.begins(trial)
+
+
+class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
+    """Suggests the planner's next trial. It saves nothing: a sweep resumes from its journal."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        super().__init__()
+        self.hooks = hooks
+
+    def set_search_properties(self, *arguments: Any, **keywords: Any) -> bool:
+        return True
+
+    def suggest(self, trial_id: str) -> Any:
+        hooks = self.hooks
+        check_own()
+        hooks.heed()  # while nothing runs, Ray asks for a trial again and again, and does no more
+        stops = hooks.is_interrupted
+        try:
+            goes_on = hooks.broken is None and not stops
+            if goes_on and hooks.has_room() and (trial := hooks.planner.next()):
+                hooks.keys[trial_id] = trial.key
+                kept = {"place": hooks.results.model_place(trial.key), "trial": trial.key}
+                return hooks.planner.param_space(trial) | {"kept_model": kept}
+        except Exception as error:
+            hooks.broken = error
+        state = hooks.planner.state
+        done = state.finished or state.gave_up is not None or hooks.broken is not None or stops
+        return Searcher.FINISHED if done else None
+
+    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+        """Do nothing: Ray has called the scheduler already."""
+
+    def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
+        """Nothing to save."""
+
+    def save(self, checkpoint_path: str) -> None:
+        """Nothing to save."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Nothing to restore."""

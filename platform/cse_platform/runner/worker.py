@@ -1,0 +1,253 @@
+"""A method as a function that Ray Tune can run; what happens in a trial's worker."""
+
+import os
+import reprlib
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyarrow.fs import LocalFileSystem
+from pydantic import ValidationError
+from ray import tune
+
+from cse_methods.contract import (
+    Method,
+    MethodConfig,
+    checked_report,
+    is_recorded,
+    real_number,
+)
+from cse_methods.data.transfer_sets import fetch_transfer_sets
+from cse_methods.files.places import filesystem
+from cse_methods.guard import guard
+from cse_methods.registry import get_method
+from cse_platform.errors import SettingsError
+from cse_platform.gc_settings import collect_rarely
+from cse_platform.runner.disk_full import wait_for_room
+from cse_platform.runner.models import keep_model
+from cse_platform.runner.worker_process import as_found
+from cse_platform.sweep.identity import code_hash
+from cse_platform.sweep.problems import joined_problems
+from cse_platform.sweep.pydantic_errors import problems_in
+from cse_platform.tracking.provenance import peak_memory, trial_provenance
+
+WAITS = "waits"
+"""The entry of a result without a dev point that says why there is none yet."""
+KEPT_MODEL = "kept_model"
+"""The entry of the last result that says what prevented the model from being kept, or None."""
+RESERVED = frozenset({"seed", "resume_from", "code", "own_tests", "kept_model"})
+"""Entries of `param_space` that are not settings of the method."""
+
+
+def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """A method as a Tune function, for this package's sweeps and for anyone's script.
+
+    `param_space` holds `seed` (0 if left out), the settings of the method (`backbone`, `corpus`,
+    `data`, `dev` and hyperparameters), and optionally `resume_from`, a checkpoint folder, `code`,
+    the hash without which the trial fails, because its key would be that of other code,
+    `own_tests`, a lab's own test files, which stay shut, and `kept_model`, the key of the trial and
+    the place that its best checkpoint is copied to.
+
+    Every report has `step`, the metrics of `Run.report` that are recorded, as floats, and under
+    `provenance` the peak memory until then; the first one also has the hash of the code that
+    trains, and what it runs on. From the first trained step on there is a checkpoint. The last
+    result, without `step`, is that of the best checkpoint. The worker's process can open no test
+    set (`cse_methods.guard`).
+
+    Args:
+        method: as in a sweep file.
+
+    Raises:
+        UnknownMethodError: if there is no such method.
+    """
+    get_method(method)
+
+    def run_trial(settings: dict[str, Any]) -> dict[str, Any]:
+        found, config = prepared(method, settings, threads=_assigned_threads())
+        code = code_hash(found)
+        _refuse_other_code(found, code, settings.get("code"))
+        with as_found(), _checkpoint(settings.get("resume_from")) as folder:
+            run = TuneRun(settings.get("seed", 0), folder, config, code=code)
+            best = _returned(found.train(config, run))
+            return best | _keep_model(settings.get("kept_model"), folder)
+
+    run_trial.__name__ = method
+    return run_trial
+
+
+def _keep_model(wanted: Mapping[str, str] | None, resumed_from: Path | None) -> dict[str, Any]:
+    """Put the best encoder of the trial's last checkpoint in its place, where it is wanted.
+
+    Returns:
+        What the last result says of it; nothing for a trial that has no checkpoint.
+    """
+    reported = tune.get_checkpoint()
+    if wanted is None or (reported is None and resumed_from is None):
+        return {}
+    if reported is not None:
+        source = (reported.filesystem, reported.path)
+    else:
+        source = (LocalFileSystem(), str(resumed_from))
+    problem = wait_for_room(
+        lambda: keep_model(*source, wanted["place"], trial=wanted["trial"]),
+        what="the model",
+        waiting=lambda: tune.report({WAITS: "no room on the disk for its model"}),
+    )
+    return {KEPT_MODEL: problem}
+
+
+def prepared(
+    method: str, settings: Mapping[str, Any], *, threads: int
+) -> tuple[Method, MethodConfig]:
+    """Make this process one that trains: test sets shut, so many CPU threads.
+
+    Returns:
+        The method, and the configuration of its trial.
+    """
+    collect_rarely()
+    _shut_tests(settings)  # before a line of the method's own code
+    found = get_method(method)
+    _use_threads(threads)
+    given = {name: value for name, value in settings.items() if name not in RESERVED}
+    return found, _checked(method, found.config, given)
+
+
+class TuneRun:
+    """`Run` inside a Tune worker."""
+
+    def __init__(
+        self, seed: int, resume_from: Path | None, config: MethodConfig, *, code: str | None
+    ) -> None:
+        self.seed = seed
+        self.resume_from = resume_from
+        self._config = config
+        self._code = {} if code is None else {"code": code}
+        self._described: str | None = None
+        """The device that the last provenance was sent of."""
+
+    def report(
+        self, *, step: int, metrics: Mapping[str, float], save: Callable[[Path], None] | None = None
+    ) -> None:
+        """Publish one dev point to Tune; the trial can end here.
+
+        ValueError, before anything is saved, if a metric or the step is no number.
+        """
+        count, numbers = checked_report(step, metrics)
+        result = {"step": count, **numbers, "provenance": self._provenance()}
+        if save is None:
+            tune.report(result)
+            return
+        wait_for_room(
+            lambda: _report_with_checkpoint(result, save),
+            what="a checkpoint",
+            waiting=lambda: tune.report({WAITS: "no room on the disk for a checkpoint"}),
+        )
+
+    def _provenance(self) -> dict[str, str]:
+        """The peak memory until now; at the first report also the code, and what it runs on.
+
+        A method may import torch after its first report, and only then have a GPU.
+        """
+        device = _device()
+        if device == self._described:
+            return peak_memory(device)
+        self._described = device
+        facts = trial_provenance(
+            device=device,
+            precision=self._config.hyperparameters().get("precision", "fp32"),
+            attention=self._config.attention,
+            threads=_assigned_threads(),
+        )
+        return facts | self._code | peak_memory(device)
+
+
+def _returned(best: object) -> dict[str, float]:
+    """What a method returns, for Tune: the numbers of its best checkpoint, or nothing.
+
+    TypeError if it is something else. No sweep reads it, so a value that is no number is left out.
+    """
+    if best is None or real_number(best) is not None:
+        return {}
+    if not isinstance(best, Mapping):
+        raise TypeError(
+            f"the method returned {reprlib.repr(best)}; it returns the metrics of its best "
+            "checkpoint, a mapping of names to numbers"
+        )
+    names = [name for name in best if isinstance(name, str) and is_recorded(name)]
+    numbers = {name: real_number(best[name]) for name in names}
+    return {name: number for name, number in numbers.items() if number is not None}
+
+
+def _report_with_checkpoint(result: dict[str, Any], save: Callable[[Path], None]) -> None:
+    """Save, and let Tune copy what is saved to where checkpoints are kept, then report."""
+    with tempfile.TemporaryDirectory(prefix="cse-checkpoint-") as folder:
+        save(Path(folder))
+        tune.report(result, checkpoint=tune.Checkpoint.from_directory(folder))
+
+
+def _checked(method: str, config: type[MethodConfig], settings: Mapping[str, Any]) -> MethodConfig:
+    try:
+        return config.model_validate(settings)
+    except ValidationError as error:
+        reason = joined_problems(problems_in(error, settings, model=config))
+        raise SettingsError(f"{method} refuses its settings: {reason}") from None
+
+
+def _refuse_other_code(method: Method, code: str | None, expected: str | None) -> None:
+    if expected is not None and code != expected:
+        raise SettingsError(
+            f"the code of {method.name} on this machine is not the code that the sweep was started "
+            "with; it was edited meanwhile, or another version is installed here: put it back, or "
+            "run it as another sweep: --set sweep=NEWNAME"
+        )
+
+
+def _shut_tests(settings: Mapping[str, Any]) -> None:
+    """From here on, this process can open no test set."""
+    # Not validated yet: what is no selection of dev sets is refused in a moment.
+    climbs = "transfer_dev" in str(settings.get("dev"))
+    if climbs:  # what the hub has of these comes in one archive with the test sets
+        fetch_transfer_sets(settings.get("data"))
+    guard(transfer_dev=climbs, own=settings.get("own_tests", ()))
+
+
+@contextmanager
+def _checkpoint(place: str | None) -> Iterator[Path | None]:
+    """A local folder with the checkpoint to go on from.
+
+    One that Tune itself has, after `Tuner.restore`, is newer than that of `place` and wins; one
+    from an object store is downloaded for the while.
+    """
+    checkpoint = tune.get_checkpoint()
+    if checkpoint is None and place is not None:
+        files, path = filesystem(place)
+        checkpoint = tune.Checkpoint(path, filesystem=files)
+    if checkpoint is None:
+        yield None
+        return
+    with checkpoint.as_directory() as folder:
+        yield Path(folder)
+
+
+def _assigned_threads() -> int:
+    """CPU threads of this trial: the CPUs it was given, at least one."""
+    resources = tune.get_context().get_trial_resources()
+    assigned = resources.required_resources.get("CPU") if resources is not None else None
+    return max(1, int(assigned or os.cpu_count() or 1))
+
+
+def _use_threads(threads: int) -> None:
+    # Importing torch takes seconds, so only a method that needs it pays for it. A method that
+    # imports it later, inside its training, gets the threads from the environment.
+    for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS"):  # the latter is the tokenizers'
+        os.environ[name] = str(threads)
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(threads)
+
+
+def _device() -> str:
+    torch = sys.modules.get("torch")
+    return "cuda" if torch and torch.cuda.is_available() else "cpu"

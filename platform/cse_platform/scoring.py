@@ -1,0 +1,217 @@
+"""What `cse-evaluate` does: find the encoder, score it, and record it if it is a trial's."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cse_methods.contract import Pooler
+from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.own.reading import refuse_dev_as_test, with_checksum
+from cse_methods.data.source import source_name
+from cse_methods.evaluation.evaluate import evaluate
+from cse_methods.evaluation.models import Model, open_model
+from cse_methods.evaluation.results import Evaluation
+from cse_methods.evaluation.test_sets.availability import missing_tests
+from cse_methods.tasks import Tasks
+from cse_methods.transfer.protocol import TransferProtocol
+from cse_platform.errors import NoStoreError, NotFoundError, StoreDownError
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.stored_sweeps import find_sweep
+from cse_platform.leaderboard.trial_details import trial_details
+from cse_platform.leaderboard.trial_references import find_trial, is_trial_reference, trial_of_key
+from cse_platform.render.terminal import progress_lines
+from cse_platform.runner.models import local_copy, trial_in
+from cse_platform.sweep.stores import mlflow_uri
+from cse_platform.tracking.events import TestAccessed
+from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
+from cse_platform.tracking.packing import accessed_source, evaluation_event
+from cse_platform.tracking.provenance import user_and_host
+from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder, Sink, SinkHealth
+
+if TYPE_CHECKING:
+    from cse_methods.evaluation.results import Evaluation
+
+
+@contextmanager
+def record_test_access(
+    trial: TrialSummary,
+    tasks: Tasks,
+    *,
+    data: str | None,
+    leaderboard: Store,
+    mlflow: MLflowMirror | None,
+    journal: Path,
+) -> "Iterator[Callable[[Evaluation], list[SinkHealth]]]":
+    """Record that test sets are opened for a trial; inside, they may be.
+
+    `data` is the setting: where the package's sets are read from. What is yielded records the
+    scores, and returns the stores that lack them yet; these get them from the journal at the next
+    evaluation.
+    StoreDownError if the opening cannot be recorded, JournalError if another evaluation writes to
+    the journal now.
+    """
+    sinks: list[Sink] = [LeaderboardSink(leaderboard), *([mlflow] if mlflow is not None else [])]
+    with Journal(journal) as log, Recorder(log, sinks) as recorder:
+        if tasks.opens_tests:
+            recorder.record(
+                TestAccessed(
+                    sweep=trial.sweep,
+                    trial=trial.key,
+                    tasks=tasks.names,
+                    source=accessed_source(tasks, data),
+                    who=user_and_host(),
+                    command="cse-evaluate",
+                )
+            )
+            _refuse_unrecorded(recorder.flush(FLUSH_SECONDS, only=LeaderboardSink.name))
+
+        def record(evaluation: "Evaluation") -> list[SinkHealth]:
+            of = {"sweep": trial.sweep, "trial": trial.key, "source": source_name(data)}
+            recorder.record(evaluation_event(**of, evaluation=evaluation))
+            return [sink for sink in recorder.flush(FLUSH_SECONDS) if sink.behind]
+
+        yield record
+
+
+def _refuse_unrecorded(health: list[SinkHealth]) -> None:
+    for sink in health:
+        if sink.name == LeaderboardSink.name and sink.behind:
+            raise StoreDownError(
+                f"the leaderboard does not record that test sets are opened ({sink.error}); "
+                "they stay shut until it does"
+            )
+
+
+@dataclass(frozen=True)
+class ScoringRequest:
+    """What is asked of which encoder."""
+
+    model: str
+    tasks: Tasks
+    data: str | None
+    pooler: Pooler | None
+    max_length: int | None
+    slicing_length: int | None
+    protocol: TransferProtocol
+
+
+def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path) -> Evaluation:
+    """Score an encoder; the test sets of a trial are opened on record.
+
+    `leaderboard` is the URL of the store that knows trials; there may be none. The folder `runs`
+    has the journals and an embedded MLflow store.
+    """
+    for line in missing_tests(request.tasks, request.data):
+        click.echo(f"to fetch: {line}", err=True)
+    held = tuple(with_checksum(own) for own in request.tasks.own)
+    request = replace(request, tasks=replace(request.tasks, own=held))
+    key = _key(request.model)
+    if key is None:
+        return _score(request, _open(request, request.model))
+    try:
+        board = open_store(leaderboard, create=False)
+    except NoStoreError as problem:
+        raise NoStoreError(f"{_belongs(request.model, key)}: {problem}") from problem
+    with board:
+        return _score_trial(request, _trial(board, request.model, key), board, runs)
+
+
+def _key(model: str) -> str | None:
+    """The key of the trial that the model is of, or how the key begins; None for others."""
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return trial_in(folder)
+    return model if is_trial_reference(model) else None
+
+
+def _trial(board: Store, model: str, key: str) -> TrialSummary:
+    with board.session() as session:
+        if not Path(model).expanduser().is_dir():
+            return find_trial(session, key)
+        if (trial := trial_of_key(session, key)) is None:
+            raise NotFoundError(f"{_belongs(model, key)}, which this one does not know")
+        return trial
+
+
+def _belongs(model: str, key: str) -> str:
+    if model == key:
+        return f"{model!r} is not a folder; as the key of a trial it needs a leaderboard"
+    return (
+        f"{model} is the model of trial {key[:16]}, whose leaderboard (--runs or --store) is to "
+        "record that its test sets are opened"
+    )
+
+
+def _why_no_model(board: Store, trial: TrialSummary) -> str:
+    with board.session() as session:
+        told = trial_details(session, trial.key)
+    return (
+        f"trial {trial.key[:16]} has no model: {told.why_no_model}; "
+        f"cse-leaderboard reproduce {trial.key[:8]} writes {told.again}"
+    )
+
+
+def _score_trial(
+    request: ScoringRequest, trial: TrialSummary, board: Store, runs: Path
+) -> Evaluation:
+    if trial.model is None:
+        raise NotFoundError(_why_no_model(board, trial))
+    with board.session() as session:
+        dev = DevSelection.model_validate(find_sweep(session, trial.sweep).spec.get("dev") or {})
+    refuse_dev_as_test(dev.files.values(), request.tasks.own)
+    journal = runs.absolute() / "evaluations" / f"{trial.key[:16]}.jsonl"
+    mirror = _mirror(board, trial, runs.absolute())
+    with local_copy(trial.model, trial.key) as folder:
+        opened = _open(request, str(folder))  # nothing is on record of a model that cannot be had
+        with record_test_access(
+            trial,
+            request.tasks,
+            data=request.data,
+            leaderboard=board,
+            mlflow=mirror,
+            journal=journal,
+        ) as record:
+            evaluation = _score(request, opened)
+            for sink in record(evaluation):
+                click.echo(f"{sink.name} lacks the scores yet ({sink.error})", err=True)
+    return evaluation
+
+
+def _mirror(board: Store, trial: TrialSummary, runs: Path) -> MLflowMirror | None:
+    """The MLflow store that has the trial's run; None, and a word, where there is none."""
+    uri = mlflow_uri(runs)
+    if not (os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file()):
+        click.echo("no MLflow store here gets the scores; CSE_MLFLOW_URI names one", err=True)
+        return None
+    with board.session() as session:
+        spec = find_sweep(session, trial.sweep).spec
+    experiment = spec.get("experiment", "cse")
+    return MLflowMirror(uri, experiment=experiment, artifacts=runs / "artifacts")
+
+
+def _open(request: ScoringRequest, model: str) -> Model:
+    return open_model(
+        model,
+        pooler=request.pooler,
+        max_length=request.max_length,
+        slicing_length=request.slicing_length,
+    )
+
+
+def _score(request: ScoringRequest, opened: Model) -> Evaluation:
+    with progress_lines("loading") as move:
+        return evaluate(
+            opened,
+            request.tasks,
+            data=request.data,
+            protocol=request.protocol,
+            progress=lambda what, done, total: move(description=what, completed=done, total=total),
+        )

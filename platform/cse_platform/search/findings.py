@@ -1,0 +1,366 @@
+"""What a search has found, how far it can be trusted, and which hyperparameters matter."""
+
+import warnings
+from collections import defaultdict
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.searches import SearchHistory, TrialOutcome
+from cse_platform.leaderboard.statistics.searches import (
+    BorderSide,
+    ExpectedBest,
+    WinnersCurse,
+    border_side,
+    expected_best,
+    winners_curse,
+)
+from cse_platform.render.formats import percent, short_value
+from cse_platform.search.replay import replayed_study
+from cse_platform.sweep.space.dimensions import Choices, Dimension
+
+MOST_COUNTED = 500
+"""Trials from which importances are taken: more say hardly more."""
+
+
+def even_history(history: SearchHistory) -> SearchHistory:
+    """At most 500 trials, with the same share of the best as the whole search has.
+
+    Where a history is a sample, half of it are the best trials.
+    """
+    trials = history.trials
+    if history.is_sample:
+        best = highest_first([one for one in trials if one.state == "COMPLETE"])[: len(trials) // 2]
+        others, sampled = history.total - len(best), len(trials) - len(best)
+        kept = {one.number for one in spread(best, round(len(best) * sampled / others))}
+        too_many = {one.number for one in best} - kept
+        trials = tuple(one for one in trials if one.number not in too_many)
+    if len(trials) > MOST_COUNTED:
+        trials = tuple(spread(trials, MOST_COUNTED))
+    return replace(history, trials=trials, total=len(trials))
+
+
+def highest_first(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
+    return sorted(trials, key=lambda one: (-(one.value or 0.0), one.number))
+
+
+def spread(trials: Sequence[TrialSummary], count: int) -> list[TrialSummary]:
+    """That many of them, at even distances."""
+    return [trials[place * len(trials) // count] for place in range(count)]
+
+
+EVALUATOR = "PED-ANOVA"
+TOP, LEAST, HALF = 0.1, 5, 0.5
+"""Importance is for being among the best tenth of the complete trials, or the best 5 where these
+are more, but never more than half of them."""
+_RESAMPLES = (20, 100)
+"""The fewest, and the most."""
+DRAWN = 8000
+"""Trials in all resamples together: with more trials, fewer resamples do."""
+_TAILS = (0.05, 0.95)
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Of one hyperparameter; those of all together are 1."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    """The 5 and 95 percentiles over resamples of the trials."""
+
+
+def importances_of(study: optuna.Study) -> dict[str, float]:
+    """By hyperparameter, the most important one first; all together 1."""
+    # Here, because it takes scikit-learn with it: a second that a short search does without.
+    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+
+    evaluator = PedAnovaImportanceEvaluator(target_quantile=share_of_best(study))
+    with warnings.catch_warnings():  # of few trials, which the interval shows
+        warnings.simplefilter("ignore", UserWarning)
+        return get_param_importances(study, evaluator=evaluator)
+
+
+def share_of_best(study: optuna.Study) -> float:
+    """The share of the complete trials that counts as the best: in (0, 0.5]."""
+    return max(TOP, min(HALF, LEAST / len(_complete(study))))
+
+
+def unsure_importances(study: optuna.Study, *, seed: int = 0) -> list[Importance]:
+    """The same with what a bootstrap over the trials leaves open, the most important one first.
+
+    The interval says how far the ranking depends on which trials happened to be drawn; with few
+    trials it reaches from nothing to nearly all.
+    """
+    complete, rng = _complete(study), np.random.default_rng(seed)
+    found = importances_of(study)
+    fewest, most = _RESAMPLES
+    resamples = max(fewest, min(most, DRAWN // len(complete)))
+    drawn = []
+    resample = _Resample(study)
+    for _ in range(resamples):
+        some = rng.integers(0, len(complete), len(complete))
+        resample.trials_drawn = [complete[place] for place in some]
+        again = importances_of(resample)
+        drawn.append([again.get(name, 0.0) for name in found])
+    low, high = np.quantile(np.array(drawn), _TAILS, axis=0)
+    ends = zip(found.items(), low.tolist(), high.tolist(), strict=True)
+    return [Importance(name, value, *span) for (name, value), *span in ends]
+
+
+class _Resample(optuna.Study):
+    """A study of complete trials that are drawn from another one.
+
+    `add_trials` would copy each of them: most of the time that a bootstrap takes.
+    """
+
+    def __init__(self, study: optuna.Study) -> None:
+        storage = optuna.storages.InMemoryStorage()
+        empty = optuna.create_study(storage=storage, directions=study.directions)
+        super().__init__(empty.study_name, storage)
+        self.trials_drawn: list[FrozenTrial] = []
+
+    def get_trials(
+        self, deepcopy: bool = True, states: Container[TrialState] | None = None
+    ) -> list[FrozenTrial]:
+        return list(self.trials_drawn)
+
+
+def _complete(study: optuna.Study) -> list[FrozenTrial]:
+    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+
+
+LEAST_SEARCHED = 10
+"""Trials below which a search says nothing of itself."""
+MOST_SIZES = 40
+"""Numbers of trials for which the expected best is told."""
+INDEPENDENT = ("random",)
+"""Samplers whose trials do not depend on the ones before them."""
+OUTER = 0.1
+"""The share of a range, at each side, that counts as its border."""
+
+
+@dataclass(frozen=True)
+class BestSoFar:
+    """A trial that was better than all before it."""
+
+    trials: int
+    """How many of the search had been begun, itself included."""
+    value: float
+
+
+@dataclass(frozen=True)
+class AtBorder:
+    """A hyperparameter whose best values lie at the border of what was searched."""
+
+    name: str
+    side: BorderSide
+    bound: Any
+    """The bound to move, or the last of the choices."""
+    choices: bool
+    """Whether it is one of a list."""
+    of_best: int
+    """How many of the best five trials lie there."""
+
+
+@dataclass(frozen=True)
+class SearchFindings:
+    """What a search has found. Values are dev scores, fractions."""
+
+    sweep: str
+    dev: str
+    sampler: str
+    trials: int
+    """Of the search, that came to a value; pruned ones have the best until they were stopped."""
+    best: float
+    best_so_far: tuple[BestSoFar, ...]
+    expected: tuple[ExpectedBest, ...]
+    """For up to half of the trials."""
+    independent: bool
+    """Whether `expected` is what as many trials of this sampler reach; else it is of its trials,
+    taken in any order."""
+    curse: WinnersCurse | None
+    """None where no further seed says how far the best value is luck."""
+    evaluator: str
+    """Of the importances."""
+    importances: tuple[Importance, ...]
+    """The most important one first; empty where there are not two hyperparameters."""
+    borders: tuple[AtBorder, ...]
+
+
+def search_findings(history: SearchHistory) -> SearchFindings | None:
+    """What is known of a search; None with fewer than ten trials that came to a value."""
+    tried = [one for one in history.outcomes if one.role == "search"]
+    ended = [one for one in tried if one.state in ("COMPLETE", "PRUNED")]
+    scored = [(one, one.value) for one in ended if one.value is not None]
+    complete = [(one, value) for one, value in scored if one.state == "COMPLETE"]
+    if len(scored) < LEAST_SEARCHED or not complete:
+        return None
+    winner, best = max(complete, key=lambda pair: pair[1])
+    return SearchFindings(
+        sweep=history.sweep,
+        dev=history.dev,
+        sampler=history.sampler,
+        trials=len(scored),
+        best=best,
+        best_so_far=tuple(_best_so_far(tried)),
+        expected=tuple(expected_best([value for _, value in scored], _sizes(len(scored)))),
+        independent=history.sampler in INDEPENDENT,
+        curse=_curse(history, winner, best),
+        evaluator=EVALUATOR,
+        importances=tuple(_importances(history)),
+        borders=tuple(_borders(history)),
+    )
+
+
+def _best_so_far(tried: Sequence[TrialOutcome | TrialSummary]) -> Iterator[BestSoFar]:
+    best = float("-inf")
+    for begun, one in enumerate(tried, start=1):
+        if one.state == "COMPLETE" and one.value is not None and one.value > best:
+            best = one.value
+            yield BestSoFar(begun, best)
+
+
+def _sizes(trials: int) -> list[int]:
+    most = trials // 2
+    return sorted({max(1, round(most * part / MOST_SIZES)) for part in range(1, MOST_SIZES + 1)})
+
+
+def _curse(
+    history: SearchHistory, winner: TrialOutcome | TrialSummary, best: float
+) -> WinnersCurse | None:
+    fresh: dict[str, list[float]] = defaultdict(list)
+    for one in history.outcomes:
+        if one.role == "confirm" and one.state == "COMPLETE" and one.value is not None:
+            fresh[one.configuration].append(one.value)
+    own = fresh.pop(winner.configuration, [])
+    return winners_curse(best, own, list(fresh.values()))
+
+
+def _importances(history: SearchHistory) -> list[Importance]:
+    study = replayed_study(even_history(history)).study
+    values = {tuple(trial.values) for trial in study.get_trials(deepcopy=False) if trial.values}
+    if len(history.space) < 2 or len(values) < 2:
+        return []
+    return unsure_importances(study)
+
+
+def _borders(history: SearchHistory) -> Iterator[AtBorder]:
+    tried = [one for one in history.trials if one.role == "search" and one.value is not None]
+    best_first = highest_first([one for one in tried if one.state == "COMPLETE"])
+    for name, dimension in history.space.items():
+        ends = _ends(dimension)
+        if ends is None:
+            continue
+        values = [one.values[name] for one in best_first if name in one.values]
+        sides = [_side(value, dimension, ends) for value in values]
+        if found := border_side(sides, chances=_chances(dimension)):
+            side, there = found
+            bound = ends[0] if side == "low" else ends[1]
+            yield AtBorder(name, side, bound, isinstance(dimension, Choices), there)
+
+
+def _ends(dimension: Dimension) -> tuple[Any, Any] | None:
+    """The lowest and the highest value; None of choices that have no order."""
+    if not isinstance(dimension, Choices):
+        return dimension.low, dimension.high
+    numbers = [one for one in dimension.choices if isinstance(one, (int, float))]
+    if len(numbers) < len(dimension.choices) or any(isinstance(one, bool) for one in numbers):
+        return None
+    return min(numbers), max(numbers)
+
+
+def _side(value: Any, dimension: Dimension, ends: tuple[Any, Any]) -> BorderSide | None:
+    if isinstance(dimension, Choices):
+        return "low" if value == ends[0] else "high" if value == ends[1] else None
+    share = dimension.share(value)
+    return "low" if share <= OUTER else "high" if share >= 1 - OUTER else None
+
+
+def _chances(dimension: Dimension) -> dict[BorderSide, float]:
+    """The share of trials at each side, if they are spread evenly."""
+    if isinstance(dimension, Choices):
+        return {"low": 1 / len(dimension.choices), "high": 1 / len(dimension.choices)}
+    if not dimension.whole and dimension.step is None:
+        return {"low": OUTER, "high": OUTER}
+    shares = [dimension.share(dimension.at((n + 0.5) / 1000)) for n in range(1000)]
+    low = sum(share <= OUTER for share in shares) / len(shares)
+    return {"low": low, "high": sum(share >= 1 - OUTER for share in shares) / len(shares)}
+
+
+_SHOWN = 3
+"""Hyperparameters whose importance is told."""
+
+
+def finding_lines(found: SearchFindings) -> list[str]:
+    """Four to eight lines."""
+    return [
+        _expected(found),
+        _luck(found),
+        *_importance_lines(found),
+        *(_border(one) for one in found.borders),
+    ]
+
+
+def _expected(found: SearchFindings) -> str:
+    few = [_up_to(found, found.trials // 8), _up_to(found, found.trials // 4)]
+    told = ", ".join(dict.fromkeys(_reaches(one) for one in few if one))
+    expected = f"; expected of {told}" if told else ""
+    order = "" if found.independent else f" (these trials in any order, not {found.sampler} anew)"
+    return f"best of {found.trials} trials {percent(found.best)}{expected}{order}"
+
+
+def _up_to(found: SearchFindings, trials: int) -> ExpectedBest | None:
+    """Of the most trials that are not more than that; for many trials, not each number is there."""
+    return max(
+        (one for one in found.expected if one.trials <= trials),
+        key=lambda one: one.trials,
+        default=None,
+    )
+
+
+def _reaches(one: ExpectedBest) -> str:
+    return f"{one.trials} {percent(one.mean)} [{percent(one.low)}, {percent(one.high)}]"
+
+
+def _luck(found: SearchFindings) -> str:
+    curse = found.curse
+    if curse is None:
+        return (
+            "how much of the best is luck is unknown: no further seeds of it "
+            "(seeds: {confirm: {top: …, seeds: […]}})"
+        )
+    ends = ""
+    if curse.low is not None and curse.high is not None:
+        ends = f" [{percent(curse.low)}, {percent(curse.high)}]"
+    seeds = "1 fresh seed" if curse.seeds == 1 else f"{curse.seeds} fresh seeds"
+    return (
+        f"luck in the best: {percent(curse.excess)}{ends}; {seeds} of it reach "
+        f"{percent(curse.fresh)}"
+    )
+
+
+def _importance_lines(found: SearchFindings) -> Iterator[str]:
+    if found.importances:
+        told = ", ".join(
+            f"{one.name} {one.value:.2f} [{one.low:.2f}, {one.high:.2f}]"
+            for one in found.importances[:_SHOWN]
+        )
+        yield f"what decides ({found.evaluator}): {told}"
+
+
+def _border(one: AtBorder) -> str:
+    high = one.side == "high"
+    if one.choices:
+        where, way = f"at {short_value(one.bound)}", f"add a choice {'above' if high else 'below'}"
+    else:
+        where = f"in the outer tenth at {one.side}={short_value(one.bound)}"
+        way = f"move {one.side} {'up' if high else 'down'}"
+    told = f"{one.of_best} of the best 5 trials have {one.name} {where}"
+    return f"at the border: {told}; {way}, if the method allows it"

@@ -1,1 +1,0 @@
-"""What a search has found, and how far that can be trusted."""

@@ -1,0 +1,123 @@
+"""A sweep file that is to be run on another machine: what it says, and the files that it names."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from cse_methods.files.named import absolute_name, is_file_name
+from cse_platform.errors import SweepRefusedError
+from cse_platform.secrets import mask_url
+from cse_platform.sweep.file import apply_overrides, load_sweep
+from cse_platform.sweep.spec import SweepFile, SweepSpec
+from cse_platform.sweep.yaml_file import read_yaml_file
+
+SWEEP_FILE = "sweep.yaml"
+LARGEST = 100 << 20
+"""Bytes of all files together; a cluster's head takes no more at once."""
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A sweep file with what it names by relative paths."""
+
+    sweeps: SweepFile
+    """As it reads here."""
+    content: Mapping[str, Path | str]
+    """Files by their names in the parcel: where each is here, or its text. `SWEEP_FILE` is the
+    sweep, with overrides applied and the other files by their names in the parcel."""
+
+    @property
+    def name(self) -> str:
+        """Of the sweep, or of the file if it has several."""
+        stages = self.sweeps.stages
+        return stages[0].sweep if len(stages) == 1 else self.sweeps.path.stem
+
+
+def pack_sweep(file: Path, overrides: list[str]) -> Parcel:
+    """Read a sweep file as a run does, and put it together with the files beside it.
+
+    Raises:
+        SweepFileError: if it cannot be read, or means nothing.
+        SweepRefusedError: if it holds a secret, or names a file that is not there or too large.
+    """
+    sweeps = load_sweep(file, overrides=overrides)
+    source = read_yaml_file(file, what="a sweep", refusal=SweepRefusedError)
+    apply_overrides(source, overrides)
+    _refuse_secrets(source.data)
+    names = _relative_names(source.data, sweeps, file.parent)
+    travelled = {
+        name: str(PurePosixPath("files", str(place), Path(name).name))
+        for place, name in enumerate(names)
+    }
+    files = {travelled[name]: Path(here) for name, here in names.items()}
+    _refuse_unfit(files)
+    text = json.dumps(_renamed(source.data, travelled), indent=1)  # JSON is YAML
+    return Parcel(sweeps, {SWEEP_FILE: text, **files})
+
+
+def _relative_names(data: Any, sweeps: SweepFile, folder: Path) -> dict[str, str]:
+    """The files that a sweep names by relative paths: where each is, by its name there."""
+    known = {name for stage in sweeps.stages for name in _data_files(stage)}
+    found = {}
+    for _, text in _texts(data):
+        if is_file_name(text) and not Path(text).expanduser().is_absolute():
+            place = absolute_name(text, folder)
+            if place in known:
+                found[text] = place
+    return found
+
+
+def _data_files(spec: SweepSpec) -> Iterator[str]:
+    yield from (one.name for one in spec.corpus)
+    yield from (own.file for own in spec.dev.files.values())
+    if spec.evaluate:
+        yield from (own.file for own in spec.evaluate.files.values())
+
+
+def _refuse_unfit(files: Mapping[str, Path]) -> None:
+    wayout = "put it where all nodes of the cluster see it, and name it by its absolute path there"
+    for file in files.values():
+        if not file.is_file():
+            raise SweepRefusedError(f"{file}: no such file here; {wayout}")
+    size = sum(file.stat().st_size for file in files.values())
+    if size > LARGEST:
+        largest = max(files.values(), key=lambda file: file.stat().st_size)
+        raise SweepRefusedError(
+            f"the files that the sweep names have {size >> 20} MiB, and at most {LARGEST >> 20} "
+            f"travel with it; of {largest}: {wayout}"
+        )
+
+
+def _refuse_secrets(data: Any) -> None:
+    """What travels can be read by everybody who may use the cluster."""
+    for path, text in _texts(data):
+        if path.partition(".")[0] == "notify" or ".notify." in path:
+            raise SweepRefusedError(
+                "notify: holds secrets, and a sweep that is submitted can be read by everybody who "
+                "may use the cluster; leave it out, and follow the sweep by cse-sweep attach"
+            )
+        if mask_url(text) != text:
+            raise SweepRefusedError(
+                f"{path} = {mask_url(text)} holds a password, and a sweep that is submitted can be "
+                "read by everybody who may use the cluster; leave it out, and set CSE_STORE, "
+                "CSE_SEARCH_STORE and CSE_MLFLOW_URI where the Ray of the cluster's head is started"
+            )
+
+
+def _texts(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every text in it, after its dotted path."""
+    if isinstance(data, str):
+        yield path, data
+    elif isinstance(data, (dict, list)):
+        for name, inner in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from _texts(inner, f"{path}.{name}" if path else str(name))
+
+
+def _renamed(data: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(data, str):
+        return names.get(data, data)
+    if isinstance(data, dict):
+        return {key: _renamed(inner, names) for key, inner in data.items()}
+    return [_renamed(inner, names) for inner in data] if isinstance(data, list) else data

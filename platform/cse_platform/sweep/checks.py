@@ -1,0 +1,316 @@
+"""Checks every value of a sweep, and the rules between them, before anything runs."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from itertools import chain, islice
+from typing import Annotated, Any, get_args
+
+from pydantic import TypeAdapter, ValidationError
+
+from cse_methods.contract import Method, MethodConfig
+from cse_methods.errors import BrokenMethodError
+from cse_methods.registry import available_methods, get_method
+from cse_platform.sweep.best import reference_problems, with_placeholders
+from cse_platform.sweep.problems import Problem, Steps, did_you_mean, format_value
+from cse_platform.sweep.pydantic_errors import problems_in
+from cse_platform.sweep.space.dimensions import Choices, Dimension, Range, canonical_json
+from cse_platform.sweep.space.require import Expression
+from cse_platform.sweep.space.space import Space
+from cse_platform.sweep.spec import METHOD_WIDE, SweepSpec
+
+
+def type_changes(config: type[MethodConfig], name: str, value: Any) -> list[Problem]:
+    """Scalars in the value of a setting that would change type; paths start at the value."""
+    try:
+        read = _adapter(config, name).validate_python(value)
+    except ValidationError:
+        return []  # validating the whole configuration names this, and better
+    return _changes(value, read, ())
+
+
+@cache
+def _adapter(config: type[MethodConfig], name: str) -> TypeAdapter[Any]:
+    field = config.model_fields[name]
+    kind: Any = Annotated[field.annotation, field]
+    return TypeAdapter(kind)
+
+
+def _changes(given: Any, read: Any, path: Steps) -> list[Problem]:
+    if isinstance(given, list) and isinstance(read, (list, tuple)) and len(given) == len(read):
+        inside = [(*pair, (*path, i)) for i, pair in enumerate(zip(given, read, strict=True))]
+    elif isinstance(given, dict):
+        entries = read if isinstance(read, dict) else vars(read)
+        inside = [(given[key], entries.get(key), (*path, key)) for key in given]
+    else:
+        wanted = _wanted(given, read)
+        text = f"expected {wanted}, got {format_value(given)}"
+        return [Problem(path, text)] if wanted else []
+    return [problem for step in inside for problem in _changes(*step)]
+
+
+def _wanted(given: Any, read: Any) -> str | None:
+    if isinstance(read, bool):
+        return None if isinstance(given, bool) else "true or false"
+    if isinstance(read, (int, float)) and isinstance(given, (bool, str)):
+        return "a number"
+    return None
+
+
+MAX_TRIED = 400
+"""Configurations that are built to try the rules between settings."""
+
+
+def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
+    """Unknown names, and each fixed value, choice and bound that its own setting refuses."""
+    problems = []
+    for section, names in (("fixed", spec.fixed), ("space", spec.space)):
+        for name in names:
+            if text := _misplaced(name, section, spec, method):
+                problems.append(Problem((section, name), text))
+            elif section == "fixed":
+                problems += _refused(method, name, spec.fixed[name], ("fixed", name))
+            else:
+                problems += _dimension_problems(method, name, spec.space[name])
+    return problems + _condition_problems(spec, method)
+
+
+def _condition_problems(spec: SweepSpec, method: Method) -> list[Problem]:
+    """Values of conditions that are no choices here, and that the method refuses: misspelt ones."""
+    return [
+        problem
+        for name, dimension in spec.space.items()
+        for parent, values in dimension.when.items()
+        for value in values
+        if parent in method.config.model_fields and not spec.space[parent].has(value)
+        for problem in _refused(method, parent, value, ("space", name, "when", parent))
+    ]
+
+
+def names_of_no_method(spec: SweepSpec) -> list[Problem]:
+    """Settings that no method has, whichever one an unknown name of a method stands for."""
+    known = set(METHOD_WIDE)
+    for name in available_methods():
+        with suppress(BrokenMethodError):
+            known |= set(get_method(name).config.model_fields)
+    return [
+        Problem((section, name), f"no method has a setting {name!r}{did_you_mean(name, known)}")
+        for section, names in (("fixed", spec.fixed), ("space", spec.space))
+        for name in names
+        if name not in known
+    ]
+
+
+def _misplaced(name: str, section: str, spec: SweepSpec, method: Method) -> str | None:
+    if name in METHOD_WIDE:
+        return f"{name!r} belongs at the top of the sweep, and is the same for every trial"
+    known = sorted(set(method.config.model_fields) - set(METHOD_WIDE))
+    if name not in known:
+        hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
+        return f"method {method.name!r} has no setting {name!r}{hint}"
+    if section == "space" and name in spec.fixed:
+        return f"{name!r} stands under 'fixed' too; keep one of the two"
+    return None
+
+
+def _dimension_problems(method: Method, name: str, dimension: Dimension) -> list[Problem]:
+    if isinstance(dimension, Range):
+        kinds = _kinds(method.config.model_fields[name].annotation)
+        if not kinds & {int, float}:
+            return [Problem(("space", name), "no number, so it takes no range; list its choices")]
+        if float not in kinds and not dimension.whole:
+            text = f"a whole number; write low, high and step as such, got {dimension}"
+            return [Problem(("space", name), text)]
+    corners = _corners(name, dimension)
+    return [problem for path, v in corners for problem in _refused(method, name, v, path)]
+
+
+def _corners(name: str, dimension: Dimension) -> list[tuple[Steps, Any]]:
+    """The values to try of a dimension, each with its path: all choices, or both bounds."""
+    path: Steps = ("space", name)
+    if isinstance(dimension, Choices):
+        return [((*path, "choices", i), choice) for i, choice in enumerate(dimension.choices)]
+    return [((*path, "low"), dimension.low), ((*path, "high"), dimension.high)]
+
+
+def _refused(method: Method, name: str, value: Any, path: Steps) -> list[Problem]:
+    """Why the setting itself refuses a value; rules between settings are checked later."""
+    if problems := reference_problems(value):
+        return [problem.under(path) for problem in problems]
+    try:
+        method.config.model_validate({name: with_placeholders(value)})
+    except ValidationError as error:
+        # The other settings are absent here, which says nothing about this value.
+        found = problems_in(error, {name: value})
+        problems = [Problem(p.path[1:], p.text) for p in found if p.path[:1] == (name,)]
+    problems = problems or type_changes(method.config, name, with_placeholders(value))
+    return [problem.under(path) for problem in problems]
+
+
+def _kinds(annotation: Any) -> set[Any]:
+    """The types, without None, that a setting's annotation is made of."""
+    parts = get_args(annotation)
+    return set().union(*map(_kinds, parts)) if parts else {annotation} - {type(None)}
+
+
+def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]) -> list[Problem]:
+    """What the method's rules between settings refuse; representative configurations are tried.
+
+    Values and keys with a known problem are left out. Where nothing is left of a setting, its rules
+    cannot be tried, and no problem is reported.
+    """
+    refused = [p.path for p in known if p.path and p.path[0] in ("fixed", "space")]
+    if any(p[0] == "fixed" or len(p) < 3 or p[1] not in spec.space for p in refused):
+        return []
+    sound = {
+        name: [value for path, value in _corners(name, dimension) if not _hit(path, refused)]
+        for name, dimension in spec.space.items()
+    }
+    if not all(sound.values()):
+        return []
+    if missing := _missing(spec, method):
+        return missing
+    wrong = {p.path[0] for p in known if p.path} - {"space"}
+    blamed: dict[tuple[Steps, str], Problem] = {}
+    for assignment in _representatives(spec, sound, _parents(spec, method)):
+        for problem in _objections(spec, method, assignment):
+            if problem.path and problem.path[0] in wrong:
+                continue
+            # One rule can refuse many values of a setting: its first problem is enough.
+            blamed.setdefault((problem.path, "" if problem.path else problem.text), problem)
+    return list(blamed.values())
+
+
+def representatives(spec: SweepSpec, method: Method) -> Iterator[dict[str, Any]]:
+    """Active assignments that between them have each choice and bound, up to `MAX_TRIED`.
+
+    Choices and bounds that no trial can have, because of `require`, are in none of them.
+    """
+    sound = {name: [v for _, v in _corners(name, d)] for name, d in spec.space.items()}
+    return _representatives(spec, sound, _parents(spec, method))
+
+
+def _parents(spec: SweepSpec, method: Method) -> set[str]:
+    """Dimensions that conditions of others refer to, in the file or in the method."""
+    ours = {parent for _, dimension in spec.space.items() for parent in dimension.when}
+    theirs = {other for name in spec.space for other in method.config.conditions.get(name, {})}
+    searched = {name for name, dimension in spec.space.items() if isinstance(dimension, Choices)}
+    return ours | theirs & searched
+
+
+def _hit(path: Steps, refused: list[Steps]) -> bool:
+    return any(other[: len(path)] == path for other in refused)
+
+
+def _missing(spec: SweepSpec, method: Method) -> list[Problem]:
+    return [
+        Problem((), f"method {method.name!r} needs {name!r}; give it under 'fixed' or 'space'")
+        for name, field in method.config.model_fields.items()
+        if field.is_required() and not (name in METHOD_WIDE or name in spec.fixed)
+        if name not in spec.space
+    ]
+
+
+def _objections(spec: SweepSpec, method: Method, assignment: dict[str, Any]) -> list[Problem]:
+    values = spec.settings(assignment)
+    try:
+        method.config.model_validate(values)
+    except ValidationError as error:
+        return [_placed(problem, spec) for problem in problems_in(error, values)]
+    return []
+
+
+def _placed(problem: Problem, spec: SweepSpec) -> Problem:
+    if not problem.path:
+        return problem
+    setting = str(problem.path[0])
+    for section, names in (("space", spec.space), ("fixed", spec.fixed)):
+        if setting in names:
+            return Problem((section, setting), problem.text)
+    if setting in METHOD_WIDE:
+        return problem
+    return Problem((), f"{setting}: {problem.text}")
+
+
+def _representatives(
+    spec: SweepSpec, sound: Mapping[str, list[Any]], parents: set[str]
+) -> Iterator[dict[str, Any]]:
+    """An assignment for each outcome of the conditions, then for each further value of a dimension.
+
+    The other dimensions have their first values there: all combinations would be too many. Where
+    `require` excludes these, the dimensions that it names have others.
+    """
+    space = spec.space
+    first = {name: values[0] for name, values in sound.items()}
+    outcomes = list(islice(_outcomes(space, sound, parents), MAX_TRIED // 4))
+    varied = (
+        outcome | {name: value}
+        for outcome in outcomes
+        for name, values in sound.items()
+        if name not in parents
+        for value in values[1:]
+    )
+    allowed = _allowed(spec, first, chain(outcomes, varied))
+    return islice(_distinct(allowed), MAX_TRIED)
+
+
+def _allowed(
+    spec: SweepSpec, first: Mapping[str, Any], chosen: Iterable[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Active assignments with the chosen values, and the first ones where `require` lets them."""
+    requirements = spec.requirements
+    named = requirements.deciding
+    others: dict[str, dict[str, Any] | None] = {}
+    for values in chosen:
+        assignment = spec.space.active({**first, **values})
+        if requirements.broken_by(assignment) is not None:
+            given = {name: value for name, value in values.items() if name in named}
+            if (key := canonical_json(given)) not in others:
+                others[key] = requirements.some_point(given)
+            if (found := others[key]) is None:
+                continue
+            assignment = spec.space.active({**first, **values, **found})
+        yield assignment
+
+
+def _distinct(assignments: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    seen = set()
+    for assignment in assignments:
+        if (key := canonical_json(assignment)) not in seen:
+            seen.add(key)
+            yield assignment
+
+
+def _outcomes(
+    space: Space, sound: Mapping[str, list[Any]], parents: set[str]
+) -> Iterator[dict[str, Any]]:
+    # Not validated: a condition may name a choice that is left out here.
+    conditions = {name: space[name] for name in space if name in parents}
+    choices = {n: d.model_copy(update={"choices": tuple(sound[n])}) for n, d in conditions.items()}
+    return Space.model_construct(choices).grid_points()
+
+
+def without_unreachable(spec: SweepSpec) -> tuple[SweepSpec, tuple[str, ...]]:
+    """The sweep without the dimensions whose condition can never hold, and a note for each.
+
+    What `require` says of such a dimension holds everywhere, and goes with it.
+    """
+    space, notes = spec.space, []
+    while never := {name: why for name in space if (why := space.why_unreachable(name))}:
+        notes += [f"space.{name} is left out: {why}" for name, why in never.items()]
+        space = Space.model_construct({n: d for n, d in space.items() if n not in never})
+    gone = {name for name in spec.space if name not in space}
+    require = tuple(text for text in spec.require if not Expression(text).names & gone)
+    return spec.model_copy(update={"space": space, "require": require}), tuple(notes)
+
+
+def with_real_ranges(spec: SweepSpec, method: Method) -> SweepSpec:
+    """The sweep with ranges of real-valued settings in real numbers, though written 1 to 3."""
+    ranges = {
+        name: dimension.as_real()
+        for name, dimension in spec.space.items()
+        if isinstance(dimension, Range)
+        and float in _kinds(method.config.model_fields[name].annotation)
+    }
+    space = Space(dict(spec.space.items()) | ranges)
+    return spec.model_copy(update={"space": space})

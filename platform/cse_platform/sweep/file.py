@@ -1,0 +1,414 @@
+"""Reads and checks a sweep file as a whole: it loads, or every problem is named."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from cse_methods.contract import Method
+from cse_methods.errors import BrokenMethodError, UnknownMethodError
+from cse_methods.registry import get_method
+from cse_platform.errors import SweepFileError
+from cse_platform.secrets import mask_url
+from cse_platform.sweep.best_of import (
+    EXAMPLE,
+    BestOf,
+    Configurations,
+    has_references,
+    possible_values,
+    reference_problems,
+    values_to_find,
+    without_references,
+)
+from cse_platform.sweep.checks import (
+    names_of_no_method,
+    representatives,
+    rule_problems,
+    value_problems,
+    with_real_ranges,
+    without_unreachable,
+)
+from cse_platform.sweep.problems import (
+    Inspection,
+    Problem,
+    Steps,
+    did_you_mean,
+    dotted_path,
+    format_value,
+)
+from cse_platform.sweep.pydantic_errors import problems_in
+from cse_platform.sweep.space.start_points import start_problems
+from cse_platform.sweep.spec import SweepFile, SweepSpec
+from cse_platform.sweep.yaml_file import (
+    UnreadableYamlError,
+    YamlDocument,
+    problem_list,
+    read_yaml,
+    read_yaml_file,
+)
+
+
+class OverrideError(ValueError):
+    """An override that cannot be applied."""
+
+
+def apply_overrides(source: YamlDocument, overrides: Sequence[str]) -> None:
+    """Write each `a.b=VALUE` into the source, in order; the bad ones become its problems."""
+    for override in overrides:
+        place = f"--set {mask_url(override)}"
+        try:
+            steps, value = _parsed(override, staged="stages" in source.data)
+            _write(source, steps, value, place)
+        except OverrideError as error:
+            source.problems.append(Problem((), str(error), place=place))
+
+
+def read_setting(override: str) -> tuple[str, Any]:
+    """The name and the value of a single `NAME=VALUE`, else OverrideError."""
+    (name, *below), value = _parsed(override, staged=False)
+    if below:
+        raise OverrideError(f"expected NAME=VALUE, got {mask_url(override)}")
+    return name, value
+
+
+def _parsed(override: str, *, staged: bool) -> tuple[list[str], Any]:
+    path, equals, text = override.partition("=")
+    steps = path.strip().split(".")
+    if not equals or not all(steps):
+        raise OverrideError("expected a.b=VALUE, a dotted path and a YAML value")
+    if staged and steps[0] != "stages":
+        raise OverrideError(f"the file has stages; write stages.0.{path}=…")
+    if steps[0] == "stages" and not staged:
+        raise OverrideError("the file has no stages; leave 'stages.N.' out")
+    try:
+        value = read_yaml(text)
+    except UnreadableYamlError as error:
+        raise OverrideError(f"the value cannot be read: {error}") from None
+    if value.problems:
+        raise OverrideError(value.problems[0].text)
+    return steps, value.data
+
+
+def _write(source: YamlDocument, steps: list[str], value: Any, place: str) -> None:
+    parent, path = source.data, Steps()
+    for step in steps[:-1]:
+        key = _key(parent, step, path)
+        path = (*path, key)
+        if isinstance(parent, dict) and parent.get(step) is None:
+            parent[step] = {}
+            source.places[path] = place
+        parent = parent[key]
+    key = _key(parent, steps[-1], path)
+    if value is None and isinstance(parent, dict) and path[-1:] == ("space",):
+        if key not in parent:
+            hint = did_you_mean(str(key), parent)
+            raise OverrideError(f"no such dimension in {dotted_path(path)}{hint}")
+        del parent[key]
+    else:
+        parent[key] = value
+    path = (*path, key)
+    for known in [known for known in source.places if known[: len(path)] == path]:
+        del source.places[known]
+    source.places[path] = place
+
+
+def _key(parent: Any, step: str, path: Steps) -> str | int:
+    if isinstance(parent, dict):
+        return step
+    if not isinstance(parent, list):
+        here = f"{dotted_path(path)} is {format_value(parent)}"
+        raise OverrideError(f"{here}, which has no {step!r} inside")
+    if step in map(str, range(len(parent))):
+        return int(step)
+    raise OverrideError(f"{dotted_path(path)} has {len(parent)} entries, from 0, and no {step!r}")
+
+
+STAND_INS = {
+    **dict.fromkeys(("sweep", "method", "backbone", "corpus"), "draft"),
+    "search": {"trials": 1},
+}
+"""What stands in a draft for keys that a sweep must have, where they are missing or wrong."""
+
+
+@dataclass(frozen=True)
+class DraftSweep:
+    """One sweep of a file, as far as it can be read."""
+
+    spec: SweepSpec
+    """What is wrong is left out of it, or something else stands there."""
+    inspection: Inspection
+    """What is known to be wrong."""
+    possible: tuple[dict[str, Any], ...]
+    """What `fixed` can be when the sweep starts: several where it takes values that earlier stages
+    find, else what the file says."""
+    notes: tuple[str, ...] = ()
+    """What was dropped of it without being wrong, for people."""
+    steps: Steps = ()
+    """Where it stands in the file."""
+
+
+@dataclass(frozen=True)
+class DraftFile:
+    """A sweep file as far as it can be read, for checks that go on from there."""
+
+    path: Path
+    source: YamlDocument
+    stages: tuple[DraftSweep, ...]
+    problems: Sequence[Problem]
+    """Of the file itself: its YAML, the overrides, and what is no sweep at all."""
+
+    def finish(self, inspections: Sequence[Inspection]) -> SweepFile:
+        """The file, if these, one a stage, have found nothing; else SweepFileError with it all."""
+        told = [
+            problem.under(stage.steps)
+            for stage, inspection in zip(self.stages, inspections, strict=True)
+            for problem in inspection.problems
+        ]
+        unreadable = self.problems or any(stage.inspection.problems for stage in self.stages)
+        known = {problem.path for problem in self.source.problems}
+        problems = [*self.problems, *(p for p in told if p.path not in known)]
+        if problems:
+            what = "is not a sweep" if unreadable else "cannot be run"
+            raise SweepFileError(problem_list(self.path, what, problems, self.source))
+        return SweepFile(self.path, tuple(stage.spec for stage in self.stages))
+
+
+def load_sweep(path: Path, *, overrides: Sequence[str] = ()) -> SweepFile:
+    """Read a sweep file and check it against its methods.
+
+    Args:
+        path: a YAML 1.2 file with one sweep, or with `stages:`, a list of sweeps.
+        overrides: `a.b=VALUE`, a dotted path and a YAML value each; they replace what the file
+            says, or add to it.
+
+    Raises:
+        SweepFileError: names every problem of the file and of the overrides.
+    """
+    draft = read_draft(path, overrides=overrides)
+    return draft.finish([stage.inspection for stage in draft.stages])
+
+
+def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:
+    """Read a sweep file as `load_sweep` does, and gather its problems, for more checks to follow.
+
+    SweepFileError if it is no YAML with a mapping.
+    """
+    source = read_yaml_file(path, what="a sweep", refusal=SweepFileError)
+    apply_overrides(source, overrides)
+    problems, sweeps = _listed(source.data)
+    stages: list[DraftSweep] = []
+    for place, (steps, data) in enumerate(sweeps):
+        if isinstance(data, dict):
+            later = [_name_of(other) for _, other in sweeps[place + 1 :]]
+            stages.append(_read_stage(data, steps, path.parent, stages, later))
+        else:
+            text = f"expected a sweep, a mapping, got {format_value(data)}"
+            problems.append(Problem(steps, text))
+    return DraftFile(path, source, tuple(stages), [*source.problems, *problems])
+
+
+def with_absolute_names(spec: SweepSpec, folder: Path) -> SweepSpec:
+    """The sweep with the data files that it names made absolute, as seen from the file's folder.
+
+    Trials then read the same files on whatever node and from whatever directory they run.
+    """
+    corpus = tuple(one.from_folder(folder) for one in spec.corpus)
+    dev = spec.dev.with_files(lambda own: own.from_folder(folder))
+    tests = spec.evaluate and spec.evaluate.with_files(lambda own: own.from_folder(folder))
+    return spec.model_copy(update={"corpus": corpus, "dev": dev, "evaluate": tests})
+
+
+def _listed(data: dict[str, Any]) -> tuple[list[Problem], list[tuple[Steps, Any]]]:
+    """What is wrong with the list of sweeps, and each of them after its place in the file."""
+    if "stages" not in data:
+        return [], [((), data)]
+    stages = data["stages"]
+    text = "stands beside 'stages'; a file is one sweep, or 'stages:' and nothing else"
+    problems = [Problem((key,), text) for key in data if key != "stages"]
+    if not isinstance(stages, list) or not stages:
+        text = f"expected a list of sweeps, got {format_value(stages)}"
+        return [*problems, Problem(("stages",), text)], []
+    sweeps: list[tuple[Steps, Any]] = [(("stages", n), stage) for n, stage in enumerate(stages)]
+    return problems + _shared_names(stages), sweeps
+
+
+def _shared_names(stages: list[Any]) -> list[Problem]:
+    problems = []
+    first: dict[str, int] = {}
+    for position, stage in enumerate(stages):
+        name = _name_of(stage)
+        if name and first.setdefault(name, position) != position:
+            text = f"{name!r} names stages.{first[name]} too; each stage needs its own name"
+            problems.append(Problem(("stages", position, "sweep"), text))
+    return problems
+
+
+def _name_of(stage: Any) -> str:
+    """The name of a stage; empty where it has none."""
+    name = stage.get("sweep") if isinstance(stage, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _read_stage(
+    data: dict[str, Any],
+    steps: Steps,
+    folder: Path,
+    earlier: Sequence[DraftSweep],
+    later: Collection[str],
+) -> DraftSweep:
+    """Read a sweep with each value that earlier stages can find for it.
+
+    Its spec says under `fixed` where such a value comes from, as the file does, and an example.
+    """
+    fixed = data.get("fixed")
+    if not isinstance(fixed, dict) or not has_references(fixed):
+        return _read_sweep(data, steps, folder)
+    named = [one.stage for one in values_to_find(fixed).values()]
+    found = {
+        stage.spec.sweep: _findable(stage) if stage.spec.sweep in named else () for stage in earlier
+    }
+    refused = reference_problems(fixed, here=_name_of(data), earlier=found, later=later)
+    broken = {str(problem.path[0]) for problem in refused}
+    sound = {name: value for name, value in fixed.items() if name not in broken}
+    wanted = values_to_find(sound)
+    said = without_references(fixed)
+    values = possible_values(wanted, found)
+    refused += [
+        Problem((name,), f"no configuration of stage {one.stage!r} has all that is taken from it")
+        for name, one in wanted.items()
+        if name not in values[0] and found[one.stage]
+    ]
+    known = [problem.under(("fixed",)) for problem in refused]
+    drafts = [_read_sweep({**data, "fixed": said | each}, steps, folder, known) for each in values]
+    inspection = Inspection(_problems_of_values(drafts, values, wanted))
+    first = drafts[0]
+    references = {name: {**fixed[name], EXAMPLE: value} for name, value in values[0].items()}
+    spec = first.spec.model_copy(update={"fixed": first.spec.fixed | references})
+    possible = tuple(draft.spec.fixed for draft in drafts)
+    return DraftSweep(spec, inspection, possible, first.notes, steps)
+
+
+def _findable(stage: DraftSweep) -> Configurations:
+    """Configurations with each value that a stage can find; none where a setting of it is wrong."""
+    if not stage.inspection.is_sound("method", "backbone", "fixed", "space", "require"):
+        return ()
+    method = get_method(stage.spec.method)
+    return [
+        fixed | assignment
+        for fixed in stage.possible
+        for assignment in representatives(stage.spec.model_copy(update={"fixed": fixed}), method)
+    ]
+
+
+def _problems_of_values(
+    drafts: Sequence[DraftSweep],
+    values: Sequence[Mapping[str, Any]],
+    wanted: Mapping[str, BestOf],
+) -> list[Problem]:
+    """The problems of a sweep that was read with each of these values, each once.
+
+    A problem that comes of the values says where they are from; the first of its place is enough.
+    """
+    told: dict[tuple[Steps, str], Problem] = {}
+    for draft, found in zip(drafts, values, strict=True):
+        for problem in draft.inspection.problems:
+            of_one = [name for name in found if problem.path[:2] == ("fixed", name)]
+            if of_one or any(problem not in other.inspection.problems for other in drafts):
+                origins = " and ".join(
+                    f"{name}={format_value(found[name])} from stage {wanted[name].stage!r}"
+                    for name in of_one or found
+                )
+                text = f"{problem.text}; it can get {origins}"
+                told.setdefault((problem.path, ""), replace(problem, text=text))
+            else:
+                told.setdefault((problem.path, problem.text), problem)
+    return list(told.values())
+
+
+def _read_sweep(
+    data: dict[str, Any], steps: Steps, folder: Path, known: Sequence[Problem] = ()
+) -> DraftSweep:
+    found = Inspection(list(known))
+    if "smoke" in data:
+        text = "a file cannot say it; rehearse the file by cse-sweep FILE --smoke"
+        found.problems.append(Problem(("smoke",), text))
+        data = {key: value for key, value in data.items() if key != "smoke"}
+    spec = _read_spec(data, found)
+    notes: tuple[str, ...] = ()
+    if (method := _read_method(spec, found)) is not None:
+        has_all_settings = found.is_sound("backbone", "fixed", "space", "require")
+        found.problems += value_problems(spec, method)
+        spec, notes = without_unreachable(spec)
+        found.problems += rule_problems(spec, method, known=found.problems)
+        if has_all_settings:
+            found.problems += start_problems(spec, method)
+        if not found.problems:
+            spec = with_real_ranges(spec, method)
+    return DraftSweep(with_absolute_names(spec, folder), found, (spec.fixed,), notes, steps)
+
+
+def _read_spec(data: dict[str, Any], found: Inspection) -> SweepSpec:
+    """The sweep without the keys and dimensions that are wrong; what is wrong with them is noted.
+
+    Where a key is left out, what keys say together is still checked of the others.
+    """
+    sound = data
+    while True:
+        try:
+            return SweepSpec.model_validate(sound)
+        except ValidationError as error:
+            new = [p for p in problems_in(error, sound, model=SweepSpec) if p not in found.problems]
+            found.problems += new
+            if not new:
+                raise
+            sound = _sound_part(data, found.problems)
+
+
+def _sound_part(data: dict[str, Any], problems: Collection[Problem]) -> dict[str, Any]:
+    """What no problem is about, and nothing that has to be seen together with what is left out."""
+    paths = {problem.path for problem in problems}
+    broken = {path[0] for path in paths if path} - {"space"}
+    sound = STAND_INS | {key: data[key] for key in data if key not in broken}
+    sound["space"], is_whole = _sound_space(data.get("space"), paths)
+    if not is_whole or "fixed" in broken:
+        sound.pop("require", None)
+    if isinstance(search := sound["search"], dict):
+        unknown = {"objectives", "constraints"} if broken & {"dev", "resources"} else set()
+        unknown |= {"budget"} if "resources" in broken else set()
+        stand_in = {"trials": 1} if "budget" in unknown else {}
+        kept = {key: value for key, value in search.items() if key not in unknown}
+        sound["search"] = stand_in | kept
+    return sound
+
+
+def _sound_space(space: Any, paths: Collection[Steps]) -> tuple[dict[str, Any], bool]:
+    """The dimensions without a problem, and whether these are all."""
+    inside = [path for path in paths if path[:1] == ("space",)]
+    if not inside:
+        return (space if isinstance(space, dict) else {}), True
+    if not isinstance(space, dict) or ("space",) in inside:
+        return {}, False
+    broken = {path[1] for path in inside}
+    return {name: _unconditional(space[name]) for name in space if name not in broken}, False
+
+
+def _unconditional(entry: Any) -> Any:
+    """Without its condition, which may be on a dimension that is left out."""
+    if not isinstance(entry, dict):
+        return entry
+    return {key: value for key, value in entry.items() if key != "when"}
+
+
+def _read_method(spec: SweepSpec, found: Inspection) -> Method | None:
+    """The method; of an unknown one, settings that no method has are noted too."""
+    if not found.is_sound("method"):
+        return None
+    try:
+        return get_method(spec.method)
+    except BrokenMethodError as error:
+        found.problems.append(Problem(("method",), str(error)))
+    except UnknownMethodError as error:
+        found.problems += [Problem(("method",), str(error)), *names_of_no_method(spec)]
+    return None

@@ -1,0 +1,326 @@
+"""What a sweep needs before its first trial: its files and models, and that they fit together."""
+
+import os
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cse_methods.contract import Method, MethodConfig, TrainingConfig
+from cse_methods.data.corpora import Corpus, load_corpus, missing_corpora
+from cse_methods.data.dev_identity import missing_dev_data
+from cse_methods.data.doubts import corpus_doubts
+from cse_methods.data.own.reading import describe_own_pairs, refuse_dev_as_test, with_checksum
+from cse_methods.data.own.spec import OwnPairs
+from cse_methods.data.source import data_source
+from cse_methods.encoders.backbones import (
+    Backbone,
+    backbone_width,
+    fetch_backbone,
+    locate_backbone,
+    resolve_backbone,
+)
+from cse_methods.errors import CseError
+from cse_methods.registry import get_method
+from cse_methods.training.schedule import Schedule
+from cse_platform.errors import NotInstalledError
+from cse_platform.render.formats import counted
+from cse_platform.sweep.best import BestReference
+from cse_platform.sweep.blocks import Slot
+from cse_platform.sweep.checks import representatives
+from cse_platform.sweep.problems import Inspection, Problem, Steps
+from cse_platform.sweep.pruners import NoPruner
+from cse_platform.sweep.space.start_points import published_notes
+from cse_platform.sweep.spec import SweepSpec, best_references
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the trials of a sweep are made of."""
+
+    corpus: Corpus
+    """What is trained on."""
+    fewest_steps: int
+    """Optimiser steps of the shortest trial; 0 where nothing is trained."""
+    most_steps: int
+
+
+def sizes_of(spec: SweepSpec, configs: Sequence[MethodConfig], found: Inspection) -> Sizes | None:
+    """Read the corpus and the encoder's width; None while the corpus has to be fetched.
+
+    Wrong are a corpus that cannot be read as it is, and a choice or a bound of the space that does
+    not fit corpus or encoder, as a trial would find only after its start.
+    """
+    cut = any(corpus.split_at is not None for corpus in spec.corpus)
+    needs = ("corpus", "data", "backbone") if cut else ("corpus", "data")
+    corpus = found.attempt(("corpus",), partial(_read_corpus, spec, cut=cut), needs=needs)
+    found.attempt(("backbone",), partial(_check_widths, spec, configs), needs=("backbone",))
+    if corpus is None or not configs:
+        return None
+    count = partial(_count_steps, configs, sentences=len(corpus.sentences))
+    steps = found.attempt(("corpus",), count)
+    return Sizes(corpus, min(steps), max(steps)) if steps else None
+
+
+def _read_corpus(spec: SweepSpec, *, cut: bool) -> Corpus | None:
+    if missing_corpora(spec.corpus, spec.data):
+        return None
+    if cut and locate_backbone(resolve_backbone(spec.backbone)) is None:
+        return None
+    return load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
+
+
+def _check_widths(spec: SweepSpec, configs: Iterable[MethodConfig]) -> None:
+    if (width := backbone_width(spec.backbone)) is not None:
+        for config in configs:
+            config.check_width(width)
+
+
+def _count_steps(configs: Iterable[MethodConfig], *, sentences: int) -> list[int]:
+    return [steps_of(config, sentences=sentences) for config in configs]
+
+
+def steps_of(config: MethodConfig, *, sentences: int) -> int:
+    """Optimiser steps of a trial; 0 where nothing is trained. TrainingError as the trial's own."""
+    if not isinstance(config, TrainingConfig):
+        return 0
+    return Schedule.of(config, sentences=sentences).total
+
+
+def doubts(
+    spec: SweepSpec, method: Method, configs: Sequence[MethodConfig], sizes: Sizes | None
+) -> list[str]:
+    """What is allowed and does not do what it seems to, a line each.
+
+    `configs` are those that stand for the sweep's trials.
+    """
+    found = []
+    confirm, evaluate = spec.seeds.confirm, spec.evaluate
+    for name, top in (
+        ("seeds.confirm.top", confirm and confirm.top),
+        ("evaluate.top", evaluate and evaluate.top),
+    ):
+        if top and spec.budget is not None and top > spec.budget:
+            found.append(
+                f"{name} is {top}, and the search tries {counted(spec.budget, 'configuration')}"
+            )
+    if spec.seeds.value == "lower_bound" and not spec.seeds.confirm:
+        found.append(
+            "seeds.value is lower_bound, which takes several seeds, and no configuration gets a "
+            "second one; see seeds.confirm"
+        )
+    least = spec.pruner.min_step
+    if sizes and not isinstance(spec.pruner, NoPruner) and least >= sizes.most_steps:
+        found.append(
+            f"no trial is ever stopped early: pruner.min_step is {least}, and the longest trial "
+            f"takes {counted(sizes.most_steps, 'step')}"
+        )
+    found += _eval_steps_doubts(configs)
+    if spec.seeds.confirm and not spec.seeds.further:
+        found.append(
+            f"seeds.confirm has no seed but {spec.seeds.search}, which each trial of the search "
+            "has, so no configuration gets a second one"
+        )
+    if sizes:
+        found += corpus_doubts(sizes.corpus, spec.corpus, backbone=spec.backbone)
+    return found + published_notes(spec, method) + _dropout_doubts(spec, configs)
+
+
+def _eval_steps_doubts(configs: Iterable[MethodConfig]) -> list[str]:
+    """Whether a trial reports nothing between its beginning and its end."""
+    trained = [config for config in configs if isinstance(config, TrainingConfig)]
+    for steps, most in ((config.eval_steps, config.max_steps) for config in trained):
+        if most is not None and steps > most:
+            return [
+                f"eval_steps is {steps}, above max_steps, {most}: a dev curve then has step 0 and "
+                "the last one alone"
+            ]
+    return []
+
+
+def _dropout_doubts(spec: SweepSpec, configs: Iterable[MethodConfig]) -> list[str]:
+    """Whether views that differ by dropout alone are the same view."""
+    trained = [config for config in configs if isinstance(config, TrainingConfig)]
+    if not any(config.dropout is None for config in trained):
+        return []
+    from cse_methods.encoders.reading import own_dropout
+
+    if own_dropout(spec.backbone) != 0:
+        return []
+    return [
+        f"backbone {spec.backbone} drops nothing out, so that two views of a sentence are the same "
+        "where dropout alone sets them apart; set dropout: 0.1"
+    ]
+
+
+def at_once(slot: Slot) -> int:
+    """How many trials this machine runs at the same time; 0 if not one fits."""
+    return min(int(there / asked + 1e-9) for _, asked, there in _asked_and_there(slot))
+
+
+def shortage(slot: Slot) -> str | None:
+    """Why a trial does not fit on this machine; None if it does."""
+    for name, asked, there in _asked_and_there(slot):
+        if asked > there:
+            return (
+                f"a trial asks for {asked:g} {name} and this machine has {there}; name a Ray "
+                f"cluster by --address, or run it with --set resources.{name.lower()}={there}"
+            )
+    return None
+
+
+def _asked_and_there(slot: Slot) -> Iterator[tuple[str, float, int]]:
+    yield "CPU", slot.cpu, os.cpu_count() or 1
+    if slot.gpu:
+        import torch  # seconds, where the method has not imported it
+
+        yield "GPU", slot.gpu, torch.cuda.device_count()
+
+
+SETTINGS = ("method", "backbone", "corpus", "dev", "fixed", "space", "require")
+"""Keys that make the configurations of a sweep's trials."""
+
+
+def with_data_source(spec: SweepSpec, found: Inspection) -> SweepSpec:
+    """The sweep with its data source written out, so that it means the same on every node.
+
+    Own dev and test sets are held to the pairs that they have now. Wrong are `data` or CSE_DATA
+    that names no folder in the SentEval layout, and sets that cannot be read or are both.
+    """
+    source = found.attempt(("data",), lambda: data_source(spec.data), needs=("data",))
+    data = str(source.absolute()) if isinstance(source, Path) else source
+
+    def read(key: str, own: OwnPairs) -> OwnPairs:
+        return found.attempt((key,), partial(with_checksum, own)) or own
+
+    dev = spec.dev.with_files(partial(read, "dev"))
+    tests = spec.evaluate and spec.evaluate.with_files(partial(read, "evaluate"))
+    if tests:
+        refuse = partial(refuse_dev_as_test, dev.files.values(), tests.files.values())
+        found.attempt(("evaluate",), refuse, needs=("dev", "evaluate"))
+    return spec.model_copy(update={"data": data, "dev": dev, "evaluate": tests})
+
+
+def sample_configs(spec: SweepSpec, found: Inspection) -> list[MethodConfig]:
+    """Configurations with each choice and bound of the space; none where a setting is wrong."""
+
+    def configs() -> list[MethodConfig]:
+        assignments = representatives(spec, get_method(spec.method))
+        return [spec.config(assignment) for assignment in assignments]
+
+    return found.attempt((), configs, needs=SETTINGS) or []
+
+
+def missing_downloads(
+    spec: SweepSpec, configs: Sequence[MethodConfig], found: Inspection
+) -> list[str]:
+    """Everything of this sweep that must come from the hub, one line each.
+
+    Wrong is what is missing and cannot be fetched: unknown names, wrong folders, files that the
+    method is to read. What a configuration needs and is not installed is noted.
+    """
+    _find_missing_files(spec, configs, found)
+    for config in configs:
+        found.attempt((), partial(_refuse_uninstalled, config))
+    missing = [f"encoder {one.name}: {one.origin}" for one in _absent(spec, configs, found)]
+    wrong = {key for key in ("corpus", "data") if not found.is_sound(key)}
+    for place, corpus in enumerate(() if wrong else spec.corpus):
+        look = partial(missing_corpora, [corpus], spec.data)
+        missing += found.attempt(("corpus", place), look) or []
+    dev, tests = partial(missing_dev_data, spec.dev, spec.data), partial(_missing_tests, spec)
+    missing += found.attempt(("dev",), dev, needs=("dev", "data")) or []
+    missing += found.attempt(("evaluate",), tests, needs=("evaluate", "data")) or []
+    return list(dict.fromkeys(missing))
+
+
+def own_sets(spec: SweepSpec, *, among: Container[str] | None = None) -> list[str]:
+    """What was found in the lab's own sets, a line each; DataError if one cannot be read.
+
+    `among` has the files that are looked at; without it all are.
+    """
+    tests = spec.evaluate.files if spec.evaluate else {}
+    kinds = {"dev": spec.dev.files, "test": tests}
+    return [
+        f"{kind} set {describe_own_pairs(own)}"
+        for kind, files in kinds.items()
+        for own in files.values()
+        if among is None or own.file in among
+    ]
+
+
+def fetch_missing(spec: SweepSpec) -> None:
+    """Get the backbone and the corpus onto this machine; a CseError for what cannot be had."""
+    fetch_backbone(resolve_backbone(spec.backbone))
+    load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
+
+
+def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list[BestReference]:
+    """References to a best encoder that no earlier stage of the same file will train."""
+    trained = {(stage.method, stage.backbone) for stage in earlier}
+    return [r for r in best_references(spec) if (r.method, r.backbone) not in trained]
+
+
+def _absent(
+    spec: SweepSpec, configs: Sequence[MethodConfig], found: Inspection
+) -> Iterator[Backbone]:
+    """The encoders that are not on this machine; those that are have to be readable."""
+    from cse_methods.encoders.reading import check_encoder
+
+    placeholders = {reference.placeholder for reference in best_references(spec)}
+    own = [spec.backbone] if found.is_sound("backbone") else []
+    named = dict.fromkeys([*own, *(name for config in configs for name in config.encoders())])
+    for name in named:
+        if name in placeholders:
+            continue
+        place = ("backbone",) if name in own else _place_of(name, spec)
+        source = found.attempt(place, partial(resolve_backbone, name))
+        if source and found.attempt(place, partial(_is_absent, source)):
+            yield source
+        elif source:
+            found.attempt(place, partial(check_encoder, name))
+    asked = {(c.backbone, c.pooler, c.first_layer, c.test_prompt(), c.max_length) for c in configs}
+    for name, pooler, first_layer, prompt, max_length in sorted(asked, key=str):
+        read = partial(check_encoder, name, pooler=pooler, first_layer=first_layer, prompt=prompt)
+        found.attempt(("backbone",), partial(read, max_length=max_length), needs=("backbone",))
+
+
+def _is_absent(source: Backbone) -> bool:
+    return locate_backbone(source) is None
+
+
+def _missing_tests(spec: SweepSpec) -> list[str]:
+    from cse_methods.evaluation.test_sets.availability import missing_tests
+
+    asked = spec.evaluate
+    return [] if asked is None else missing_tests(asked.asked, spec.data)
+
+
+def _find_missing_files(
+    spec: SweepSpec, configs: Sequence[MethodConfig], found: Inspection
+) -> None:
+    for name in dict.fromkeys(name for config in configs for name in config.files()):
+        if not Path(name).is_file():
+            text = f"{spec.method} is to read {name!r}: no such file"
+            found.problems.append(Problem(_place_of(name, spec), text))
+
+
+def _refuse_uninstalled(config: MethodConfig) -> None:
+    try:
+        config.ingredients()
+    except CseError as error:
+        raise NotInstalledError(str(error)) from error
+
+
+def _place_of(text: str, spec: SweepSpec) -> Steps:
+    """Where a text stands under `fixed` or `space`; empty if nowhere."""
+    told = spec.model_dump(mode="json", include={"fixed", "space"})
+    return next((steps for steps, value in _values(told, ()) if value == text), ())
+
+
+def _values(data: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
+    if isinstance(data, (Mapping, list)):
+        for key, inner in data.items() if isinstance(data, Mapping) else enumerate(data):
+            yield from _values(inner, (*steps, key))
+    else:
+        yield steps, data

@@ -1,0 +1,147 @@
+"""Problems of a sweep file: where, and what; how they are gathered, and shown with values."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from cse_methods.errors import CseError, nearest_names
+from cse_platform.errors import NotInstalledError
+from cse_platform.secrets import mask_values
+
+_T = TypeVar("_T")
+
+Steps = tuple[str | int, ...]
+"""Keys and list positions from the top of a sweep down to a value."""
+
+MAX_SHOWN = 80
+
+_SAME_THING = {
+    **dict.fromkeys(("min", "lower", "minimum", "start", "from"), "low"),
+    **dict.fromkeys(("max", "upper", "maximum", "stop", "end", "to"), "high"),
+    **dict.fromkeys(("values", "options", "categories"), "choices"),
+    **dict.fromkeys(("hours", "time", "budget", "n_trials", "num_trials", "num_samples"), "trials"),
+    **dict.fromkeys(("algorithm", "algo", "strategy"), "sampler"),
+    **dict.fromkeys(("scheduler", "early_stopping"), "pruner"),
+    **dict.fromkeys(("name", "study", "experiment_name"), "sweep"),
+    **dict.fromkeys(("model", "encoder", "base_model"), "backbone"),
+    **dict.fromkeys(("dataset", "train_file", "training_data"), "corpus"),
+    **dict.fromkeys(("parameters", "search_space", "hyperparameters"), "space"),
+    **dict.fromkeys(("gpus", "num_gpus"), "gpu"),
+    **dict.fromkeys(("cpus", "num_cpus"), "cpu"),
+    **dict.fromkeys(("lr", "eta"), "learning_rate"),
+    **dict.fromkeys(("bs", "batch", "per_device_train_batch_size"), "batch_size"),
+    **dict.fromkeys(("num_epochs", "num_train_epochs"), "epochs"),
+    **dict.fromkeys(("steps", "num_steps", "num_train_steps"), "max_steps"),
+    **dict.fromkeys(("max_seq_length", "max_seq_len", "seq_length"), "max_length"),
+    **dict.fromkeys(("temp", "tau"), "temperature"),
+    **dict.fromkeys(("warmup", "warmup_steps"), "warmup_ratio"),
+    **dict.fromkeys(("pooling", "pooler_type"), "pooler"),
+}
+"""Words of other tools -> ours."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a sweep: what was refused, the value, and the way out."""
+
+    path: Steps
+    text: str
+    place: int | str | None = None
+    """Line (from 1) or `--set …`; None where the path leads to it."""
+
+    def under(self, prefix: Steps) -> "Problem":
+        """The same problem, seen from further up."""
+        return replace(self, path=prefix + self.path)
+
+
+@dataclass
+class Inspection:
+    """Checks of one sweep, from its YAML to its stores, each on what is still known to be right.
+
+    What a check raises becomes a problem of the keys that it is about. A later check that needs one
+    of these does not run, and all others do.
+    """
+
+    problems: list[Problem] = field(default_factory=list)
+    """Paths start at the sweep."""
+    to_install: list[str] = field(default_factory=list)
+    """What is not installed on this machine, a line each."""
+
+    def copy(self) -> "Inspection":
+        """The same, to go on from."""
+        return Inspection(list(self.problems), list(self.to_install))
+
+    @property
+    def wrong_keys(self) -> set[str]:
+        """Keys at the top of the sweep with a problem; one without a path counts as of `fixed`."""
+        return {str(problem.path[0]) if problem.path else "fixed" for problem in self.problems}
+
+    def is_sound(self, *keys: str) -> bool:
+        """Whether no problem is known of these keys."""
+        return self.wrong_keys.isdisjoint(keys)
+
+    def attempt(
+        self, path: Steps, check: Callable[[], _T], *, needs: Sequence[str] = ()
+    ) -> _T | None:
+        """What the check returns; None if it fails, or if one of the keys that it needs is wrong.
+
+        `path` says what the check is about.
+        """
+        if not self.is_sound(*needs):
+            return None
+        try:
+            return check()
+        except NotInstalledError as error:
+            if str(error) not in self.to_install:
+                self.to_install.append(str(error))
+        except CseError as error:
+            problem = Problem(path, str(error).removeprefix(f"{dotted_path(path)}: "))
+            if problem not in self.problems:
+                self.problems.append(problem)
+        return None
+
+
+class ProblemsError(ValueError):
+    """What a validator raises that found several problems; paths start at the validated value."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(joined_problems(problems))
+        self.problems = tuple(problems)
+
+
+def dotted_path(path: Steps) -> str:
+    """A path as `--set` takes it, e.g. `space.tau2.1`."""
+    return ".".join(map(str, path))
+
+
+def joined_problems(problems: Iterable[Problem]) -> str:
+    """The problems in one line, each after the path that it is about."""
+    return "; ".join(f"{dotted_path(p.path)}: {p.text}".removeprefix(": ") for p in problems)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The known name that was probably meant, as the end of a sentence; empty if none is near."""
+    known = list(known)
+    ours = _SAME_THING.get(name.lower())
+    close = [ours] if ours in known else nearest_names(name, known)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def our_words(keys: Iterable[Any], known: Iterable[str]) -> str:
+    """Our words for keys that other tools use, as the end of a sentence; empty if there are none.
+
+    `known` has the keys that are expected.
+    """
+    known = list(known)
+    ours = {key: _SAME_THING.get(str(key).lower()) for key in keys}
+    said = [f"{word!r} for {key!r}" for key, word in ours.items() if word in known]
+    return f"; write {' and '.join(said)}" if said else ""
+
+
+def format_value(value: Any) -> str:
+    """A value on one short line, as YAML would have it, with secrets masked."""
+    value = mask_values(value)
+    quoted = isinstance(value, str)
+    text = repr(value) if quoted else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"

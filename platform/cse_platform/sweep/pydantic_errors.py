@@ -1,0 +1,124 @@
+"""Pydantic's errors in our words: the one place that knows its texts."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel, RootModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from cse_methods.errors import SettingError
+from cse_platform.sweep.problems import (
+    Problem,
+    ProblemsError,
+    Steps,
+    did_you_mean,
+    format_value,
+    our_words,
+)
+from cse_platform.sweep.yaml_file import real_path
+
+_EXPECTED = {
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    "finite_number": "a finite number",
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    "string_type": "text",
+    "string_too_short": "text that is not empty",
+    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a mapping"),
+    "literal_error": "{expected}",
+    "expected": "{what}",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "too_short": "{min_length} or more entries",
+    "too_long": "{max_length} or fewer entries",
+}
+
+
+def problems_in(
+    error: ValidationError, data: Any, *, model: type[BaseModel] | None = None
+) -> list[Problem]:
+    """The problems in a validation error; paths start at `data`, the plain values.
+
+    Union tags and the like are taken out of the paths by walking `data`. The near names of an
+    unknown key are looked up in `model`.
+    """
+    expected: dict[tuple[Steps, str], list[str]] = defaultdict(list)
+    inputs: dict[tuple[Steps, str], Any] = {}
+    problems = []
+    for detail in error.errors():
+        path = real_path(detail["loc"], data)
+        if phrase := _expectation(detail):
+            # The members of a union each say what they expect of the same value.
+            place = (path, format_value(detail["input"]))
+            expected[place].append(phrase)
+            inputs[place] = detail["input"]
+        else:
+            problems += [inner.under(path) for inner in _told(detail, model)]
+    for (path, got), phrases in expected.items():
+        wanted = " or ".join(dict.fromkeys(phrases))
+        given = inputs[path, got]
+        if isinstance(given, dict):
+            hint = our_words(given, re.findall(r"(\w+):", wanted))
+        else:
+            hint = did_you_mean(got.strip("'"), re.findall(r"'([^']+)'", wanted))
+        problems.append(Problem(path, f"expected {wanted}, got {got}{hint}"))
+    return list(dict.fromkeys(problems))
+
+
+def _expectation(detail: ErrorDetails) -> str | None:
+    if template := _EXPECTED.get(detail["type"]):
+        return template.format(**{key: _plain(v) for key, v in detail.get("ctx", {}).items()})
+    if detail["msg"].startswith("Input should be "):
+        return detail["msg"].removeprefix("Input should be ")
+    return None
+
+
+def _plain(bound: Any) -> Any:
+    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
+
+
+def _told(detail: ErrorDetails, model: type[BaseModel] | None) -> list[Problem]:
+    cause = detail.get("ctx", {}).get("error")
+    if isinstance(cause, ProblemsError):
+        return list(cause.problems)
+    if isinstance(cause, SettingError):
+        return [Problem((cause.setting,), str(cause))]
+    if detail["type"] == "extra_forbidden":
+        return [Problem((), _no_such_key(detail["loc"], model))]
+    if detail["type"] == "missing":
+        key = detail["loc"][-1]
+        return [Problem((key,), f"the key {key!r} is missing")]
+    return [Problem((), str(cause) if cause else detail["msg"])]
+
+
+def _no_such_key(loc: Steps, model: type[BaseModel] | None) -> str:
+    fields = {k: f for part in _models_at(loc[:-1], model) for k, f in part.model_fields.items()}
+    known = sorted(key for key, one in fields.items() if one.repr)  # of those that a file can say
+    hint = did_you_mean(str(loc[-1]), known)
+    return f"no such key{hint}" if hint or not known else f"no such key; known: {', '.join(known)}"
+
+
+def _models_at(loc: Steps, model: type[BaseModel] | None) -> list[type[BaseModel]]:
+    """The models that can stand where `loc` leads; union tags are the names of their members."""
+    here = [model] if model else []
+    for step in loc:
+        if tagged := [part for part in here if part.__name__ == step]:
+            here = tagged
+        elif fields := [part.model_fields[step] for part in here if step in part.model_fields]:
+            here = [inner for field in fields for inner in _models_in(field.annotation)]
+    return here
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, RootModel):
+        yield from _models_in(annotation.model_fields["root"].annotation)
+    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    else:
+        for part in get_args(annotation):
+            yield from _models_in(part)

@@ -1,1 +1,0 @@
-"""YAML and `--set` into plain values with lines, and problems of them in plain sentences."""

@@ -1,0 +1,369 @@
+"""Reads a YAML file and the files it includes, as values that know their lines."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.composer import MaxDepthExceededError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from cse_platform.errors import PlatformError
+from cse_platform.sweep.problems import Problem, Steps, dotted_path, format_value
+
+MAX_DEPTH = 40
+MAX_VALUES = 10_000  # aliases of aliases can stand for more values than memory holds
+MAX_CHARACTERS = 400_000  # a second to read; a sweep file has some thousands
+
+_CORE = "tag:yaml.org,2002:"
+_PLAIN_TAGS = {_CORE + kind for kind in ("null", "bool", "int", "float", "str")}
+_TEXT_TAG = _CORE + "str"
+_DATE_TAG = _CORE + "timestamp"
+_MERGE_TAG = _CORE + "merge"
+
+
+class UnreadableYamlError(ValueError):
+    """Not one YAML document; the message says why and, where it can, on which line."""
+
+
+@dataclass
+class YamlDocument:
+    """The values of a file, where each of them stands, and what is wrong with the YAML itself."""
+
+    data: Any = None
+    places: dict[Steps, int | str] = field(default_factory=dict)
+    """Path -> its line, from 1, or the `--set` that gave it."""
+    problems: list[Problem] = field(default_factory=list)
+
+    def place(self, path: Steps) -> int | str:
+        """The line, or the `--set`, of the longest known part of the path."""
+        while path and path not in self.places:
+            path = path[:-1]
+        return self.places.get(path, 1)
+
+
+def real_path(path: Steps, data: Any) -> Steps:
+    """The steps that lead somewhere in `data`; others, such as a union's tag, are left out."""
+    steps: list[str | int] = []
+    for step in path:
+        in_list = isinstance(data, list) and isinstance(step, int) and step < len(data)
+        if in_list or (isinstance(data, dict) and step in data):
+            data = data[step]
+            steps.append(step)
+    return tuple(steps)
+
+
+def read_yaml(text: str) -> YamlDocument:
+    """Read one YAML 1.2 document, else UnreadableYamlError; aliases and merge keys are written out.
+
+    Second keys of one name, keys that are not text, and values that JSON has not (NaN, tags) are
+    gathered as problems of the result.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise UnreadableYamlError(
+            f"line {text.count(chr(10), 0, MAX_CHARACTERS) + 1}: a file has {MAX_CHARACTERS} "
+            "characters at most"
+        )
+    yaml = YAML(typ="safe", pure=True)
+    yaml.composer.warn_double_anchors = False  # YAML 1.2 lets a later anchor take the name
+    yaml.max_depth = MAX_DEPTH + 1  # the document itself is the first level
+    _refuse_many_nodes(yaml)
+    reader = _Reader(yaml)
+    try:
+        root = yaml.compose(text)
+        if root is not None:
+            reader.source.data = reader.value(root, ())
+    except MaxDepthExceededError as error:
+        raise UnreadableYamlError(_too_deep(error.problem_mark.line)) from None
+    except RecursionError:  # a mapping that merges itself
+        raise UnreadableYamlError(_too_deep(root.start_mark.line)) from None
+    except MarkedYAMLError as error:
+        raise UnreadableYamlError(_reason(error)) from None
+    except UnreadableYamlError:
+        raise
+    except (YAMLError, ValueError, TypeError, LookupError, AttributeError) as error:
+        # ruamel.yaml answers some damaged escapes, tags and directives with Python's own errors.
+        raise UnreadableYamlError(f"not YAML: {(str(error).splitlines() or ['?'])[0]}") from None
+    return reader.source
+
+
+def _refuse_many_nodes(yaml: YAML) -> None:
+    """Make the composer give up at the first value too many: all of them could take minutes."""
+    compose, composed = yaml.composer.compose_node, count(1)
+
+    def compose_node(parent: Any, index: Any) -> Any:
+        if next(composed) > 2 * MAX_VALUES:  # keys are nodes, too
+            line = yaml.composer.parser.peek_event().start_mark.line
+            raise UnreadableYamlError(f"line {line + 1}: more than {MAX_VALUES} values")
+        return compose(parent, index)
+
+    yaml.composer.compose_node = compose_node
+
+
+def _too_deep(line: int) -> str:
+    return f"line {line + 1}: values nest deeper than {MAX_DEPTH}"
+
+
+def _reason(error: MarkedYAMLError) -> str:
+    mark = error.problem_mark or error.context_mark
+    line = f"line {mark.line + 1}: " if mark else ""
+    what = error.problem or error.context or "not YAML"
+    hint = "; indent with blanks, not with tabs" if "'\\t'" in what else ""
+    return f"{line}{what}{hint}"
+
+
+class _Reader:
+    """Walks the nodes of one document and fills a source."""
+
+    def __init__(self, yaml: YAML) -> None:
+        self.source = YamlDocument()
+        self._construct = yaml.constructor.construct_object
+        self._values = 0
+
+    def value(self, node: Node, path: Steps) -> Any:
+        """The plain value of a node; the lines of it and of all below it are noted."""
+        self._count(node)
+        if len(path) > MAX_DEPTH:
+            raise UnreadableYamlError(_too_deep(node.start_mark.line))
+        self.source.places.setdefault(path, _line(node))
+        if isinstance(node, MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, SequenceNode):
+            return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
+        return self._scalar(node, path)
+
+    def _mapping(self, node: MappingNode, path: Steps) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, child in _own_pairs(node):
+            if key.tag != _TEXT_TAG or not isinstance(key, ScalarNode):
+                self._refuse(path, _line(key), f"a key must be text, got {_written(key)}")
+            elif not _is_text(key.value):
+                self._refuse(path, _line(key), "a key must be text, got half a character")
+            elif key.value in found:
+                first = self.source.places[(*path, key.value)]
+                text = f"a second {key.value!r}; the first is on line {first}"
+                self._refuse((*path, key.value), _line(key), text)
+            else:
+                self._enter(found, key, child, path)
+        for key, child in self._inherited(node):
+            if key.tag == _TEXT_TAG and isinstance(key.value, str) and key.value not in found:
+                self._enter(found, key, child, path)
+        return found
+
+    def _enter(self, found: dict[str, Any], key: Node, child: Node, path: Steps) -> None:
+        self.source.places[(*path, key.value)] = _line(key)
+        found[key.value] = self.value(child, (*path, key.value))
+
+    def _inherited(self, node: MappingNode) -> Iterator[tuple[Node, Node]]:
+        """What `<<` brings in, nearest first; what is wrong with it is told where it stands."""
+        for base in _bases(node):
+            self._count(base)
+            if not isinstance(base, MappingNode):
+                raise UnreadableYamlError(f"line {_line(base)}: '<<' merges mappings only")
+            yield from _own_pairs(base)
+            yield from self._inherited(base)
+
+    def _scalar(self, node: Node, path: Steps) -> Any:
+        if node.tag == _DATE_TAG:
+            return node.value
+        if node.tag not in _PLAIN_TAGS:
+            return self._refuse(path, _line(node), f"no such kind of value: {node.tag}")
+        try:
+            value = self._construct(node)
+        except (ValueError, LookupError):
+            return self._refuse(path, _line(node), f"cannot read {_written(node)}")
+        if isinstance(value, str) and not _is_text(value):
+            return self._refuse(path, _line(node), "expected text, got half a character")
+        if isinstance(value, float) and not math.isfinite(value):
+            return self._refuse(path, _line(node), f"expected a finite number, got {node.value}")
+        if isinstance(value, int) and abs(value) >= 2**63:
+            return self._refuse(path, _line(node), f"the number {_written(node)} is too large")
+        return value
+
+    def _refuse(self, path: Steps, line: int, text: str) -> None:
+        self.source.problems.append(Problem(path, text, place=line))
+
+    def _count(self, node: Node) -> None:
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise UnreadableYamlError(
+                f"line {_line(node)}: more than {MAX_VALUES} values with aliases written out"
+            )
+
+
+def _line(node: Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _own_pairs(node: MappingNode) -> Iterator[tuple[Node, Node]]:
+    return ((key, child) for key, child in node.value if key.tag != _MERGE_TAG)
+
+
+def _bases(node: MappingNode) -> Iterator[Node]:
+    for key, child in node.value:
+        if key.tag == _MERGE_TAG:
+            yield from child.value if isinstance(child, SequenceNode) else [child]
+
+
+def _is_text(value: str) -> bool:
+    """False for a lone surrogate, which an escape can write and no file can hold."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _written(node: Node) -> str:
+    return format_value(node.value) if isinstance(node, ScalarNode) else "a list or a mapping"
+
+
+INCLUDE = "file"
+"""The key of a stage that stands for the stages of another file."""
+
+
+def read_yaml_file(path: Path, *, what: str, refusal: type[PlatformError]) -> YamlDocument:
+    """Read a file whose one document is a mapping with the key `sweep` or `stages`.
+
+    Stages that name another file are replaced by the stages of that file.
+
+    Args:
+        path: the file.
+        what: what the file should be, e.g. `a sweep`; goes into the message.
+        refusal: the error that is raised if the file cannot be read.
+    """
+    source = _read_one(path, what=what, refusal=refusal)
+    return _with_included(source, path, (path,), refusal)
+
+
+def _with_included(
+    source: YamlDocument, path: Path, opened: tuple[Path, ...], refusal: type[PlatformError]
+) -> YamlDocument:
+    """The document with each stage `{file: NAME}` replaced by the stages of that file."""
+    stages = source.data.get("stages")
+    if not isinstance(stages, list) or not any(map(_is_include, stages)):
+        return source
+    whole = YamlDocument({**source.data, "stages": []})
+    whole.places = {at: line for at, line in source.places.items() if at[:1] != ("stages",)}
+    whole.places[("stages",)] = source.place(("stages",))
+    whole.problems = [p for p in source.problems if p.path[:1] != ("stages",)]
+    for position, stage in enumerate(stages):
+        here: Steps = ("stages", position)
+        if not _is_include(stage):
+            _append(whole, stage, source, here)
+            continue
+        try:
+            included = _read_included(stage[INCLUDE], path, opened, refusal)
+        except refusal as error:
+            # No stage stands in its place, so the problem has its line with it.
+            line = source.place((*here, INCLUDE))
+            whole.problems.append(Problem((), str(error), place=line))
+            continue
+        replaced = {key: value for key, value in stage.items() if key != INCLUDE}
+        for theirs, inner in _stages_of(included):
+            both = {**inner, **replaced} if isinstance(inner, dict) else inner
+            at = _append(whole, both, included, theirs)
+            for key in replaced:
+                _move_places(whole, source, (*here, key), (*at, key))
+    return whole
+
+
+def _is_include(stage: Any) -> bool:
+    return isinstance(stage, dict) and INCLUDE in stage
+
+
+def _read_included(
+    name: Any, path: Path, opened: tuple[Path, ...], refusal: type[PlatformError]
+) -> YamlDocument:
+    """The other file; its lines and problems are placed by its name and line."""
+    if not isinstance(name, str) or not name or Path(name).name != name:
+        raise refusal(
+            f"expected the name of a sweep file in the same folder, got {format_value(name)}"
+        )
+    other = path.parent / name
+    if other in opened:
+        raise refusal(f"{name} includes itself, by {', '.join(file.name for file in opened)}")
+    source = _read_one(other, what="a sweep", refusal=refusal)
+    placed: dict[Steps, int | str] = {
+        at: _place_in(name, line) for at, line in source.places.items()
+    }
+    problems = [
+        p if p.place is None else replace(p, place=_place_in(name, p.place))
+        for p in source.problems
+    ]
+    return _with_included(
+        YamlDocument(source.data, placed, problems), other, (*opened, other), refusal
+    )
+
+
+def _place_in(name: str, place: int | str) -> str:
+    """A line of an included file, as one of the file that includes it."""
+    return f"{name}, line {place}" if isinstance(place, int) else place
+
+
+def _stages_of(source: YamlDocument) -> list[tuple[Steps, Any]]:
+    """The sweeps of a file, and where they stand in it."""
+    stages = source.data.get("stages")
+    if not isinstance(stages, list):
+        return [((), source.data)]
+    return [(("stages", position), stage) for position, stage in enumerate(stages)]
+
+
+def _append(whole: YamlDocument, stage: Any, source: YamlDocument, steps: Steps) -> Steps:
+    """Add a stage, with its places and problems, to the end. Returns where it stands."""
+    at: Steps = ("stages", len(whole.data["stages"]))
+    whole.data["stages"].append(stage)
+    _move_places(whole, source, steps, at)
+    whole.problems += [
+        replace(p, path=at + p.path[len(steps) :])
+        for p in source.problems
+        if p.path[: len(steps)] == steps
+    ]
+    return at
+
+
+def _move_places(whole: YamlDocument, source: YamlDocument, steps: Steps, at: Steps) -> None:
+    """Note where a value of `source` and all below it stands, under its path in the whole."""
+    for known in [known for known in whole.places if known[: len(at)] == at]:
+        del whole.places[known]
+    for known, line in source.places.items():
+        if known[: len(steps)] == steps:
+            whole.places[at + known[len(steps) :]] = line
+
+
+def _read_one(path: Path, *, what: str, refusal: type[PlatformError]) -> YamlDocument:
+    """Read one file, without what it includes."""
+    try:
+        with path.open("rb") as file:  # no more than what is too much: it may be a disk image
+            content = file.read(4 * MAX_CHARACTERS + 1)
+        source = read_yaml(content.decode("utf-8-sig"))
+    except FileNotFoundError:
+        raise refusal(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise refusal(f"{path} is a folder; name a file in it") from None
+    except OSError as error:
+        raise refusal(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        text = f"byte {error.start} is not UTF-8 text"
+        raise refusal(f"{path} is not {what}:\n  {text}") from None
+    except UnreadableYamlError as error:
+        raise refusal(f"{path} is not {what}:\n  {error}") from None
+    if not isinstance(source.data, dict):
+        found = "it is empty" if source.data is None else f"got {format_value(source.data)}"
+        text = f"expected a mapping that begins with 'sweep: NAME', {found}"
+        raise refusal(f"{path} is not {what}:\n  line {source.place(())}: {text}")
+    return source
+
+
+def problem_list(path: Path, what: str, problems: Sequence[Problem], source: YamlDocument) -> str:
+    """A line for each problem of a file, in the order of the file, after what they mean for it."""
+    lines = []
+    for problem in problems:
+        steps = real_path(problem.path, source.data)
+        place = source.place(steps) if problem.place is None else problem.place
+        where = f"line {place}" if isinstance(place, int) else place
+        name = f", {dotted_path(steps)}" if steps else ""
+        order = (place if isinstance(place, int) else float("inf"), where, name)
+        lines.append((order, f"  {where}{name}: {problem.text}"))
+    texts = [text for _, text in sorted(dict.fromkeys(lines))]
+    return "\n".join([f"{path} {what}:", *texts])
