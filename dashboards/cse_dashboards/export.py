@@ -24,7 +24,7 @@ from cse_dashboards.report import (
     render_report,
     rows_of,
 )
-from cse_platform.export.kept_model import make_empty
+from cse_platform.export.folders import make_empty
 from cse_platform.leaderboard import Leaderboard
 
 IMAGE_SIZE = {"width": 900, "height": 560}

@@ -16,8 +16,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect, text
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.store import HEAD_REVISION, Store, open_store
-from cse_platform.leaderboard.tables import Base
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.tables import HEAD_REVISION, Base
 from cse_platform.leaderboard.upgrade import alembic_config, migration_options
 
 OPEN = "import sys; from cse_platform.leaderboard.store import open_store; open_store(sys.argv[1])"

@@ -31,8 +31,8 @@ from cse_platform.sweep.file import DraftFile
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.pruners import NoPruner
-from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
+from cse_platform.sweep.start_points import start_points
 from cse_platform.sweep.stores import SweepStores, nearest_existing
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal

@@ -15,8 +15,8 @@ from cse_platform.leaderboard.ingest.requests import add_request
 from cse_platform.leaderboard.store import open_store
 from cse_platform.leaderboard.stored_sweeps import AskedSweep, sweep_to_ask
 from cse_platform.sweep.file import OverrideError, read_setting
-from cse_platform.sweep.space.start_points import point_to_try
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.start_points import point_to_try
 from cse_platform.tracking.events import SweepAction, SweepRequested
 from cse_platform.tracking.provenance import user_and_host
 

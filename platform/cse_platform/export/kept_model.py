@@ -14,23 +14,12 @@ from cse_methods.encoders.sentence_transformers_format import read_pooling
 from cse_methods.errors import DataError
 from cse_methods.training.dev_evaluation import DevSuite
 from cse_platform.errors import NotFoundError, OutputError
+from cse_platform.export.folders import make_empty
 from cse_platform.export.reproduction.sweep_file import one_trial_sweep
 from cse_platform.leaderboard.comparisons import DevPairs
 from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.runner.models import local_copy
 from cse_platform.sweep.identity import dev_identity
-
-
-def make_empty(folder: Path) -> None:
-    """Make a folder to write to; OutputError if it cannot be made, or has something in it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        taken = next(folder.iterdir(), None)
-    except OSError as error:
-        raise OutputError(f"the folder {folder} cannot be made: {error.strerror}") from error
-    if taken is not None:
-        raise OutputError(f"the folder {folder} is not empty ({taken.name}); name another one")
-
 
 COMMON_POOLERS = ("cls", "avg")
 """Those that sentence-transformers has too; with another it refuses to load the model."""

@@ -14,13 +14,9 @@ from sqlalchemy import (
     Connection,
     Engine,
     ExceptionContext,
-    column,
     create_engine,
     event,
-    inspect,
     make_url,
-    select,
-    table,
     text,
 )
 from sqlalchemy.exc import (
@@ -37,25 +33,9 @@ from sqlalchemy.exc import (
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import NoStoreError, QueryError, StoreDownError, StoreError, StoreLostError
+from cse_platform.leaderboard.tables import HEAD_REVISION, stored_revision
 from cse_platform.postgres import patience
 from cse_platform.secrets import escape_text, mask_url
-
-VERSION_TABLE = "cse_schema_version"
-"""Not `alembic_version`, which Optuna and MLflow both claim."""
-
-HEAD_REVISION = "0011"
-"""The last of the migrations: this version's schema."""
-
-
-def stored_revision(connection: Connection) -> str | None:
-    """The schema of a store; None where there is no leaderboard."""
-    if not inspect(connection).has_table(VERSION_TABLE):
-        return None
-    found: str | None = connection.scalar(
-        select(column("version_num")).select_from(table(VERSION_TABLE))
-    )
-    return found
-
 
 BUSY_SECONDS = 30
 """How long a SQLite writer waits for another one."""

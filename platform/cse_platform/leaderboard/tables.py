@@ -7,6 +7,7 @@ from sqlalchemy import (
     JSON,
     BigInteger,
     CheckConstraint,
+    Connection,
     DateTime,
     Dialect,
     Double,
@@ -16,6 +17,10 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    column,
+    inspect,
+    select,
+    table,
     text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
@@ -496,3 +501,20 @@ class AnnotationRecord(Base):
     """What was taken away stays as a row, so that an older copy cannot bring it back."""
     who: Mapped[str]
     time: Mapped[datetime]
+
+
+VERSION_TABLE = "cse_schema_version"
+"""Not `alembic_version`, which Optuna and MLflow both claim."""
+
+HEAD_REVISION = "0011"
+"""The last of the migrations: this version's schema."""
+
+
+def stored_revision(connection: Connection) -> str | None:
+    """The schema of a store; None where there is no leaderboard."""
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    found: str | None = connection.scalar(
+        select(column("version_num")).select_from(table(VERSION_TABLE))
+    )
+    return found

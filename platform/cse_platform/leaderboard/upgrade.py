@@ -11,8 +11,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, text
 
 from cse_platform.errors import StoreError, StoreLostError
-from cse_platform.leaderboard.store import VERSION_TABLE, stored_revision
-from cse_platform.leaderboard.tables import Base
+from cse_platform.leaderboard.tables import VERSION_TABLE, Base, stored_revision
 
 MIGRATION_LOCK = 0x0C5E_1EAD
 """Any number that no other program on the server locks."""

@@ -39,8 +39,8 @@ from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.best_of import values_to_find
 from cse_platform.sweep.changes import asks_for_no_more, refuse_changes
 from cse_platform.sweep.identity import DevData, Identity
-from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
+from cse_platform.sweep.start_points import start_points
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking import journal
 from cse_platform.tracking.events import MODEL_DIGITS, ModelDeleted, SweepFinished, SweepStarted

@@ -39,8 +39,8 @@ from cse_platform.sweep.problems import (
     format_value,
 )
 from cse_platform.sweep.pydantic_errors import problems_in
-from cse_platform.sweep.space.start_points import start_problems
 from cse_platform.sweep.spec import SweepFile, SweepSpec
+from cse_platform.sweep.start_points import start_problems
 from cse_platform.sweep.yaml_file import (
     UnreadableYamlError,
     YamlDocument,

@@ -31,8 +31,8 @@ from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.checks import representatives
 from cse_platform.sweep.problems import Inspection, Problem, Steps
 from cse_platform.sweep.pruners import NoPruner
-from cse_platform.sweep.space.start_points import published_notes
 from cse_platform.sweep.spec import SweepSpec, best_references
+from cse_platform.sweep.start_points import published_notes
 
 
 @dataclass(frozen=True)

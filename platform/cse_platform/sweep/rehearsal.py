@@ -27,8 +27,8 @@ from cse_platform.sweep.samplers import Random
 from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_json
 from cse_platform.sweep.space.require import Expression
 from cse_platform.sweep.space.space import Space
-from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec, best_references
+from cse_platform.sweep.start_points import start_points
 
 SMOKE = "smoke"
 """The tag of rehearsals, and the folder that they lie in below that of the runs."""

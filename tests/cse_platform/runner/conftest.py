@@ -30,8 +30,8 @@ from cse_platform.runner.results import Results
 from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.identity import DevData, Identity
-from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.start_points import start_points
 from cse_platform.tracking.events import SweepFinished, SweepStarted
 from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.journal import Journal, read_journal

@@ -9,8 +9,8 @@ import pytest
 
 from cse_platform.errors import NotFoundError, SweepRefusedError
 from cse_platform.leaderboard.prior_trials import leading_configurations
-from cse_platform.sweep.space.start_points import leader_notes
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.start_points import leader_notes
 
 NewSpec = Callable[..., SweepSpec]
 NewDrive = Callable[..., Any]

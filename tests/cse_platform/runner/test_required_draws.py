@@ -11,8 +11,8 @@ from search_studies import alone, asked, in_memory, lived, opened, score, tell_l
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.search.proposals import preview
-from cse_platform.sweep.space.start_points import point_to_try
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.start_points import point_to_try
 
 NewSpec = Callable[..., SweepSpec]
 

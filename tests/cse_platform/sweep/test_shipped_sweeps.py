@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from cse_methods.registry import get_method
 from cse_platform.cli.sweep import main
 from cse_platform.sweep.file import load_sweep
-from cse_platform.sweep.space.start_points import start_points
+from cse_platform.sweep.start_points import start_points
 from cse_platform.sweep.yaml_file import read_yaml
 
 ROOT = Path(__file__).parents[3]

@@ -15,8 +15,8 @@ from cse_methods.describe import describe_method
 from cse_methods.registry import get_method
 from cse_platform.sweep.best_of import values_to_find
 from cse_platform.sweep.file import load_sweep
-from cse_platform.sweep.space.start_points import start_points
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.start_points import start_points
 
 PAPERS = Path(__file__).parents[3] / "sweeps" / "papers"
 FILES = {path.stem: path for path in PAPERS.glob("*-*.yaml")}

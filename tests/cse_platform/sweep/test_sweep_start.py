@@ -9,13 +9,13 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.best import BestReference
 from cse_platform.sweep.checks import representatives
 from cse_platform.sweep.space.space import Space
-from cse_platform.sweep.space.start_points import (
+from cse_platform.sweep.spec import SweepSpec, best_references, with_best
+from cse_platform.sweep.start_points import (
     leader_notes,
     published_notes,
     start_points,
     start_problems,
 )
-from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 
 SPACE: dict[str, Any] = {
     "temperature": [0.05, 0.1],

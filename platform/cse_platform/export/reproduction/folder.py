@@ -11,7 +11,7 @@ from cse_methods.data.own.reading import load_own_pairs, local_file
 from cse_methods.data.own.spec import OwnPairs
 from cse_methods.errors import DataError
 from cse_platform.errors import SweepFileError
-from cse_platform.export.kept_model import make_empty
+from cse_platform.export.folders import make_empty
 from cse_platform.export.reproduction.code import (
     METHOD_DIFF,
     CarriedMethod,

@@ -26,8 +26,8 @@ from cse_platform.sweep.best_of import BestOf, values_to_find
 from cse_platform.sweep.checks import rule_problems, value_problems
 from cse_platform.sweep.problems import format_value, joined_problems
 from cse_platform.sweep.space.require import require_problems
-from cse_platform.sweep.space.start_points import Leaders, leader_notes
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.start_points import Leaders, leader_notes
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import LearnedTrial
 from cse_platform.tracking.history import History, TrialHistory

@@ -1,0 +1,16 @@
+"""Folders that commands make for a user."""
+
+from pathlib import Path
+
+from cse_platform.errors import OutputError
+
+
+def make_empty(folder: Path) -> None:
+    """Make a folder to write to; OutputError if it cannot be made, or has something in it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        taken = next(folder.iterdir(), None)
+    except OSError as error:
+        raise OutputError(f"the folder {folder} cannot be made: {error.strerror}") from error
+    if taken is not None:
+        raise OutputError(f"the folder {folder} is not empty ({taken.name}); name another one")
